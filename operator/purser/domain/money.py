@@ -1,0 +1,106 @@
+"""Money in whole micro-dollars, and prices per hour.
+
+Amounts never pass through a float: a month of many nodes stays exact, and a ledger can equal a bill to the
+micro-dollar. Floats appear only in planning (``dollars``, ``dollars_per_second``), never in accounts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_MICROS = 1_000_000
+_DECIMAL = re.compile(r"(-?)(\d{1,12})(?:\.(\d{1,6}))?")
+
+
+def _parse_micros(text: str) -> int:
+    match = _DECIMAL.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no amount of money; write dollars with up to six decimals, like 19.80")
+    sign, whole, fraction = match.groups()
+    micros = int(whole) * _MICROS + int((fraction or "").ljust(6, "0"))
+    return -micros if sign else micros
+
+
+def _format_micros(micros: int, least_decimals: int) -> str:
+    whole, fraction = divmod(abs(micros), _MICROS)
+    digits = f"{fraction:06d}".rstrip("0").ljust(least_decimals, "0")
+    return f"{'-' if micros < 0 else ''}{whole}{'.' if digits else ''}{digits}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Money:
+    """An amount in micro-dollars (1 000 000 are one dollar)."""
+
+    micros: int
+
+    @classmethod
+    def parse(cls, text: str) -> Money:
+        """Dollars as a decimal string, at most six decimals; ValueError otherwise."""
+        return cls(_parse_micros(text))
+
+    @property
+    def dollars(self) -> float:
+        """The amount as a float, for planning and pictures only."""
+        return self.micros / _MICROS
+
+    def decimal(self) -> str:
+        """The exact decimal string of the API: ``19.80``, ``0.000001``."""
+        return _format_micros(self.micros, 2)
+
+    def __add__(self, other: Money) -> Money:
+        return Money(self.micros + other.micros)
+
+    def __sub__(self, other: Money) -> Money:
+        return Money(self.micros - other.micros)
+
+    def __neg__(self) -> Money:
+        return Money(-self.micros)
+
+    def __str__(self) -> str:
+        """For people, to the cent: ``$1,234.57``."""
+        cents = (abs(self.micros) + 5_000) // 10_000
+        return f"{'-' if self.micros < 0 and cents else ''}${cents // 100:,}.{cents % 100:02d}"
+
+
+ZERO = Money(0)
+
+
+def total(amounts: Iterable[Money]) -> Money:
+    """The sum; zero dollars when there are none."""
+    return Money(sum(amount.micros for amount in amounts))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Price:
+    """What an hour costs, in micro-dollars: $2.48/h is no whole number of micro-dollars a second."""
+
+    micros_per_hour: int
+
+    @classmethod
+    def parse(cls, text: str) -> Price:
+        """Dollars per hour as a decimal string; ValueError otherwise."""
+        return cls(_parse_micros(text))
+
+    def cost(self, seconds: int) -> Money:
+        """What that many whole seconds cost, to the nearest micro-dollar (half up): the only place that rounds."""
+        if seconds < 0:
+            raise ValueError(f"cannot bill {seconds} seconds")
+        return Money((self.micros_per_hour * seconds + 1800) // 3600)
+
+    def share(self, part: int, whole: int) -> Price:
+        """The price of ``part`` of ``whole`` GPUs of a node, for planning (rounded to the micro-dollar an hour)."""
+        return Price((self.micros_per_hour * part + whole // 2) // whole)
+
+    @property
+    def dollars_per_second(self) -> float:
+        """The price as a float, for planning only."""
+        return self.micros_per_hour / _MICROS / 3600
+
+    def decimal(self) -> str:
+        """Dollars per hour as the exact decimal string of the API."""
+        return _format_micros(self.micros_per_hour, 2)
+
+    def __str__(self) -> str:
+        return f"{Money(self.micros_per_hour)}/h"

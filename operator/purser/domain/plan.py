@@ -1,0 +1,144 @@
+"""What the planner decides: commands, each an intent to be written, each with its reason in seconds and dollars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from purser.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate, RentalId
+from purser.domain.job import Allocation
+from purser.domain.money import Money, Price
+from purser.domain.option import Option
+from purser.domain.time import Instant
+
+
+class Why(StrEnum):
+    """The kind of reason, as users meet it in status, events and the live table."""
+
+    BUDGET_OPTIMAL = "BudgetOptimal"
+    RIGID = "Rigid"
+    NO_CURVE = "NoCurve"
+    CHEAPEST_OVER_BUDGET = "CheapestOverBudget"
+    MOVE_PAYS = "MovePays"
+    WIDTH_NO_LONGER_ALLOWED = "WidthNoLongerAllowed"
+    WAITING_FOR_NODE = "WaitingForNode"
+    WAITING_FOR_BUDGET = "WaitingForBudget"
+    HARD_LIMIT = "HardLimit"
+    HOURLY_LIMIT = "HourlyLimit"
+    POOL_FULL = "PoolFull"
+    POOL_COOLING = "PoolCooling"
+    NO_OPTION = "NoOption"
+    NO_BUDGET = "NoBudget"
+    INVALID = "Invalid"
+    SUSPENDED = "Suspended"
+    FINISHED = "Finished"
+    DELETED = "Deleted"
+    LOST_NODE = "LostNode"
+    NOT_STARTING = "NotStarting"
+    IDLE = "Idle"
+    NOT_NEEDED = "NotNeeded"
+    DEMAND = "Demand"
+    BUDGET_DELETED = "BudgetDeleted"
+    POOL_DELETED = "PoolDeleted"
+    INTERRUPTION = "Interruption"
+    OBSERVE_ONLY = "ObserveOnly"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why: ``seconds`` of weighted job life saved and ``money`` it costs (negative: saved), against ``instead_of``.
+
+    ``message`` is one sentence a person can read, with the numbers in it.
+    """
+
+    why: Why
+    seconds: float
+    money: Money
+    message: str
+    instead_of: Option | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rent:
+    """Write one GPURental named ``rental``: one node of ``pool`` for ``budget``."""
+
+    rental: RentalId
+    pool: PoolId
+    budget: BudgetId
+    reserve: Money
+    worst: Price
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Mark the rental Draining: its node is to be emptied and ended."""
+
+    rental: RentalId
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate:
+    """Write the job's allocation (None: it queues; its runs are stopped)."""
+
+    job: JobId
+    allocation: Allocation | None
+    reason: Reason
+
+
+Command = Rent | Release | Allocate
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the planner thinks of a job now: the option it has or waits for (None: none), and why."""
+
+    option: Option | None
+    reason: Reason
+    remaining_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetVerdict:
+    """What the planner thinks of a budget now.
+
+    ``rate``: θ (dollars per second of job life). ``planned``: dollars an hour the classes' chosen options would spend
+    in the long run. ``allowed``: dollars an hour that would just use up what is left by the period's end.
+    ``feasible``: whether even the cheapest options fit in ``allowed``. ``spent`` counts folded and running rentals up
+    to now, ``committed`` the worst case of what is rented already. ``forecast``: expected spend at the period's end.
+    """
+
+    rate: Rate
+    planned: Price
+    allowed: Price
+    feasible: bool
+    spent: Money
+    committed: Money
+    forecast: Money
+
+
+@dataclass(frozen=True, slots=True)
+class ClassVerdict:
+    """What a class of one budget's jobs is given: ``option``, or with probability ``mix`` ``wider``."""
+
+    budget: BudgetId
+    class_id: ClassId
+    arrivals_per_hour: float
+    mean_work: float
+    option: Option
+    wider: Option | None
+    mix: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The commands to carry out now, what was thought, and when to think again if nothing happens before."""
+
+    commands: tuple[Command, ...]
+    budgets: Mapping[BudgetId, BudgetVerdict]
+    classes: tuple[ClassVerdict, ...]
+    jobs: Mapping[JobId, Verdict]
+    would: tuple[Command, ...]
+    again_at: Instant | None

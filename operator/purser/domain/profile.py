@@ -1,0 +1,54 @@
+"""A class of jobs: how its speed grows with the number of GPUs, how much work a job is, how often one arrives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from purser.domain.ids import ClassId
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Measured throughput by number of GPUs, ascending; between the points speed is read linearly, beyond never."""
+
+    points: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Amdahl:
+    """throughput(k) = value / ((1 - p) + p / k) with p the parallel fraction and value the throughput of one GPU."""
+
+    parallel_fraction: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLaw:
+    """throughput(k) = value * k ** exponent, with value the throughput of one GPU."""
+
+    exponent: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedCurve:
+    """Throughput on one GPU type; values of all curves of a profile are in the same unit."""
+
+    gpu_type: str
+    form: Table | Amdahl | PowerLaw
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A SpeedupProfile. Work is measured in seconds of the reference option: the first curve at its smallest width.
+
+    ``mean_work`` and ``arrivals_per_hour`` are as declared (None: observed from the jobs in sight).
+    ``restart_seconds``: from stopping one run to training on in the next, node start-up not included.
+    """
+
+    id: ClassId
+    generation: int
+    curves: tuple[SpeedCurve, ...]
+    mean_work: float | None
+    arrivals_per_hour: float | None
+    restart_seconds: float

@@ -1,0 +1,45 @@
+"""Instants and spans: an instant is whole microseconds since 1970-01-01 UTC, a span is seconds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import NewType
+
+Instant = NewType("Instant", int)
+"""Microseconds since 1970-01-01T00:00:00Z."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROS = 1_000_000
+
+
+def instant(moment: datetime) -> Instant:
+    """The instant of an aware datetime."""
+    return Instant((moment - _EPOCH) // timedelta(microseconds=1))
+
+
+def moment(at: Instant) -> datetime:
+    """The datetime (UTC) of an instant."""
+    return _EPOCH + timedelta(microseconds=at)
+
+
+def parse_instant(text: str) -> Instant:
+    """An RFC 3339 timestamp as Kubernetes and clouds write it; ValueError when it is none or has no zone."""
+    parsed = datetime.fromisoformat(text)
+    if parsed.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone; write it like 2026-01-31T12:00:00Z")
+    return instant(parsed)
+
+
+def format_instant(at: Instant) -> str:
+    """RFC 3339 in UTC with microseconds, as Kubernetes writes a MicroTime."""
+    return moment(at).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def seconds_between(start: Instant, end: Instant) -> float:
+    """Seconds from start to end; negative when end comes first."""
+    return (end - start) / _MICROS
+
+
+def after(at: Instant, seconds: float) -> Instant:
+    """The instant that many seconds later (to the microsecond)."""
+    return Instant(at + round(seconds * _MICROS))
