@@ -46,7 +46,8 @@ class Budget:
     """A GPUBudget with its balance. ``balance`` is None until the first period has been opened in status.
 
     ``opening_spend``: spent in the period of creation before Purser came (joining mid-month).
-    ``weights``: weight by priorityClassName; 1 where none is named.
+    ``weights``: weight by priorityClassName; 1 where none is named. ``guarded``: it has the finalizer
+    ``purser.dev/in-use``, which keeps it while rentals name it.
     """
 
     id: BudgetId
@@ -64,3 +65,4 @@ class Budget:
     weights: tuple[tuple[str, float], ...]
     balance: Balance | None
     deleting: bool
+    guarded: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -50,6 +51,13 @@ class Allocation:
     option: Option
     placements: tuple[Placement, ...]
     since: Instant
+
+    @property
+    def annotation(self) -> str:
+        """The value of the pods' annotation ``purser.dev/allocation``: compact JSON, equal for equal shapes."""
+        pods = len(self.placements)
+        shape = {"run": self.run, "gpus": self.option.gpus, "pods": pods, "gpusPerPod": self.placements[0].gpus}
+        return json.dumps(shape, separators=(",", ":"))
 
 
 class RunOutcome(StrEnum):
@@ -169,7 +177,9 @@ class Job:
     class's reference option, None when nothing is known. ``invalid``: why the Job API or the operator refused the
     template (recorded with the generation that was refused), empty when it did not. ``allocation`` and ``records``
     are read back from status: intents and outcomes survive a crash there. ``pod_gpus``: nvidia.com/gpu in the
-    template's first container, 0 if absent.
+    template's first container, 0 if absent. ``replaced``: former allocations (another run's than ``allocation``) whose
+    runs have not been recorded yet: the write that replaces or clears an allocation moves it there. ``has_service``:
+    its headless Service exists.
     """
 
     id: JobId
@@ -203,6 +213,8 @@ class Job:
     finish: Finish | None
     invalid: str
     runs: tuple[Run, ...]
+    replaced: tuple[Allocation, ...] = ()
+    has_service: bool = False
 
     @property
     def short_id(self) -> str:

@@ -54,6 +54,8 @@ class Pool:
 
     ``start_seconds``: from asking for a node to its readiness, declared until observed.
     ``cooled_until``: no node is asked for before this instant (set after a stock-out or an exhausted quota).
+    ``guarded``: it has the finalizer ``purser.dev/in-use``, which keeps it while rentals name it.
+    ``price_override`` and ``price_adjustment`` (hundredths of a percent) correct the list price: see ``priced``.
     """
 
     id: PoolId
@@ -71,6 +73,15 @@ class Pool:
     cooled_until: Instant | None
     cooled_because: str
     deleting: bool
+    guarded: bool = False
+    price_adjustment: int = 0
+    cooled_message: str = ""
+
+    def priced(self, listed: Price) -> Price:
+        """What the user really pays where the cloud lists ``listed``, rounded half up to the micro-dollar an hour."""
+        if self.price_override is not None:
+            return self.price_override
+        return Price((listed.micros_per_hour * (10_000 + self.price_adjustment) + 5_000) // 10_000)
 
 
 class InstanceState(StrEnum):

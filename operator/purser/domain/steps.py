@@ -55,7 +55,7 @@ class Cool:
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """Write into the rental's status that this instance is its own (phase Starting)."""
+    """Write into the rental's status that this instance is its own (phase Starting; a Draining one stays Draining)."""
 
     rental: RentalId
     instance: Instance
@@ -74,7 +74,7 @@ class RecordOrphan:
 
 @dataclass(frozen=True, slots=True)
 class CloseUnfulfilled:
-    """The rental ends at no cost: no instance came for it (phase Ended)."""
+    """The rental ends: no instance came for it (phase Ended, cost zero, no times)."""
 
     rental: RentalId
     because: str
@@ -84,6 +84,14 @@ PoolStep = RaiseTarget | CancelUnfulfilled | Cool | Adopt | RecordOrphan | Close
 
 
 # --- rentals: from the node's readiness to the ledger ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """Record what the cloud tells anew of the rental's instance: launch, price segments, billing minimum, node."""
+
+    rental: RentalId
+    instance: Instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +162,18 @@ class MarkEnded:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """One conditional write of the budget: add the amounts and the rental's uid."""
+    """One conditional write of the budget: add the amounts and the rental's uid (``ledger.balance.apply_fold``).
+
+    ``in_period`` is the part of ``whole`` that fell in the period that began at ``period_start``: a balance that has
+    moved on to another period refuses it.
+    """
 
     rental: RentalId
     rental_uid: str
     budget: BudgetId
     in_period: Money
     whole: Money
+    period_start: Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +183,7 @@ class Forget:
     rental: RentalId
 
 
-RentalStep = MarkReady | Cordon | Terminate | FailPod | DeletePod | DeleteNode | MarkEnded | Fold | Forget
+RentalStep = Refresh | MarkReady | Cordon | Terminate | FailPod | DeletePod | DeleteNode | MarkEnded | Fold | Forget
 
 
 # --- budgets ----------------------------------------------------------------------------------------------------------
@@ -178,11 +191,15 @@ RentalStep = MarkReady | Cordon | Terminate | FailPod | DeletePod | DeleteNode |
 
 @dataclass(frozen=True, slots=True)
 class OpenPeriod:
-    """Begin a budget's period: the first one, or the next with what the last one spent put into history."""
+    """Begin a budget's period: the first one, or the next with what the last one spent put into history.
+
+    ``last_start`` is when the period began that ends with this (None for the first): done once, however often repeated.
+    """
 
     budget: BudgetId
     start: Instant
     last_spent: Money | None
+    last_start: Instant | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +233,7 @@ class CreateRun:
 
 @dataclass(frozen=True, slots=True)
 class LabelNode:
-    """Set (or with value None remove) one label of a node."""
+    """Set (or with value None remove) one label of a node; ``job`` may be gone when its label is removed."""
 
     job: JobId
     node: NodeName
@@ -227,7 +244,10 @@ class LabelNode:
 
 @dataclass(frozen=True, slots=True)
 class Unsuspend:
-    """Let the run's pods start, by a patch that carries the Job's resourceVersion."""
+    """Let the run's pods start, by a patch that carries the Job's resourceVersion.
+
+    Only after an uncached list by the job's uid shows that no pod of another run is live.
+    """
 
     job: JobId
     run: int
@@ -263,7 +283,8 @@ class AnnotatePod:
 class RecordRun:
     """Record a run's end in the TrainingJob's status, once an uncached list shows that none of its pods is live.
 
-    The same write clears the allocation when it is this run's, counts a failure or a restart, and sets ``finish``.
+    The same write clears the allocation when it is this run's and takes the run out of ``replaced``, counts a failure
+    (FAILED) or a restart (INTERRUPTED), and sets ``finish``.
     """
 
     job: JobId
@@ -273,7 +294,10 @@ class RecordRun:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRun:
-    """Delete the Job object of a run that is recorded or that status does not name."""
+    """Delete the Job object of a run that is recorded or that status does not name.
+
+    In the foreground and with a test on its uid: the object stays in sight until its pods are gone.
+    """
 
     job: JobId
     run: int

@@ -1,0 +1,145 @@
+"""What the same jobs would take and cost if each got the GPUs its owner asked for, at once.
+
+A small simulation with the replay's own tables, prices and start-up times: a job arrives, its pods go to free GPUs of
+nodes that are rented already (the fullest that fit) or to new ones, in the first zone that has room for all of them;
+it trains once all of its nodes are up; a node is given back when its last job ends. No budget limits it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from demo.scenario import PoolPlan, ReplayJob, Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Rented:
+    """One node of the simulation: the instants (workload seconds) between which it was rented, and its price."""
+
+    pool: PoolPlan
+    launched: float
+    ended: float
+    dollars: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """One job of the simulation: on how many GPUs it ran and when."""
+
+    job: ReplayJob
+    started: float
+    ended: float
+
+    @property
+    def completion_seconds(self) -> float:
+        """From submission to completion."""
+        return self.ended - self.job.submitted
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The simulated jobs, in the order of their ends, and nodes."""
+
+    jobs: tuple[Trained, ...]
+    nodes: tuple[Rented, ...]
+
+    @property
+    def mean_completion_seconds(self) -> float:
+        """The mean from submission to completion."""
+        return sum(job.completion_seconds for job in self.jobs) / len(self.jobs)
+
+    @property
+    def dollars(self) -> float:
+        """What all nodes cost."""
+        return sum(node.dollars for node in self.nodes)
+
+
+@dataclass(slots=True)
+class _Node:
+    pool: PoolPlan
+    launched: float
+    ready: float
+    free: int
+    gpus_of: dict[str, int] = field(default_factory=dict)
+
+
+def pods(gpus: int, per_node: int) -> tuple[int, ...]:
+    """GPUs of each pod of a job that wide: whole nodes, then the rest."""
+    whole, rest = divmod(gpus, per_node)
+    return (per_node,) * whole + ((rest,) if rest else ())
+
+
+class _Cloud:
+    """The nodes that are rented in the simulation."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._starts: dict[str, Iterator[float]] = {
+            pool.name: itertools.cycle(pool.start_seconds) for pool in scenario.pools
+        }
+        self._nodes: list[_Node] = []
+        self.ended: list[Rented] = []
+
+    def place(self, job: ReplayJob, at: float) -> float:
+        """Gives the job its nodes; returns when the last of them is up."""
+        for pool in self._scenario.pools:
+            if self._place_in(pool, job, at):
+                return max(at, *(node.ready for node in self._nodes if job.name in node.gpus_of))
+        raise ValueError(f"{job.name} asks for {job.asked} GPUs, more than any zone of the scenario ever has free")
+
+    def _place_in(self, pool: PoolPlan, job: ReplayJob, at: float) -> bool:
+        rented = [node for node in self._nodes if node.pool == pool]
+        chosen: list[tuple[_Node, int]] = []
+        for gpus in pods(job.asked, pool.gpus_per_node):
+            taken = {id(node) for node, _ in chosen}
+            fitting = [node for node in rented if node.free >= gpus and id(node) not in taken]
+            if fitting:
+                node = min(fitting, key=lambda node: (node.free, node.ready))
+            else:
+                node = _Node(pool, at, math.inf, pool.gpus_per_node)
+            chosen.append((node, gpus))
+        fresh = [node for node, _ in chosen if math.isinf(node.ready)]
+        if pool.stock is not None and len(rented) + len(fresh) > pool.stock:
+            return False
+        for node in fresh:
+            node.ready = at + next(self._starts[pool.name])
+        self._nodes += fresh
+        for node, gpus in chosen:
+            node.free -= gpus
+            node.gpus_of[job.name] = gpus
+        return True
+
+    def leave(self, job: ReplayJob, at: float) -> None:
+        """Takes the job off its nodes and ends those that are empty."""
+        for node in self._nodes:
+            node.free += node.gpus_of.pop(job.name, 0)
+        for node in [node for node in self._nodes if not node.gpus_of]:
+            self._nodes.remove(node)
+            seconds = max(math.ceil(at - node.launched), node.pool.billing_minimum_seconds)
+            dollars = node.pool.hourly_price / 3600 * seconds
+            self.ended.append(Rented(node.pool, node.launched, at, dollars))
+
+
+def simulate(scenario: Scenario) -> Outcome:
+    """Runs the scenario's jobs at the widths their owners asked for."""
+    cloud = _Cloud(scenario)
+    running: list[tuple[float, int, Trained]] = []
+    trained: list[Trained] = []
+
+    def end_until(at: float) -> None:
+        while running and running[0][0] <= at:
+            ended, _, job = heapq.heappop(running)
+            cloud.leave(job.job, ended)
+            trained.append(job)
+
+    for number, job in enumerate(scenario.jobs):
+        end_until(job.submitted)
+        started = cloud.place(job, job.submitted)
+        ended = started + scenario.restart_seconds + job.seconds(job.asked)
+        heapq.heappush(running, (ended, number, Trained(job, started, ended)))
+    end_until(math.inf)
+    return Outcome(tuple(trained), tuple(cloud.ended))

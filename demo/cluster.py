@@ -1,0 +1,109 @@
+"""Where the demo runs: the test bed's control plane, or a kind cluster. Both are thrown away afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Protocol
+
+import yaml
+
+from demo.programs import DemoError, Programs
+from tests.testbed import build
+from tests.testbed.controlplane import STAGES, ControlPlane
+
+_KIND_NAME = "purser-demo"
+_KIND_CONFIG = Path(__file__).parent / "kind-config.yaml"
+
+
+class Cluster(Protocol):
+    """What the demo needs of a cluster. Commands raise an exception with the program's own words when they fail."""
+
+    @property
+    def kubeconfig(self) -> Path:
+        """An administrator's."""
+
+    def kubectl(self, *arguments: str, input: str | None = None) -> str:
+        """What kubectl prints."""
+
+    def helm(self, *arguments: str) -> str:
+        """What helm prints."""
+
+    def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
+        """A kubeconfig that acts as that service account."""
+
+    def stop(self) -> None:
+        """Ends the cluster. May be repeated."""
+
+
+def start(kind: str, directory: Path, programs: Programs) -> Cluster:
+    """Starts the test bed or a kind cluster with its files in ``directory``; DemoError says what is missing."""
+    if kind == "kind":
+        return KindCluster(directory, programs)
+    try:
+        return ControlPlane.start(directory)
+    except build.MissingProgramsError as missing:
+        raise DemoError(str(missing)) from missing
+
+
+class KindCluster:
+    """A cluster in Docker, with kwok beside it for the GPU nodes that the fake cloud makes."""
+
+    def __init__(self, directory: Path, programs: Programs) -> None:
+        for program in ("docker", "kind"):
+            if shutil.which(program) is None:
+                raise DemoError(f"--cluster kind needs {program} on the PATH; --cluster testbed needs neither")
+        try:
+            self._binaries = build.locate()
+        except build.MissingProgramsError as missing:
+            raise DemoError(str(missing)) from missing
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self.kubeconfig = directory / "kubeconfig"
+        self._run("kind", "create", "cluster", "--config", str(_KIND_CONFIG), "--kubeconfig", str(self.kubeconfig))
+        try:
+            programs.start(
+                "kwok",
+                [
+                    str(self._binaries.kwok),
+                    f"--kubeconfig={self.kubeconfig}",
+                    "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+                    *(f"--config={stage}" for stage in sorted(STAGES.glob("*.yaml"))),
+                    "--node-lease-duration-seconds=40",
+                ],
+            )
+        except BaseException:
+            self.stop()
+            raise
+
+    def kubectl(self, *arguments: str, input: str | None = None) -> str:
+        """What kubectl prints."""
+        return self._run(str(self._binaries.kubectl), *arguments, input=input)
+
+    def helm(self, *arguments: str) -> str:
+        """What helm prints."""
+        return self._run(str(self._binaries.helm), *arguments)
+
+    def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
+        """A kubeconfig that acts as that service account for a day."""
+        token = self.kubectl("create", "token", name, "--namespace", namespace, "--duration", "24h").strip()
+        config = yaml.safe_load(self.kubeconfig.read_text())
+        config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+        path = self._directory / f"{namespace}-{name}.kubeconfig"
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(config, indent=2) + "\n")
+        return path
+
+    def stop(self) -> None:
+        """Deletes the cluster."""
+        self._run("kind", "delete", "cluster", "--name", _KIND_NAME, "--kubeconfig", str(self.kubeconfig))
+
+    def _run(self, *command: str, input: str | None = None) -> str:
+        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+        done = subprocess.run(command, input=input, capture_output=True, text=True, env=environment)
+        if done.returncode != 0:
+            raise DemoError(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout

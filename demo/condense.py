@@ -1,0 +1,185 @@
+"""Derives demo/data from the measured data: how long each application takes by its number of GPUs.
+
+    python -m demo.condense [--check] [DATA_DIR]
+
+An application goes through epochs. Epoch e is done once it has made the statistical progress Δp_e (the least that any
+measured batch size made of it), and a step at total batch size M advances it by the gain
+
+    g = (σ² + μ²) / (σ²/s + μ²),   s = M / M₀
+
+(Pollux, OSDI'21, equation 6; μ²: `grad_sqr`, σ²: `grad_var`, M₀: the application's own batch size). So on k GPUs the
+epoch takes Δp_e · step seconds / g at the batch size, among those measured on k, where that is the least. The table
+holds the sum over the epochs: every width at its best batch size, statistical efficiency included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import math
+import os
+import sys
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+WORKLOAD = "workload-2"
+EPOCHS = {"bert": 2, "cifar10": 100, "deepspeech2": 80, "imagenet": 90, "ncf": 10, "yolov3": 50}
+LARGEST_LOCAL_BATCH = {"yolov3": 8}
+PLACEMENTS = {1: "1", 2: "2", 4: "4", 6: "24", 8: "44", 12: "444", 16: "4444"}
+"""The packed placement by GPUs, as the digits of `placements.csv`: 6 GPUs are a whole node and half another."""
+WHOLE_NODES = {24: 6, 32: 8, 48: 12}
+"""Nodes by GPUs, for the widths that only `scalability.csv` measured packed."""
+
+
+class DataMissing(Exception):
+    """The measured data is not where it was looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What one epoch at one total batch size measured: progress so far, squared norm and variance of the gradient."""
+
+    progress: float
+    sqr: float
+    var: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One application: per total batch size its epochs' statistics; per number of GPUs seconds a step by batch size."""
+
+    name: str
+    statistics: Mapping[int, Sequence[Statistics]]
+    steps: Mapping[int, Mapping[int, float]]
+
+    @property
+    def own_batch(self) -> int:
+        """M₀: the smallest batch size with measured statistics."""
+        return min(self.statistics)
+
+    def statistics_at(self, epoch: int, batch: int) -> tuple[float, float]:
+        """μ² and σ² at a batch size between the measured ones: linear in the logarithm of the batch size."""
+        sizes = sorted(self.statistics)
+        low = bisect_right(sizes, batch) - 1
+        below = self.statistics[sizes[low]][epoch]
+        if sizes[low] == batch:
+            return below.sqr, below.var
+        above = self.statistics[sizes[low + 1]][epoch]
+        part = math.log(batch / sizes[low]) / math.log(sizes[low + 1] / sizes[low])
+        return below.sqr + part * (above.sqr - below.sqr), below.var + part * (above.var - below.var)
+
+    def epoch_progress(self, epoch: int) -> float:
+        """Δp of an epoch: the least progress up to its end, less the same of the epoch before."""
+
+        def least(at: int) -> float:
+            return min(rows[at].progress for rows in self.statistics.values())
+
+        return least(epoch) - (least(epoch - 1) if epoch else 0.0)
+
+    def epoch_seconds(self, epoch: int, gpus: int) -> tuple[float, int]:
+        """Seconds of the epoch on that many GPUs, and the batch size that makes them the fewest."""
+        progress = self.epoch_progress(epoch)
+
+        def seconds(batch: int) -> float:
+            sqr, var = self.statistics_at(epoch, batch)
+            gain = (var + sqr) / (var / (batch / self.own_batch) + sqr)
+            return progress * self.steps[gpus][batch] / gain
+
+        return min((seconds(batch), batch) for batch in self.steps[gpus])
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    with path.open(newline="") as file:
+        yield from csv.DictReader(file)
+
+
+def _steps(folder: Path, allowed: range, largest_local: float) -> dict[int, dict[int, float]]:
+    steps: dict[int, dict[int, float]] = {}
+
+    def add(gpus: int, row: Mapping[str, str]) -> None:
+        local = int(row["local_bsz"])
+        if gpus * local in allowed and local <= largest_local:
+            steps.setdefault(gpus, {})[gpus * local] = float(row["step_time"])
+
+    gpus_of = {placement: gpus for gpus, placement in PLACEMENTS.items()}
+    for row in _rows(folder / "placements.csv"):
+        if row["placement"] in gpus_of:
+            add(gpus_of[row["placement"]], row)
+    for row in _rows(folder / "scalability.csv"):
+        gpus = int(row["num_replicas"])
+        if WHOLE_NODES.get(gpus) == int(row["num_nodes"]):
+            add(gpus, row)
+    return steps
+
+
+def read(data: Path, application: str) -> Measured:
+    """The measurements of one application under the data folder."""
+    folder = data / "pollux" / "traces" / application
+    statistics = {
+        int(path.stem.removeprefix("validation-")): [
+            Statistics(float(row["progress"]), float(row["grad_sqr"]), float(row["grad_var"])) for row in _rows(path)
+        ]
+        for path in sorted(folder.glob("validation-*.csv"))
+    }
+    if not statistics:
+        raise DataMissing(f"no validation-*.csv in {folder}; name the folder that has pollux/ by PURSER_DATA_DIR")
+    allowed = range(min(statistics), max(statistics) + 1)
+    return Measured(application, statistics, _steps(folder, allowed, LARGEST_LOCAL_BATCH.get(application, math.inf)))
+
+
+def speeds(data: Path) -> str:
+    """The text of speeds.csv."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["application", "epochs", "gpus", "seconds", "first_batch", "last_batch"])
+    for application, epochs in EPOCHS.items():
+        measured = read(data, application)
+        for gpus in sorted(measured.steps):
+            taken = [measured.epoch_seconds(epoch, gpus) for epoch in range(epochs)]
+            seconds = sum(each for each, _ in taken)
+            table.writerow([application, epochs, gpus, f"{seconds:.1f}", taken[0][1], taken[-1][1]])
+    return text.getvalue()
+
+
+def workload(data: Path) -> str:
+    """The text of workload.csv: the submissions as they are."""
+    return (data / "pollux" / "workloads" / f"{WORKLOAD}.csv").read_text()
+
+
+def data_dir() -> Path:
+    """PURSER_DATA_DIR, or ../shared/data beside the checkout."""
+    named = os.environ.get("PURSER_DATA_DIR")
+    return Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def main() -> int:
+    """Writes demo/data, or with --check says whether it is what the measurements give."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="?", type=Path, default=data_dir(), help="the folder with the measured data")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when demo/data is stale")
+    arguments = parser.parse_args()
+    try:
+        texts = {"speeds.csv": speeds(arguments.data), "workload.csv": workload(arguments.data)}
+    except (DataMissing, FileNotFoundError) as missing:
+        print(f"condense: {missing}", file=sys.stderr)
+        return 1
+    stale = [name for name, text in texts.items() if not _same(DATA / name, text)]
+    if arguments.check:
+        for name in stale:
+            print(f"demo/data/{name} is stale: run python -m demo.condense", file=sys.stderr)
+        return 1 if stale else 0
+    for name in stale:
+        (DATA / name).write_text(texts[name])
+    return 0
+
+
+def _same(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text() == text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""The few calls to a Kubernetes API server that the demo makes, over raw HTTP: lists, watches, patches, tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import aiohttp
+import yaml
+
+Json = dict[str, Any]
+
+_TIMEOUT = aiohttp.ClientTimeout(total=20)
+_WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=60)
+
+
+class KubeError(Exception):
+    """The API server refused a call; ``code`` is the HTTP status, ``reason`` the word of its Status object."""
+
+    def __init__(self, call: str, code: int, reason: str, message: str) -> None:
+        super().__init__(f"{call}: {code} {reason}: {message}")
+        self.code = code
+        self.reason = reason
+
+
+RETRIABLE = (aiohttp.ClientError, TimeoutError, OSError)
+"""What a call raises when the API server could not be reached or did not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where the API server is and what proves who is calling."""
+
+    url: str
+    tls: ssl.SSLContext | None
+    token: str | None
+
+    @classmethod
+    def of(cls, kubeconfig: Path) -> Access:
+        """The current context of a kubeconfig with inlined or filed credentials."""
+        config = yaml.safe_load(kubeconfig.read_text())
+
+        def named(kind: str, name: str) -> Json:
+            found: Json = next(entry[kind] for entry in config[f"{kind}s"] if entry["name"] == name)
+            return found
+
+        context = named("context", config["current-context"])
+        cluster, user = named("cluster", context["cluster"]), named("user", context["user"])
+        tls = None
+        if cluster["server"].startswith("https:"):
+            tls = ssl.create_default_context(cadata=_material(cluster, "certificate-authority", kubeconfig))
+            if certificate := _material(user, "client-certificate", kubeconfig):
+                _load_client_certificate(tls, certificate, _material(user, "client-key", kubeconfig) or "")
+        return cls(cluster["server"], tls, user.get("token"))
+
+
+def _material(entry: Mapping[str, str], key: str, kubeconfig: Path) -> str | None:
+    if inlined := entry.get(f"{key}-data"):
+        return base64.b64decode(inlined).decode()
+    return (kubeconfig.parent / entry[key]).read_text() if key in entry else None
+
+
+def _load_client_certificate(tls: ssl.SSLContext, certificate: str, key: str) -> None:
+    # The ssl module reads certificates of its own side from files only.
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        file.write(certificate + "\n" + key)
+        file.flush()
+        tls.load_cert_chain(file.name)
+
+
+class Kube:
+    """A client of one API server; use it as an async context manager."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        headers = {"Authorization": f"Bearer {self._access.token}"} if self._access.token else {}
+        self._session = aiohttp.ClientSession(headers=headers, timeout=_TIMEOUT)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def call(
+        self, method: str, path: str, body: object = None, *, content_type: str = "application/json", **query: str
+    ) -> Json:
+        """One call; KubeError when it is refused, one of RETRIABLE when there was no answer."""
+        assert self._session is not None
+        async with self._session.request(
+            method,
+            self._access.url + path,
+            params=query,
+            data=None if body is None else json.dumps(body),
+            headers={"Content-Type": content_type} if body is not None else {},
+            ssl=self._access.tls or True,
+        ) as response:
+            text = await response.text()
+            try:
+                answer: Json = json.loads(text)
+            except ValueError:
+                answer = {"reason": response.reason, "message": text[:200]}
+            if response.status >= 400:
+                raise KubeError(
+                    f"{method} {path}", response.status, answer.get("reason", ""), answer.get("message", "")
+                )
+            return answer
+
+    async def items(self, path: str, **query: str) -> list[Json]:
+        """The items of a list."""
+        items: list[Json] = (await self.call("GET", path, **query))["items"]
+        return items
+
+    async def merge_patch(self, path: str, body: Json) -> Json:
+        """A JSON merge patch."""
+        return await self.call("PATCH", path, body, content_type="application/merge-patch+json")
+
+    async def pod_token(self, pod: Json, audience: str) -> str:
+        """A ServiceAccount token as the pod's projected volume would hold it: bound to this very pod."""
+        namespace = pod["metadata"]["namespace"]
+        account = pod["spec"].get("serviceAccountName", "default")
+        bound = {
+            "kind": "Pod",
+            "apiVersion": "v1",
+            "name": pod["metadata"]["name"],
+            "uid": pod["metadata"]["uid"],
+        }
+        answer = await self.call(
+            "POST",
+            f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token",
+            {
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {"audiences": [audience], "expirationSeconds": 3600, "boundObjectRef": bound},
+            },
+        )
+        token: str = answer["status"]["token"]
+        return token
+
+    async def watch(self, path: str, **query: str) -> AsyncIterator[dict[str, Json]]:
+        """All objects of a list by uid, at once and after every change, for ever; outages are waited out.
+
+        The same dictionary is yielded each time: take from it what is to be kept.
+        """
+        objects: dict[str, Json] = {}
+        while True:
+            try:
+                listed = await self.call("GET", path, **query)
+                objects.clear()
+                objects.update({item["metadata"]["uid"]: item for item in listed["items"]})
+                yield objects
+                async for kind, item in self._changes(path, listed["metadata"]["resourceVersion"], query):
+                    if kind == "DELETED":
+                        objects.pop(item["metadata"]["uid"], None)
+                    else:
+                        objects[item["metadata"]["uid"]] = item
+                    yield objects
+            except (*RETRIABLE, KubeError):
+                await asyncio.sleep(0.5)
+
+    async def _changes(self, path: str, since: str, query: Mapping[str, str]) -> AsyncIterator[tuple[str, Json]]:
+        assert self._session is not None
+        async with self._session.get(
+            self._access.url + path,
+            params={**query, "watch": "true", "resourceVersion": since, "timeoutSeconds": "50"},
+            ssl=self._access.tls or True,
+            timeout=_WATCH_TIMEOUT,
+        ) as response:
+            if response.status >= 400:
+                raise KubeError(f"WATCH {path}", response.status, response.reason or "", await response.text())
+            pending = b""
+            async for chunk in response.content.iter_any():
+                *lines, pending = (pending + chunk).split(b"\n")
+                for line in lines:
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise KubeError(f"WATCH {path}", event["object"].get("code", 0), "", str(event["object"]))
+                    yield event["type"], event["object"]

@@ -1,0 +1,147 @@
+"""The live table in a terminal, and lines where there is none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from demo.money import shown
+from demo.view import JobRow, View
+
+_LINE_SECONDS = 10.0
+_FIXED_LINES = 17
+"""Lines of the screen that are not rows of the jobs' table."""
+
+_COLOURS = {"Running": "green", "Queued": "yellow", "Starting": "cyan", "Resizing": "cyan", "Failed": "red"}
+_PHASES = ("Requested", "Starting", "Ready", "Draining")
+
+
+def minutes(seconds: float | None) -> str:
+    """Workload seconds as minutes for people."""
+    return "–" if seconds is None else f"{seconds / 60:.0f} min"
+
+
+def rendered(view: View, factor: int, height: int) -> RenderableType:
+    """The whole screen."""
+    rows = max(4, height - _FIXED_LINES)
+    return Group(_headline(view, factor), _jobs(view, rows), _pools(view), _decisions(view))
+
+
+def line(view: View) -> str:
+    """One moment in one line."""
+    running = view.in_state("Running")
+    nodes = ", ".join(f"{pool.name} {sum(pool.phases.get(phase, 0) for phase in _PHASES)}" for pool in view.pools)
+    return (
+        f"{minutes(view.at):>7}  jobs: {view.complete} complete, {len(running)} running, "
+        f"{len(view.jobs) - view.complete - len(running)} waiting, {view.unsubmitted} to come; nodes: {nodes}; "
+        f"GPUs in use {view.used_gpus}/{view.rented_gpus}; spent {shown(view.money.spent)}{_rate(view)}"
+    )
+
+
+def _rate(view: View) -> str:
+    pays = view.money.pays
+    return "" if pays is None else f"; pays up to {shown(pays)} per job-hour saved"
+
+
+def _headline(view: View, factor: int) -> Text:
+    money = view.money
+    return Text.assemble(
+        ("Purser demo ", "bold"),
+        (f"minute {view.at / 60:.0f} of the workload (×{factor}; times here are the workload's own)\n", "dim"),
+        ("budget ", "bold"),
+        f"{shown(money.spent)} spent, {shown(money.allowed)} allowed by now; {shown(money.hourly)}/h now",
+        f"{_rate(view)}\n",
+        ("GPUs   ", "bold"),
+        f"{view.used_gpus} in use of {view.rented_gpus} rented",
+    )
+
+
+def _jobs(view: View, rows: int) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+    for name in ("job", "state"):
+        table.add_column(name, no_wrap=True)
+    for name in ("GPUs", "want", "asked"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("pool", no_wrap=True)
+    table.add_column("progress", width=14)
+    for name in ("since", "left", "cost"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("why", no_wrap=True, overflow="ellipsis", ratio=1)
+    shown_rows = _most_telling(view.jobs, rows)
+    for job in shown_rows:
+        table.add_row(
+            job.name,
+            Text(job.state, _COLOURS.get(job.state, "dim")),
+            str(job.gpus or ""),
+            str(job.want or ""),
+            str(job.asked),
+            job.pool,
+            ProgressBar(total=1.0, completed=job.fraction, width=14),
+            minutes(job.waited),
+            minutes(job.left),
+            shown(job.dollars),
+            job.why,
+        )
+    if hidden := len(view.jobs) - len(shown_rows):
+        table.add_row(Text(f"and {hidden} more, {view.unsubmitted} to come", "dim"))
+    return table
+
+
+def _most_telling(jobs: Iterable[JobRow], rows: int) -> list[JobRow]:
+    """As many as fit: those that are not over first, in the order of their submission."""
+    ordered = sorted(jobs, key=lambda job: (job.state in ("Complete", "Failed"), -job.waited))
+    return ordered[:rows]
+
+
+def _pools(view: View) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("pool", "node price", *(phase.lower() for phase in _PHASES), "most", "state"):
+        table.add_column(name, justify="left" if name in ("pool", "state") else "right")
+    for pool in view.pools:
+        phases = [str(pool.phases.get(phase, 0) or "") for phase in _PHASES]
+        state = Text(pool.state, "yellow" if pool.state == "Cooling" else "")
+        table.add_row(pool.name, f"{shown(pool.hourly)}/h", *phases, str(pool.most), state)
+    return table
+
+
+def _decisions(view: View) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+    for name in ("at", "decided about", "reason"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("in its words", no_wrap=True, overflow="ellipsis", ratio=1)
+    for said in view.decisions:
+        table.add_row(said.at, said.about, said.reason, said.note)
+    return table
+
+
+class Screen:
+    """Shows views on a console: a table that lives in a terminal, a line every ten seconds elsewhere."""
+
+    def __init__(self, console: Console, factor: int) -> None:
+        self._console = console
+        self._factor = factor
+        self._last_line = 0.0
+        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+
+    def __enter__(self) -> Screen:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, view: View) -> None:
+        """Shows one moment."""
+        if self._live is not None:
+            self._live.update(rendered(view, self._factor, self._console.height), refresh=True)
+        elif time.monotonic() - self._last_line >= _LINE_SECONDS:
+            self._last_line = time.monotonic()
+            self._console.print(line(view), highlight=False, soft_wrap=True)

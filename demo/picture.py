@@ -1,0 +1,109 @@
+"""The picture: GPUs rented and used, and money spent against the budget, over the workload's time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
+
+from demo.baseline import Outcome
+from demo.view import View
+
+RENTED, USED, BUDGET, ASKED = "#56B4E9", "#0072B2", "#D55E00", "#7F7F7F"
+"""From the palette of Okabe and Ito, which colour-blind people can tell apart; lines differ in dashes too."""
+
+
+def draw(views: Sequence[View], asked: Outcome, hourly_budget: float, files: Sequence[Path]) -> None:
+    """Draws to each file, in the format of its suffix; ValueError when nothing was looked at."""
+    if not views:
+        raise ValueError("there is nothing to draw: the demo ended before anything was looked at")
+    with mpl.rc_context(
+        {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "demo"}
+    ):
+        figure = Figure(figsize=(9, 6.4), layout="constrained")
+        gpus, money = figure.subplots(2, 1, sharex=True)
+        _draw_gpus(gpus, views, asked)
+        _draw_money(money, views, asked, hourly_budget)
+        end = max(views[-1].at, *(node.ended for node in asked.nodes)) / 60
+        money.set_xlim(0, end * 1.01)
+        money.xaxis.set_major_locator(MultipleLocator(15))
+        money.set_xlabel("time of the workload (minutes)")
+        for file in files:
+            figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
+
+
+def _minutes(views: Sequence[View]) -> list[float]:
+    return [view.at / 60 for view in views]
+
+
+def _draw_gpus(axes: Axes, views: Sequence[View], asked: Outcome) -> None:
+    minutes = _minutes(views)
+    times, rented = _asked_gpus(asked)
+    axes.fill_between(
+        minutes, [view.rented_gpus for view in views], step="post", color=RENTED, alpha=0.45, lw=0, label="rented"
+    )
+    axes.step(minutes, [view.used_gpus for view in views], where="post", color=USED, lw=1.6, label="in use")
+    axes.step(
+        times, rented, where="post", color=ASKED, lw=1.2, ls=(0, (2, 1.5)), label="rented, if as asked (simulated)"
+    )
+    axes.set_ylabel("GPUs")
+    axes.set_ylim(bottom=0)
+    axes.set_title("GPUs rented and used", loc="left", fontweight="bold")
+    axes.legend(frameon=False, loc="upper right")
+    axes.grid(axis="y", alpha=0.25)
+
+
+def _draw_money(axes: Axes, views: Sequence[View], asked: Outcome, hourly_budget: float) -> None:
+    minutes = _minutes(views)
+    axes.plot(minutes, [view.money.spent for view in views], color=USED, lw=1.8, label="spent (the cloud's bill)")
+    end = max(view.at for view in views)
+    axes.plot(
+        [0, end / 60],
+        [0, hourly_budget * end / 3600],
+        color=BUDGET,
+        lw=1.6,
+        ls=(0, (6, 2)),
+        label=f"budget (${hourly_budget:.0f} an hour)",
+    )
+    asked_until = max(node.ended for node in asked.nodes)
+    times = [asked_until * step / 200 for step in range(201)]
+    axes.plot(
+        [at / 60 for at in times],
+        [_asked_dollars(asked, at) for at in times],
+        color=ASKED,
+        lw=1.2,
+        ls=(0, (2, 1.5)),
+        label="spent, if as asked (simulated)",
+    )
+    axes.set_ylabel("US dollars")
+    axes.set_ylim(bottom=0)
+    axes.set_title("Money spent and allowed", loc="left", fontweight="bold")
+    axes.legend(frameon=False, loc="upper left")
+    axes.grid(axis="y", alpha=0.25)
+
+
+def _asked_gpus(asked: Outcome) -> tuple[list[float], list[int]]:
+    """When (minutes) the number of GPUs rented changes in the simulation, and to what."""
+    changes: dict[float, int] = {0.0: 0}
+    for node in asked.nodes:
+        changes[node.launched] = changes.get(node.launched, 0) + node.pool.gpus_per_node
+        changes[node.ended] = changes.get(node.ended, 0) - node.pool.gpus_per_node
+    times, gpus, now = [], [], 0
+    for at in sorted(changes):
+        now += changes[at]
+        times.append(at / 60)
+        gpus.append(now)
+    return times, gpus
+
+
+def _asked_dollars(asked: Outcome, at: float) -> float:
+    """What the simulation's nodes have cost by then."""
+    return sum(node.dollars * _part(at, node.launched, node.ended) for node in asked.nodes)
+
+
+def _part(at: float, begin: float, end: float) -> float:
+    return min(1.0, max(0.0, (at - begin) / (end - begin)))

@@ -1,0 +1,186 @@
+"""Stands in for the training containers, since kwok's pods run nothing.
+
+Submits the jobs at their times, follows their pods, and while all pods of a run are running does the job's work at the
+speed that was measured for that many GPUs; reports progress, keeps checkpoints, ends the pods when the work is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from demo import pods, scenario
+from demo.kube import RETRIABLE, Json, Kube, KubeError
+from demo.pods import RunUp
+from demo.progress import Reporter
+from demo.scenario import NAMESPACE, ReplayJob, Scenario
+from demo.training import Training
+
+JOBS = f"/apis/purser.dev/v1alpha1/namespaces/{NAMESPACE}/trainingjobs"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+
+_TICK_SECONDS = 0.2
+_REPORT_SECONDS = 1.0
+_PATIENCE_SECONDS = 0.5
+
+
+@dataclass(slots=True)
+class Replayed:
+    """One job of the replay and how far it is; instants are workload seconds since the start of the replay.
+
+    ``submitted`` and ``completed`` are when it really happened, None before.
+    """
+
+    job: ReplayJob
+    training: Training
+    submitted: float | None = None
+    completed: float | None = None
+    failed: str = ""
+    gpus: int = 0
+    widths: list[int] = field(default_factory=list)
+    pods: list[Json] = field(default_factory=list)
+    ending: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether Kubernetes says that the job has ended, well or badly."""
+        return self.completed is not None or bool(self.failed)
+
+    def follow(self, up: RunUp | None, at: float, restart_seconds: float) -> None:
+        """Takes in that at ``at`` this run's pods (None: no run's) are all running."""
+        current = self.training.current
+        if current is not None and (up is None or up.run != current.run):
+            lost = any(pods.disrupted(pod) for pod in self.pods if pods.run_of(pod) == current.run)
+            self.training = self.training.crash(at) if lost else self.training.stop(at)
+            self.gpus = 0
+        if up is not None and self.training.current is None:
+            speed = self.job.application.speedup(up.gpus)
+            self.training = self.training.begin(up.run, at, speed, restart_seconds)
+            self.gpus = up.gpus
+            self.widths.append(up.gpus)
+
+
+class Replay:
+    """The replay of one scenario against one cluster. ``clock`` gives seconds that never go back."""
+
+    def __init__(self, kube: Kube, of: Scenario, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kube = kube
+        self._scenario = of
+        self._clock = clock
+        self._started = clock()
+        self._all_finished = asyncio.Event()
+        self.jobs = {job.name: Replayed(job, Training(job.work, of.checkpoint_seconds)) for job in of.jobs}
+        self.answers: dict[int, int] = {}
+
+    @property
+    def now(self) -> float:
+        """Workload seconds since the replay began."""
+        return self._scenario.pace.workload_seconds(self._clock() - self._started)
+
+    async def run(self) -> None:
+        """Replays until every job has ended; outages of the API server and the operator are waited out."""
+        self._started = self._clock()
+        async with aiohttp.ClientSession() as session, asyncio.TaskGroup() as tasks:
+            reporter = Reporter(self._kube, session)
+            self.answers = reporter.answers
+            work = (self._follow_jobs(), self._follow_pods(), self._train(reporter))
+            running = [tasks.create_task(each) for each in work]
+            await self._submit()
+            await self._all_finished.wait()
+            for task in running:
+                task.cancel()
+
+    async def _submit(self) -> None:
+        for replayed in sorted(self.jobs.values(), key=lambda each: each.job.submitted):
+            wait = self._scenario.pace.demo_seconds(replayed.job.submitted - self.now)
+            await asyncio.sleep(max(0.0, wait))
+            replayed.submitted = self.now
+            await self._insist("POST", JOBS, scenario.training_job(self._scenario, replayed.job))
+
+    async def _insist(self, method: str, path: str, body: Json) -> None:
+        """Repeats a call until it is answered; "already exists" is an answer."""
+        while True:
+            try:
+                await self._kube.call(method, path, body)
+                return
+            except KubeError as refused:
+                if refused.code == 409:
+                    return
+                if refused.code < 500 and refused.code != 429:
+                    raise
+            except RETRIABLE:
+                pass
+            await asyncio.sleep(_PATIENCE_SECONDS)
+
+    async def _follow_jobs(self) -> None:
+        async for objects in self._kube.watch(JOBS):
+            for item in objects.values():
+                replayed = self.jobs.get(item["metadata"]["name"])
+                if replayed is None:
+                    continue
+                finish = item.get("status", {}).get("finish")
+                if finish is not None and not replayed.finished:
+                    if finish["kind"] == "Complete":
+                        replayed.completed = self.now
+                    else:
+                        replayed.failed = f"{finish.get('reason', '')}: {finish.get('message', '')}"
+            if all(job.finished for job in self.jobs.values()):
+                self._all_finished.set()
+
+    async def _follow_pods(self) -> None:
+        async for objects in self._kube.watch(PODS, labelSelector=pods.LABEL_JOB):
+            by_job: dict[str, list[Json]] = {}
+            for pod in objects.values():
+                by_job.setdefault(pod["metadata"]["labels"][pods.LABEL_JOB], []).append(pod)
+            at = self.now
+            for name, replayed in self.jobs.items():
+                replayed.pods = by_job.get(name, [])
+                replayed.follow(pods.run_up(replayed.pods), at, self._scenario.restart_seconds)
+
+    async def _train(self, reporter: Reporter) -> None:
+        """Moves all trainings on, until it is cancelled."""
+        async with asyncio.TaskGroup() as reports:
+            reported: dict[str, float] = {}
+            while True:
+                self._advance(reporter, reports, reported)
+                soonest = min(each.training.finishes_at for each in self.jobs.values())
+                wait = self._scenario.pace.demo_seconds(soonest - self.now)
+                await asyncio.sleep(wait if 0 < wait < _TICK_SECONDS else _TICK_SECONDS)
+
+    def _advance(self, reporter: Reporter, reports: asyncio.TaskGroup, reported: dict[str, float]) -> None:
+        at = self.now
+        for name, replayed in self.jobs.items():
+            if replayed.training.current is None:
+                continue
+            replayed.training = replayed.training.advance(at)
+            if replayed.training.finished or self._clock() - reported.get(name, 0.0) >= _REPORT_SECONDS:
+                reported[name] = self._clock()
+                reports.create_task(self._report(replayed, reporter))
+
+    async def _report(self, replayed: Replayed, reporter: Reporter) -> None:
+        training = replayed.training
+        if training.current is None or replayed.ending:
+            return
+        mine = [pod for pod in replayed.pods if pods.run_of(pod) == training.current.run and pods.running(pod)]
+        if training.finished:
+            await self._end(replayed, mine)
+        first = next((pod for pod in mine if int(pod["metadata"]["labels"].get(pods.INDEX, 0)) == 0), None)
+        if first is not None:
+            await reporter.report(first, training.fraction, training.current.speed)
+
+    async def _end(self, replayed: Replayed, mine: list[Json]) -> None:
+        """Lets the pods' containers exit with 0; what fails is tried again at the next tick."""
+        replayed.ending = True
+        try:
+            for pod in mine:
+                if pods.EXIT_CODE not in pod["metadata"].get("annotations", {}):
+                    path = f"{PODS}/{pod['metadata']['name']}"
+                    await self._kube.merge_patch(path, {"metadata": {"annotations": {pods.EXIT_CODE: "0"}}})
+        except (*RETRIABLE, KubeError):
+            return
+        finally:
+            replayed.ending = False

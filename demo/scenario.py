@@ -1,0 +1,217 @@
+"""What the demo replays: a window of the measured workload, the pools in demo/manifests and their budget.
+
+Everything here is in the workload's own seconds and dollars; `demo.pace` makes it short.
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from functools import cached_property
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import yaml
+
+from demo.pace import Json, Pace
+from demo.tables import Application, Submission, applications, submissions
+
+MANIFESTS = Path(__file__).parent / "manifests"
+NAMESPACE = "research"
+BUDGET = "research"
+MEAN_MONTH_HOURS = 730
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlan:
+    """One pool: what a node costs and how long it takes to start (drawn evenly), and what the cloud has of them."""
+
+    name: str
+    gpu_type: str
+    gpus_per_node: int
+    hourly_price: float
+    start_seconds: tuple[float, ...]
+    billing_minimum_seconds: int
+    stock: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayJob:
+    """One job to replay: ``work`` seconds on one GPU, ``submitted`` seconds after the start of the replay."""
+
+    name: str
+    application: Application
+    submitted: float
+    work: float
+    asked: int
+
+    def seconds(self, gpus: int) -> float:
+        """How long its training takes on that many GPUs."""
+        return self.work / self.application.speedup(gpus)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A window of the workload and how it is replayed.
+
+    ``epochs`` shortens applications that would outlast any demo to that many of their epochs. ``restart_seconds``: from
+    a run's pods running to training on from the checkpoint.
+    """
+
+    window: tuple[float, float]
+    epochs: Mapping[str, float]
+    pace: Pace
+    widest: int = 32
+    restart_seconds: float = 30.0
+    checkpoint_seconds: float = 300.0
+
+    @cached_property
+    def applications(self) -> Mapping[str, Application]:
+        """The measured applications by name."""
+        return applications()
+
+    @cached_property
+    def pools(self) -> tuple[PoolPlan, ...]:
+        """The pools, the cheapest first."""
+        groups = load("fakecloud")[0]["groups"]
+        pools = (
+            PoolPlan(
+                name=group["name"],
+                gpu_type=group["gpuType"],
+                gpus_per_node=group["gpusPerInstance"],
+                hourly_price=float(group["hourlyPrice"]),
+                start_seconds=tuple(map(float, group["startupSeconds"])),
+                billing_minimum_seconds=group["billingMinimumSeconds"],
+                stock=group.get("stock"),
+            )
+            for group in groups
+        )
+        return tuple(sorted(pools, key=lambda pool: pool.hourly_price))
+
+    @cached_property
+    def hourly_budget(self) -> float:
+        """Dollars an hour that the budget comes to in a month of mean length."""
+        return float(load("budget")[0]["spec"]["amount"]) / MEAN_MONTH_HOURS
+
+    def work(self, application: str) -> float:
+        """Seconds on one GPU of a job of that application, with the epochs that are replayed."""
+        measured = self.applications[application]
+        return measured.time(1) * self.epochs.get(application, measured.epochs) / measured.epochs
+
+    @cached_property
+    def jobs(self) -> tuple[ReplayJob, ...]:
+        """The jobs submitted in the window, in the order of their submission."""
+        begin, end = self.window
+
+        def job(row: Submission) -> ReplayJob:
+            application = self.applications[row.application]
+            return ReplayJob(row.name, application, row.at - begin, self.work(row.application), row.gpus)
+
+        return tuple(job(row) for row in submissions() if begin <= row.at < end)
+
+    def arrivals_per_hour(self, application: str) -> float:
+        """How many jobs of the application an hour of the window brings."""
+        begin, end = self.window
+        return sum(job.application.name == application for job in self.jobs) * 3600 / (end - begin)
+
+
+def an_hour(factor: int) -> Scenario:
+    """28 jobs of an hour in which all six applications come."""
+    return Scenario(
+        window=(230 * 60.0, 290 * 60.0),
+        epochs={"bert": 1, "deepspeech2": 40, "imagenet": 3, "yolov3": 8},
+        pace=Pace(factor),
+    )
+
+
+def load(name: str) -> list[Json]:
+    """The documents of one file in demo/manifests."""
+    return list(yaml.safe_load_all((MANIFESTS / f"{name}.yaml").read_text()))
+
+
+def budget(scenario: Scenario, now: datetime) -> Json:
+    """The budget as of now: joined in the middle of the month, so that the rest of it has its share of the amount.
+
+    The amount is for a month of mean length; this month's own length is made up for. In the last hour of a month it is
+    still the month before in the zone that the budget is given then, so that no demo runs into the next one.
+    """
+    (document,) = load("budget")
+    last_hour = (now + timedelta(hours=1)).astimezone(UTC).month != now.astimezone(UTC).month
+    zone = "Etc/GMT+12" if last_hour else "Etc/UTC"
+    here = now.astimezone(ZoneInfo(zone))
+    hours = calendar.monthrange(here.year, here.month)[1] * 24
+    start = here.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    amount = Decimal(document["spec"]["amount"]) * hours / MEAN_MONTH_HOURS
+    gone = Decimal((here - start).total_seconds()) / (hours * 3600)
+    spec = {"amount": _cents(amount), "openingSpend": _cents(amount * gone), "timeZone": zone}
+    return scenario.pace.sped_up(document | {"spec": document["spec"] | spec})
+
+
+def _cents(dollars: Decimal) -> str:
+    return str(dollars.quantize(Decimal("0.01"), ROUND_HALF_UP))
+
+
+def pools(scenario: Scenario, endpoint: str) -> list[Json]:
+    """The GPUPools, of the fake cloud at that address."""
+    return [
+        scenario.pace.sped_up(pool | {"spec": pool["spec"] | {"fake": pool["spec"]["fake"] | {"endpoint": endpoint}}})
+        for pool in load("pools")
+    ]
+
+
+def fakecloud(scenario: Scenario) -> Json:
+    """The fake cloud's configuration."""
+    return scenario.pace.sped_up(load("fakecloud")[0])
+
+
+def profiles(scenario: Scenario) -> list[Json]:
+    """A SpeedupProfile for each application of the window: the measured table, as its speed-up over one GPU."""
+    return [
+        scenario.pace.sped_up(
+            {
+                "apiVersion": "purser.dev/v1alpha1",
+                "kind": "SpeedupProfile",
+                "metadata": {"name": application.name, "namespace": NAMESPACE},
+                "spec": {
+                    "curves": [
+                        {
+                            "gpuType": scenario.pools[0].gpu_type,
+                            "throughput": [
+                                {"gpus": gpus, "value": round(application.speedup(gpus), 4)}
+                                for gpus, _ in application.seconds
+                                if gpus <= scenario.widest
+                            ],
+                        }
+                    ],
+                    "meanWork": round(scenario.work(application.name), 1),
+                    "arrivalsPerHour": round(scenario.arrivals_per_hour(application.name), 3),
+                    "restartSeconds": scenario.restart_seconds,
+                },
+            }
+        )
+        for application in scenario.applications.values()
+        if scenario.arrivals_per_hour(application.name)
+    ]
+
+
+def training_job(scenario: Scenario, job: ReplayJob) -> Json:
+    """The TrainingJob of one submission. Its image is never run: `demo.replay` stands in for it."""
+    return {
+        "apiVersion": "purser.dev/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": job.name, "namespace": NAMESPACE, "labels": {"app": job.application.name}},
+        "spec": {
+            "profileName": job.application.name,
+            "gpus": {"min": 1, "preferred": min(job.asked, scenario.widest), "max": scenario.widest},
+            "resizePolicy": "Restart",
+            "template": {
+                "spec": {
+                    "terminationGracePeriodSeconds": 30,
+                    "containers": [{"name": "trainer", "image": f"example.invalid/{job.application.name}:demo"}],
+                }
+            },
+        },
+    }

@@ -1,0 +1,67 @@
+"""Reads demo/data: what each application takes at each width, and who submitted what when."""
+
+from __future__ import annotations
+
+import csv
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """A training application: ``seconds`` for all of its ``epochs`` by number of GPUs, ascending."""
+
+    name: str
+    epochs: int
+    seconds: tuple[tuple[int, float], ...]
+
+    def time(self, gpus: int) -> float:
+        """Seconds for the whole training; between measured widths speed is read linearly, beyond them it stays."""
+        widths = [width for width, _ in self.seconds]
+        at = bisect_right(widths, gpus) - 1
+        if at < 0:
+            raise ValueError(f"{self.name} was not measured on {gpus} GPUs; the narrowest is {widths[0]}")
+        below, seconds = self.seconds[at]
+        if below == gpus or at == len(widths) - 1:
+            return seconds
+        above, seconds_above = self.seconds[at + 1]
+        part = (gpus - below) / (above - below)
+        return 1 / ((1 - part) / seconds + part / seconds_above)
+
+    def speedup(self, gpus: int) -> float:
+        """How many times as fast as on one GPU."""
+        return self.time(1) / self.time(gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One row of the workload: ``at`` seconds after its start, an owner asked for that many GPUs (num_replicas)."""
+
+    name: str
+    at: float
+    application: str
+    gpus: int
+
+
+def applications(folder: Path = DATA) -> Mapping[str, Application]:
+    """The applications of speeds.csv by name."""
+    rows: dict[str, tuple[int, list[tuple[int, float]]]] = {}
+    with (folder / "speeds.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            _, points = rows.setdefault(row["application"], (int(row["epochs"]), []))
+            points.append((int(row["gpus"]), float(row["seconds"])))
+    return {name: Application(name, epochs, tuple(sorted(points))) for name, (epochs, points) in rows.items()}
+
+
+def submissions(folder: Path = DATA) -> tuple[Submission, ...]:
+    """The rows of workload.csv in the order of their times."""
+    with (folder / "workload.csv").open(newline="") as file:
+        rows = [
+            Submission(row["name"], float(row["time"]), row["application"], int(row["num_replicas"]))
+            for row in csv.DictReader(file)
+        ]
+    return tuple(sorted(rows, key=lambda row: row.at))

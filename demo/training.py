@@ -1,0 +1,83 @@
+"""One job's training as its containers would do it, without a clock: pure values that are moved on to an instant.
+
+All times here are seconds of the workload since the start of the replay. Work is seconds on one GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One run's stretch of training: since ``begun`` its pods run, from ``training_from`` on work is done.
+
+    ``speed`` is work per second; ``origin`` the work that was read from the checkpoint.
+    """
+
+    run: int
+    begun: float
+    training_from: float
+    speed: float
+    origin: float
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """``done`` of ``work`` at ``at``; ``saved`` of it would survive a crash. ``current`` is None while nothing runs."""
+
+    work: float
+    checkpoint_every: float
+    at: float = 0.0
+    done: float = 0.0
+    saved: float = 0.0
+    current: Pass | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether all work is done."""
+        return self.done >= self.work
+
+    @property
+    def fraction(self) -> float:
+        """The part of the work that is done."""
+        return min(1.0, self.done / self.work)
+
+    @property
+    def finishes_at(self) -> float:
+        """When the current pass will have done all work; infinity when nothing runs."""
+        if self.current is None:
+            return math.inf
+        return self.current.training_from + (self.work - self.current.origin) / self.current.speed
+
+    def begin(self, run: int, at: float, speed: float, restart_seconds: float) -> Training:
+        """All pods of a run are running: training goes on from the checkpoint after ``restart_seconds``."""
+        if self.current is not None:
+            raise ValueError(f"run {run} begins while run {self.current.run} is training: two runs at a time")
+        begun = Pass(run, at, at + restart_seconds, speed, self.saved)
+        return replace(self, at=at, done=self.saved, current=begun)
+
+    def advance(self, at: float) -> Training:
+        """The same training at a later instant; the past is left alone."""
+        if at <= self.at:
+            return self
+        if self.current is None:
+            return replace(self, at=at)
+        trained = max(0.0, at - self.current.training_from)
+        done = min(self.work, self.current.origin + trained * self.current.speed)
+        kept = math.floor(trained / self.checkpoint_every) * self.checkpoint_every * self.current.speed
+        saved = max(self.saved, min(self.work, self.current.origin + kept))
+        return replace(self, at=at, done=self.work if at >= self.finishes_at else done, saved=saved)
+
+    def stop(self, at: float) -> Training:
+        """The pods were told to end: they save what they have done and end."""
+        stopped = self.advance(at)
+        return replace(stopped, saved=stopped.done, current=None)
+
+    def crash(self, at: float) -> Training:
+        """The pods ended without warning: training falls back to the last checkpoint."""
+        crashed = self.advance(at)
+        if crashed.finished:
+            return replace(crashed, saved=crashed.work, current=None)
+        return replace(crashed, done=crashed.saved, current=None)

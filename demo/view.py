@@ -1,0 +1,180 @@
+"""What the live table and the records show, as values: joined from raw objects, metrics and the replay. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from demo import pods
+from demo.replay import Replayed
+from demo.scenario import NAMESPACE, Scenario
+
+Json = dict[str, Any]
+
+_SAMPLE = re.compile(r"^(purser_\w+)\{(.*)\} (\S+)$", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_SAID = 6
+
+EVENT_PATHS = tuple(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events" for namespace in ("default", NAMESPACE))
+"""Where events about cluster-scoped objects and about the jobs are."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job: ``waited`` and ``left`` are workload seconds, ``left`` None while it is not known."""
+
+    name: str
+    state: str
+    gpus: int
+    want: int
+    asked: int
+    pool: str
+    fraction: float
+    waited: float
+    left: float | None
+    dollars: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRow:
+    """One pool: nodes by phase of their rental, dollars an hour of the workload for each."""
+
+    name: str
+    hourly: float
+    phases: Mapping[str, int]
+    most: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Something that the operator decided, in its own words."""
+
+    at: str
+    about: str
+    reason: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """Dollars. Rates are for an hour of the workload; ``spent`` since the replay began, as the cloud bills it."""
+
+    spent: float
+    allowed: float
+    hourly: float
+    pays: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything at one moment; ``at`` is workload seconds since the replay began."""
+
+    at: float
+    jobs: tuple[JobRow, ...]
+    unsubmitted: int
+    pools: tuple[PoolRow, ...]
+    money: Money
+    used_gpus: int
+    rented_gpus: int
+    decisions: tuple[Decision, ...]
+
+    @property
+    def complete(self) -> int:
+        """How many jobs have ended well."""
+        return sum(job.state == "Complete" for job in self.jobs)
+
+    def in_state(self, *states: str) -> list[JobRow]:
+        """The jobs in any of these states."""
+        return [job for job in self.jobs if job.state in states]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one look at the API server, the operator and the cloud brought."""
+
+    jobs: list[Json]
+    rentals: list[Json]
+    pools: list[Json]
+    events: list[Json]
+    metrics: str
+    machines: list[Json]
+    billed: float
+
+
+def metric(text: str, name: str, **labels: str) -> float | None:
+    """The value of one sample in Prometheus' text format; None when it is not there."""
+    for found, labelled, value in _SAMPLE.findall(text):
+        if found == name and labels.items() <= dict(_LABEL.findall(labelled)).items():
+            return float(value)
+    return None
+
+
+def view(scenario: Scenario, replayed: Mapping[str, Replayed], at: float, seen: Seen) -> View:
+    """Joins what was seen with the replay."""
+    per_hour = 1 / scenario.pace.factor
+    pays = metric(seen.metrics, "purser_budget_exchange_rate_dollars_per_hour")
+    rented = [machine for machine in seen.machines if machine["state"] != "Ended"]
+    prices = {pool.name: pool.hourly_price for pool in scenario.pools}
+    gpus = {pool.name: pool.gpus_per_node for pool in scenario.pools}
+    return View(
+        at=at,
+        jobs=tuple(_job_row(job, replayed, at) for job in seen.jobs if job["metadata"]["name"] in replayed),
+        unsubmitted=sum(each.submitted is None for each in replayed.values()),
+        pools=tuple(_pool_row(pool, seen.rentals, prices.get(pool["metadata"]["name"], 0.0)) for pool in seen.pools),
+        money=Money(
+            spent=seen.billed,
+            allowed=scenario.hourly_budget * at / 3600,
+            hourly=sum(prices[machine["group"]] for machine in rented),
+            pays=None if pays is None else pays * per_hour,
+        ),
+        used_gpus=sum(pods.gpus(pod) for each in replayed.values() for pod in each.pods if pods.running(pod)),
+        rented_gpus=sum(gpus[machine["group"]] for machine in rented),
+        decisions=tuple(_decisions(seen.events)),
+    )
+
+
+def _job_row(job: Json, replayed: Mapping[str, Replayed], at: float) -> JobRow:
+    mine = replayed[job["metadata"]["name"]]
+    status = job.get("status", {})
+    ended = mine.completed if mine.completed is not None else at
+    training = mine.training
+    return JobRow(
+        name=job["metadata"]["name"],
+        state=status.get("state", "New"),
+        gpus=status.get("gpus", 0),
+        want=status.get("wantGpus", 0),
+        asked=mine.job.asked,
+        pool=status.get("pool", ""),
+        fraction=training.fraction,
+        waited=ended - (mine.submitted or 0.0),
+        left=None if training.current is None else max(0.0, training.finishes_at - at),
+        dollars=float(status.get("cost", "0")),
+        why=status.get("why", ""),
+    )
+
+
+def _pool_row(pool: Json, rentals: Iterable[Json], hourly: float) -> PoolRow:
+    name = pool["metadata"]["name"]
+    phases = Counter(
+        rental.get("status", {}).get("phase", "Requested") for rental in rentals if rental["spec"]["pool"] == name
+    )
+    return PoolRow(name, hourly, phases, pool["spec"]["maxNodes"], pool.get("status", {}).get("state", ""))
+
+
+def _decisions(events: Iterable[Json]) -> list[Decision]:
+    ours = [event for event in events if event.get("regarding", {}).get("apiVersion", "").startswith("purser.dev/")]
+    ours.sort(key=lambda event: event.get("eventTime") or event["metadata"]["creationTimestamp"])
+    return [
+        Decision(
+            at=(event.get("eventTime") or event["metadata"]["creationTimestamp"])[11:19],
+            about=f"{event['regarding']['kind']} {event['regarding']['name']}",
+            reason=event.get("reason", ""),
+            note=event.get("note", ""),
+        )
+        for event in ours[-_SAID:]
+    ]

@@ -1,0 +1,24 @@
+"""Raw JSON of the API server to domain values: Purser's own kinds (own) and Kubernetes' (core).
+
+Lenient in reading: unknown fields are ignored. What cannot be understood raises ``domain.errors.InvalidObject``, whose
+problem names object, field, value and what to do. Nothing else may look into raw objects.
+"""
+
+from purser.api.decode.core import ForeignPod, OwnPod, batch_job, namespace, node, pod
+from purser.api.decode.own import DecodedJob, budget, conditions, pool, profile, rental, training_job
+
+__all__ = [
+    "DecodedJob",
+    "ForeignPod",
+    "OwnPod",
+    "batch_job",
+    "budget",
+    "conditions",
+    "namespace",
+    "node",
+    "pod",
+    "pool",
+    "profile",
+    "rental",
+    "training_job",
+]

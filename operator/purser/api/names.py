@@ -1,0 +1,53 @@
+"""Names in the cluster: group, labels, annotations, finalizers, field managers. Each is written here only."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from purser.domain.ids import JobId
+
+GROUP: Final = "purser.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+CATEGORY: Final = "purser"
+
+LABEL_JOB_UID: Final = f"{GROUP}/job-uid"
+LABEL_JOB: Final = f"{GROUP}/job"
+LABEL_RUN: Final = f"{GROUP}/run"
+LABEL_POOL: Final = f"{GROUP}/pool"
+LABEL_BUDGET: Final = f"{GROUP}/budget"
+RUN_LABEL_PREFIX: Final = f"run.{GROUP}/"
+"""Node labels ``run.purser.dev/<first 8 of the job's uid>: r<N>`` carry out a placement."""
+
+ANNOTATION_ALLOCATION: Final = f"{GROUP}/allocation"
+
+FINALIZER_LEDGER: Final = f"{GROUP}/ledger"
+FINALIZER_IN_USE: Final = f"{GROUP}/in-use"
+
+MANAGER_RECORD: Final = "purser"
+"""Server-side apply manager of records: intents, outcomes, money."""
+MANAGER_VIEW: Final = "purser-status"
+"""Server-side apply manager of the view: columns and conditions."""
+
+GPU_RESOURCE: Final = "nvidia.com/gpu"
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+
+MOUNT_PATH: Final = f"/var/run/secrets/{GROUP}"
+TOKEN_FILE: Final = f"{MOUNT_PATH}/token"
+ALLOCATION_FILE: Final = f"{MOUNT_PATH}/allocation"
+RENDEZVOUS_PORT: Final = 29500
+
+
+def token_audience(job: JobId) -> str:
+    """The audience of the tokens with which this job's pods report progress."""
+    return f"{GROUP}/tj/{job}"
+
+
+def run_name(job_name: str, run: int) -> str:
+    """The name of a run's Job; its pods are ``<run name>-<index>``."""
+    return f"{job_name}-r{run}"
+
+
+def run_label_value(run: int) -> str:
+    """The value of the node label that admits this run's pods."""
+    return f"r{run}"

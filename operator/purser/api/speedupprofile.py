@@ -1,0 +1,112 @@
+"""SpeedupProfile: how fast a class of jobs is on how many GPUs, and how much of it there is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from purser.api.base import ApiModel, Column, Conditions, Kind, Rule, keyed_by, ruled
+
+_Positive = Annotated[float, Field(gt=0, le=1e15)]
+
+
+class ThroughputPoint(ApiModel):
+    """A measured throughput."""
+
+    gpus: Annotated[int, Field(ge=1, le=100_000)]
+    """The number of GPUs it was measured on."""
+    value: _Positive
+    """Throughput in any unit, as long as all curves of the profile use the same one."""
+
+
+class AmdahlCurve(ApiModel):
+    """throughput(k) = value / ((1 - parallelFraction) + parallelFraction / k)."""
+
+    parallel_fraction: Annotated[float, Field(ge=0, le=1)]
+    """The part of the work that more GPUs make faster."""
+    value: _Positive
+    """The throughput of one GPU."""
+
+
+class PowerCurve(ApiModel):
+    """throughput(k) = value * k ^ exponent."""
+
+    exponent: Annotated[float, Field(gt=0, le=1)]
+    """1 is linear speed-up; 0.8 is typical."""
+    value: _Positive
+    """The throughput of one GPU."""
+
+
+class Curve(ApiModel):
+    """Throughput on one GPU type, in exactly one form."""
+
+    model_config = ruled(
+        Rule(
+            "[has(self.throughput), has(self.amdahl), has(self.power)].filter(form, form).size() == 1",
+            "a curve needs exactly one of throughput, amdahl and power",
+        )
+    )
+
+    gpu_type: Annotated[str, Field(min_length=1, max_length=63)]
+    """As in the node label nvidia.com/gpu.product."""
+    throughput: (
+        Annotated[
+            tuple[ThroughputPoint, ...],
+            Field(min_length=1, max_length=64, json_schema_extra=keyed_by("gpus")),
+        ]
+        | None
+    ) = None
+    """Measured throughputs. Between them throughput is read linearly, beyond them never."""
+    amdahl: AmdahlCurve | None = None
+    """A curve by Amdahl's law."""
+    power: PowerCurve | None = None
+    """A power law."""
+
+
+class SpeedupProfileSpec(ApiModel):
+    """What is declared of a class of jobs."""
+
+    curves: Annotated[tuple[Curve, ...], Field(min_length=1, max_length=32, json_schema_extra=keyed_by("gpuType"))]
+    """How throughput grows with the number of GPUs, for each GPU type. The first curve at its smallest number of GPUs
+    is the reference: the one against which work and speed are measured."""
+    mean_work: Annotated[float, Field(gt=0, le=1e12)] | None = None
+    """Seconds that a job of this class takes on average on the reference; absent: learned from the jobs in sight."""
+    arrivals_per_hour: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    """Jobs of this class an hour; absent: counted from the jobs in sight."""
+    restart_seconds: Annotated[float, Field(ge=0, le=86_400)] = 30
+    """Seconds from stopping a job of this class to training on with another number of GPUs."""
+
+
+class SpeedupProfileView(ApiModel):
+    """What Purser makes of the profile."""
+
+    observed_generation: int | None = None
+    """The generation of the spec that the rest was judged by."""
+    state: str | None = None
+    """One word for the state column."""
+    conditions: Conditions = ()
+    """Ready; False where a curve cannot be used, with the numbers."""
+
+
+class SpeedupProfileStatus(SpeedupProfileView):
+    """What Purser makes of the profile."""
+
+
+SPEEDUP_PROFILE = Kind(
+    kind="SpeedupProfile",
+    plural="speedupprofiles",
+    short="sprof",
+    namespaced=True,
+    description="A class of jobs: how their speed grows with GPUs, how long they are, how often they come.",
+    spec=SpeedupProfileSpec,
+    status=SpeedupProfileStatus,
+    columns=(
+        Column("GPU-Types", ".spec.curves[*].gpuType"),
+        Column("Mean-Work", ".spec.meanWork", "number", description="Seconds on the reference"),
+        Column("Arrivals/h", ".spec.arrivalsPerHour", "number"),
+        Column("Restart", ".spec.restartSeconds", "number", description="Seconds that a change of width costs"),
+        Column("State", ".status.state"),
+        Column("Age", ".metadata.creationTimestamp", "date"),
+    ),
+)

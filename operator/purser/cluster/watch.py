@@ -1,0 +1,175 @@
+"""The watch: kopf in a thread and event loop of its own, whose only handler puts events into the store.
+
+kopf is asked for nothing but its resilient watch streams: no finalizer, no annotation, no progress, no Event of it ever
+reaches an object.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import kopf
+
+from purser.cluster.credentials import Access
+from purser.cluster.heartbeat import Heartbeat
+from purser.cluster.paths import LEASES
+from purser.cluster.store import Kind, Store
+
+log = logging.getLogger(__name__)
+
+SERVER_TIMEOUT: Final = 290.0
+"""Seconds after which the API server ends a watch, which is then taken up again where it was."""
+INACTIVITY_TIMEOUT: Final = 70.0
+"""Seconds without even a bookmark (they come every minute) after which a stream counts as dead."""
+_CONNECT_TIMEOUT: Final = 10.0
+_NEVER_SET: Final = "purser.dev/never-set"
+
+
+class Watch:
+    """Watches the store's kinds in the whole cluster, and one Lease as the heartbeat, until stopped.
+
+    ``alive`` turns False when it ends by itself, which is fatal: the process should be started anew.
+    """
+
+    def __init__(self, access: Access, store: Store, heartbeat: Heartbeat, *, lease: str, namespace: str) -> None:
+        self._access = access
+        self._store = store
+        self._heartbeat = heartbeat
+        self._lease = f"metadata.name={lease},metadata.namespace={namespace}"
+        self.ready = threading.Event()
+        """Set when kopf has started (its first lists may still be on their way)."""
+        self._stop = threading.Event()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="purser-watch", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; returns at once."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Ask it to end and wait for that."""
+        self._stop.set()
+        self._thread.join(timeout)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is watching (or trying to)."""
+        return self._thread.is_alive() and not self._ended.is_set()
+
+    def _run(self) -> None:
+        logging.getLogger("kopf").setLevel(logging.ERROR)  # it words every event and every retry
+        try:
+            kopf.run(
+                registry=self._registry(),
+                settings=self._settings(),
+                clusterwide=True,
+                standalone=True,
+                stop_flag=self._stop,
+                ready_flag=self.ready,
+            )
+        except Exception:
+            log.exception("the watch failed")
+        finally:
+            self._ended.set()
+            self._stop.set()  # whatever still waits for this flag in a thread of kopf's would never end
+            if not self._thread.daemon:
+                raise AssertionError("the watch's thread must not keep the process alive")
+
+    def _registry(self) -> kopf.OperatorRegistry:
+        registry = kopf.OperatorRegistry()
+
+        @kopf.on.login(registry=registry)
+        async def log_in(**_: Any) -> kopf.AiohttpSession:
+            # Asked again after a 401 or a broken TLS stream; the session itself asks for the token at every request.
+            self._access.token.refused()
+            return kopf.AiohttpSession(server=self._access.server, aiohttp_session=self._access.session(connections=0))
+
+        for kind in self._store.kinds:
+            where = kind.resource
+            kopf.on.event(where.group, where.version, where.plural, registry=registry)(self._handler(kind))
+        kopf.on.event(LEASES.group, LEASES.version, LEASES.plural, registry=registry)(self._on_lease)
+        return registry
+
+    def _handler(self, kind: Kind[Any]) -> Handler:
+        async def on_event(*, event: kopf.RawEvent, **_: Any) -> None:
+            if event["type"] == "DELETED":
+                self._store.remove(kind, event["object"])
+            else:
+                self._store.put(kind, event["object"])
+
+        return on_event
+
+    async def _on_lease(self, *, event: kopf.RawEvent, **_: Any) -> None:
+        self._heartbeat.seen(int(event["object"]["metadata"]["resourceVersion"]))
+
+    def _settings(self) -> kopf.OperatorSettings:
+        settings = kopf.OperatorSettings()
+        settings.process.ultimate_exiting_timeout = None  # it would kill this process
+        settings.posting.enabled = False
+        settings.scanning.disabled = True
+        settings.peering.standalone = True
+        settings.queueing.worker_limit = None
+        settings.queueing.idle_timeout = 0.5  # a task per object lives this long after its last event
+        settings.watching.server_timeout = SERVER_TIMEOUT
+        settings.watching.client_timeout = SERVER_TIMEOUT + INACTIVITY_TIMEOUT
+        settings.watching.connect_timeout = _CONNECT_TIMEOUT
+        settings.watching.inactivity_timeout = INACTIVITY_TIMEOUT
+        settings.watching.chunk_size = 250
+        settings.networking.request_timeout = 60.0
+        settings.networking.connect_timeout = _CONNECT_TIMEOUT
+        settings.networking.error_backoffs = _Patience()
+        # kopf takes its own finalizer off every object it handles: with the default one, also another operator's.
+        settings.persistence.finalizer = _NEVER_SET
+        settings.persistence.progress_storage = _NoProgress()
+        settings.persistence.diffbase_storage = _NoDiffBase()
+        for kind in self._store.kinds:
+            where = (kind.resource.group, kind.resource.version, kind.resource.plural)
+            if kind.labels:
+                settings.watching.label_selectors[where] = kind.labels
+            if kind.fields:
+                settings.watching.field_selectors[where] = kind.fields
+        settings.watching.field_selectors[LEASES.group, LEASES.version, LEASES.plural] = self._lease
+        return settings
+
+
+class _Patience:
+    """Seconds between repeated requests, without end: an outage or a missing permission must not end the watch."""
+
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain((0.1, 0.2, 0.5, 1.0), itertools.repeat(2.0))
+
+
+class _NoProgress(kopf.ProgressStorage):
+    """Keeps nothing: there are no handlers whose progress could matter."""
+
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        return None
+
+    def purge(self, **_: Any) -> None:
+        return None
+
+    def touch(self, **_: Any) -> None:
+        return None
+
+    def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
+        return essence
+
+
+class _NoDiffBase(kopf.DiffBaseStorage):
+    """Compares nothing: building the essence would copy every object at every event."""
+
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        return None

@@ -1,0 +1,144 @@
+"""Asking the clouds: the last good survey and quote of each pool, and what went wrong where there is none.
+
+A pool in motion (a rental being asked for, started or ended) is asked often, a quiet one rarely. An answer that fails
+leaves the last good one standing: the plan goes on with what was known, and the pool's condition says since when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from purser.domain.ids import PoolId
+from purser.domain.pool import Pool, Quote, Survey
+from purser.providers.errors import ProviderError
+from purser.providers.registry import Registry
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyPace:
+    """Seconds between two questions to a cloud about a quiet pool, about one in motion, and about prices."""
+
+    quiet_seconds: float = 15.0
+    moving_seconds: float = 1.0
+    quote_seconds: float = 60.0
+
+
+class Surveys:
+    """Keeps ``latest``, ``quotes`` and ``errors`` current until ``run`` is cancelled; main loop only.
+
+    ``changed`` is called after an answer that differs from the one before in more than its time, and after every
+    answer about a pool in motion (there time itself may decide).
+    """
+
+    def __init__(
+        self,
+        clouds: Registry,
+        pools: Callable[[], Mapping[PoolId, Pool]],
+        moving: Callable[[], frozenset[PoolId]],
+        changed: Callable[[], None],
+        clock: Callable[[], float],
+        pace: SurveyPace,
+    ) -> None:
+        self._clouds = clouds
+        self._pools = pools
+        self._moving = moving
+        self._changed = changed
+        self._clock = clock
+        self._pace = pace
+        self._asked: dict[PoolId, float] = {}
+        self._priced: dict[PoolId, float] = {}
+        self._nudge = asyncio.Event()
+        self.latest: dict[PoolId, Survey] = {}
+        self.quotes: dict[PoolId, Quote] = {}
+        self.errors: dict[PoolId, ProviderError] = {}
+
+    def ask_soon(self, pool: PoolId) -> None:
+        """Ask about this pool at once: something was just changed there, or it is about to matter."""
+        self._asked.pop(pool, None)
+        self._nudge.set()
+
+    def pools_changed(self) -> None:
+        """Look at the list of pools again."""
+        self._nudge.set()
+
+    async def run(self) -> None:
+        """Ask whatever is due, forever."""
+        while True:
+            self._nudge.clear()
+            await self._ask_due()
+            delay = self._next_in()
+            if delay > 0:
+                try:
+                    async with asyncio.timeout(delay):
+                        await self._nudge.wait()
+                except TimeoutError:
+                    pass
+
+    def _interval(self, pool: PoolId, moving: frozenset[PoolId]) -> float:
+        return self._pace.moving_seconds if pool in moving else self._pace.quiet_seconds
+
+    def _next_in(self) -> float:
+        now, moving = self._clock(), self._moving()
+        due = (self._asked.get(pool, -1e9) + self._interval(pool, moving) for pool in self._pools())
+        return max(min(due, default=now + self._pace.quiet_seconds) - now, 0.0)
+
+    async def _ask_due(self) -> None:
+        pools, moving, now = self._pools(), self._moving(), self._clock()
+        for gone in [known for known in self._asked if known not in pools]:
+            self._drop(gone)
+        due = [
+            pool for name, pool in pools.items() if now - self._asked.get(name, -1e9) >= self._interval(name, moving)
+        ]
+        if not due:
+            return
+        for pool in due:
+            self._asked[pool.id] = now
+        before = self._told()
+        await self._ask(due)
+        if moving or before != self._told():
+            self._changed()
+
+    def _drop(self, pool: PoolId) -> None:
+        for memory in (self._asked, self._priced, self.latest, self.quotes, self.errors):
+            memory.pop(pool, None)
+
+    async def _ask(self, pools: list[Pool]) -> None:
+        answers, _ = await asyncio.gather(
+            self._clouds.survey(pools), asyncio.gather(*(self._price(pool) for pool in pools))
+        )
+        for pool in pools:
+            match answers[pool.id]:
+                case Survey() as survey:
+                    self.latest[pool.id] = survey
+                    if pool.id in self.quotes:
+                        self.errors.pop(pool.id, None)
+                case error:
+                    if str(self.errors.get(pool.id)) != str(error):
+                        _log.warning("%s", error)
+                    self.errors[pool.id] = error
+
+    async def _price(self, pool: Pool) -> None:
+        now = self._clock()
+        if now - self._priced.get(pool.id, -1e9) < self._pace.quote_seconds:
+            return
+        try:
+            self.quotes[pool.id] = await self._clouds.provider_for(pool).quote(pool)
+            self._priced[pool.id] = now
+        except ProviderError as error:
+            self.errors[pool.id] = error
+
+    def _told(self) -> object:
+        """The answers without their times."""
+        return (
+            {
+                pool: (s.target, s.instances, s.failures, s.notices, s.lag_seconds, s.listed_seconds, s.offering)
+                for pool, s in self.latest.items()
+            },
+            {pool: (q.price, q.worst, q.billing_minimum_seconds) for pool, q in self.quotes.items()},
+            {pool: str(error) for pool, error in self.errors.items()},
+        )

@@ -1,0 +1,20 @@
+"""The base of everything that is written as YAML or JSON."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+
+class Written(BaseModel):
+    """Frozen, camelCase outside, and an unknown field is an error that names it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+def problems(error: ValidationError) -> str:
+    """A validation error as one line: each field by its written name, what is wrong, and the value."""
+    return "; ".join(
+        f"{'.'.join(str(part) for part in detail['loc']) or 'value'}: {detail['msg']} (got {detail['input']!r:.80})"
+        for detail in error.errors(include_url=False)
+    )

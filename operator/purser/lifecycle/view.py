@@ -1,0 +1,133 @@
+"""A snapshot with the joins that every step needs, each made once: what is on a node, which rentals a pool has."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from purser.domain.budget import Mode
+from purser.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
+from purser.domain.job import Job, Pod
+from purser.domain.pool import Instance, InstanceState, Survey
+from purser.domain.rental import Rental, RentalPhase
+from purser.domain.snapshot import Node, Snapshot
+from purser.domain.time import Instant, after
+
+HELD = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
+"""States in which an instance counts towards its group's target."""
+
+RUN_LABEL = "run.purser.dev/"
+"""Prefix of the node labels that carry out placements (``Job.run_label``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPod:
+    """A pod on a node, with its job."""
+
+    job: Job
+    pod: Pod
+
+    @property
+    def recorded(self) -> bool:
+        """Whether its run's end is in the TrainingJob's status, so that nothing hangs on the pod any more."""
+        return any(record.number == self.pod.run for record in self.job.records)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The joins. Build it with ``View.of``; lists of rentals are in order of creation."""
+
+    snapshot: Snapshot
+    rentals_of_pool: Mapping[PoolId, Sequence[Rental]]
+    rentals_of_budget: Mapping[BudgetId, Sequence[Rental]]
+    instances: Mapping[PoolId, Mapping[InstanceId, Instance]]
+    pods_on: Mapping[NodeName, Sequence[BoundPod]]
+    labelled: Mapping[str, Sequence[Node]]
+    _by_provider_id: Mapping[str, Node]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> View:
+        """Index the snapshot: linear in jobs, pods, rentals, instances and nodes."""
+        by_pool: dict[PoolId, list[Rental]] = defaultdict(list)
+        by_budget: dict[BudgetId, list[Rental]] = defaultdict(list)
+        for rental in sorted(snapshot.rentals.values(), key=lambda rental: (rental.created, rental.id)):
+            by_pool[rental.pool].append(rental)
+            by_budget[rental.budget].append(rental)
+        pods: dict[NodeName, list[BoundPod]] = defaultdict(list)
+        for job in snapshot.jobs.values():
+            for run in job.runs:
+                for pod in run.pods:
+                    if pod.node is not None:
+                        pods[pod.node].append(BoundPod(job, pod))
+        labelled: dict[str, list[Node]] = defaultdict(list)
+        for node in snapshot.nodes.values():
+            for key in node.run_labels:
+                labelled[key].append(node)
+        instances = {pool: {item.id: item for item in survey.instances} for pool, survey in snapshot.surveys.items()}
+        by_provider_id = {node.provider_id: node for node in snapshot.nodes.values() if node.provider_id}
+        return cls(snapshot, by_pool, by_budget, instances, pods, labelled, by_provider_id)
+
+    def survey(self, rental: Rental) -> Survey | None:
+        """What the cloud last said of the rental's pool; None when it has not been reached."""
+        return self.snapshot.surveys.get(rental.pool)
+
+    def instance(self, rental: Rental) -> Instance | None:
+        """The rental's instance as the cloud lists it; None when it names none or it is not listed."""
+        if rental.instance is None:
+            return None
+        return self.instances.get(rental.pool, {}).get(rental.instance)
+
+    def node(self, rental: Rental) -> Node | None:
+        """The rental's Node object. Names are used again by clouds, so the provider id decides where it is known."""
+        node = self._by_provider_id.get(rental.provider_id) if rental.provider_id else None
+        if node is None and rental.node is not None:
+            named = self.snapshot.nodes.get(rental.node)
+            node = named if named is not None and not (named.provider_id and rental.provider_id) else None
+        return node
+
+    def pods(self, rental: Rental) -> Sequence[BoundPod]:
+        """Our pods on the rental's machine, also when its Node object is already gone."""
+        node = self.node(rental)
+        if node is not None:
+            return self.pods_on.get(node.name, ())
+        if rental.node is None or rental.node in self.snapshot.nodes:
+            return ()  # no node ever came, or the name now belongs to another machine
+        return self.pods_on.get(rental.node, ())
+
+    def rental(self, rental: RentalId) -> Rental | None:
+        """The rental, if its object still exists."""
+        return self.snapshot.rentals.get(rental)
+
+    def observes(self, budget: BudgetId | None) -> bool:
+        """Whether the budget only observes, so that nothing may be rented, ended or run for it."""
+        found = None if budget is None else self.snapshot.budgets.get(budget)
+        return found is not None and found.mode is Mode.OBSERVE
+
+
+def draining(rental: Rental) -> bool:
+    """Whether it is to be ended: released by the planner, or its object deleted by a person."""
+    return rental.phase is RentalPhase.DRAINING or (rental.deleting and rental.phase is not RentalPhase.ENDED)
+
+
+def shows(survey: Survey, since: Instant) -> bool:
+    """Whether the survey's lists must show what the cloud did by ``since`` (its own time), lag and all."""
+    return survey.asked >= after(since, survey.lag_seconds)
+
+
+def vanished(rental: Rental, instance: Instance | None, survey: Survey) -> bool:
+    """Whether the rental's instance has ended so long ago that the cloud's list has already dropped it."""
+    if rental.instance is None or instance is not None:
+        return False
+    return shows(survey, rental.created if rental.launched is None else rental.launched)
+
+
+def count(amount: int, word: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{amount} {word}{'' if amount == 1 else 's'}"
+
+
+def names(items: Iterable[str], most: int = 3) -> str:
+    """The first few, for a sentence."""
+    listed = sorted(items)
+    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")

@@ -1,0 +1,177 @@
+"""The exchange rate θ*: where the long-run spend of all classes meets what the budget allows (dollars per second).
+
+Each class climbs its hull as θ grows: it takes its segment k at θ = slope_k / w, so spend is a non-decreasing step
+function of θ whose steps are all segments of all classes in order of slope / weight. θ* is the slope at which the sum
+of the steps reaches the budget; the class of that step mixes its two corners so that the budget is met exactly.
+
+Sorting all H segments would be O(H log H). As each class's segments are sorted already, spend at a given θ costs one
+bisection a class; a few trial rates, picked from a small sample, close in on θ*, and only the segments left between
+them are sorted. The answer is the same, to the last segment (docs/adr/0010-exchange-rate-without-numpy.md).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate, repeat
+from math import isqrt
+from operator import getitem, mul, sub
+
+from purser.domain.ids import Rate
+
+_FEW = 512
+"""So many segments are sorted at once; with more, the bracket is narrowed first."""
+_SAMPLE = 400
+_GOLDEN = 0.6180339887498949
+_BEYOND = 1.0 + 1e-9
+
+
+class Fit(StrEnum):
+    """How a budget relates to its load."""
+
+    INFEASIBLE = "Infeasible"
+    MET = "Met"
+    SURPLUS = "Surplus"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """One class as the solver sees it.
+
+    ``slopes`` ascend, one for each step from corner to corner of the class's hull; ``spends`` (one more) is what one
+    unit of ``load`` spends at each corner, non-decreasing: dollars a job with load in jobs per second, or dollars per
+    second with load in jobs.
+    """
+
+    slopes: Sequence[float]
+    spends: Sequence[float]
+    load: float
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """``levels[i]`` is the corner of class i; class ``mixed`` takes the next one with probability ``mix``.
+
+    ``rate`` is θ*, in dollars per second of weighted job life: 0 when even the cheapest corners exceed the budget
+    (INFEASIBLE: jobs queue), and just above the last slope when the fastest corners of all leave money over
+    (SURPLUS: θ* is unbounded; the finite rate says what the dearest second cost). ``spend`` is what is then spent.
+    """
+
+    fit: Fit
+    rate: Rate
+    levels: Sequence[int]
+    mixed: int | None
+    mix: float
+    spend: float
+
+
+class _Columns:
+    """The demands as columns, so that every pass over the classes is a chain of C-level maps."""
+
+    def __init__(self, demands: Sequence[Demand]) -> None:
+        self.slopes = [demand.slopes for demand in demands]
+        self.spends = [demand.spends for demand in demands]
+        self.loads = [demand.load for demand in demands]
+        self.weights = [demand.weight for demand in demands]
+        self.even = all(weight == 1.0 for weight in self.weights)
+
+    def levels(self, theta: float) -> list[int]:
+        """Per class, how many segments cost at most θ a weighted second."""
+        reach = repeat(theta) if self.even else map(theta.__mul__, self.weights)
+        return list(map(bisect_right, self.slopes, reach))
+
+    def spend(self, levels: Sequence[int]) -> float:
+        """Σ load · spend at those corners."""
+        return sum(map(mul, self.loads, map(getitem, self.spends, levels)))
+
+    def slope(self, of: int, level: int) -> float:
+        """Weighted slope of the segment from corner ``level`` to the next."""
+        return self.slopes[of][level] / self.weights[of]
+
+    def step(self, of: int, level: int) -> float:
+        """What that segment adds to spend."""
+        spends = self.spends[of]
+        return self.loads[of] * (spends[level + 1] - spends[level])
+
+
+def solve(demands: Sequence[Demand], allowed: float) -> Solution:
+    """θ* for ``allowed`` dollars per second; exact."""
+    columns = _Columns(demands)
+    lowest, highest = [0] * len(demands), [len(slopes) for slopes in columns.slopes]
+    base, top = columns.spend(lowest), columns.spend(highest)
+    if base > allowed:
+        return Solution(Fit.INFEASIBLE, Rate(0.0), lowest, None, 0.0, base)
+    if top <= allowed:
+        last = max((columns.slope(at, level - 1) for at, level in enumerate(highest) if level), default=0.0)
+        return Solution(Fit.SURPLUS, Rate(last * _BEYOND), highest, None, 0.0, top)
+    return _crossing(columns, *_bracket(columns, lowest, highest, base, allowed), allowed)
+
+
+def spend_rate(demands: Sequence[Demand], theta: Rate) -> float:
+    """Long-run dollars per second at an exchange rate, with every tie taken: non-decreasing in θ."""
+    columns = _Columns(demands)
+    return columns.spend(columns.levels(theta))
+
+
+def _bracket(
+    columns: _Columns, low: list[int], high: list[int], low_spend: float, allowed: float
+) -> tuple[list[int], list[int], float]:
+    """Corners just below and just above θ*, few segments apart, and the spend at the lower ones."""
+    left = sum(high) - sum(low)
+    while left > _FEW:
+        before = left
+        for pivot in _pivots(columns, low, high, allowed - low_spend):
+            trial = columns.levels(pivot)
+            spend = columns.spend(trial)
+            if spend > allowed:
+                high = trial
+                break
+            low, low_spend = trial, spend
+        left = sum(high) - sum(low)
+        if left == before:
+            break
+    return low, high, low_spend
+
+
+def _pivots(columns: _Columns, low: Sequence[int], high: Sequence[int], to_spend: float) -> tuple[float, float]:
+    """Two rates, ascending, likely to lie on either side of θ*, from a sample of the segments still open.
+
+    A sampled segment stands for its class's open segments, and its class for the classes passed over.
+    """
+    slopes, spends, loads, weights = columns.slopes, columns.spends, columns.loads, columns.weights
+    widths = list(map(sub, high, low))
+    classes = [at for at, width in enumerate(widths) if width]
+    draws = [at for at in classes[:: -(-len(classes) // _SAMPLE)] for _ in range(max(1, _SAMPLE // len(classes)))]
+    sample: list[tuple[float, float]] = []
+    for turn, at in enumerate(draws):
+        width = widths[at]
+        level = low[at] + int(turn * _GOLDEN % 1.0 * width)
+        step = spends[at][level + 1] - spends[at][level]
+        sample.append((slopes[at][level] / weights[at], step * loads[at] * width))
+    sample.sort()
+    reached = list(accumulate(stands_for for _, stands_for in sample))
+    crossing = bisect_right(reached, to_spend * len(sample) / len(classes))
+    spread = isqrt(len(sample))
+    return sample[max(0, min(crossing, len(sample)) - spread)][0], sample[min(len(sample) - 1, crossing + spread)][0]
+
+
+def _crossing(columns: _Columns, low: list[int], high: Sequence[int], spend: float, allowed: float) -> Solution:
+    """Take the bracket's segments in order of slope until the budget is reached within one of them."""
+    segments = sorted(
+        (columns.slope(at, level), at, level)
+        for at, width in enumerate(map(sub, high, low))
+        if width
+        for level in range(low[at], high[at])
+    )
+    levels, slope = list(low), 0.0
+    for slope, at, level in segments:
+        step = columns.step(at, level)
+        if spend + step > allowed:
+            mix = (allowed - spend) / step
+            return Solution(Fit.MET, Rate(slope), levels, at, mix, allowed)
+        spend += step
+        levels[at] = level + 1
+    return Solution(Fit.MET, Rate(slope), levels, None, 0.0, spend)

@@ -1,0 +1,118 @@
+"""The load on a budget: its jobs in groups that choose alike, how often a job of each arrives and how much work it is.
+
+A group is a class, a menu and a weight. Its load is one of two things (docs/policy.md, section 3):
+
+- λ, arrivals a second: as the profile declares it, or counted once there is a day of history. It spends λ·m.
+- the number of jobs in sight, where there is no history: they spend m / a a second each for as long as they live, so
+  the committed rate itself is what meets the allowed rate. By Little's law that is the load λ = N / a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from purser.domain.ids import ClassId
+from purser.domain.job import Job
+from purser.domain.profile import Profile
+from purser.domain.time import Instant, after, seconds_between
+from purser.policy.exchange_rate import Demand
+from purser.policy.hull import Hull
+from purser.policy.menu import Menu, MenuKey, Menus
+
+DEFAULT_WORK_SECONDS = 4 * 3600.0
+"""Mean work of a class that neither declares it nor has a job that knows what it has left."""
+HISTORY_WINDOW_SECONDS = 7 * 86_400.0
+HISTORY_LEAST_SECONDS = 86_400.0
+HISTORY_LEAST_JOBS = 5
+
+GroupKey = tuple[ClassId, MenuKey, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Jobs of one budget that choose alike. ``arrivals``: jobs a second, None when only jobs in sight are known.
+
+    ``active`` counts jobs that want to run; ``work`` is the mean work of a job, seconds of the reference option.
+    """
+
+    class_id: ClassId
+    weight: float
+    menu: Menu
+    hull: Hull
+    work: float
+    active: int
+    arrivals: float | None
+
+    def demand(self) -> Demand:
+        """The group as the solver sees it."""
+        if self.arrivals is None:
+            return Demand(self.hull.slopes, self.hull.rates, float(self.active), self.weight)
+        return Demand(self.hull.slopes, self.hull.money, self.arrivals, self.weight)
+
+    def arrivals_per_hour(self, level: int) -> float:
+        """Declared or counted; for jobs in sight what Little's law gives at that corner of the hull."""
+        rate = self.active / self.hull.seconds[level] if self.arrivals is None else self.arrivals
+        return rate * 3600.0
+
+
+def observed_arrivals(created: Iterable[Instant], now: Instant) -> float | None:
+    """Arrivals a second over the last week's jobs that still exist, or None when they are too few or too young."""
+    recent = sorted(at for at in created if at >= after(now, -HISTORY_WINDOW_SECONDS))
+    if len(recent) < HISTORY_LEAST_JOBS:
+        return None
+    elapsed = seconds_between(recent[0], now)
+    return len(recent) / elapsed if elapsed >= HISTORY_LEAST_SECONDS else None
+
+
+def _mean_work(profile: Profile | None, jobs: Iterable[Job]) -> float:
+    if profile is not None and profile.mean_work is not None:
+        return profile.mean_work
+    left = [job.remaining for job in jobs if job.remaining]
+    return sum(left) / len(left) if left else DEFAULT_WORK_SECONDS
+
+
+def group_key(job: Job, menus: Menus) -> GroupKey:
+    """Which group a job belongs to; jobs without a profile that are alike are one group, whatever their uid."""
+    menu_key = menus.key(job)
+    class_id = job.class_id if menu_key[0] is not None else ClassId("")
+    return class_id, menu_key, job.weight
+
+
+def groups(
+    jobs: Iterable[Job], profiles: Mapping[ClassId, Profile], menus: Menus, now: Instant
+) -> dict[GroupKey, Group]:
+    """The groups of one budget's jobs (finished ones too: they are history), in order of their first job.
+
+    A group without any option is left out, and so is one without active jobs unless its profile declares how often
+    jobs arrive and how much work they are, or its history says so.
+    """
+    members: dict[GroupKey, list[Job]] = {}
+    in_class: dict[ClassId, list[Job]] = {}
+    for job in jobs:
+        key = group_key(job, menus)
+        members.setdefault(key, []).append(job)
+        in_class.setdefault(key[0], []).append(job)
+    rates: dict[ClassId, float | None] = {}
+    works: dict[ClassId, float] = {}
+    for class_id, alike in in_class.items():
+        profile = profiles.get(class_id)
+        works[class_id] = _mean_work(profile, (job for job in alike if job.wants_to_run))
+        if profile is None:
+            rates[class_id] = None
+        elif profile.arrivals_per_hour is not None:
+            rates[class_id] = profile.arrivals_per_hour / 3600.0
+        else:
+            rates[class_id] = observed_arrivals((job.created for job in alike), now)
+    found: dict[GroupKey, Group] = {}
+    for key, mine in members.items():
+        class_id, menu_key, weight = key
+        active = sum(job.wants_to_run for job in mine)
+        rate = rates[class_id]
+        arrivals = None if rate is None else rate * len(mine) / len(in_class[class_id])
+        menu = menus.menu(menu_key)
+        if menu.options and (active or arrivals):
+            work = works[class_id]
+            hull = menus.hull(menu_key, work)
+            found[key] = Group(class_id, weight, menu, hull, work, active, arrivals)
+    return found

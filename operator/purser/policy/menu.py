@@ -1,0 +1,148 @@
+"""A job's menu: every option that its pools, its widths and its class's curves allow.
+
+Below one node a job is one pod of 1, 2, 4, … GPUs; from one node on it is whole nodes, one pod each. The class's
+``preferred`` width is on the menu too where it can be placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from purser.domain.ids import ClassId, PoolId
+from purser.domain.job import Job, SpotPolicy, Widths
+from purser.domain.money import Price
+from purser.domain.option import Option
+from purser.domain.pool import CapacityType, Pool
+from purser.domain.profile import Profile
+from purser.policy.hull import Hull, hull
+from purser.policy.speedup import speed
+
+DEFAULT_RESTART_SECONDS = 30.0
+"""From stopping a run to training on in the next, for jobs whose profile does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Menu:
+    """``options``: what may be chosen. ``narrower``: only when the budget's limits force it (no curve is known).
+
+    ``known``: whether speeds are measured; if not, every option has the speed of its share of ``preferred``.
+    """
+
+    options: tuple[Option, ...]
+    narrower: tuple[Option, ...]
+    known: bool
+    restart_seconds: float
+
+    @property
+    def rigid(self) -> bool:
+        """Whether there is one width only."""
+        return len({option.gpus for option in self.options + self.narrower}) == 1
+
+
+def node_price(pool: Pool) -> Price | None:
+    """What an hour of one node is planned at: the user's override, else the quote."""
+    if pool.price_override is not None:
+        return pool.price_override
+    return pool.quote.price if pool.quote is not None else None
+
+
+def worst_price(pool: Pool) -> Price | None:
+    """What an hour of a node rented now can cost at most; None without a quote."""
+    if pool.quote is None:
+        return None
+    return max(pool.quote.worst, pool.quote.price, pool.price_override or pool.quote.price)
+
+
+def offered_widths(gpus_per_node: int, widths: Widths, max_nodes: int) -> list[int]:
+    """Numbers of GPUs, ascending: powers of two below a node, whole nodes up to ``max_nodes``, and ``preferred``."""
+    below = [1 << power for power in range(gpus_per_node.bit_length()) if 1 << power < gpus_per_node]
+    nodes = range(1, min(max_nodes, widths.max // gpus_per_node) + 1)
+    offered = {*below, *(count * gpus_per_node for count in nodes)}
+    if widths.preferred < gpus_per_node:
+        offered.add(widths.preferred)
+    return sorted(gpus for gpus in offered if widths.min <= gpus <= widths.max)
+
+
+def _option(pool: Pool, gpus: int, gpus_per_node: int, price: Price, speed: float, restart_seconds: float) -> Option:
+    share = price.share(gpus, gpus_per_node)
+    entry = pool.start_seconds + restart_seconds
+    return Option(
+        pool=pool.id,
+        gpus=gpus,
+        speed=speed,
+        price=share,
+        entry_seconds=entry,
+        entry_cost=share.cost(round(entry)),
+    )
+
+
+def build_menu(
+    profile: Profile | None, widths: Widths, gpu_types: Sequence[str], spot: SpotPolicy, pools: Iterable[Pool]
+) -> Menu:
+    """The options over ``pools`` that offer an allowed GPU type at a known price (``gpu_types`` empty: any type).
+
+    Where the class has a curve for none of these types, the menu is ``preferred`` alone: never wider before something
+    is known of it. GPU types without a curve are not mixed with types that have one.
+    """
+    restart = profile.restart_seconds if profile else DEFAULT_RESTART_SECONDS
+    measured: list[Option] = []
+    preferred: list[Option] = []
+    narrower: list[Option] = []
+    for pool in pools:
+        price = node_price(pool)
+        if pool.deleting or pool.offering is None or pool.quote is None or price is None:
+            continue
+        if pool.capacity_type is CapacityType.SPOT and spot is not SpotPolicy.ALLOWED:
+            continue
+        if pool.capacity_type not in (CapacityType.ON_DEMAND, CapacityType.SPOT):
+            continue
+        node = pool.offering.gpus_per_node
+        if node < 1 or (gpu_types and pool.offering.gpu_type not in gpu_types):
+            continue
+        for gpus in offered_widths(node, widths, pool.max_nodes):
+            known = speed(profile, pool.offering.gpu_type, gpus) if profile else None
+            if known is not None:
+                measured.append(_option(pool, gpus, node, price, known, restart))
+            elif gpus <= widths.preferred:
+                into = preferred if gpus == widths.preferred else narrower
+                into.append(_option(pool, gpus, node, price, gpus / widths.preferred, restart))
+    if measured:
+        return Menu(tuple(measured), (), True, restart)
+    return Menu(tuple(preferred), tuple(narrower), False, restart)
+
+
+MenuKey = tuple[ClassId | None, int, int, int, tuple[str, ...], SpotPolicy]
+
+
+class Menus:
+    """The menus of one plan, each made once for all jobs that are alike."""
+
+    def __init__(self, profiles: Mapping[ClassId, Profile], pools: Mapping[PoolId, Pool]) -> None:
+        self._profiles = profiles
+        self._pools = [pools[name] for name in sorted(pools)]
+        self._menus: dict[MenuKey, Menu] = {}
+        self._hulls: dict[tuple[MenuKey, float], Hull] = {}
+
+    def key(self, job: Job) -> MenuKey:
+        """What decides a job's menu."""
+        known = job.class_id if job.class_id in self._profiles else None
+        widths = job.widths
+        return known, widths.min, widths.preferred, widths.max, job.gpu_types, job.spot
+
+    def menu(self, key: MenuKey) -> Menu:
+        """The menu of all jobs with this key."""
+        made = self._menus.get(key)
+        if made is None:
+            class_id, least, preferred, most, gpu_types, spot = key
+            profile = None if class_id is None else self._profiles[class_id]
+            made = build_menu(profile, Widths(least, preferred, most), gpu_types, spot, self._pools)
+            self._menus[key] = made
+        return made
+
+    def hull(self, key: MenuKey, work: float) -> Hull:
+        """The hull of that menu for jobs of ``work`` seconds of the reference option."""
+        made = self._hulls.get((key, work))
+        if made is None:
+            made = self._hulls[key, work] = hull(self.menu(key).options, work)
+        return made

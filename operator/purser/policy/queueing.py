@@ -1,0 +1,36 @@
+"""In which order waiting jobs are offered GPUs.
+
+When the budget is feasible, jobs only wait for nodes to boot or for a full pool: ready GPUs go where they end the most
+weighted waiting for each dollar a second they are worth, weight ÷ price (a greedy knapsack over what is ready).
+When even the cheapest options exceed the budget, jobs queue for money, and weight ÷ remaining dollars is the order
+that minimises the mean weighted completion time (Smith's rule in dollars; by work it is 30 % slower).
+Ties go to the older job, then to the smaller uid, so that equal snapshots give equal plans.
+"""
+
+from __future__ import annotations
+
+from purser.domain.job import Job
+from purser.domain.option import Option
+from purser.policy.hull import dollars
+
+QueueKey = tuple[float, int, str]
+
+
+def by_value(job: Job, wanted: Option) -> QueueKey:
+    """Sort key (ascending) while the budget is feasible."""
+    price = wanted.price.micros_per_hour
+    return (-job.weight / price if price else float("-inf"), job.created, job.id)
+
+
+def by_dollars(job: Job, wanted: Option, work: float) -> QueueKey:
+    """Sort key (ascending) while the budget is too small; ``work`` is what the job has left."""
+    cost = dollars(wanted, work)
+    return (-job.weight / cost if cost else float("-inf"), job.created, job.id)
+
+
+def takes_wider(jobs: int, wider: int, mix: float) -> bool:
+    """Whether the next of a mixing class takes the wider corner, when of ``jobs`` before it ``wider`` did.
+
+    A credit counter: after any number of jobs the wider ones are within a half of their share.
+    """
+    return wider + 0.5 < mix * (jobs + 1)

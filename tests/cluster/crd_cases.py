@@ -1,0 +1,207 @@
+"""For every CEL rule of the CRDs an object that it accepts and one that it refuses."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+
+POD_SPEC: Json = {"containers": [{"name": "trainer", "image": "acme/sft:1", "command": ["torchrun", "train.py"]}]}
+GPU_POD_SPEC: Json = {
+    "containers": [{"name": "trainer", "image": "acme/sft:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}]
+}
+
+SMALLEST: dict[str, Json] = {
+    "GPUBudget": {"amount": "60000", "namespaceSelector": {}},
+    "GPUPool": {"fake": {"endpoint": "http://127.0.0.1:1", "group": "a100"}, "maxNodes": 6},
+    "TrainingJob": {"gpus": {"min": 1, "max": 8}, "template": {"spec": POD_SPEC}},
+    "SpeedupProfile": {"curves": [{"gpuType": "A100", "throughput": [{"gpus": 8, "value": 410}]}]},
+    "GPURental": {"pool": "a100", "budget": "team", "reserved": "12.00", "worstHourly": "12.00"},
+}
+"""The smallest spec of each kind."""
+
+
+def make(kind: str, name: str = "x", **changes: Any) -> Json:
+    """The smallest object of a kind with these fields of its spec changed."""
+    metadata: Json = {"name": name}
+    if kind in ("TrainingJob", "SpeedupProfile"):
+        metadata["namespace"] = "default"
+    spec = {**deepcopy(SMALLEST[kind]), **changes}
+    return {"apiVersion": "purser.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``rule`` is the message of the rule of ``kind``. With ``before``, the two are updates of that object.
+
+    ``status``: the updates are of the status subresource.
+    """
+
+    kind: str
+    rule: str
+    passes: Json
+    fails: Json
+    before: Json | None = None
+    status: bool = False
+
+
+def _rental_in(phase: str) -> Json:
+    return {**make("GPURental", "rule-phase"), "status": {"phase": phase}}
+
+
+def _selecting(**expression: Any) -> Json:
+    return make("GPUBudget", namespaceSelector={"matchExpressions": [{"key": "team", **expression}]})
+
+
+def _curve(**form: Any) -> Json:
+    return make("SpeedupProfile", curves=[{"gpuType": "A100", **form}])
+
+
+CASES: tuple[Case, ...] = (
+    Case(
+        "GPUBudget",
+        "metadata.name must have at most 63 characters: it becomes a label",
+        make("GPUBudget", "b" * 63),
+        make("GPUBudget", "b" * 64),
+    ),
+    Case(
+        "GPUBudget",
+        "hardLimit must be at least amount: a budget cannot aim at more than it may ever spend",
+        make("GPUBudget", amount="100000000000.000001", hardLimit="100000000000.000001"),
+        make("GPUBudget", amount="100000000000.000002", hardLimit="100000000000.000001"),
+    ),
+    Case(
+        "GPUBudget",
+        "timeZone must be a name of the IANA time zone database, such as Europe/Berlin",
+        make("GPUBudget", timeZone="America/Argentina/Buenos_Aires"),
+        make("GPUBudget", timeZone="Local"),
+    ),
+    Case(
+        "GPUBudget",
+        "In and NotIn need values; Exists and DoesNotExist take none",
+        _selecting(operator="In", values=["research"]),
+        _selecting(operator="Exists", values=["research"]),
+    ),
+    Case(
+        "GPUPool",
+        "metadata.name must have at most 63 characters: it becomes a label",
+        make("GPUPool", "p" * 63),
+        make("GPUPool", "p" * 64),
+    ),
+    Case(
+        "GPUPool",
+        "the instance group of a pool cannot change: create another GPUPool for another group",
+        make("GPUPool", "rule-group", maxNodes=7),
+        make("GPUPool", "rule-group", fake={"endpoint": "http://127.0.0.1:1", "group": "h100"}),
+        before=make("GPUPool", "rule-group"),
+    ),
+    Case(
+        "GPUPool",
+        "the capacityType of a pool cannot change: create another GPUPool for the other type",
+        make("GPUPool", "rule-capacity", capacityType="Spot", maxNodes=7),
+        make("GPUPool", "rule-capacity", capacityType="OnDemand"),
+        before=make("GPUPool", "rule-capacity", capacityType="Spot"),
+    ),
+    Case(
+        "GPUPool",
+        "price needs exactly one of hourly and adjustment",
+        make("GPUPool", price={"adjustment": "-10%"}),
+        make("GPUPool", price={"adjustment": "-10%", "hourly": "19.80"}),
+    ),
+    Case(
+        "TrainingJob",
+        "metadata.name must have at most 45 characters: runs and pods add to it",
+        make("TrainingJob", "j" * 45),
+        make("TrainingJob", "j" * 46),
+    ),
+    Case(
+        "TrainingJob",
+        "metadata.name must begin with a letter and contain only lower-case letters, digits and '-': "
+        "it becomes the name of a Service",
+        make("TrainingJob", "llama-3-8b"),
+        make("TrainingJob", "llama-3.8b"),
+    ),
+    Case(
+        "TrainingJob",
+        "gpus.min must not exceed gpus.max",
+        make("TrainingJob", gpus={"min": 8, "max": 8}),
+        make("TrainingJob", gpus={"min": 9, "max": 8}),
+    ),
+    Case(
+        "TrainingJob",
+        "gpus.preferred must lie between gpus.min and gpus.max",
+        make("TrainingJob", gpus={"min": 2, "preferred": 8, "max": 8}),
+        make("TrainingJob", gpus={"min": 2, "preferred": 1, "max": 8}),
+    ),
+    Case(
+        "TrainingJob",
+        "say how many GPUs: set spec.gpus, or nvidia.com/gpu in the first container's resources.limits",
+        {**make("TrainingJob"), "spec": {"template": {"spec": GPU_POD_SPEC}}},
+        {**make("TrainingJob"), "spec": {"template": {"spec": POD_SPEC}}},
+    ),
+    Case(
+        "SpeedupProfile",
+        "a curve needs exactly one of throughput, amdahl and power",
+        _curve(power={"exponent": 0.8, "value": 55}),
+        _curve(power={"exponent": 0.8, "value": 55}, amdahl={"parallelFraction": 0.9, "value": 55}),
+    ),
+    Case(
+        "GPURental",
+        "the spec of a GPURental never changes: it is what was decided and reserved",
+        {**make("GPURental", "rule-spec"), "metadata": {"name": "rule-spec", "labels": {"seen": "yes"}}},
+        make("GPURental", "rule-spec", reserved="1.00"),
+        before=make("GPURental", "rule-spec"),
+    ),
+    Case(
+        "GPURental",
+        "a rental only moves forward",
+        _rental_in("Draining"),
+        _rental_in("Starting"),
+        before=_rental_in("Ready"),
+        status=True,
+    ),
+)
+
+REFUSED: dict[str, Json] = {
+    "a negative amount": make("GPUBudget", amount="-1"),
+    "an amount that is no number": make("GPUBudget", amount="lots"),
+    "an amount below a micro-dollar": make("GPUBudget", amount="0.0000001"),
+    "another currency": make("GPUBudget", currency="EUR"),
+    "a budget that says nothing of namespaces": {**make("GPUBudget"), "spec": {"amount": "1"}},
+    "a time zone that the database has not": make("GPUBudget", timeZone="Europe/Atlantis"),
+    "an offset in place of a time zone": make("GPUBudget", timeZone="+01:00"),
+    "a weight of zero": make("GPUBudget", weights=[{"priorityClassName": "high", "weight": 0}]),
+    "two weights of one class": make("GPUBudget", weights=[{"priorityClassName": "a", "weight": 1}] * 2),
+    "In without values": _selecting(operator="In"),
+    "a pool without an upper bound": {**make("GPUPool"), "spec": {"fake": SMALLEST["GPUPool"]["fake"]}},
+    "a pool of no nodes": make("GPUPool", maxNodes=0),
+    "a pool without a cloud": {**make("GPUPool"), "spec": {"maxNodes": 1}},
+    "a capacity type that nothing acts on": make("GPUPool", capacityType="Reserved"),
+    "an adjustment that is no percentage": make("GPUPool", price={"adjustment": "0.9"}),
+    "a price that says nothing": make("GPUPool", price={}),
+    "a job without a template": {**make("TrainingJob"), "spec": {"gpus": {"min": 1, "max": 1}}},
+    "a template without containers": make("TrainingJob", template={"spec": {}}),
+    "an empty list of containers": make("TrainingJob", template={"spec": {"containers": []}}),
+    "a width of zero": make("TrainingJob", gpus={"min": 0, "max": 1}),
+    "a name that begins with a digit": make("TrainingJob", "3b"),
+    "an unknown resize policy": make("TrainingJob", resizePolicy="Sometimes"),
+    "a profile without curves": make("SpeedupProfile", curves=[]),
+    "a curve without a form": make("SpeedupProfile", curves=[{"gpuType": "A100"}]),
+    "two curves of one GPU type": make("SpeedupProfile", curves=SMALLEST["SpeedupProfile"]["curves"] * 2),
+    "two throughputs of one width": _curve(throughput=[{"gpus": 8, "value": 1}, {"gpus": 8, "value": 2}]),
+    "a throughput of zero": _curve(throughput=[{"gpus": 8, "value": 0}]),
+    "a throughput in quotes": _curve(throughput=[{"gpus": 8, "value": "410"}]),
+}
+"""What the schemas refuse, by what is wrong with it."""
+
+LEFT_TO_THE_OPERATOR: dict[str, Json] = {
+    "a zero budget": make("GPUBudget", amount="0"),
+    "a mistyped field in a pod template": make(
+        "TrainingJob", template={"spec": {**POD_SPEC, "containres": [], "priority": "much"}}
+    ),
+    "an unknown profile": make("TrainingJob", profileName="nowhere"),
+    "a curve that falls": _curve(throughput=[{"gpus": 8, "value": 410}, {"gpus": 16, "value": 200}]),
+}
+"""What becomes a condition, because the API server cannot see it."""

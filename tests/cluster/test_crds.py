@@ -1,0 +1,278 @@
+"""The CRDs on a real API server: they install, default, prune, show and refuse what they should."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from purser.api.kinds import KINDS
+from purser.api.schema import crd
+from tests.cluster.crd_cases import CASES, LEFT_TO_THE_OPERATOR, POD_SPEC, REFUSED, SMALLEST, Case, Json, make
+from tests.testbed.controlplane import ControlPlane, ControlPlaneError
+
+ROOT = Path(__file__).resolve().parents[2]
+CRDS = ROOT / "crds"
+
+
+@pytest.fixture(scope="module")
+def api(control_plane: ControlPlane) -> ControlPlane:
+    """The control plane with all CRDs established."""
+    control_plane.kubectl("apply", "--server-side", "-f", str(CRDS))
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *_names())
+    return control_plane
+
+
+def _names() -> list[str]:
+    return [f"customresourcedefinition/{kind.crd_name}" for kind in KINDS]
+
+
+def _create(api: ControlPlane, what: Json, *flags: str) -> Json:
+    created: Json = json.loads(api.kubectl("create", "-f", "-", "-o", "json", *flags, input=json.dumps(what)))
+    return created
+
+
+def _replace(api: ControlPlane, what: Json, *flags: str) -> None:
+    api.kubectl("replace", "-f", "-", *flags, input=json.dumps(what))
+
+
+@pytest.fixture
+def kept(api: ControlPlane) -> Iterator[list[Json]]:
+    """Objects to delete at the end."""
+    objects: list[Json] = []
+    yield objects
+    for one in objects:
+        api.kubectl("delete", "-f", "-", input=json.dumps(one))
+
+
+def _rules(schema: Json) -> Iterator[str]:
+    yield from (rule["message"] for rule in schema.get("x-kubernetes-validations", ()))
+    for child in [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]:
+        yield from _rules(child)
+
+
+def test_every_rule_in_the_crds_has_a_case_that_passes_and_one_that_fails() -> None:
+    written = {
+        (definition["spec"]["names"]["kind"], message)
+        for definition in map(yaml.safe_load, (path.read_text() for path in CRDS.glob("*.yaml")))
+        for message in _rules(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    }
+    assert {(case.kind, case.rule) for case in CASES} == written
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind}: {case.rule}")
+def test_a_rule_accepts_what_it_should_and_refuses_the_rest_in_its_own_words(
+    case: Case, api: ControlPlane, kept: list[Json]
+) -> None:
+    if case.before is None:
+        _create(api, case.passes, "--dry-run=server")
+        with pytest.raises(ControlPlaneError) as refusal:
+            _create(api, case.fails, "--dry-run=server")
+    else:
+        _create(api, case.before)
+        kept.append(case.before)
+        flags = ("--subresource=status",) if case.status else ()
+        if case.status:
+            _replace(api, case.before, *flags)
+        _replace(api, case.passes, "--dry-run=server", *flags)
+        with pytest.raises(ControlPlaneError) as refusal:
+            _replace(api, case.fails, "--dry-run=server", *flags)
+    assert case.rule in str(refusal.value)
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_the_api_server_refuses(what: str, api: ControlPlane) -> None:
+    with pytest.raises(ControlPlaneError, match=r"(is invalid|Invalid value|Duplicate value)"):
+        _create(api, REFUSED[what], "--dry-run=server", "--validate=false")
+
+
+@pytest.mark.parametrize("what", LEFT_TO_THE_OPERATOR)
+def test_the_api_server_leaves_to_the_operator(what: str, api: ControlPlane) -> None:
+    _create(api, LEFT_TO_THE_OPERATOR[what], "--dry-run=server")
+
+
+DEFAULTS: dict[str, Json] = {
+    "GPUBudget": {"currency": "USD", "period": "Month", "timeZone": "Etc/UTC", "mode": "Enforce"},
+    "GPUPool": {"capacityType": "OnDemand", "startSeconds": 120, "cooldownSeconds": 300},
+    "TrainingJob": {
+        "resizePolicy": "Never",
+        "spotPolicy": "Never",
+        "suspend": False,
+        "backoffLimit": 3,
+        "maxRestarts": 100,
+        "readyTimeoutSeconds": 600,
+    },
+    "SpeedupProfile": {"restartSeconds": 30},
+    "GPURental": {"token": ""},
+}
+
+
+@pytest.mark.parametrize("kind", SMALLEST)
+def test_the_smallest_object_is_filled_with_the_documented_defaults_and_no_others(kind: str, api: ControlPlane) -> None:
+    created = _create(api, make(kind), "--dry-run=server")
+    assert created["spec"] == {**SMALLEST[kind], **DEFAULTS[kind]}
+    assert "status" not in created
+
+
+def test_unknown_fields_are_pruned_except_inside_the_pod_template(api: ControlPlane) -> None:
+    template = {"spec": {**POD_SPEC, "hostNetwork": True}, "metadata": {"labels": {"team": "research"}}}
+    job = make("TrainingJob", template=template, nonsense=1)
+    created = _create(api, job, "--dry-run=server", "--validate=false")
+    assert "nonsense" not in created["spec"]
+    assert created["spec"]["template"] == template
+
+
+def test_a_mistyped_field_is_refused_by_kubectl_with_its_name(api: ControlPlane) -> None:
+    with pytest.raises(ControlPlaneError, match="hardLimmit"):
+        _create(api, make("GPUBudget", hardLimmit="1"), "--dry-run=server", "--validate=strict")
+
+
+STATUS: dict[str, Json] = {
+    "GPUBudget": {
+        "spent": "1204.11",
+        "committed": "1300.00",
+        "forecast": "59800.00",
+        "paysPerHourSaved": "18.40",
+        "state": "Ready",
+    },
+    "GPUPool": {
+        "offering": {
+            "gpuType": "NVIDIA-A100-SXM4-40GB",
+            "gpusPerNode": 8,
+            "instanceType": "p4d.24xlarge",
+            "zone": "use1-az1",
+        },
+        "quote": {
+            "hourly": "19.80",
+            "worstHourly": "32.77",
+            "billingMinimumSeconds": 60,
+            "source": "fake",
+            "asOf": "2026-01-31T12:00:00.000000Z",
+        },
+        "nodes": 3,
+        "state": "Ready",
+    },
+    "TrainingJob": {
+        "state": "Running",
+        "gpus": 8,
+        "wantGpus": 16,
+        "pool": "a100",
+        "progressPercent": 41,
+        "eta": "2026-01-31T14:05:00.000000Z",
+        "cost": "57.12",
+        "why": "BudgetOptimal",
+    },
+    "SpeedupProfile": {"state": "Ready"},
+    "GPURental": {
+        "phase": "Ended",
+        "node": "node-1",
+        "cost": "3.30",
+        "segments": [
+            {"since": "2026-01-31T12:00:00.000000Z", "hourly": "9.00"},
+            {"since": "2026-01-31T13:00:00.000000Z", "hourly": "12.00"},
+        ],
+    },
+}
+SHOWN: dict[str, dict[str, str]] = {
+    "GPUBudget": {
+        "MODE": "Enforce",
+        "AMOUNT": "60000",
+        "SPENT": "1204.11",
+        "COMMITTED": "1300.00",
+        "FORECAST": "59800.00",
+        "PAYS/H-SAVED": "18.40",
+        "STATE": "Ready",
+    },
+    "GPUPool": {
+        "TYPE": "NVIDIA-A100-SXM4-40GB",
+        "GPUS/NODE": "8",
+        "NODES": "3",
+        "MAX": "6",
+        "PRICE": "19.80",
+        "STATE": "Ready",
+    },
+    "TrainingJob": {
+        "STATE": "Running",
+        "GPUS": "8",
+        "WANT": "16",
+        "POOL": "a100",
+        "PROGRESS": "41",
+        "ETA": "2026-01-31T14:05:00.000000Z",
+        "COST": "57.12",
+        "WHY": "BudgetOptimal",
+    },
+    "SpeedupProfile": {"GPU-TYPES": "A100", "RESTART": "30", "STATE": "Ready"},
+    "GPURental": {
+        "POOL": "a100",
+        "BUDGET": "team",
+        "PHASE": "Ended",
+        "NODE": "node-1",
+        "HOURLY": "12.00",
+        "COST": "3.30",
+    },
+}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+def test_kubectl_get_by_short_name_shows_the_columns(kind: Any, api: ControlPlane, kept: list[Json]) -> None:
+    name = f"shown-{kind.short}"
+    shown = make(kind.kind, name)
+    _create(api, shown)
+    kept.append(shown)
+    _replace(api, {**shown, "status": STATUS[kind.kind]}, "--subresource=status")
+    header, row = api.kubectl("get", kind.short, name).splitlines()
+    starts = [header.index(title) for title in header.split()]
+    cells = [row[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)]
+    columns = dict(zip(header.split(), cells, strict=True))
+    assert {title: columns[title] for title in SHOWN[kind.kind]} == SHOWN[kind.kind]
+    assert list(columns)[-1] == "AGE"
+
+
+def test_kubectl_get_purser_lists_all_kinds(api: ControlPlane) -> None:
+    listed = api.kubectl("api-resources", "--categories=purser", "--no-headers", "-o", "name").split()
+    assert sorted(listed) == sorted(kind.crd_name for kind in KINDS)
+
+
+def _paths(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
+    if schema.get("type") == "array":
+        yield from _paths(schema["items"], path)
+    for name, child in schema.get("properties", {}).items():
+        yield f"{path}.{name}", child
+        if not child.get("x-kubernetes-preserve-unknown-fields"):
+            yield from _paths(child, f"{path}.{name}")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+def test_every_field_is_described(kind: Any) -> None:
+    root = crd(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    parts = [(part, root["properties"][part]) for part in ("spec", "status")]
+    fields = [*parts, *(field for part, schema in parts for field in _paths(schema, part))]
+    assert [path for path, schema in fields if not schema.get("description")] == []
+
+
+def test_kubectl_explain_teaches_a_field(api: ControlPlane) -> None:
+    assert "the blast radius" in api.kubectl("explain", "gpool.spec.maxNodes")
+
+
+def test_two_field_managers_write_their_parts_of_a_status(api: ControlPlane, kept: list[Json]) -> None:
+    job = make("TrainingJob", "two-managers")
+    created = _create(api, job)
+    kept.append(job)
+    for manager, status in (("purser", {"lastRun": 2}), ("purser-status", {"state": "Queued"}), ("purser", {})):
+        part = {key: value for key, value in job.items() if key != "spec"} | {"status": status}
+        flags = ("--server-side", f"--field-manager={manager}", "--subresource=status")
+        api.kubectl("apply", "-f", "-", *flags, input=json.dumps(part))
+    left = json.loads(api.kubectl("get", "tj", "two-managers", "-o", "json"))
+    assert left["metadata"]["generation"] == created["metadata"]["generation"]
+    assert left["status"] == {"state": "Queued"}
+
+
+def test_helm_renders_the_same_definitions_and_keeps_them_when_it_is_uninstalled(control_plane: ControlPlane) -> None:
+    rendered = control_plane.helm("template", "crds", str(ROOT / "charts/purser-crds"), "--kube-version", "1.36.0")
+    definitions = [one for one in yaml.safe_load_all(rendered) if one]
+    assert sorted(definitions, key=str) == sorted((crd(kind) for kind in KINDS), key=str)
+    assert all(one["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep" for one in definitions)

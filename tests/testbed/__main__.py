@@ -1,0 +1,43 @@
+"""``python -m tests.testbed up``: a control plane in the foreground, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.testbed.build import MissingProgramsError
+from tests.testbed.controlplane import ControlPlane, ControlPlaneError
+
+
+def main() -> int:
+    """Prints how to reach the control plane, then waits to be told to end it."""
+    parser = argparse.ArgumentParser(prog="python -m tests.testbed", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    up = commands.add_parser("up", help="start a control plane and keep it until Ctrl-C")
+    up.add_argument("--directory", type=Path, help="an empty folder for its files and logs (default: a temporary one)")
+    directory: Path | None = parser.parse_args().directory
+    started = time.monotonic()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with tempfile.TemporaryDirectory(prefix="purser-testbed-") as temporary:
+        try:
+            with ControlPlane.start(directory or Path(temporary)) as plane:
+                print(f"ready in {time.monotonic() - started:.1f} s; its files are in {plane.directory}")
+                print(f"export KUBECONFIG={plane.kubeconfig}")
+                print(f"export PATH={plane.binaries.kubectl.parent}{os.pathsep}$PATH  # kubectl, helm")
+                print("Ctrl-C ends it", flush=True)
+                signal.pause()
+        except KeyboardInterrupt:
+            return 0
+        except (MissingProgramsError, ControlPlaneError) as error:
+            print(error, file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Keys, certificates and kubeconfigs of one control plane, valid for as long as a test bed lives."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import ipaddress
+import json
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _certificate(subject: str, key: ec.EllipticCurvePrivateKey, issuer: str) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(_name(subject))
+        .issuer_name(_name(issuer))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=30))
+    )
+
+
+def write_serving_certificate(ca_file: Path, certificate_file: Path, key_file: Path) -> None:
+    """Writes a new authority's certificate, and a certificate it signed for a server on loopback with its key."""
+    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())
+    ca = (
+        _certificate("testbed-ca", ca_key, "testbed-ca")
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(identifier, critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    names = [
+        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+        x509.DNSName("localhost"),
+        x509.DNSName("kubernetes.default.svc"),
+    ]
+    certificate = (
+        _certificate("kube-apiserver", key, "testbed-ca")
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    ca_file.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
+    certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(_pem(key))
+
+
+def write_signing_key(key_file: Path) -> None:
+    """Writes a new private key, for signing the tokens of service accounts."""
+    key_file.write_bytes(_pem(ec.generate_private_key(ec.SECP256R1())))
+
+
+def write_kubeconfig(path: Path, *, url: str, ca_file: Path, token: str, namespace: str = "default") -> None:
+    """Writes a kubeconfig that holds all it needs, so that it can be copied. JSON is YAML."""
+    authority = base64.b64encode(ca_file.read_bytes()).decode()
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "testbed", "cluster": {"server": url, "certificate-authority-data": authority}}],
+        "users": [{"name": "testbed", "user": {"token": token}}],
+        "contexts": [{"name": "testbed", "context": {"cluster": "testbed", "user": "testbed", "namespace": namespace}}],
+        "current-context": "testbed",
+    }
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(config, indent=2) + "\n")

@@ -1,0 +1,214 @@
+"""Reading Purser's own kinds: what means what, and what an error says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from purser.api import decode
+from purser.api.view import Condition, ConditionStatus
+from purser.domain.budget import Mode, Selector
+from purser.domain.errors import InvalidObject, Problem
+from purser.domain.job import ResizePolicy, SpotPolicy, Widths
+from purser.domain.money import Money, Price
+from purser.domain.pool import CapacityType, FakeGroup
+from purser.domain.profile import Amdahl, PowerLaw, SpeedCurve, Table
+from purser.domain.rental import RentalPhase
+from purser.domain.time import Instant, parse_instant
+from tests.unit.api import values
+
+
+def _problem(raw: dict[str, Any], read: Any) -> Problem:
+    with pytest.raises(InvalidObject) as caught:
+        read(raw)
+    return caught.value.problem
+
+
+def _gpus(count: object) -> dict[str, Any]:
+    return {"name": "c", "resources": {"limits": {"nvidia.com/gpu": count}}}
+
+
+class TestTrainingJob:
+    def test_a_smallest_job_has_the_documented_defaults(self) -> None:
+        job = decode.training_job(values.raw_job()).job
+        assert (job.namespace, job.name, job.id, job.generation) == ("research", "sft", values.UID, 3)
+        assert (job.resize, job.spot, job.suspend) == (ResizePolicy.NEVER, SpotPolicy.NEVER, False)
+        assert (job.backoff_limit, job.max_restarts, job.ready_timeout_seconds, job.grace_seconds) == (3, 100, 600, 30)
+        assert job.ttl_seconds_after_finished is None
+        assert job.created == parse_instant(values.CREATED)
+        assert not job.invalid
+
+    def test_without_a_range_it_is_rigid_at_the_gpus_of_the_first_container(self) -> None:
+        job = decode.training_job(values.raw_job(gpus=None, containers=[_gpus("4")])).job
+        assert (job.widths, job.pod_gpus) == (Widths(4, 4, 4), 4)
+
+    def test_preferred_is_the_minimum_where_it_is_absent(self) -> None:
+        assert decode.training_job(values.raw_job(gpus={"min": 2, "max": 16})).job.widths == Widths(2, 2, 16)
+
+    def test_its_class_is_its_profile_or_itself(self) -> None:
+        assert decode.training_job(values.raw_job(profileName="sft-7b")).job.class_id == "research/sft-7b"
+        assert decode.training_job(values.raw_job()).job.class_id == f"uid/{values.UID}"
+
+    def test_names_that_only_a_join_can_resolve_come_beside_it(self) -> None:
+        decoded = decode.training_job(values.raw_job(profileName="sft-7b", priorityClassName="high"))
+        assert (decoded.profile_name, decoded.priority_class) == ("sft-7b", "high")
+
+    def test_the_checkpoint_grace_is_the_pods(self) -> None:
+        template = {"spec": {"terminationGracePeriodSeconds": 120, "containers": [{"name": "trainer"}]}}
+        assert decode.training_job(values.raw_job(template=template)).job.grace_seconds == 120
+
+    @pytest.mark.parametrize(
+        ("containers", "says"),
+        [
+            ([{"name": "trainer"}], "no GPUs: set spec.gpus"),
+            ([_gpus(0)], "no GPUs: set spec.gpus"),
+            ([_gpus("some")], "containers[0].resources.limits: nvidia.com/gpu must be a whole number"),
+            ([_gpus(1), _gpus(1)], "containers[1] asks for 1 nvidia.com/gpu; only the first container"),
+        ],
+    )
+    def test_a_template_that_cannot_run_makes_it_invalid_but_keeps_it_in_sight(
+        self, containers: list[dict[str, Any]], says: str
+    ) -> None:
+        job = decode.training_job(values.raw_job({"lastRun": 7}, gpus=None, containers=containers)).job
+        assert says in job.invalid
+        assert job.last_run == 7
+
+    def test_fields_of_a_later_version_are_ignored(self) -> None:
+        assert decode.training_job(values.raw_job(maxCost="100")) == decode.training_job(values.raw_job())
+
+    def test_a_value_that_is_not_understood_is_named_with_its_field(self) -> None:
+        problem = _problem(values.raw_job(gpus={"min": "few", "max": 8}), decode.training_job)
+        assert (problem.kind, problem.namespace, problem.name) == ("TrainingJob", "research", "sft")
+        assert (problem.field, problem.reason) == ("spec.gpus.min", "InvalidSpec")
+
+    def test_a_status_that_is_not_understood_is_named_with_its_field(self) -> None:
+        problem = _problem(values.raw_job({"runs": [{"number": 1}]}), decode.training_job)
+        assert (problem.field, problem.reason) == ("status.runs[0].outcome", "InvalidStatus")
+
+
+class TestSpeedupProfile:
+    @staticmethod
+    def _raw(**curve: Any) -> dict[str, Any]:
+        return values.raw("SpeedupProfile", {"curves": [{"gpuType": "A100", **curve}]}, name="sft-7b")
+
+    def test_each_form_of_curve_is_read(self) -> None:
+        points = [{"gpus": 16, "value": 718}, {"gpus": 8, "value": 410.5}]
+        curves = [
+            {"gpuType": "A100", "throughput": points},
+            {"gpuType": "H100", "amdahl": {"parallelFraction": 0.95, "value": 70}},
+            {"gpuType": "T4", "power": {"exponent": 0.8, "value": 9}},
+        ]
+        profile = decode.profile(values.raw("SpeedupProfile", {"curves": curves}, name="sft-7b"))
+        assert profile.id == "research/sft-7b"
+        assert profile.curves == (
+            SpeedCurve("A100", Table(((8, 410.5), (16, 718.0)))),
+            SpeedCurve("H100", Amdahl(0.95, 70.0)),
+            SpeedCurve("T4", PowerLaw(0.8, 9.0)),
+        )
+        assert (profile.mean_work, profile.arrivals_per_hour, profile.restart_seconds) == (None, None, 30.0)
+
+    def test_a_curve_that_falls_is_a_problem_with_its_numbers(self) -> None:
+        points = [{"gpus": 8, "value": 410}, {"gpus": 16, "value": 400.5}]
+        problem = _problem(self._raw(throughput=points), decode.profile)
+        assert (problem.field, problem.reason) == ("spec.curves[0].throughput", "CurveNotIncreasing")
+        assert problem.message == "throughput falls from 410 on 8 GPUs to 400.5 on 16; leave the slower one out"
+
+    def test_a_curve_that_stays_level_is_none(self) -> None:
+        points = [{"gpus": 8, "value": 410}, {"gpus": 16, "value": 410}]
+        assert decode.profile(self._raw(throughput=points)).curves[0].form == Table(((8, 410.0), (16, 410.0)))
+
+    def test_a_curve_without_a_form_is_a_problem(self) -> None:
+        assert _problem(self._raw(), decode.profile).field == "spec.curves[0]"
+
+    def test_a_number_of_gpus_given_twice_is_a_problem(self) -> None:
+        points = [{"gpus": 8, "value": 410}, {"gpus": 8, "value": 420}]
+        assert _problem(self._raw(throughput=points), decode.profile).reason == "DuplicatePoint"
+
+
+class TestGPUBudget:
+    def test_a_smallest_budget_has_the_documented_defaults(self) -> None:
+        budget = decode.budget(values.raw_budget())
+        assert (budget.id, budget.amount, budget.time_zone) == ("sft", Money(60_000_000_000), "Etc/UTC")
+        assert (budget.mode, budget.hard_limit, budget.max_hourly_rate) == (Mode.ENFORCE, None, None)
+        assert (budget.opening_spend, budget.weights, budget.balance) == (Money(0), (), None)
+        assert (budget.selector, budget.deleting, budget.guarded) == (Selector((), ()), False, False)
+
+    def test_all_that_may_be_said_is_read(self) -> None:
+        selector = {
+            "matchLabels": {"team": "research", "env": "prod"},
+            "matchExpressions": [{"key": "tier", "operator": "In", "values": ["1", "2"]}],
+        }
+        raw = values.raw_budget(
+            namespaceSelector=selector,
+            hardLimit="66000",
+            maxHourlyRate="120.5",
+            openingSpend="0.000001",
+            weights=[{"priorityClassName": "high", "weight": 2}],
+            mode="Observe",
+        )
+        raw["metadata"] |= {"finalizers": ["purser.dev/in-use"], "deletionTimestamp": values.CREATED}
+        budget = decode.budget(raw)
+        assert budget.selector == Selector((("env", "prod"), ("team", "research")), (("tier", "In", ("1", "2")),))
+        assert (budget.hard_limit, budget.max_hourly_rate) == (Money(66_000_000_000), Price(120_500_000))
+        assert (budget.opening_spend, budget.weights, budget.mode) == (Money(1), (("high", 2.0),), Mode.OBSERVE)
+        assert (budget.deleting, budget.guarded) == (True, True)
+
+    def test_money_that_cannot_be_read_names_field_and_value(self) -> None:
+        problem = _problem(values.raw_budget(amount="60k"), decode.budget)
+        assert problem.field == "spec.amount"
+        assert problem.message.startswith("'60k' is no amount of money; write dollars")
+
+    def test_a_number_where_a_decimal_string_is_meant_is_a_problem(self) -> None:
+        assert _problem(values.raw_budget(amount=60000), decode.budget).message == "60000 is not a string"
+
+    @pytest.mark.parametrize("zone", ["Europe/Atlantis", "../etc/passwd", "Etc"])
+    def test_an_unknown_time_zone_is_a_problem(self, zone: str) -> None:
+        problem = _problem(values.raw_budget(timeZone=zone), decode.budget)
+        assert (problem.field, problem.reason) == ("spec.timeZone", "UnknownTimeZone")
+        assert zone in problem.message
+
+
+class TestGPUPool:
+    def test_a_smallest_pool_has_the_documented_defaults(self) -> None:
+        pool = decode.pool(values.raw_pool())
+        assert (pool.cloud, pool.max_nodes) == (FakeGroup("http://127.0.0.1:1", "a100"), 6)
+        assert (pool.capacity_type, pool.start_seconds, pool.cooldown_seconds) == (CapacityType.ON_DEMAND, 120, 300)
+        assert (pool.offering, pool.quote, pool.cooled_until, pool.guarded) == (None, None, None, False)
+
+    @pytest.mark.parametrize(
+        ("price", "listed", "paid"),
+        [
+            ({}, 10_000_001, 10_000_001),
+            ({"adjustment": "-10%"}, 10_000_005, 9_000_005),
+            ({"adjustment": "+2.5%"}, 10_000_000, 10_250_000),
+            ({"hourly": "19.80"}, 10_000_000, 19_800_000),
+        ],
+    )
+    def test_what_is_really_paid_follows_from_the_list_price(
+        self, price: dict[str, str], listed: int, paid: int
+    ) -> None:
+        assert decode.pool(values.raw_pool(price=price)).priced(Price(listed)) == Price(paid)
+
+
+class TestGPURental:
+    def test_a_new_rental_is_requested(self) -> None:
+        rental = decode.rental(values.raw_rental())
+        assert (rental.phase, rental.instance, rental.reserved) == (RentalPhase.REQUESTED, None, Money(12_000_000))
+
+    def test_one_made_for_an_unasked_instance_knows_it_from_the_start(self) -> None:
+        assert decode.rental(values.raw_rental(instance="i-7")).instance == "i-7"
+
+
+def test_conditions_are_read_back_with_the_time_of_their_last_transition() -> None:
+    condition = {
+        "type": "Admitted",
+        "status": "False",
+        "reason": "NoBudget",
+        "message": "no budget selects it",
+        "lastTransitionTime": "1970-01-01T00:00:01Z",
+    }
+    expected = (Condition("Admitted", ConditionStatus.FALSE, "NoBudget", "no budget selects it", Instant(1_000_000)),)
+    assert decode.conditions(values.raw_job({"conditions": [condition]})) == expected
+    assert decode.training_job(values.raw_job({"conditions": [condition]})).conditions == expected
+    assert decode.conditions(values.raw_budget()) == ()

@@ -1,0 +1,89 @@
+"""What is written into a status is read back as the same value: records are all the memory there is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from purser.api import decode, encode
+from purser.api.gpubudget import PERIODS_KEPT
+from purser.api.trainingjob import RUNS_KEPT
+from purser.domain.budget import Balance
+from purser.domain.job import RunOutcome, RunRecord
+from purser.domain.money import ZERO, Money
+from purser.domain.time import Instant
+from tests.unit.api import values
+
+
+def _through_json(status: dict[str, Any]) -> dict[str, Any]:
+    through: dict[str, Any] = json.loads(json.dumps(status, allow_nan=False))
+    return through
+
+
+@given(values.records_of_a_job)
+def test_the_record_of_a_job_is_read_back_as_it_was_written(record: dict[str, Any]) -> None:
+    job = replace(decode.training_job(values.raw_job()).job, **record)
+    assert decode.training_job(values.raw_job(_through_json(encode.job_record(job)))).job == job
+
+
+@given(values.records_of_a_rental)
+def test_the_record_of_a_rental_is_read_back_as_it_was_written(record: dict[str, Any]) -> None:
+    rental = replace(decode.rental(values.raw_rental()), **record)
+    assert decode.rental(values.raw_rental(_through_json(encode.rental_record(rental)))) == rental
+
+
+@given(st.none() | values.balances)
+def test_the_balance_of_a_budget_is_read_back_as_it_was_written(balance: Balance | None) -> None:
+    budget = replace(decode.budget(values.raw_budget()), balance=balance)
+    assert decode.budget(values.raw_budget(_through_json(encode.budget_record(budget)))) == budget
+
+
+@given(st.none() | values.instants, values.texts, values.texts)
+def test_the_cooling_of_a_pool_is_read_back_as_it_was_written(
+    until: Instant | None, because: str, message: str
+) -> None:
+    pool = replace(decode.pool(values.raw_pool()), cooled_until=until, cooled_because=because, cooled_message=message)
+    assert decode.pool(values.raw_pool(_through_json(encode.pool_record(pool)))) == pool
+
+
+def test_a_refusal_counts_only_for_the_generation_that_was_refused() -> None:
+    job = replace(decode.training_job(values.raw_job()).job, invalid="unknown field containres")
+    edited = values.raw_job(encode.job_record(job))
+    edited["metadata"]["generation"] += 1
+    assert decode.training_job(edited).job.invalid == ""
+
+
+def test_only_the_latest_runs_are_kept_so_that_the_status_stays_bounded() -> None:
+    runs = tuple(
+        RunRecord(number, RunOutcome.STOPPED, values.option(), (), Instant(0), Instant(1), "")
+        for number in range(RUNS_KEPT + 5)
+    )
+    job = replace(decode.training_job(values.raw_job()).job, records=runs, last_run=RUNS_KEPT + 4)
+    back = decode.training_job(values.raw_job(encode.job_record(job))).job
+    assert (back.records, back.last_run) == (runs[5:], RUNS_KEPT + 4)
+
+
+def test_only_the_latest_periods_are_kept_so_that_the_status_stays_bounded() -> None:
+    history = tuple((Instant(month), Money(month)) for month in range(PERIODS_KEPT + 1))
+    balance = Balance(Instant(0), ZERO, ZERO, frozenset(), history)
+    budget = replace(decode.budget(values.raw_budget()), balance=balance)
+    back = decode.budget(values.raw_budget(encode.budget_record(budget))).balance
+    assert back is not None
+    assert back.history == history[1:]
+
+
+def test_a_message_is_cut_to_what_the_api_server_takes() -> None:
+    job = replace(decode.training_job(values.raw_job()).job, invalid="x" * 10_000)
+    written = encode.job_record(job)["invalid"]["message"]
+    assert len(written) == 4096
+    assert written.endswith("x…")
+
+
+def test_a_record_owns_nothing_that_was_not_written() -> None:
+    assert encode.job_record(decode.training_job(values.raw_job()).job) == {}
+    assert encode.budget_record(decode.budget(values.raw_budget())) == {}
+    assert encode.pool_record(decode.pool(values.raw_pool())) == {}

@@ -1,0 +1,159 @@
+"""Domain values for tests of the API layer, and raw objects as an API server sends them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from purser.domain.budget import Balance
+from purser.domain.ids import InstanceId, NodeName, PoolId, RentalId
+from purser.domain.job import (
+    Allocation,
+    Finish,
+    FinishKind,
+    Placement,
+    Progress,
+    RunOutcome,
+    RunRecord,
+)
+from purser.domain.money import Money, Price
+from purser.domain.option import Option
+from purser.domain.pool import PriceSegment
+from purser.domain.rental import RentalPhase
+from purser.domain.time import Instant
+
+Json = dict[str, Any]
+
+UID = "0a1b2c3d-1111-2222-3333-444455556666"
+CREATED = "2026-01-31T12:00:00Z"
+
+
+def raw(kind: str, spec: Json, name: str = "sft", generation: int = 3, status: Json | None = None, **meta: Any) -> Json:
+    """An object of one of our kinds as the API server would send it."""
+    return {
+        "apiVersion": "purser.dev/v1alpha1",
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": "research",
+            "uid": UID,
+            "resourceVersion": "41",
+            "generation": generation,
+            "creationTimestamp": CREATED,
+            "managedFields": [{"manager": "kubectl"}],
+            **meta,
+        },
+        "spec": spec,
+        **({} if status is None else {"status": status}),
+    }
+
+
+def raw_job(status: Json | None = None, containers: list[Json] | None = None, **spec: Any) -> Json:
+    """A TrainingJob that asks for 1 to 8 GPUs unless told otherwise."""
+    template = {"spec": {"containers": containers or [{"name": "trainer", "image": "acme/sft:1"}]}}
+    whole = {"gpus": {"min": 1, "max": 8}, "template": template, **spec}
+    return raw("TrainingJob", {key: value for key, value in whole.items() if value is not None}, status=status)
+
+
+def raw_budget(status: Json | None = None, **spec: Any) -> Json:
+    return raw("GPUBudget", {"amount": "60000", "namespaceSelector": {}, **spec}, status=status)
+
+
+def raw_pool(status: Json | None = None, **spec: Any) -> Json:
+    fake = {"endpoint": "http://127.0.0.1:1", "group": "a100"}
+    return raw("GPUPool", {"fake": fake, "maxNodes": 6, **spec}, status=status)
+
+
+def raw_rental(status: Json | None = None, **spec: Any) -> Json:
+    whole = {"pool": "a100", "budget": "team", "reserved": "12.00", "worstHourly": "6.00", **spec}
+    return raw("GPURental", whole, status=status)
+
+
+def option(gpus: int = 8) -> Option:
+    return Option(pool=PoolId("a100"), gpus=gpus, speed=1.0, price=Price(24_000_000))
+
+
+def allocation(run: int = 2, pods: int = 2, gpus_per_pod: int = 4) -> Allocation:
+    """On rentals a100-0, a100-1, …"""
+    placements = tuple(Placement(RentalId(f"a100-{place}"), gpus_per_pod) for place in range(pods))
+    return Allocation(run, option(pods * gpus_per_pod), placements, Instant(1_769_860_800_000_000))
+
+
+# --- strategies: whatever may stand in a status -----------------------------------------------------------------------
+
+names = st.from_regex(r"[a-z][a-z0-9-]{0,20}[a-z0-9]", fullmatch=True)
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=60)
+instants = st.integers(0, 4_102_444_800_000_000).map(Instant)
+amounts = st.integers(0, 10**18 - 1).map(Money)
+prices = st.integers(0, 10**18 - 1).map(Price)
+counts = st.integers(0, 100_000)
+numbers = st.floats(0, 1e12, allow_nan=False)
+
+options = st.builds(
+    Option,
+    pool=names.map(PoolId),
+    gpus=counts,
+    speed=numbers,
+    price=prices,
+    entry_seconds=numbers,
+    entry_cost=amounts,
+    variant=texts,
+)
+placements = st.lists(st.builds(Placement, rental=names.map(RentalId), gpus=counts), max_size=4).map(tuple)
+allocations = st.builds(Allocation, run=counts, option=options, placements=placements, since=instants)
+run_records = st.builds(
+    RunRecord,
+    number=counts,
+    outcome=st.sampled_from(RunOutcome),
+    option=options,
+    placements=placements,
+    since=instants,
+    until=instants,
+    message=texts,
+)
+progresses = st.builds(
+    Progress,
+    run=counts,
+    fraction=st.none() | st.floats(0, 1),
+    step=st.none() | counts,
+    throughput=st.none() | numbers,
+    at=instants,
+)
+finishes = st.builds(Finish, kind=st.sampled_from(FinishKind), at=instants, reason=names, message=texts)
+records_of_a_job = st.fixed_dictionaries(
+    {
+        "allocation": st.none() | allocations,
+        "last_run": counts,
+        "records": st.lists(run_records, max_size=4).map(tuple),
+        "failures": counts,
+        "restarts": counts,
+        "finish": st.none() | finishes,
+        "invalid": texts,
+        "progress": st.none() | progresses,
+    }
+)
+balances = st.builds(
+    Balance,
+    period_start=instants,
+    settled=amounts,
+    lifetime=amounts,
+    folded=st.frozensets(names, max_size=5),
+    history=st.lists(st.tuples(instants, amounts), max_size=5).map(tuple),
+)
+segments = st.builds(PriceSegment, since=instants, price=prices)
+records_of_a_rental = st.fixed_dictionaries(
+    {
+        "phase": st.sampled_from(RentalPhase),
+        "instance": st.none() | names.map(InstanceId),
+        "provider_id": texts,
+        "node": st.none() | names.map(NodeName),
+        "launched": st.none() | instants,
+        "ready": st.none() | instants,
+        "ended": st.none() | instants,
+        "segments": st.lists(segments, max_size=4).map(tuple),
+        "billing_minimum_seconds": counts,
+        "cost": st.none() | amounts,
+        "released_because": texts,
+    }
+)

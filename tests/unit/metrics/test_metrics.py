@@ -1,0 +1,192 @@
+"""What Prometheus scrapes: the state of the last snapshot, and what the process has done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from purser import __version__
+from purser.domain.ids import JobId, RentalId
+from purser.domain.job import PodPhase
+from purser.domain.rental import RentalPhase
+from purser.domain.steps import Forget
+from purser.domain.time import after
+from purser.metrics import Metrics, catalogue
+from tests.unit.metrics.support import NOW, job, plan, pod, pool, rental, snapshot
+
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def scrape(metrics: Metrics) -> Samples:
+    text = metrics.exposition().decode()
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return scrape(metrics).get((name, frozenset(labels.items())))
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+def test_a_budget_shows_its_money_in_dollars(metrics: Metrics) -> None:
+    metrics.observe(
+        snapshot(rentals=(rental("a100-1", RentalPhase.READY, "n1"), rental("a100-2", RentalPhase.REQUESTED))),
+        plan(),
+        {},
+    )
+    shown = {
+        name: value(metrics, f"purser_budget_{name}", budget="team")
+        for name in (
+            "amount_dollars",
+            "spent_dollars",
+            "committed_dollars",
+            "forecast_dollars",
+            "hourly_rate_dollars",
+            "planned_hourly_rate_dollars",
+            "allowed_hourly_rate_dollars",
+            "exchange_rate_dollars_per_hour",
+            "feasible",
+            "hard_limit_dollars",
+        )
+    }
+    assert shown == {
+        "amount_dollars": 60000.0,
+        "spent_dollars": 1234.56,
+        "committed_dollars": 24.0,
+        "forecast_dollars": 58000.0,
+        "hourly_rate_dollars": 12.0,
+        "planned_hourly_rate_dollars": 40.0,
+        "allowed_hourly_rate_dollars": 83.5,
+        "exchange_rate_dollars_per_hour": 18.0,
+        "feasible": 1.0,
+        "hard_limit_dollars": None,
+    }
+
+
+def test_rented_gpus_are_starting_used_or_idle(metrics: Metrics) -> None:
+    rentals = (
+        rental("a100-1", RentalPhase.READY, "n1"),
+        rental("a100-2", RentalPhase.DRAINING, "n2"),
+        rental("a100-3", RentalPhase.STARTING),
+        rental("a100-4", RentalPhase.REQUESTED),
+        rental("a100-5", RentalPhase.ENDED, "n5"),
+    )
+    running = job("sft", gpus=3, pods=(pod(0, "n1", 3), pod(1, "n2", 4, PodPhase.SUCCEEDED)))
+    metrics.observe(snapshot(rentals=rentals, jobs=(running,)), plan(), {})
+    gpus = {s: value(metrics, "purser_pool_gpus", pool="a100", state=s) for s in ("starting", "used", "idle")}
+    assert gpus == {"starting": 4, "used": 3, "idle": 5}
+    phases = ("requested", "starting", "ready", "draining")
+    nodes = {s: value(metrics, "purser_pool_nodes", pool="a100", state=s) for s in phases}
+    assert nodes == dict.fromkeys(phases, 1.0)
+
+
+def test_a_pool_shows_its_price_limit_and_cooldown(metrics: Metrics) -> None:
+    metrics.observe(snapshot(pools=(pool(cooled_until=after(NOW, 60)),)), plan(), {})
+    assert value(metrics, "purser_pool_cooling", pool="a100") == 1
+    assert value(metrics, "purser_pool_max_nodes", pool="a100") == 6
+    assert value(metrics, "purser_pool_node_price_dollars_per_hour", pool="a100") == 12
+    metrics.observe(snapshot(pools=(pool(cooled_until=NOW),)), plan(), {})
+    assert value(metrics, "purser_pool_cooling", pool="a100") == 0
+
+
+def test_jobs_are_counted_by_the_word_in_their_state_column(metrics: Metrics) -> None:
+    jobs = (job("a", gpus=4, progress=0.25), job("b"), job("c"))
+    states = {JobId("u-a"): "Running", JobId("u-b"): "Queued"}
+    metrics.observe(snapshot(jobs=jobs), plan(), states)
+    for state in ("Running", "Queued", "Unknown"):
+        assert value(metrics, "purser_jobs", namespace="research", state=state) == 1
+    assert value(metrics, "purser_job_width_gpus", namespace="research", job="a") == 4
+    assert value(metrics, "purser_job_progress_ratio", namespace="research", job="a") == 0.25
+    assert value(metrics, "purser_job_width_gpus", namespace="research", job="b") is None
+
+
+def test_a_rented_node_carries_what_other_exporters_know_it_by(metrics: Metrics) -> None:
+    rentals = (rental("a100-1", RentalPhase.READY, "n1"), rental("a100-2", RentalPhase.STARTING))
+    metrics.observe(snapshot(rentals=rentals), plan(), {})
+    info = [dict(labels) for name, labels in scrape(metrics) if name == "purser_rental_info"]
+    assert info == [
+        {
+            "node": "n1",
+            "provider_id": "fake:///i-a100-1",
+            "instance_type": "fake.a100-4x",
+            "pool": "a100",
+            "budget": "team",
+        }
+    ]
+
+
+def test_what_is_deleted_disappears(metrics: Metrics) -> None:
+    full = snapshot(jobs=(job("a", gpus=4),), rentals=(rental("a100-1", RentalPhase.READY, "n1"),))
+    metrics.observe(full, plan(), {})
+    metrics.observe(snapshot(pools=(), budgets=()), plan(), {})
+    left = {name for name, _ in scrape(metrics)}
+    assert not {name for name in left if name.startswith(("purser_pool", "purser_job", "purser_rental", "purser_bud"))}
+
+
+def test_a_pool_that_is_gone_leaves_its_rentals_visible_but_uncounted(metrics: Metrics) -> None:
+    metrics.observe(snapshot(pools=(), rentals=(rental("a100-1", RentalPhase.READY, "n1"),)), plan(), {})
+    names = {name for name, _ in scrape(metrics)}
+    assert "purser_rental_info" in names
+    assert "purser_pool_gpus" not in names
+
+
+def test_work_is_counted_by_what_it_was_and_how_it_ended(metrics: Metrics) -> None:
+    metrics.step_done(Forget(RentalId("a100-1")), "done")
+    metrics.cloud_called("fake", "survey", "ok", 0.02)
+    metrics.api_written("patch", "trainingjobs/status")
+    metrics.plan_took(0.004)
+    assert value(metrics, "purser_steps_total", step="Forget", outcome="done") == 1
+    assert value(metrics, "purser_cloud_calls_total", provider="fake", call="survey", outcome="ok") == 1
+    assert value(metrics, "purser_cloud_call_duration_seconds_count", provider="fake", call="survey") == 1
+    assert value(metrics, "purser_api_writes_total", verb="patch", resource="trainingjobs/status") == 1
+    assert value(metrics, "purser_plan_duration_seconds_bucket", le="0.005") == 1
+
+
+def test_the_process_says_whether_it_leads_hears_events_and_what_it_is(metrics: Metrics) -> None:
+    metrics.leading(True)
+    metrics.last_event_age(lambda: 2.5)
+    assert value(metrics, "purser_leader") == 1
+    assert value(metrics, "purser_last_event_age_seconds") == 2.5
+    assert value(metrics, "purser_build_info", version=__version__) == 1
+
+
+def test_two_operators_in_a_process_do_not_meet() -> None:
+    first, second = Metrics(), Metrics()
+    first.plan_took(1.0)
+    assert value(second, "purser_plan_duration_seconds_count") == 0
+
+
+def test_everything_exposed_is_in_the_catalogue_with_its_kind_and_labels(metrics: Metrics) -> None:
+    jobs = (job("a", gpus=4, progress=0.25),)
+    metrics.observe(snapshot(jobs=jobs, rentals=(rental("a100-1", RentalPhase.READY, "n1"),)), plan(), {})
+    metrics.step_done(Forget(RentalId("a100-1")), "done")
+    metrics.cloud_called("fake", "survey", "ok", 0.02)
+    metrics.api_written("patch", "trainingjobs/status")
+    specs = {spec.name: spec for spec in (*catalogue.FROM_SNAPSHOT, *catalogue.OF_THE_PROCESS)}
+    seen = set()
+    for family in metrics.registry.collect():
+        name = family.name + "_total" if family.type == "counter" else family.name
+        if name.endswith("_created"):
+            continue
+        seen.add(name)
+        assert family.type == specs[name].kind
+        for sample in family.samples:
+            assert set(sample.labels) - {"le"} == set(specs[name].labels)
+    assert seen == specs.keys()
+
+
+def test_the_documented_table_is_the_catalogue() -> None:
+    assert catalogue.table() in DOCS.read_text(), (
+        "docs/metrics.md is stale: replace its table by the output of `python -m purser.metrics.catalogue`"
+    )

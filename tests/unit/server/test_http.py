@@ -1,0 +1,141 @@
+"""What the two applications answer over real sockets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import pytest
+
+from purser.domain.job import Progress
+from purser.domain.time import Instant
+from purser.server.directory import CurrentRun
+from purser.server.http import Check, Site, health_app, progress_app, serve
+from purser.server.pace import Pace
+from purser.server.progress import ProgressBoard
+from purser.server.tokens import Authenticator
+from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Clock, Directory, Reviewer, bearer, token
+
+NOW = Instant(1_700_000_000_000_000)
+
+
+async def fetch(site: Site, path: str) -> tuple[int, str, str]:
+    url = f"http://127.0.0.1:{site.port}{path}"
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        return answer.status, answer.headers["Content-Type"], await answer.text()
+
+
+async def test_health_says_what_is_well_and_what_is_not() -> None:
+    states = {"loop": True, "events": True}
+
+    def check(name: str) -> Check:
+        return lambda: (states[name], f"{name} checked")
+
+    app = health_app(lambda: b"a_metric 1.0\n", {"loop": check("loop"), "events": check("events")}, {})
+    site = await serve(app, "127.0.0.1", 0)
+    try:
+        assert (await fetch(site, "/healthz"))[0] == 200
+        states["events"] = False
+        status, _, text = await fetch(site, "/healthz")
+        assert status == 503
+        assert "ok   loop" in text
+        assert "FAIL events: events checked" in text
+        assert (await fetch(site, "/readyz"))[0] == 200
+        assert await fetch(site, "/metrics") == (
+            200,
+            "text/plain; version=0.0.4; charset=utf-8",
+            "a_metric 1.0\n",
+        )
+    finally:
+        await site.close()
+
+
+async def test_a_port_in_use_is_an_error() -> None:
+    site = await serve(health_app(lambda: b"", {}, {}), "127.0.0.1", 0)
+    try:
+        with pytest.raises(OSError, match="in use"):
+            await serve(health_app(lambda: b"", {}, {}), "127.0.0.1", site.port)
+    finally:
+        await site.close()
+
+
+@dataclass
+class Endpoint:
+    """The progress application on a port, with everything a test turns."""
+
+    directory: Directory = field(default_factory=Directory)
+    reviewer: Reviewer = field(default_factory=Reviewer)
+    board: ProgressBoard = field(default_factory=ProgressBoard)
+    clock: Clock = field(default_factory=Clock)
+    site: Site | None = None
+
+    async def open(self) -> None:
+        app = progress_app(
+            Authenticator(self.reviewer, self.directory, clock=self.clock),
+            self.directory,
+            self.board,
+            lambda: NOW,
+            pace=Pace(rate=1.0, burst=5, clock=self.clock),
+        )
+        self.site = await serve(app, "127.0.0.1", 0)
+
+    async def post(self, body: bytes, header: str | None = None) -> tuple[int, dict[str, Any], dict[str, str]]:
+        assert self.site is not None
+        url = f"http://127.0.0.1:{self.site.port}/v1/progress"
+        headers = {"Authorization": bearer(token()) if header is None else header}
+        async with aiohttp.ClientSession() as session, session.post(url, data=body, headers=headers) as answer:
+            return answer.status, await answer.json(), dict(answer.headers)
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Endpoint]:
+    endpoint = Endpoint()
+    await endpoint.open()
+    assert endpoint.site is not None
+    yield endpoint
+    await endpoint.site.close()
+
+
+async def test_a_report_is_kept_and_answered_with_the_allocation(endpoint: Endpoint) -> None:
+    status, answer, _ = await endpoint.post(b'{"run": 2, "index": 0, "fraction": 0.42, "throughput": 812.5}')
+    assert (status, answer) == (200, {"allocation": ALLOCATION, "stopping": False, "againSeconds": 10})
+    assert endpoint.board.latest(JOB) == Progress(run=2, fraction=0.42, step=None, throughput=812.5, at=NOW)
+
+
+async def test_a_pod_hears_that_its_run_is_to_stop(endpoint: Endpoint) -> None:
+    endpoint.directory.runs[JOB] = CurrentRun(2, frozenset({POD_UID}), ALLOCATION, stopping=True)
+    _, answer, _ = await endpoint.post(b"{}")
+    assert answer["stopping"] is True
+
+
+async def test_a_report_without_a_token_is_401_and_says_how(endpoint: Endpoint) -> None:
+    status, answer, headers = await endpoint.post(b"{}", header="none")
+    assert (status, headers["WWW-Authenticate"]) == (401, "Bearer")
+    assert "Bearer" in answer["error"]["message"]
+
+
+async def test_a_report_of_another_run_is_409(endpoint: Endpoint) -> None:
+    status, answer, _ = await endpoint.post(b'{"run": 1, "fraction": 0.4}')
+    assert (status, answer["error"]["code"]) == (409, "RunIsOver")
+    assert endpoint.board.latest(JOB) is None
+
+
+async def test_a_wrong_report_is_400_with_the_field(endpoint: Endpoint) -> None:
+    status, answer, _ = await endpoint.post(b'{"fraction": 4}')
+    assert status == 400
+    assert "fraction" in answer["error"]["message"]
+
+
+async def test_a_body_without_end_is_413(endpoint: Endpoint) -> None:
+    status, answer, _ = await endpoint.post(b'{"new": "' + b"x" * 5000 + b'"}')
+    assert (status, answer["error"]["code"]) == (413, "TooLarge")
+
+
+async def test_a_pod_that_calls_too_often_is_429_until_it_has_waited(endpoint: Endpoint) -> None:
+    answers = [await endpoint.post(b"{}") for _ in range(6)]
+    assert [status for status, _, _ in answers] == [200] * 5 + [429]
+    retry_after = answers[-1][2]["Retry-After"]
+    endpoint.clock.now += float(retry_after)
+    assert (await endpoint.post(b"{}"))[0] == 200

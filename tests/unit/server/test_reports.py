@@ -1,0 +1,79 @@
+"""A report is read strictly where it carries a number, and leniently where it carries something new."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from purser.server.errors import Refused
+from purser.server.progress import Report
+
+
+def test_a_full_report_is_read() -> None:
+    body = {"run": 2, "index": 1, "fraction": 0.42, "step": 1200, "totalSteps": 3000, "throughput": 812.5, "new": []}
+    report = Report.parse(json.dumps(body).encode())
+    assert report == Report(run=2, index=1, fraction=0.42, step=1200, total_steps=3000, throughput=812.5)
+
+
+def test_an_empty_report_only_listens() -> None:
+    assert not Report.parse(b"{}").says_something
+
+
+def test_the_fraction_follows_from_the_steps_where_it_is_not_said() -> None:
+    assert Report(step=30, total_steps=120).done == 0.25
+    assert Report(step=130, total_steps=120).done == 1.0
+    assert Report(step=30).done is None
+    assert Report(step=30, total_steps=0).done is None
+    assert Report(fraction=0.5, step=30, total_steps=120).done == 0.5
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("fraction", 1.01),
+        ("fraction", -0.1),
+        ("fraction", "0.5"),
+        ("fraction", True),
+        ("step", -1),
+        ("step", 1.5),
+        ("step", 10**16),
+        ("throughput", 1e300),
+        ("throughput", [1]),
+        ("run", "2"),
+        ("index", False),
+    ],
+)
+def test_a_wrong_number_is_refused_by_field_and_value(field: str, value: object) -> None:
+    with pytest.raises(Refused) as refused:
+        Report.parse(json.dumps({field: value}).encode())
+    assert refused.value.status == 400
+    assert field in refused.value.message
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_no_number_is_not_a_number(text: str) -> None:
+    with pytest.raises(Refused, match="fraction"):
+        Report.parse(b'{"fraction": ' + text.encode() + b"}")
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"3", b"\xff", b"[" * 4000])
+def test_what_is_no_json_object_is_refused(body: bytes) -> None:
+    with pytest.raises(Refused) as refused:
+        Report.parse(body)
+    assert refused.value.status == 400
+
+
+@given(
+    st.binary(max_size=60)
+    | st.dictionaries(st.text(max_size=5), st.floats() | st.integers()).map(
+        lambda content: json.dumps(content).encode()
+    )
+)
+def test_any_body_is_either_a_report_or_refused(body: bytes) -> None:
+    with suppress(Refused):
+        report = Report.parse(body)
+        assert report.done is None or 0 <= report.done <= 1

@@ -1,0 +1,204 @@
+"""Only a live pod of the job's current run may report, and Kubernetes is asked rarely."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from purser.domain.ids import JobId
+from purser.server.directory import CurrentRun
+from purser.server.errors import Refused
+from purser.server.tokens import Authenticator, Caller
+from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Clock, Directory, Reviewer, bearer, token
+
+
+def authenticator(reviewer: Reviewer, directory: Directory, clock: Clock, *, cache_size: int = 100) -> Authenticator:
+    return Authenticator(reviewer, directory, cache_seconds=300, cache_size=cache_size, clock=clock, wall_clock=clock)
+
+
+async def refusal(authenticator: Authenticator, authorization: str | None) -> Refused:
+    with pytest.raises(Refused) as refused:
+        await authenticator.authenticate(authorization)
+    return refused.value
+
+
+@pytest.fixture
+def reviewer() -> Reviewer:
+    return Reviewer()
+
+
+@pytest.fixture
+def directory() -> Directory:
+    return Directory()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def guard(reviewer: Reviewer, directory: Directory, clock: Clock) -> Authenticator:
+    return authenticator(reviewer, directory, clock)
+
+
+async def test_a_pod_of_the_current_run_is_let_in(guard: Authenticator) -> None:
+    assert await guard.authenticate(bearer(token())) == Caller(JOB, "sft-r2-0-abcde", POD_UID)
+
+
+@pytest.mark.parametrize("header", [None, "", "Basic abc", "Bearer", "Bearer   "])
+async def test_a_call_without_a_bearer_token_is_401(guard: Authenticator, header: str | None) -> None:
+    assert (await refusal(guard, header)).status == 401
+
+
+@pytest.mark.parametrize(
+    "text", ["abc", "a.b.c", "a.WzFd.c", "a." + "W" * 4000 + ".c", "x" * 9000, "a.eyJhdWQiOltdfQ.c", "a.\N{BULLET}.c"]
+)
+async def test_what_is_no_service_account_token_is_401_and_not_asked_about(
+    guard: Authenticator, reviewer: Reviewer, text: str
+) -> None:
+    assert (await refusal(guard, bearer(text))).status == 401
+    assert reviewer.asked == []
+
+
+@pytest.mark.parametrize(
+    "audiences",
+    [["https://kubernetes.default.svc"], "other", [f"purser.dev/tj/{JOB}", "purser.dev/tj/another"], 7, [None]],
+)
+async def test_a_token_for_another_audience_is_401_and_not_asked_about(
+    guard: Authenticator, reviewer: Reviewer, audiences: object
+) -> None:
+    refused = await refusal(guard, bearer(token(audiences=audiences)))
+    assert (refused.status, reviewer.asked) == (401, [])
+    assert "audience" in refused.message
+
+
+async def test_a_token_that_is_bound_to_no_pod_is_403(guard: Authenticator) -> None:
+    assert (await refusal(guard, bearer(token(pod_uid="")))).code == "NotAPod"
+
+
+async def test_strangers_cost_the_api_server_nothing(guard: Authenticator, reviewer: Reviewer) -> None:
+    assert (await refusal(guard, bearer(token(job="unknown")))).code == "NoSuchJob"
+    assert (await refusal(guard, bearer(token(pod_uid="another")))).code == "NotCurrentRun"
+    assert reviewer.asked == []
+
+
+async def test_a_token_that_kubernetes_rejects_is_401(guard: Authenticator, reviewer: Reviewer) -> None:
+    reviewer.revoked.add(token())
+    assert (await refusal(guard, bearer(token()))).status == 401
+
+
+async def test_a_pod_that_kubernetes_names_differently_than_the_token_claims_is_refused(
+    directory: Directory, clock: Clock
+) -> None:
+    async def review(_: object) -> dict[str, object]:
+        extra = {
+            "authentication.kubernetes.io/pod-name": ["evil"],
+            "authentication.kubernetes.io/pod-uid": ["another"],
+        }
+        return {"status": {"authenticated": True, "audiences": [f"purser.dev/tj/{JOB}"], "user": {"extra": extra}}}
+
+    assert (await refusal(Authenticator(review, directory, clock=clock), bearer(token()))).code == "NotCurrentRun"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {},
+        {"authenticated": True},
+        {"authenticated": True, "audiences": ["other"], "user": {}},
+        {"authenticated": True, "audiences": [f"purser.dev/tj/{JOB}"], "user": {}},
+        {"authenticated": True, "audiences": [f"purser.dev/tj/{JOB}"], "user": {"extra": {}}},
+        {"authenticated": "yes", "audiences": [f"purser.dev/tj/{JOB}"]},
+    ],
+)
+async def test_an_answer_of_kubernetes_that_proves_nothing_is_401(
+    directory: Directory, clock: Clock, status: dict[str, object]
+) -> None:
+    async def review(_: object) -> dict[str, object]:
+        return {"status": status}
+
+    assert (await refusal(Authenticator(review, directory, clock=clock), bearer(token()))).status == 401
+
+
+async def test_kubernetes_is_asked_once_per_token_until_the_answer_is_old(
+    guard: Authenticator, reviewer: Reviewer, clock: Clock
+) -> None:
+    for _ in range(3):
+        await guard.authenticate(bearer(token()))
+    assert len(reviewer.asked) == 1
+    clock.now += 301
+    await guard.authenticate(bearer(token()))
+    assert len(reviewer.asked) == 2
+
+
+async def test_the_same_token_asked_about_twice_at_once_is_one_question(
+    guard: Authenticator, reviewer: Reviewer
+) -> None:
+    await asyncio.gather(*(guard.authenticate(bearer(token())) for _ in range(10)))
+    assert len(reviewer.asked) == 1
+
+
+async def test_a_remembered_token_of_a_pod_that_is_gone_is_refused_at_once(
+    guard: Authenticator, directory: Directory
+) -> None:
+    await guard.authenticate(bearer(token()))
+    directory.runs[JOB] = CurrentRun(3, frozenset({"next"}), ALLOCATION, stopping=False)
+    assert (await refusal(guard, bearer(token()))).code == "NotCurrentRun"
+
+
+async def test_what_is_remembered_never_outlives_the_token(guard: Authenticator, clock: Clock) -> None:
+    short = bearer(token(expires=clock.now + 60))
+    await guard.authenticate(short)
+    clock.now += 61
+    assert "expired" in (await refusal(guard, short)).message
+
+
+async def test_a_refusal_is_remembered_for_seconds_only(guard: Authenticator, reviewer: Reviewer, clock: Clock) -> None:
+    reviewer.revoked.add(token())
+    for _ in range(3):
+        await refusal(guard, bearer(token()))
+    assert len(reviewer.asked) == 1
+    reviewer.revoked.clear()
+    clock.now += 11
+    await guard.authenticate(bearer(token()))
+
+
+async def test_the_number_of_remembered_tokens_is_bounded_and_the_longest_unused_goes_first(
+    reviewer: Reviewer, directory: Directory, clock: Clock
+) -> None:
+    guard = authenticator(reviewer, directory, clock, cache_size=2)
+    first, second, third = (bearer(token(salt=salt)) for salt in "abc")
+    for header in (first, second, first, third, first):
+        await guard.authenticate(header)
+    assert len(reviewer.asked) == 3
+    await guard.authenticate(second)
+    assert len(reviewer.asked) == 4
+
+
+async def test_an_unreachable_api_server_is_503_and_asked_again_at_the_next_call(
+    guard: Authenticator, reviewer: Reviewer
+) -> None:
+    reviewer.down = True
+    refused = await refusal(guard, bearer(token()))
+    assert (refused.status, refused.retry_after) == (503, 5)
+    reviewer.down = False
+    await guard.authenticate(bearer(token()))
+
+
+async def test_no_token_ever_reaches_the_log_or_a_message(
+    guard: Authenticator, reviewer: Reviewer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    reviewer.down = True
+    messages = [(await refusal(guard, bearer(token()))).message]
+    reviewer.down = False
+    reviewer.revoked.add(token())
+    messages.append((await refusal(guard, bearer(token()))).message)
+    assert token().split(".")[1] not in "".join([*messages, caplog.text])
+
+
+async def test_an_unknown_job_is_named_in_the_refusal(guard: Authenticator) -> None:
+    assert JobId("missing") in (await refusal(guard, bearer(token(job="missing")))).message

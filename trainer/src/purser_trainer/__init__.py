@@ -1,0 +1,25 @@
+"""What a training script needs to run under Purser; standard library only, and harmless outside Kubernetes.
+
+Nothing here may raise into training because the operator is away, slow or wrong.
+"""
+
+from purser_trainer.allocations import Allocation
+from purser_trainer.checkpoints import latest_checkpoint, remove_partials, save_atomically
+from purser_trainer.distributed import init_jax
+from purser_trainer.session import STOPPED, Session, allocation, report, run, should_stop
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "STOPPED",
+    "Allocation",
+    "Session",
+    "allocation",
+    "init_jax",
+    "latest_checkpoint",
+    "remove_partials",
+    "report",
+    "run",
+    "save_atomically",
+    "should_stop",
+]
