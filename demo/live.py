@@ -86,7 +86,7 @@ def _jobs(view: View, rows: int) -> Table:
             minutes(job.waited),
             minutes(job.left),
             shown(job.dollars),
-            job.why,
+            Text(job.why),
         )
     if hidden := len(view.jobs) - len(shown_rows):
         table.add_row(Text(f"and {hidden} more, {view.unsubmitted} to come", "dim"))
@@ -116,7 +116,7 @@ def _decisions(view: View) -> Table:
         table.add_column(name, no_wrap=True)
     table.add_column("in its words", no_wrap=True, overflow="ellipsis", ratio=1)
     for said in view.decisions:
-        table.add_row(said.at, said.about, said.reason, said.note)
+        table.add_row(said.at, said.about, said.reason, Text(said.note))
     return table
 
 

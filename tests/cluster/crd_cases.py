@@ -1,12 +1,28 @@
-"""For every CEL rule of the CRDs an object that it accepts and one that it refuses."""
+"""Installing the CRDs, and for every CEL rule of theirs an object that it accepts and one that it refuses."""
 
 from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from purser.api.kinds import KINDS
+from tests.testbed.controlplane import ControlPlane
+
 Json = dict[str, Any]
+
+ROOT = Path(__file__).resolve().parents[2]
+CRDS = ROOT / "crds"
+
+
+def install_crds(plane: ControlPlane) -> ControlPlane:
+    """Returns once all kinds can be used; may be repeated."""
+    plane.kubectl("apply", "--server-side", "-f", str(CRDS))
+    names = [f"customresourcedefinition/{kind.crd_name}" for kind in KINDS]
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
+    return plane
+
 
 POD_SPEC: Json = {"containers": [{"name": "trainer", "image": "acme/sft:1", "command": ["torchrun", "train.py"]}]}
 GPU_POD_SPEC: Json = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,23 +11,25 @@ import yaml
 
 from purser.api.kinds import KINDS
 from purser.api.schema import crd
-from tests.cluster.crd_cases import CASES, LEFT_TO_THE_OPERATOR, POD_SPEC, REFUSED, SMALLEST, Case, Json, make
+from tests.cluster.crd_cases import (
+    CASES,
+    CRDS,
+    LEFT_TO_THE_OPERATOR,
+    POD_SPEC,
+    REFUSED,
+    ROOT,
+    SMALLEST,
+    Case,
+    Json,
+    install_crds,
+    make,
+)
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
-
-ROOT = Path(__file__).resolve().parents[2]
-CRDS = ROOT / "crds"
 
 
 @pytest.fixture(scope="module")
 def api(control_plane: ControlPlane) -> ControlPlane:
-    """The control plane with all CRDs established."""
-    control_plane.kubectl("apply", "--server-side", "-f", str(CRDS))
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *_names())
-    return control_plane
-
-
-def _names() -> list[str]:
-    return [f"customresourcedefinition/{kind.crd_name}" for kind in KINDS]
+    return install_crds(control_plane)
 
 
 def _create(api: ControlPlane, what: Json, *flags: str) -> Json:

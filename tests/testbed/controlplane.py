@@ -7,7 +7,8 @@ that make a pod end, fail or stop slowly). A Node with ``nvidia.com/gpu`` in its
 A Node stays Ready for as long as kwok plays its kubelet. The label ``fakecloud.purser.dev/silent`` (any value) on the
 Node makes that kubelet fall silent: kwok lets go of the Node and its pods at once, nobody renews its Lease, and
 the controller manager makes it NotReady after ``node_monitor_grace_seconds``. Without the label it comes back.
-(Taking the annotation away does not do that: kwok 0.8 sees no event and goes on renewing the Lease.)
+(Taking the annotation away does not do that: kwok 0.8 sees no event and goes on renewing the Lease. And because of
+how it matches that label, it ignores a Node without any label: give it ``kubernetes.io/hostname``, as real ones have.)
 
 Only the API server listens on a port: one that this process has bound with SO_REUSEPORT and keeps bound, and that the
 API server shares (``--permit-port-sharing``), so that nobody can take it in between. etcd listens on a Unix socket.
@@ -265,5 +266,6 @@ def _kwok_flags(node_monitor_grace_seconds: int) -> list[str]:
         # kwok renews a Lease at a quarter of its duration, so eight renewals fit into the grace period.
         f"--node-lease-duration-seconds={max(2, node_monitor_grace_seconds // 2)}",
         "--node-ip=127.0.0.1",
+        "--v=WARN",
         "--cidr=10.0.0.0/16",
     ]

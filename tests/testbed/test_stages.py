@@ -83,7 +83,11 @@ def stage(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterat
         {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": node, "annotations": {NODE_ANNOTATION: "fake"}},
+            "metadata": {
+                "name": node,
+                "labels": {"kubernetes.io/hostname": node},
+                "annotations": {NODE_ANNOTATION: "fake"},
+            },
             "status": {"capacity": CAPACITY, "allocatable": ALLOCATABLE},
         }
     )
@@ -173,6 +177,8 @@ def test_a_silent_kubelet_makes_the_node_unknown_and_leaves_its_pods_alone_until
     stage.plane.kubectl("label", "node", stage.node, f"{SILENT_LABEL}=true")
     stage.wait(f"node/{stage.node}", "condition=Ready=Unknown")
     stage.suspend_job("quiet", True)
+    (name,) = (pod["metadata"]["name"] for pod in stage.pods("quiet"))
+    stage.wait(f"pod/{name}", "jsonpath={.metadata.deletionTimestamp}")
     (pod,) = stage.pods("quiet")
     assert pod["status"]["phase"] == "Running"
     stage.plane.kubectl("label", "node", stage.node, f"{SILENT_LABEL}-")

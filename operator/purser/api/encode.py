@@ -30,6 +30,7 @@ def job_record(job: Job) -> Json:
     return dump(
         trainingjob.TrainingJobRecord(
             allocation=None if job.allocation is None else _allocation(job.allocation),
+            replaced=tuple(_allocation(one) for one in job.replaced),
             last_run=job.last_run,
             runs=tuple(_run(record) for record in job.records[-trainingjob.RUNS_KEPT :]),
             failures=job.failures,

@@ -287,7 +287,7 @@ class Reporter:
 
 
 def event(
-    subject: Subject, reporter: Reporter, at: Instant, reason: str, action: str, note: str, warning: bool
+    subject: Subject, reporter: Reporter, at: Instant, *, reason: str, action: str, note: str, warning: bool = False
 ) -> Json:
     """An event of events.k8s.io/v1, under a name by which repeating it is "already exists".
 

@@ -231,6 +231,8 @@ class TrainingJobRecord(ApiModel):
 
     allocation: AllocationStatus | None = None
     """What is intended for the job now; absent while it waits."""
+    replaced: Annotated[tuple[AllocationStatus, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
+    """Earlier intents whose runs have not ended yet, or whose end is not recorded yet."""
     last_run: int = 0
     """The highest run number ever used."""
     runs: Annotated[tuple[RunStatus, ...], Field(max_length=RUNS_KEPT, json_schema_extra=ATOMIC)] = ()

@@ -14,7 +14,18 @@ from yarl import URL
 
 from purser.cluster import credentials
 from purser.cluster.credentials import Access
-from purser.cluster.errors import READS, ApiError, Fenced, Gone, OutcomeUnknown, Unauthorized, Unreachable, classify
+from purser.cluster.errors import (
+    READS,
+    ApiError,
+    Conflict,
+    Fenced,
+    Gone,
+    Invalid,
+    OutcomeUnknown,
+    Unauthorized,
+    Unreachable,
+    classify,
+)
 from purser.cluster.tokens import TokenFailed
 
 RawObject: TypeAlias = dict[str, Any]
@@ -53,8 +64,8 @@ class Listing:
 class Client:
     """One API server and identity. Every method raises the classes of ``purser.cluster.errors``.
 
-    ``within``: the total number of seconds that a call may take, TIMEOUT by default. Nothing is repeated here, save once
-    after a 401 (which did nothing) with the token read anew.
+    ``within``: the total number of seconds that a call may take, TIMEOUT by default. Nothing is repeated here, save
+    once after a 401 (which did nothing) with the token read anew.
 
     ``fence`` tells for how many more seconds this process may change anything (the Lease's ``remaining``): no mutation
     outlasts it, and none is sent that could not end before it (Fenced).
@@ -157,11 +168,13 @@ class Client:
     ) -> RawObject:
         """Server-side apply by ``manager``, who must send all the fields it owns; a no-op changes nothing.
 
-        The body needs metadata.resourceVersion (a stale one is a Conflict), or apply could bring a deleted object
-        back; ``may_create`` says that this is wanted. Raises ValueError otherwise.
+        Lest it bring a deleted object back, the metadata needs a resourceVersion when the path is a status, which also
+        makes it conditional, and a uid when it is the object itself: there a resourceVersion alone does not prevent it.
+        ``may_create`` says that creating is wanted. Raises ValueError otherwise.
         """
-        if not may_create and not (body.get("metadata") or {}).get("resourceVersion"):
-            raise ValueError(f"apply to {path} needs metadata.resourceVersion, or may_create=True")
+        needed = "resourceVersion" if path.endswith("/status") else "uid"
+        if not may_create and not (body.get("metadata") or {}).get(needed):
+            raise ValueError(f"apply to {path} needs metadata.{needed}, or may_create=True")
         query = {"fieldManager": manager, "force": "true" if force else "false", **_dry(dry_run)}
         return await self.raw("PATCH", path, body=body, query=query, content_type=_APPLY, within=within)
 
@@ -174,10 +187,16 @@ class Client:
     async def json_patch(
         self, path: str, operations: Sequence[Mapping[str, Any]], *, dry_run: bool = False, within: float | None = None
     ) -> RawObject:
-        """JSON patch (RFC 6902); a ``test`` that does not hold is a Conflict."""
-        return await self.raw(
-            "PATCH", path, body=operations, query=_dry(dry_run), content_type=_JSON_PATCH, timeout=timeout
-        )
+        """JSON patch (RFC 6902). A ``test`` that does not hold, or a path that is not there, is a Conflict."""
+        try:
+            return await self.raw(
+                "PATCH", path, body=operations, query=_dry(dry_run), content_type=_JSON_PATCH, within=within
+            )
+        except Invalid as error:
+            if error.fields:
+                raise
+            said = "the patch does not fit the object as it is now: a test did not hold, or a path is not there"
+            raise Conflict("PATCH", path, error.status, error.reason, said) from error
 
     async def delete(
         self,

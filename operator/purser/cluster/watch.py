@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
 import kopf
@@ -21,7 +21,7 @@ from purser.cluster.store import Kind, Store
 
 log = logging.getLogger(__name__)
 
-SERVER_TIMEOUT: Final = 290.0
+SERVER_TIMEOUT: Final = 290
 """Seconds after which the API server ends a watch, which is then taken up again where it was."""
 INACTIVITY_TIMEOUT: Final = 70.0
 """Seconds without even a bookmark (they come every minute) after which a stream counts as dead."""
@@ -75,9 +75,7 @@ class Watch:
             log.exception("the watch failed")
         finally:
             self._ended.set()
-            self._stop.set()  # whatever still waits for this flag in a thread of kopf's would never end
-            if not self._thread.daemon:
-                raise AssertionError("the watch's thread must not keep the process alive")
+            self._stop.set()  # kopf waits for it in a thread that is not a daemon and would outlive this one
 
     def _registry(self) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
@@ -94,7 +92,7 @@ class Watch:
         kopf.on.event(LEASES.group, LEASES.version, LEASES.plural, registry=registry)(self._on_lease)
         return registry
 
-    def _handler(self, kind: Kind[Any]) -> Handler:
+    def _handler(self, kind: Kind[Any]) -> Callable[..., Awaitable[None]]:
         async def on_event(*, event: kopf.RawEvent, **_: Any) -> None:
             if event["type"] == "DELETED":
                 self._store.remove(kind, event["object"])

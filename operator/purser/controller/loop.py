@@ -71,6 +71,10 @@ class Loop:
         """Something happened: think again soon. For the loop's own thread."""
         self._wake.set()
 
+    def busy(self, key: str) -> bool:
+        """Whether a mutation of this object is in flight."""
+        return key in self._in_flight
+
     async def run(self) -> None:
         """Turn whenever something happened or an instant that the plan named has come, until cancelled."""
         again_at: Instant | None = None

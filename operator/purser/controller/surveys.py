@@ -57,14 +57,16 @@ class Surveys:
         self.quotes: dict[PoolId, Quote] = {}
         self.errors: dict[PoolId, ProviderError] = {}
 
-    def ask_soon(self, pool: PoolId) -> None:
-        """Ask about this pool at once: something was just changed there, or it is about to matter."""
-        self._asked.pop(pool, None)
+    def look_again(self) -> None:
+        """The pools, or which of them are in motion, may have changed."""
         self._nudge.set()
 
-    def pools_changed(self) -> None:
-        """Look at the list of pools again."""
-        self._nudge.set()
+    async def refresh(self, pool: PoolId) -> None:
+        """Ask about this pool now and wait for the answer, so that no decision rests on what was before a change."""
+        known = self._pools().get(pool)
+        if known is not None:
+            self._asked[pool] = self._clock()
+            await self._ask([known])
 
     async def run(self) -> None:
         """Ask whatever is due, forever."""
@@ -114,13 +116,19 @@ class Surveys:
         for pool in pools:
             match answers[pool.id]:
                 case Survey() as survey:
-                    self.latest[pool.id] = survey
+                    self._keep(survey)
                     if pool.id in self.quotes:
                         self.errors.pop(pool.id, None)
                 case error:
                     if str(self.errors.get(pool.id)) != str(error):
                         _log.warning("%s", error)
                     self.errors[pool.id] = error
+
+    def _keep(self, survey: Survey) -> None:
+        """Two questions may cross: a survey never goes back in time."""
+        known = self.latest.get(survey.pool)
+        if known is None or survey.asked >= known.asked:
+            self.latest[survey.pool] = survey
 
     async def _price(self, pool: Pool) -> None:
         now = self._clock()

@@ -88,7 +88,10 @@ PoolStep = RaiseTarget | CancelUnfulfilled | Cool | Adopt | RecordOrphan | Close
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """Record what the cloud tells anew of the rental's instance: launch, price segments, billing minimum, node."""
+    """Record what the cloud tells anew of the rental's instance: launch, price segments, billing minimum, provider id.
+
+    The node's name too, where none is recorded yet.
+    """
 
     rental: RentalId
     instance: Instance

@@ -62,6 +62,5 @@ def cost(segments: Sequence[Segment], launched: int, until: int, minimum: int) -
     lengths = [(later.since - earlier.since) // SECOND for earlier, later in pairwise(begun)]
     lengths.append(billed_seconds(launched, until, minimum) - sum(lengths))
     return sum(
-        (segment.micros_per_hour * length + _HOUR // 2) // _HOUR
-        for segment, length in zip(begun, lengths, strict=True)
+        (segment.micros_per_hour * length + _HOUR // 2) // _HOUR for segment, length in zip(begun, lengths, strict=True)
     )

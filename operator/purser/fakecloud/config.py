@@ -119,7 +119,7 @@ class CloudConfig(Written):
 
     seed: int = 0
     token: str | None = None
-    quotas: dict[str, Annotated[int, Field(ge=0)]] = {}
+    quotas: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     groups: tuple[GroupSpec, ...] = ()
     faults: tuple[FaultSpec, ...] = ()
 

@@ -7,7 +7,7 @@ import hmac
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 from aiohttp import web
@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from purser.fakecloud import wire
 from purser.fakecloud.base import Written, problems
 from purser.fakecloud.cloud import Cloud
-from purser.fakecloud.faults import Faults, FaultKind, FaultSpec
+from purser.fakecloud.faults import FaultKind, Faults, FaultSpec
 from purser.fakecloud.records import Group, Machine
 from purser.fakecloud.refusals import Refusal, invalid
 from purser.fakecloud.wire import Json
@@ -43,12 +43,11 @@ class _Interrupt(Written):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """The handlers. ``woken`` is set after every call that may have given the background something to do."""
+    """The handlers. Without ``token`` anybody may call."""
 
     cloud: Cloud
     faults: Faults
     token: str | None
-    woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def application(self) -> web.Application:
         """The aiohttp application with all routes."""
@@ -92,8 +91,6 @@ class Api:
         except Exception:
             logger.exception("%s %s failed", request.method, request.path)
             return self._error(Refusal(500, "InternalError", "the fake cloud has a bug; its log says more"))
-        finally:
-            self.woken.set()
 
     @web.middleware
     async def _authorize(self, request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import click
 from aiohttp import web
 
+from purser.fakecloud.bell import Bell
 from purser.fakecloud.bill import SECOND
 from purser.fakecloud.cloud import Cloud
 from purser.fakecloud.config import CloudConfig, load_config
@@ -25,7 +25,9 @@ from purser.fakecloud.state import State, StateInUse
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Groups, quotas, faults (YAML).")
+@click.option(
+    "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Groups, quotas, faults (YAML)."
+)
 @click.option("--state", type=click.Path(dir_okay=False, path_type=Path), help="Durable memory; absent: none.")
 @click.option("--listen", default="127.0.0.1:8080", show_default=True, help="HOST:PORT; port 0 takes a free one.")
 @click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Register Nodes here.")
@@ -67,32 +69,34 @@ def main(
     try:
         access = from_kubeconfig(kubeconfig) if kubeconfig else in_cluster() if inside else None
         declared = load_config(config) if config else CloudConfig()
-        memory = State(state)
+        bell = Bell()
+        memory = State(state, bell.ring)
     except (ValueError, StateInUse) as error:
         raise click.ClickException(str(error)) from error
     with contextlib.closing(memory):
-        asyncio.run(_serve(memory, declared, host.strip("[]"), int(port), access, ready_file))
+        cloud = Cloud(memory, lambda: time.time_ns() // 1000, declared)
+        api = Api(cloud, Faults(declared.seed, declared.faults), declared.token)
+        asyncio.run(_serve(api, bell, host.strip("[]"), int(port), access, ready_file))
 
 
-async def _serve(
-    state: State, config: CloudConfig, host: str, port: int, access: Access | None, ready_file: Path | None
-) -> None:
+async def _serve(api: Api, bell: Bell, host: str, port: int, access: Access | None, ready_file: Path | None) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    cloud = Cloud(state, lambda: time.time_ns() // 1000, config)
-    api = Api(cloud, Faults(config.seed, config.faults), config.token)
     async with _listening(api, host, port) as url, asyncio.TaskGroup() as background:
-        tasks = [background.create_task(_pass_time(cloud, api))]
+        tasks = [background.create_task(_pass_time(api.cloud, bell.listener()))]
         if access is not None:
-            tasks.append(background.create_task(_keep_nodes(cloud, access, api)))
-        click.echo(f"listening on {url}")
-        sys.stdout.flush()
-        if ready_file is not None:
-            ready_file.write_text(url + "\n")
+            tasks.append(background.create_task(_keep_nodes(api.cloud, access, bell.listener())))
+        _announce(url, ready_file)
         await stop.wait()
         for task in tasks:
             task.cancel()
+
+
+def _announce(url: str, ready_file: Path | None) -> None:
+    click.echo(f"listening on {url}")
+    if ready_file is not None:
+        ready_file.write_text(url + "\n")
 
 
 @contextlib.asynccontextmanager
@@ -109,21 +113,19 @@ async def _listening(api: Api, host: str, port: int) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-async def _pass_time(cloud: Cloud, api: Api) -> None:
+async def _pass_time(cloud: Cloud, changed: asyncio.Event) -> None:
     """Let the cloud do what is due when it is due, also when nobody calls."""
-    changed = api.changed()
     while True:
         changed.clear()
         cloud.advance()
         due = cloud.next_due()
         with contextlib.suppress(TimeoutError):
-            wait = None if due is None else max(0.001, (due - cloud.now()) / SECOND)
-            await asyncio.wait_for(changed.wait(), wait)
+            await asyncio.wait_for(changed.wait(), None if due is None else max(0.001, (due - cloud.now()) / SECOND))
 
 
-async def _keep_nodes(cloud: Cloud, access: Access, api: Api) -> None:
+async def _keep_nodes(cloud: Cloud, access: Access, changed: asyncio.Event) -> None:
     kube = Kube(access)
     try:
-        await NodeKeeper(cloud, kube).run(api.changed())
+        await NodeKeeper(cloud, kube).run(changed)
     finally:
         await kube.close()

@@ -7,7 +7,9 @@ and a call that failed is tried again. So nothing is lost when the API server is
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -22,7 +24,12 @@ from purser.fakecloud.records import Machine, NodePhase
 logger = logging.getLogger(__name__)
 
 HEARTBEAT = "kwok.x-k8s.io/node"
-"""kwok plays the kubelet of the Nodes that carry this annotation."""
+"""kwok plays the kubelet of the Nodes that carry this annotation with the value ``fake``."""
+SILENT = "fakecloud.purser.dev/silent"
+"""kwok, told ``--manage-nodes-with-label-selector=!fakecloud.purser.dev/silent``, lets go of Nodes with this label.
+
+Taking the annotation away would not do: kwok 0.8 goes on renewing the Node's Lease.
+"""
 
 _AT_ONCE = 8
 _RETRY_SECONDS = (0.5, 5.0)
@@ -94,42 +101,40 @@ class NodeKeeper:
         self._cloud = cloud
         self._kube = kube
 
-    async def run(self, woken: asyncio.Event) -> None:
-        """Keep the Nodes right until cancelled; ``woken`` says that the cloud may have changed."""
+    async def run(self, changed: asyncio.Event) -> None:
+        """Keep the Nodes right until cancelled; ``changed`` says that the cloud may have changed."""
         shortest, longest = _RETRY_SECONDS
         pause = shortest
         while True:
-            woken.clear()
-            all_well, due = await self._round()
-            pause = shortest if all_well else min(pause * 2, longest)
-            waits = [] if all_well else [pause]
-            if due is not None:
-                waits.append(max(0.0, (due - self._cloud.now()) / SECOND))
-            try:
-                await asyncio.wait_for(woken.wait() if all_well else asyncio.sleep(pause), min(waits, default=None))
-            except TimeoutError:
+            changed.clear()
+            if not await self._carry_out_due():
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, longest)
                 continue
+            pause = shortest
+            next_at = min((at for _, _, at in self._steps()), default=None)
+            with contextlib.suppress(TimeoutError):
+                wait = None if next_at is None else max(0.0, (next_at - self._cloud.now()) / SECOND)
+                await asyncio.wait_for(changed.wait(), wait)
 
-    async def _round(self) -> tuple[bool, int | None]:
-        """Carry out every step that is due; whether all went well, and when the next one is due."""
+    def _steps(self) -> Iterator[tuple[Machine, NodeStep, int]]:
         now = self._cloud.now()
-        due_now: list[tuple[Machine, GroupSpec, NodeStep]] = []
-        later: list[int] = []
         for machine in self._cloud.machines():
-            spec = self._cloud.group(machine.group).spec
-            step = next_step(machine, spec, now)
-            if step is not None and step[1] <= now:
-                due_now.append((machine, spec, step[0]))
-            elif step is not None:
-                later.append(step[1])
-        room = asyncio.Semaphore(_AT_ONCE)
-        outcomes = await asyncio.gather(*(self._carry_out(room, *item) for item in due_now))
-        return all(outcomes), now if due_now and all(outcomes) else min(later, default=None)
+            step = next_step(machine, self._cloud.group(machine.group).spec, now)
+            if step is not None:
+                yield machine, *step
 
-    async def _carry_out(self, room: asyncio.Semaphore, machine: Machine, spec: GroupSpec, step: NodeStep) -> bool:
+    async def _carry_out_due(self) -> bool:
+        """Carry out every step that is due; whether all went well."""
+        now = self._cloud.now()
+        room = asyncio.Semaphore(_AT_ONCE)
+        due = [(machine, step) for machine, step, at in self._steps() if at <= now]
+        return all(await asyncio.gather(*(self._carry_out(room, machine, step) for machine, step in due)))
+
+    async def _carry_out(self, room: asyncio.Semaphore, machine: Machine, step: NodeStep) -> bool:
         async with room:
             try:
-                phase = await self._call(machine, spec, step)
+                phase = await self._call(machine, step)
             except (KubeError, aiohttp.ClientError, TimeoutError) as error:
                 logger.warning("Node %s: cannot %s it: %s; trying again", machine.id, step, error)
                 return False
@@ -137,14 +142,14 @@ class NodeKeeper:
         self._cloud.node_done(machine.id, phase)
         return True
 
-    async def _call(self, machine: Machine, spec: GroupSpec, step: NodeStep) -> NodePhase:
+    async def _call(self, machine: Machine, step: NodeStep) -> NodePhase:
         path = f"/api/v1/nodes/{machine.id}"
         try:
             match step:
                 case NodeStep.REGISTER:
-                    return await self._register(machine, spec)
+                    return await self._register(machine)
                 case NodeStep.SILENCE:
-                    patch = {"metadata": {"annotations": {HEARTBEAT: None}}}
+                    patch = {"metadata": {"labels": {SILENT: "true"}}}
                     await self._kube.call("PATCH", path, patch, "application/merge-patch+json")
                     return NodePhase.SILENT
                 case NodeStep.DELETE:
@@ -155,7 +160,8 @@ class NodeKeeper:
                 return NodePhase.GONE
             raise
 
-    async def _register(self, machine: Machine, spec: GroupSpec) -> NodePhase:
+    async def _register(self, machine: Machine) -> NodePhase:
+        spec = self._cloud.group(machine.group).spec
         try:
             await self._kube.call("POST", "/api/v1/nodes", manifest(machine, spec))
         except KubeError as error:

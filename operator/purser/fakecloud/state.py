@@ -7,7 +7,7 @@ rolled back and the copy is read anew, so memory never holds what the file does 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS account (one INTEGER PRIMARY KEY CHECK (one = 1), bod
 CREATE TABLE IF NOT EXISTS groups (name TEXT PRIMARY KEY, body TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS machines (id TEXT PRIMARY KEY, ordinal INTEGER NOT NULL, body TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS activities (id TEXT PRIMARY KEY, ordinal INTEGER NOT NULL, body TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS tokens (group_name TEXT, token TEXT, target INTEGER NOT NULL, PRIMARY KEY (group_name, token));
+CREATE TABLE IF NOT EXISTS tokens (owner TEXT, token TEXT, target INTEGER NOT NULL, PRIMARY KEY (owner, token));
 """
 _accounts = TypeAdapter(Account)
 _groups = TypeAdapter(Group)
@@ -40,8 +40,12 @@ class State:
     ``members``: by group, the machines that count for its target.
     """
 
-    def __init__(self, path: Path | None) -> None:
-        """Open or create the file; with None nothing outlives the process. StateInUse when another one has it."""
+    def __init__(self, path: Path | None, on_commit: Callable[[], None] = lambda: None) -> None:
+        """Open or create the file (None: nothing outlives the process); ``on_commit`` follows every transaction.
+
+        StateInUse when another process has the file.
+        """
+        self._on_commit = on_commit
         self._db = sqlite3.connect(path or ":memory:", isolation_level=None)
         try:
             # A killed process loses nothing with synchronous=NORMAL; a power cut may lose the last mutations.
@@ -50,7 +54,9 @@ class State:
             self._db.execute("BEGIN IMMEDIATE").execute("COMMIT")
         except sqlite3.OperationalError as error:
             self._db.close()
-            raise StateInUse(f"the state file {path} cannot be opened ({error}); does another fake cloud use it?") from error
+            raise StateInUse(
+                f"the state file {path} cannot be opened ({error}); does another fake cloud use it?"
+            ) from error
         self._dirty = False
         self._load()
 
@@ -65,7 +71,9 @@ class State:
         self.members: dict[str, dict[str, Machine]] = {name: {} for name in self.groups}
         for machine in machines:
             self._index(machine)
-        activities = [_activities.validate_json(body) for (body,) in rows("SELECT body FROM activities ORDER BY ordinal")]
+        activities = [
+            _activities.validate_json(body) for (body,) in rows("SELECT body FROM activities ORDER BY ordinal")
+        ]
         self.activities: dict[str, list[Activity]] = {name: [] for name in self.groups}
         for activity in activities:
             self.activities[activity.group].append(activity)
@@ -84,6 +92,7 @@ class State:
                 self._load()
             raise
         self._db.execute("COMMIT")
+        self._on_commit()
 
     def put_account(self, account: Account) -> None:
         """Write the account."""

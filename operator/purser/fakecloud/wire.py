@@ -59,7 +59,9 @@ def instance_json(machine: Machine, seen: int) -> Json:
             if segment.since <= seen
         ],
         "billingMinimumSeconds": machine.billing_minimum,
-        "interruption": {"at": timestamp(machine.interrupt_at)} if noticed and machine.interrupt_at is not None else None,
+        "interruption": {"at": timestamp(machine.interrupt_at)}
+        if noticed and machine.interrupt_at is not None
+        else None,
     }
 
 

@@ -21,7 +21,7 @@ from purser.domain.time import after, format_instant
 from purser.lifecycle.rental import may_terminate
 from purser.lifecycle.view import HELD, View, count, draining, names, vanished
 
-_NAME_LIMIT = 63
+_NAME_LIMIT = 253
 
 
 def pool_step(pool_id: PoolId, view: View) -> PoolStep | Wait | None:

@@ -160,3 +160,9 @@ class TestNodes:
 def test_a_namespace_is_its_name_and_labels() -> None:
     assert decode.namespace({"metadata": {"name": "research", "labels": {"team": "a"}}}) == ("research", {"team": "a"})
     assert decode.namespace({"metadata": {"name": "bare"}}) == ("bare", {})
+
+
+def test_a_service_is_known_by_the_job_it_belongs_to_until_it_goes() -> None:
+    assert decode.service(values.raw("Service", {}, labels=OURS)) == "uid-1"
+    assert decode.service(values.raw("Service", {}, labels={})) is None
+    assert decode.service(values.raw("Service", {}, labels=OURS, deletionTimestamp=values.CREATED)) is None

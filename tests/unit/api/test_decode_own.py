@@ -162,7 +162,7 @@ class TestGPUBudget:
     def test_a_number_where_a_decimal_string_is_meant_is_a_problem(self) -> None:
         assert _problem(values.raw_budget(amount=60000), decode.budget).message == "60000 is not a string"
 
-    @pytest.mark.parametrize("zone", ["Europe/Atlantis", "../etc/passwd", "Etc"])
+    @pytest.mark.parametrize("zone", ["Europe/Atlantis", "Local", "Etc"])
     def test_an_unknown_time_zone_is_a_problem(self, zone: str) -> None:
         problem = _problem(values.raw_budget(timeZone=zone), decode.budget)
         assert (problem.field, problem.reason) == ("spec.timeZone", "UnknownTimeZone")

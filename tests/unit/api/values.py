@@ -124,6 +124,7 @@ finishes = st.builds(Finish, kind=st.sampled_from(FinishKind), at=instants, reas
 records_of_a_job = st.fixed_dictionaries(
     {
         "allocation": st.none() | allocations,
+        "replaced": st.lists(allocations, max_size=3).map(tuple),
         "last_run": counts,
         "records": st.lists(run_records, max_size=4).map(tuple),
         "failures": counts,

@@ -6,21 +6,27 @@ import importlib
 import os
 
 from purser_trainer.environment import Environment
+from purser_trainer.session import allocation
 
 
 def init_jax() -> bool:
     """Initialise ``jax.distributed`` over the run's pods, one process each; call it before anything else of JAX.
 
     Returns False, and does not even import JAX, where the run has one pod or Purser is not there. ``torchrun`` needs
-    nothing like it: it reads its ``PET_*`` variables.
+    nothing like it: it reads its ``PET_*`` variables. A job that is resized in place has no number of pods in its
+    environment; the newest allocation says it.
     """
     environment = Environment.read(os.environ)
-    if not environment.coordinator or environment.pods is None or environment.pods < 2:
+    pods = environment.pods
+    if pods is None:
+        newest = allocation()
+        pods = newest.pods if newest is not None else 1
+    if not environment.coordinator or pods < 2:
         return False
     jax = importlib.import_module("jax")
     jax.distributed.initialize(
         coordinator_address=environment.coordinator,
-        num_processes=environment.pods,
+        num_processes=pods,
         process_id=environment.index,
     )
     return True

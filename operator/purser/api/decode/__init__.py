@@ -4,7 +4,7 @@ Lenient in reading: unknown fields are ignored. What cannot be understood raises
 problem names object, field, value and what to do. Nothing else may look into raw objects.
 """
 
-from purser.api.decode.core import ForeignPod, OwnPod, batch_job, namespace, node, pod
+from purser.api.decode.core import ForeignPod, OwnPod, batch_job, namespace, node, pod, service
 from purser.api.decode.own import DecodedJob, budget, conditions, pool, profile, rental, training_job
 
 __all__ = [
@@ -20,5 +20,7 @@ __all__ = [
     "pool",
     "profile",
     "rental",
+    "service",
+    "service",
     "training_job",
 ]

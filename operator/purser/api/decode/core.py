@@ -69,6 +69,13 @@ def batch_job(raw: Raw) -> tuple[JobId, Run] | None:
     return JobId(meta.labels[LABEL_JOB_UID]), run
 
 
+def service(raw: Raw) -> JobId | None:
+    """The TrainingJob whose Service this is; None for any other Service, and for one that is going."""
+    meta = Meta.of("Service", raw)
+    job = meta.labels.get(LABEL_JOB_UID)
+    return None if job is None or meta.deleting else JobId(job)
+
+
 @dataclass(frozen=True, slots=True)
 class OwnPod:
     """A pod of a TrainingJob's run."""

@@ -46,7 +46,8 @@ def conditions(raw: Raw) -> tuple[Condition, ...]:
 class DecodedJob:
     """A TrainingJob and the names in it that only a join can resolve.
 
-    In ``job``, ``budget`` is None, ``weight`` 1, ``remaining`` None and ``runs`` empty until they are joined.
+    In ``job``, ``budget`` is None, ``weight`` 1, ``remaining`` None, ``runs`` empty and ``has_service`` False
+    until they are joined.
     """
 
     job: Job
@@ -96,6 +97,7 @@ def training_job(raw: Raw) -> DecodedJob:
         finish=None if status.finish is None else _finish(status.finish),
         invalid=refusal,
         runs=(),
+        replaced=tuple(_allocation(one) for one in status.replaced),
     )
     return DecodedJob(job, spec.priority_class_name or "", spec.profile_name or "", conditions(raw))
 

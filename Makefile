@@ -1,0 +1,73 @@
+# Everything a contributor or a CI machine does. It needs only Python 3.11+ and make; `make` alone tells the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-builtin-rules
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+WORKERS ?= 2
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+IMAGE ?= purser:dev
+
+BIN := .venv/bin
+READY := .venv/.ready
+DEMO := $(BIN)/python -m demo $(DEMO_ARGS) $(if $(KEEP),--keep)
+BENCHES := $(filter-out tests/bench/_%,$(sort $(wildcard tests/bench/*.py)))
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
+
+.PHONY: help .venv testbed lint test test-unit bench demo kind-demo image requirements clean
+
+help: ## Tell the targets
+	@awk -F ':.*## ' '/^[a-z.-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.venv: $(READY) ## Install Purser and its tools into .venv (PYTHON=... chooses the interpreter)
+
+$(READY): requirements/dev.txt pyproject.toml trainer/pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Purser needs Python 3.11 or newer, and \
+	$(PYTHON) is `$(PYTHON) --version 2>&1`: repeat with PYTHON=/path/to/a/newer/python3" >&2; exit 1; }
+	@echo "installing into .venv, which takes a minute or two"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e trainer
+	@touch $@
+
+testbed: $(READY) ## Build the Kubernetes of the tests and the demo from source (once per machine, minutes)
+	@$(BIN)/python tests/testbed/build.py
+
+lint: $(READY) ## Check style, types, layers and that generated files are fresh
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m purser.api.schema --check crds charts/purser-crds/templates
+
+test: lint testbed ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=4)
+	$(BIN)/pytest -n $(WORKERS) --ignore=tests/bench $(PYTEST_ARGS)
+
+test-unit: $(READY) ## The fast tests that need no cluster
+	$(BIN)/pytest -n $(WORKERS) $(wildcard tests/unit tests/property) $(PYTEST_ARGS)
+
+bench: testbed ## Measure, one script of tests/bench after the other
+	@for script in $(basename $(notdir $(BENCHES))); do echo "== $$script"; $(BIN)/python -m "tests.bench.$$script"; done
+
+demo: testbed ## Show Purser at work on a control plane of its own (KEEP=1 leaves it running)
+	$(DEMO)
+
+kind-demo: $(READY) ## The same on kind, where Docker is at hand
+	$(DEMO) --cluster kind
+
+image: ## Build the container image (IMAGE=name:tag)
+	docker build --tag $(IMAGE) .
+
+requirements: $(READY) ## Write requirements/*.txt again from pyproject.toml (UPGRADE=1 takes newer versions)
+	$(COMPILE) pyproject.toml --output-file requirements/runtime.txt
+	$(COMPILE) pyproject.toml --group dev --constraint requirements/runtime.txt --output-file requirements/dev.txt
+	$(COMPILE) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
+	$(COMPILE) --group go --output-file requirements/go.txt
+
+clean: ## Remove all that was made in this checkout (the test bed's programs stay in the machine's cache)
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build out
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

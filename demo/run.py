@@ -1,0 +1,283 @@
+"""The demo, step by step: a cluster, the charts, the fake cloud, the operator, the budget, the replay, the summary."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import aiohttp
+import yaml
+from rich.console import Console
+
+from demo import baseline, picture, scenario, summary
+from demo.cloud import CloudAdmin
+from demo.cluster import Cluster, start
+from demo.kube import RETRIABLE, Access, Kube, KubeError
+from demo.live import Screen
+from demo.money import micros
+from demo.observer import Observer
+from demo.pace import Json
+from demo.programs import DemoError, Programs
+from demo.replay import Replay
+from demo.scenario import Scenario
+from demo.summary import Summary
+
+SYSTEM = "purser-system"
+OPERATOR_ACCOUNT = "purser"
+CLOUD_ACCOUNT = "purser-fakecloud"
+
+_CHARTS = Path(__file__).resolve().parents[1] / "charts"
+_START_SECONDS = 60.0
+_REPLAY_SECONDS = 900.0
+_SETTLE_SECONDS = 90.0
+_MARKER = ".purser-demo"
+_PURSER = "/apis/purser.dev/v1alpha1"
+
+
+@dataclass(slots=True)
+class Steps:
+    """Prints what the demo does, with the seconds since its start."""
+
+    console: Console
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the demo began."""
+        return time.monotonic() - self.begun
+
+    def say(self, what: str) -> None:
+        """One step begins."""
+        self.console.print(rf"[dim]\[{self.elapsed:5.1f} s][/dim] {what}", highlight=False, soft_wrap=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """All that is up when the replay begins."""
+
+    cluster: Cluster
+    programs: Programs
+    kube: Kube
+    session: aiohttp.ClientSession
+    cloud: CloudAdmin
+    operator_url: str
+
+
+async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) -> Summary:
+    """Runs the demo with its files in ``out``, which is emptied first, and ends everything that it has started.
+
+    With ``keep`` it waits with everything up, until it is cancelled, before it returns. Any exception is raised after
+    the ends of the programs' logs have been printed.
+    """
+    steps = Steps(console)
+    _empty(out)
+    async with AsyncExitStack() as stack:
+        programs = Programs(out)
+        stack.callback(programs.stop)
+        try:
+            stage = await _set(of, kind, out, steps, programs, stack)
+            result = await _play(of, stage, out, steps, console)
+        except Exception:
+            console.print(programs.tails(), style="dim", highlight=False, markup=False, soft_wrap=True)
+            raise
+        if keep:
+            _invite(stage.cluster, console)
+            await programs.watch()
+        return result
+
+
+def _empty(out: Path) -> None:
+    """Makes an empty folder of it; DemoError when it holds anything but an earlier demo."""
+    marker = out / _MARKER
+    if out.exists() and any(out.iterdir()):
+        if not marker.exists():
+            raise DemoError(
+                f"{out} holds other things than an earlier demo; name a folder by --out that may be emptied"
+            )
+        shutil.rmtree(out)
+    out.mkdir(parents=True, exist_ok=True)
+    marker.touch()
+
+
+async def _set(of: Scenario, kind: str, out: Path, steps: Steps, programs: Programs, stack: AsyncExitStack) -> Stage:
+    """Everything up to the first job."""
+    steps.say(f"starting a control plane ({kind}); logs are in {out}")
+    cluster = start(kind, out / "cluster", programs)
+    stack.callback(cluster.stop)
+    steps.say("helm install: charts/purser-crds, charts/purser")
+    _install(cluster)
+    session = await stack.enter_async_context(aiohttp.ClientSession())
+    kube = await stack.enter_async_context(Kube(Access.of(cluster.kubeconfig)))
+    steps.say("starting the fake cloud (purser fakecloud)")
+    cloud = CloudAdmin(session, await _start_cloud(of, cluster, out, programs))
+    steps.say(f"applying demo/manifests, {of.pace.factor} times as fast (as applied: {out / 'applied'})")
+    _apply(of, cluster, cloud.url, out / "applied")
+    steps.say("starting the operator (purser run)")
+    operator_url = await _start_operator(cluster, session, programs)
+    return Stage(cluster, programs, kube, session, cloud, operator_url)
+
+
+def _install(cluster: Cluster) -> None:
+    """The charts as a user installs them, but with no pods: kwok's pods run nothing, so the demo runs the programs."""
+    cluster.helm("install", "purser-crds", str(_CHARTS / "purser-crds"))
+    cluster.helm(
+        "install",
+        "purser",
+        str(_CHARTS / "purser"),
+        f"--namespace={SYSTEM}",
+        "--create-namespace",
+        "--set=replicas=0",
+        "--set=fakeCloud.enabled=true",
+        "--set=fakeCloud.replicas=0",
+    )
+
+
+def _purser(*arguments: str) -> list[str]:
+    """The `purser` command of the environment that the demo runs in."""
+    return [sys.executable, "-m", "purser.cli", *arguments]
+
+
+async def _start_cloud(of: Scenario, cluster: Cluster, out: Path, programs: Programs) -> str:
+    config, ready = out / "fakecloud.yaml", out / "fakecloud.url"
+    config.write_text(yaml.safe_dump(scenario.fakecloud(of), sort_keys=False))
+    kubeconfig = cluster.service_account_kubeconfig(SYSTEM, CLOUD_ACCOUNT)
+    programs.start(
+        "fakecloud",
+        _purser(
+            "fakecloud",
+            f"--config={config}",
+            f"--state={out / 'fakecloud.db'}",
+            "--listen=127.0.0.1:0",
+            f"--kubeconfig={kubeconfig}",
+            f"--ready-file={ready}",
+        ),
+    )
+
+    async def listening() -> bool:
+        return ready.exists() and bool(ready.read_text().strip())
+
+    await programs.until(listening, "the fake cloud listens", _START_SECONDS)
+    return ready.read_text().strip()
+
+
+def _apply(of: Scenario, cluster: Cluster, cloud_url: str, folder: Path) -> None:
+    folder.mkdir()
+    files: dict[str, Iterable[Json]] = {
+        "namespace": scenario.load("namespace"),
+        "budget": [scenario.budget(of, datetime.now(UTC))],
+        "pools": scenario.pools(of, cloud_url),
+        "profiles": scenario.profiles(of),
+    }
+    for name, documents in files.items():
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump_all(documents, sort_keys=False))
+        cluster.kubectl("apply", "--server-side", f"--filename={folder / name}.yaml")
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, programs: Programs) -> str:
+    http, progress = _free_port(), _free_port()
+    kubeconfig = cluster.service_account_kubeconfig(SYSTEM, OPERATOR_ACCOUNT)
+    programs.start(
+        "operator",
+        _purser(
+            "run",
+            f"--kubeconfig={kubeconfig}",
+            f"--http-port={http}",
+            f"--progress-port={progress}",
+            f"--progress-url=https://127.0.0.1:{progress}",
+            "--survey-seconds=0.5",
+        ),
+        {"POD_NAME": "demo", "POD_NAMESPACE": SYSTEM},
+    )
+    url = f"http://127.0.0.1:{http}"
+
+    async def ready() -> bool:
+        try:
+            async with session.get(f"{url}/readyz", timeout=aiohttp.ClientTimeout(total=1)) as answer:
+                return answer.status == 200
+        except RETRIABLE:
+            return False
+
+    await programs.until(ready, "the operator is ready", _START_SECONDS)
+    return url
+
+
+async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Console) -> Summary:
+    """The replay, its summary and its picture."""
+    steps.say(f"replaying {len(of.jobs)} jobs of an hour of submissions")
+    asked = baseline.simulate(of)
+    replay = Replay(stage.kube, of)
+    with Screen(console, of.pace.factor) as screen:
+        observer = Observer(stage.kube, stage.session, of, replay, stage.cloud, stage.operator_url, screen.show)
+        await _replay(stage, replay, observer)
+    ledger, bill = await _ledger(stage.kube), await stage.cloud.bill()
+    result = summary.summarise(
+        of,
+        replay.jobs,
+        asked=asked,
+        ledger_micros=ledger,
+        bill=bill,
+        demo_seconds=steps.elapsed,
+        reports=replay.answers,
+    )
+    pictures = [out / "demo.png", out / "demo.svg"]
+    picture.draw(observer.views, asked, of.hourly_budget, pictures)
+    (out / "summary.json").write_text(result.json())
+    steps.say("done")
+    console.print(summary.rendered(result))
+    console.print(f"Picture: {pictures[0]}; numbers: {out / 'summary.json'}", highlight=False, soft_wrap=True)
+    return result
+
+
+async def _replay(stage: Stage, replay: Replay, observer: Observer) -> None:
+    """Replays, and waits until the last node has been given back and paid."""
+    async with asyncio.TaskGroup() as tasks:
+        background = [tasks.create_task(stage.programs.watch()), tasks.create_task(observer.run())]
+        try:
+            async with asyncio.timeout(_REPLAY_SECONDS):
+                await replay.run()
+        except TimeoutError as late:
+            names = ", ".join(name for name, job in replay.jobs.items() if not job.finished)
+            raise DemoError(f"after {_REPLAY_SECONDS:.0f} s these jobs have not ended: {names}") from late
+        await stage.programs.until(lambda: _settled(stage), "all nodes are given back and paid", _SETTLE_SECONDS)
+        for task in background:
+            task.cancel()
+
+
+async def _settled(stage: Stage) -> bool:
+    try:
+        return not await stage.kube.items(f"{_PURSER}/gpurentals") and not (await stage.cloud.bill()).open_lines
+    except (*RETRIABLE, KubeError):
+        return False
+
+
+async def _ledger(kube: Kube) -> int:
+    """What the budgets have recorded of rentals that have ended, in micro-dollars."""
+    budgets = await kube.items(f"{_PURSER}/gpubudgets")
+    return sum(micros(budget.get("status", {}).get("lifetime", "0")) for budget in budgets)
+
+
+def _invite(cluster: Cluster, console: Console) -> None:
+    console.print("Everything is still up. Try, in another terminal (Ctrl-C here ends it all):", style="bold")
+    for line in (
+        f"export KUBECONFIG={cluster.kubeconfig}",
+        "kubectl get trainingjobs -A",
+        "kubectl get gpubudgets,gpupools,gpurentals",
+        "kubectl get events -A --sort-by=.lastTimestamp | grep purser",
+        "kubectl describe trainingjob -n research imagenet-79",
+    ):
+        console.print(f"  {line}", highlight=False, soft_wrap=True)

@@ -1,0 +1,1 @@
+"""What users see: views of each object computed from snapshot and plan, written when they differ, and Events."""

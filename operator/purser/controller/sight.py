@@ -1,0 +1,89 @@
+"""Seeing: what the store, the clouds and the pods' reports say now, joined into a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import chain
+
+from purser.cluster import kinds
+from purser.cluster.store import Store
+from purser.controller.observe import Seen, observe
+from purser.controller.surveys import Surveys
+from purser.controller.templates import Templates
+from purser.domain.ids import JobId, PoolId
+from purser.domain.job import Progress
+from purser.domain.pool import Pool
+from purser.domain.rental import RentalPhase
+from purser.domain.snapshot import Snapshot
+from purser.domain.time import Instant
+from purser.server.progress import ProgressBoard
+
+
+class Sight:
+    """``look`` makes a snapshot; ``last`` is the one that the present turn is decided on."""
+
+    def __init__(self, store: Store, board: ProgressBoard, now: Callable[[], Instant]) -> None:
+        self._store = store
+        self._board = board
+        self._now = now
+        self._surveys: Surveys | None = None
+        self._templates: Templates | None = None
+        self._last: Snapshot | None = None
+
+    def use(self, surveys: Surveys, templates: Templates) -> None:
+        """Where clouds and templates are asked (they are made after the sight, which tells them what there is)."""
+        self._surveys = surveys
+        self._templates = templates
+
+    def look(self) -> Snapshot:
+        """Everything as it is known now."""
+        if self._surveys is None or self._templates is None:
+            raise RuntimeError("Sight.use was not called")
+        view = self._store.view
+        jobs = view(kinds.TRAINING_JOBS)
+        seen = Seen(
+            jobs=jobs.objects,
+            profiles=view(kinds.SPEEDUP_PROFILES).objects,
+            budgets=view(kinds.GPU_BUDGETS).objects,
+            pools=view(kinds.GPU_POOLS).objects,
+            rentals=view(kinds.GPU_RENTALS).objects,
+            runs=view(kinds.RUNS).objects,
+            pods=view(kinds.PODS).objects,
+            nodes=view(kinds.NODES).objects,
+            namespaces=view(kinds.NAMESPACES).objects,
+            services=view(kinds.SERVICES).objects,
+            problems=tuple(chain.from_iterable(view(kind).problems.values() for kind in self._store.kinds)),
+            surveys=self._surveys.latest,
+            quotes=self._surveys.quotes,
+            refusals=self._templates.refusals(decoded.job for decoded in jobs.objects.values()),
+            progress=self._progress(),
+        )
+        self._last = observe(seen, self._now())
+        return self._last
+
+    def last(self) -> Snapshot:
+        """The snapshot of the present turn; RuntimeError before the first."""
+        if self._last is None:
+            raise RuntimeError("nothing was looked at yet")
+        return self._last
+
+    def last_or_none(self) -> Snapshot | None:
+        """The snapshot of the present turn, if there was one yet."""
+        return self._last
+
+    def pools(self) -> Mapping[PoolId, Pool]:
+        """The pools there are."""
+        return {pool.id: pool for pool in self._store.view(kinds.GPU_POOLS).objects.values()}
+
+    def moving(self) -> frozenset[PoolId]:
+        """Pools with a rental that is being asked for, started, drained or settled."""
+        rentals = self._store.view(kinds.GPU_RENTALS).objects.values()
+        return frozenset(rental.pool for rental in rentals if rental.phase is not RentalPhase.READY or rental.deleting)
+
+    def _progress(self) -> Mapping[JobId, Progress]:
+        found = {}
+        for decoded in self._store.view(kinds.TRAINING_JOBS).objects.values():
+            progress = self._board.latest(decoded.job.id)
+            if progress is not None:
+                found[decoded.job.id] = progress
+        return found

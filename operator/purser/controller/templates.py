@@ -1,0 +1,91 @@
+"""Trying a job's template by a server-side dry run before money is spent on it (docs/adr/0004).
+
+The pod template is opaque to the TrainingJob's schema; only the Job API knows whether it is right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from purser.api import manifests
+from purser.cluster.client import Client
+from purser.cluster.errors import ApiError, BadRequest, NamespaceTerminating, NotFound
+from purser.cluster.paths import JOBS, TRAINING_JOBS
+from purser.domain.ids import JobId, PoolId, RentalId
+from purser.domain.job import Allocation, Job, Placement
+from purser.domain.money import Price
+from purser.domain.option import Option
+from purser.domain.time import Instant
+
+_log = logging.getLogger(__name__)
+
+UNCHECKED = "the template is being checked"
+_AT_ONCE = 8
+
+
+class Templates:
+    """The verdicts by job and generation: empty when the API server accepts the template."""
+
+    def __init__(self, client: Client, environment: manifests.RunEnvironment, changed: Callable[[], None]) -> None:
+        self._client = client
+        self._environment = environment
+        self._changed = changed
+        self._verdicts: dict[JobId, tuple[int, str]] = {}
+        self._asking: dict[JobId, asyncio.Task[None]] = {}
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    def refusals(self, jobs: Iterable[Job]) -> Mapping[JobId, str]:
+        """Why jobs cannot be planned for: refused, or not yet tried (which this call starts)."""
+        refused: dict[JobId, str] = {}
+        current: set[JobId] = set()
+        for job in jobs:
+            current.add(job.id)
+            if job.allocation is not None or job.finish is not None or job.deleting or job.invalid:
+                continue
+            generation, message = self._verdicts.get(job.id, (-1, ""))
+            if generation != job.generation:
+                message = UNCHECKED
+                if job.id not in self._asking:
+                    self._asking[job.id] = asyncio.create_task(self._try(job), name=f"template/{job.id}")
+            if message:
+                refused[job.id] = message
+        for gone in self._verdicts.keys() - current:
+            del self._verdicts[gone]
+        return refused
+
+    def refuse(self, job: Job, message: str) -> None:
+        """The API server refused the run itself."""
+        self._verdicts[job.id] = (job.generation, message)
+
+    async def _try(self, job: Job) -> None:
+        try:
+            async with self._slots:
+                self._verdicts[job.id] = (job.generation, await self._verdict(job))
+        except ApiError as error:
+            _log.warning("template of %s/%s not checked, again soon: %s", job.namespace, job.name, error)
+            await asyncio.sleep(1.0)
+        finally:
+            del self._asking[job.id]
+            self._changed()
+
+    async def _verdict(self, job: Job) -> str:
+        try:
+            raw = await self._client.get(TRAINING_JOBS.one(job.name, job.namespace))
+            run = manifests.run_job(job, raw, _example(job), self._environment)
+            await self._client.post(JOBS.all(job.namespace), run, dry_run=True)
+        except NamespaceTerminating:
+            return f"namespace {job.namespace} is being deleted"
+        except BadRequest as error:
+            return f"spec.template: the Job API refuses it: {error.message}; correct the template"
+        except NotFound:
+            return "the job is gone"
+        return ""
+
+
+def _example(job: Job) -> Allocation:
+    """An allocation of the right shape: what is tried is the template, not the place."""
+    gpus = max(job.widths.preferred, 1)
+    option = Option(PoolId("dry-run"), gpus, 1.0, Price(0))
+    return Allocation(job.last_run + 1, option, (Placement(RentalId("dry-run"), gpus),), Instant(0))

@@ -1,0 +1,52 @@
+"""Budgets: a period is opened when it begins, and the list of folded rentals is kept short."""
+
+from __future__ import annotations
+
+from purser.domain.billing import spent
+from purser.domain.budget import Balance, Budget
+from purser.domain.ids import BudgetId
+from purser.domain.period import period_bounds, period_end
+from purser.domain.rental import Rental
+from purser.domain.steps import BudgetStep, OpenPeriod, Unlist, Wait
+from purser.domain.time import Instant, after
+from purser.lifecycle.view import View, count, names, shows
+
+_PATIENCE_SECONDS = 600
+"""How long a period's end waits for clouds that do not answer."""
+
+
+def budget_step(budget_id: BudgetId, view: View) -> BudgetStep | Wait | None:
+    """The budget's next step, what it waits for, or None while its period lasts."""
+    budget = view.snapshot.budgets[budget_id]
+    now = view.snapshot.now
+    if budget.balance is None:
+        return OpenPeriod(budget.id, period_bounds(budget.time_zone, now)[0], None, None)
+    end = period_end(budget.time_zone, budget.balance.period_start)
+    if now >= end and (step := _next_period(budget, budget.balance, end, view)) is not None:
+        return step
+    existing = {rental.uid for rental in view.rentals_of_budget.get(budget.id, ())}
+    gone = budget.balance.folded - existing
+    return Unlist(budget.id, tuple(sorted(gone))) if gone else None
+
+
+def _next_period(budget: Budget, balance: Balance, end: Instant, view: View) -> OpenPeriod | Wait:
+    """Close the books of the period that is over: month by month, however long nobody looked.
+
+    What ended before the boundary must be in the balance first; what runs across it is split there. A rental that
+    ended after the boundary is folded by the next period (see ``lifecycle.rental``), so neither waits for the other.
+    """
+    rentals = view.rentals_of_budget.get(budget.id, ())
+    unfolded = [rental for rental in rentals if rental.uid not in balance.folded]
+    late = [rental.id for rental in unfolded if rental.cost is not None and (rental.ended or end) <= end]
+    if late:
+        return Wait(f"{count(len(late), 'rental')} that ended in the period to be folded ({names(late)})")
+    unseen = [rental.id for rental in unfolded if rental.billed and not _seen_since(rental, end, view)]
+    patience = after(end, _PATIENCE_SECONDS)
+    if unseen and view.snapshot.now < patience:
+        return Wait(f"the clouds to say that {names(unseen)} outlived the period", until=patience)
+    return OpenPeriod(budget.id, end, spent(budget, rentals, end), balance.period_start)
+
+
+def _seen_since(rental: Rental, boundary: Instant, view: View) -> bool:
+    survey = view.survey(rental)
+    return survey is not None and shows(survey, boundary)

@@ -1,0 +1,72 @@
+"""Rendering the chart with the real helm, without a cluster."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.testbed import build
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "charts" / "purser"
+CRDS = ROOT / "charts" / "purser-crds"
+NAMESPACE = "purser-system"
+EVERYTHING = """
+image:
+  repository: example/purser
+  digest: sha256:0000000000000000000000000000000000000000000000000000000000000000
+  pullPolicy: Always
+  pullSecrets: [registry]
+replicas: 2
+logLevel: DEBUG
+surveySeconds: 5
+resyncSeconds: 60
+extraEnv: [{name: PURSER_FAKECLOUD_TOKEN, valueFrom: {secretKeyRef: {name: cloud, key: token}}}]
+resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 2Gi}}
+nodeSelector: {role: system}
+tolerations: [{key: system, operator: Exists}]
+affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: []}}
+priorityClassName: system-cluster-critical
+podAnnotations: {a: b}
+podLabels: {team: platform}
+serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/purser"}}
+serviceMonitor: {enabled: true, interval: 15s, labels: {release: prometheus}}
+fakeCloud:
+  enabled: true
+  persistence: {enabled: true, size: 2Gi, storageClassName: fast}
+"""
+
+Object = dict[str, Any]
+
+
+class HelmRefused(Exception):
+    """What helm said."""
+
+
+def helm(*arguments: str, values: str = "") -> str:
+    """What helm prints; HelmRefused with its stderr when it fails. ``values`` is YAML."""
+    command = [str(build.locate().helm), *arguments, *(["--values", "-"] if values else [])]
+    done = subprocess.run(command, input=values, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise HelmRefused(done.stderr + done.stdout)
+    return done.stdout
+
+
+def render(values: str = "") -> list[Object]:
+    """Every object of the chart, as the API server would get it."""
+    text = helm("template", "purser", str(CHART), "-n", NAMESPACE, "--kube-version", "1.36.3", values=values)
+    return [document for document in yaml.safe_load_all(text) if document is not None]
+
+
+def only(objects: list[Object], kind: str, name: str) -> Object:
+    """The one object of that kind and name."""
+    (found,) = [o for o in objects if o["kind"] == kind and o["metadata"]["name"] == name]
+    return found
+
+
+def pod_specs(objects: list[Object]) -> list[Object]:
+    """The pod specs of all Deployments."""
+    return [o["spec"]["template"]["spec"] for o in objects if o["kind"] == "Deployment"]

@@ -1,0 +1,155 @@
+"""What Purser writes is taken by a real API server as it is meant, and comes back as the same value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from purser.api import decode, encode, manifests
+from purser.api.manifests import Reporter, RunEnvironment, Subject
+from purser.domain.budget import Balance
+from purser.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
+from purser.domain.job import (
+    Allocation,
+    Finish,
+    FinishKind,
+    Placement,
+    Progress,
+    RunOutcome,
+    RunRecord,
+)
+from purser.domain.money import Money, Price
+from purser.domain.option import Option
+from purser.domain.plan import Reason, Rent, Why
+from purser.domain.pool import PriceSegment
+from purser.domain.rental import RentalPhase
+from purser.domain.time import parse_instant
+from tests.cluster.crd_cases import Json, install_crds, make
+from tests.testbed.controlplane import ControlPlane
+
+SINCE = parse_instant("2026-01-31T12:00:00.123456Z")
+OPTION = Option(PoolId("a100"), 8, 1.7560975609756098, Price(39_600_001), 150.25, Money(825_000), "compressed")
+ALLOCATION = Allocation(2, OPTION, (Placement(RentalId("a100-0"), 4), Placement(RentalId("a100-1"), 4)), SINCE)
+ENVIRONMENT = RunEnvironment("https://purser-progress.purser.svc", "-----BEGIN CERTIFICATE-----\n")
+
+
+@pytest.fixture(scope="module")
+def api(control_plane: ControlPlane) -> ControlPlane:
+    return install_crds(control_plane)
+
+
+@pytest.fixture
+def make_kept(api: ControlPlane) -> Iterator[Any]:
+    """Creates objects and deletes them at the end."""
+    kept: list[Json] = []
+
+    def create(what: Json) -> Json:
+        created: Json = json.loads(api.kubectl("create", "-f", "-", "-o", "json", input=json.dumps(what)))
+        kept.append(created)
+        return created
+
+    yield create
+    for one in kept:
+        api.kubectl("patch", "--type=merge", "-p", '{"metadata":{"finalizers":null}}', "-f", "-", input=json.dumps(one))
+        api.kubectl("delete", "-f", "-", input=json.dumps(one))
+
+
+def _write_status(api: ControlPlane, of: Json, status: Json) -> Json:
+    """As the operator does it: server-side apply to the status with the resourceVersion that was seen."""
+    metadata = {key: of["metadata"][key] for key in ("name", "namespace", "resourceVersion") if key in of["metadata"]}
+    body = {"apiVersion": of["apiVersion"], "kind": of["kind"], "metadata": metadata, "status": status}
+    flags = ("--server-side", "--field-manager=purser", "--subresource=status", "-o", "json")
+    written: Json = json.loads(api.kubectl("apply", "-f", "-", *flags, input=json.dumps(body)))
+    assert written["status"] == status
+    return written
+
+
+def test_a_jobs_record_survives_the_api_server(api: ControlPlane, make_kept: Any) -> None:
+    raw = make_kept(make("TrainingJob", "record-job"))
+    before = decode.training_job(raw).job
+    run = RunRecord(1, RunOutcome.INTERRUPTED, OPTION, ALLOCATION.placements, SINCE, SINCE, "node lost")
+    job = replace(
+        before,
+        allocation=ALLOCATION,
+        replaced=(replace(ALLOCATION, run=1),),
+        last_run=2,
+        records=(run,),
+        failures=1,
+        restarts=1,
+        finish=Finish(FinishKind.FAILED, SINCE, "BackoffLimitExceeded", "failed 4 times"),
+        invalid="spec.template: unknown field",
+        progress=Progress(2, 1.0, 1200, 1e-9, SINCE),
+    )
+    after = decode.training_job(_write_status(api, raw, encode.job_record(job))).job
+    assert after == replace(job, resource_version=after.resource_version)
+
+
+def test_a_budgets_ledger_survives_the_api_server(api: ControlPlane, make_kept: Any) -> None:
+    raw = make_kept(make("GPUBudget", "record-budget"))
+    balance = Balance(SINCE, Money(1), Money(10**15 + 1), frozenset({"uid-2", "uid-1"}), ((SINCE, Money(5)),))
+    budget = replace(decode.budget(raw), balance=balance)
+    after = decode.budget(_write_status(api, raw, encode.budget_record(budget)))
+    assert after == replace(budget, resource_version=after.resource_version)
+
+
+def test_a_pools_cooling_survives_the_api_server(api: ControlPlane, make_kept: Any) -> None:
+    raw = make_kept(make("GPUPool", "record-pool"))
+    pool = replace(decode.pool(raw), cooled_until=SINCE, cooled_because="StockOut", cooled_message="none left")
+    after = decode.pool(_write_status(api, raw, encode.pool_record(pool)))
+    assert after == replace(pool, resource_version=after.resource_version)
+
+
+def test_a_rental_is_made_and_its_record_survives_the_api_server(api: ControlPlane, make_kept: Any) -> None:
+    reason = Reason(Why.DEMAND, 0.0, Money(0), "8 GPUs are wanted")
+    rent = Rent(RentalId("a100-7"), PoolId("a100"), BudgetId("team"), Money(12_000_000), Price(6_000_000), reason)
+    raw = make_kept(manifests.rental(rent, "token-7"))
+    rental = replace(
+        decode.rental(raw),
+        phase=RentalPhase.ENDED,
+        instance=InstanceId("i-7"),
+        provider_id="fake:///i-7",
+        node=NodeName("node-7"),
+        launched=SINCE,
+        ready=SINCE,
+        ended=SINCE,
+        segments=(PriceSegment(SINCE, Price(5_999_999)),),
+        billing_minimum_seconds=60,
+        cost=Money(100_001),
+        released_because="Idle",
+    )
+    after = decode.rental(_write_status(api, raw, encode.rental_record(rental)))
+    assert after == replace(rental, resource_version=after.resource_version)
+
+
+@pytest.mark.parametrize("policy", ["Never", "Restart", "InPlace"])
+def test_a_runs_job_and_service_are_taken_without_a_warning(policy: str, api: ControlPlane, make_kept: Any) -> None:
+    raw = make_kept(make("TrainingJob", f"run-{policy.lower()}", resizePolicy=policy))
+    job = decode.training_job(raw).job
+    for what in (manifests.service(job), manifests.run_job(job, raw, ALLOCATION, ENVIRONMENT)):
+        flags = ("--dry-run=server", "--validate=strict", "-o", "json")
+        made = json.loads(api.kubectl("create", "-f", "-", *flags, input=json.dumps(what)))
+        assert made["metadata"]["name"] == what["metadata"]["name"]
+
+
+def test_a_runs_pods_have_names_that_resolve_through_the_service(api: ControlPlane, make_kept: Any) -> None:
+    """The Job controller gives each pod the host name that PET_MASTER_ADDR is made of."""
+    raw = make_kept(make("TrainingJob", "j" * 45))
+    run = manifests.run_job(decode.training_job(raw).job, raw, ALLOCATION, ENVIRONMENT)
+    make_kept({**run, "spec": {**run["spec"], "suspend": False}})
+    selector = f"purser.dev/job-uid={raw['metadata']['uid']}"
+    api.kubectl("wait", "--for=create", "pod", "-l", selector, "--timeout=20s")
+    pods = json.loads(api.kubectl("get", "pods", "-l", selector, "-o", "json"))["items"]
+    assert {pod["spec"]["subdomain"] for pod in pods} == {"j" * 45}
+    assert all(pod["spec"]["hostname"].startswith("j" * 45 + "-r2-") for pod in pods)
+    assert all(len(pod["spec"]["hostname"]) <= 63 for pod in pods)
+
+
+def test_an_event_is_taken(api: ControlPlane, make_kept: Any) -> None:
+    subject = Subject("purser.dev/v1alpha1", "GPUPool", "", "a100", "uid-1")
+    reporter = Reporter("purser.dev/operator", "purser-0")
+    note = "no a100 to be had: " + "€" * 1000
+    make_kept(manifests.event(subject, reporter, SINCE, reason="StockOut", action="Cool", note=note, warning=True))

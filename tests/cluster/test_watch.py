@@ -1,0 +1,268 @@
+"""Watch, store and repair list on a real API server: what arrives, what survives an outage, what is left untouched."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from purser.cluster import credentials
+from purser.cluster.client import Client
+from purser.cluster.heartbeat import Heartbeat
+from purser.cluster.paths import CONFIG_MAPS, LEASES, PODS
+from purser.cluster.resync import Resync
+from purser.cluster.store import Kind, ObjectKey, Store
+from purser.cluster.watch import Watch
+from tests.cluster.support import (
+    WIDGETS,
+    Changes,
+    awaited,
+    config_map,
+    data_of,
+    install_widgets,
+    make_namespace,
+    widget,
+)
+from tests.testbed.controlplane import ControlPlane
+from tests.testbed.gate import Gate, kubeconfig_through
+
+Data = tuple[tuple[str, str], ...]
+MAPS: Kind[Data] = Kind("ConfigMap", CONFIG_MAPS, data_of, labels="purser.test/kept")
+
+
+class LoudHeartbeat(Heartbeat):
+    """Says when something was delivered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._heard = threading.Event()
+
+    def seen(self, resource_version: int) -> None:
+        super().seen(resource_version)
+        self._heard.set()
+
+    async def caught_up(self) -> None:
+        while self.lag() > 0:
+            await awaited(self._heard)
+            self._heard.clear()
+
+
+@dataclass
+class Bed:
+    """A store with a running watch behind a gate; ``client`` goes around the gate, ``behind`` through it."""
+
+    client: Client
+    behind: Client
+    store: Store
+    changes: Changes
+    gate: Gate
+    heartbeat: LoudHeartbeat
+    watch: Watch
+    namespace: str
+
+    def key(self, name: str) -> ObjectKey:
+        return ObjectKey(self.namespace, name)
+
+    def has(self, name: str, **data: str) -> Callable[[], bool]:
+        return lambda: self.store.view(MAPS).objects.get(self.key(name)) == tuple(sorted(data.items()))
+
+    def lacks(self, name: str) -> Callable[[], bool]:
+        return lambda: self.key(name) not in self.store.view(MAPS).objects
+
+    async def put(self, name: str, **data: str) -> None:
+        await self.client.post(CONFIG_MAPS.all(self.namespace), config_map(self.namespace, name, **data))
+
+
+@pytest.fixture
+async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    async with await Client.connect(control_plane.kubeconfig) as client:
+        yield client
+
+
+@contextmanager
+def watching(access: credentials.Access, store: Store, heartbeat: Heartbeat, namespace: str) -> Iterator[Watch]:
+    watch = Watch(access, store, heartbeat, lease="purser", namespace=namespace)
+    watch.start()
+    try:
+        yield watch
+    finally:
+        watch.stop()
+        assert not watch.alive
+
+
+@pytest.fixture
+async def bed(control_plane: ControlPlane, client: Client, tmp_path: Path) -> AsyncIterator[Bed]:
+    namespace = await make_namespace(client)
+    store = Store([MAPS])
+    heartbeat = LoudHeartbeat()
+    with Gate("127.0.0.1", int(control_plane.url.rsplit(":", 1)[1])) as gate:
+        access = credentials.load(kubeconfig_through(gate, control_plane.kubeconfig, tmp_path / "kubeconfig"))
+        async with Client(access) as behind:
+            with watching(access, store, heartbeat, namespace) as watch:
+                yield Bed(client, behind, store, Changes(store), gate, heartbeat, watch, namespace)
+                await asyncio.to_thread(watch.stop)
+
+
+async def test_what_is_made_changed_and_deleted_arrives(bed: Bed) -> None:
+    await bed.put("a", x="1")
+    await bed.changes.until(bed.has("a", x="1"))
+    await bed.client.merge_patch(CONFIG_MAPS.one("a", bed.namespace), {"data": {"x": "2"}})
+    await bed.changes.until(bed.has("a", x="2"))
+    await bed.client.delete(CONFIG_MAPS.one("a", bed.namespace))
+    await bed.changes.until(bed.lacks("a"))
+
+
+async def test_only_what_the_selector_matches_is_held(bed: Bed) -> None:
+    other = config_map(bed.namespace, "other")
+    del other["metadata"]["labels"]
+    await bed.client.post(CONFIG_MAPS.all(bed.namespace), other)
+    await bed.put("mine")
+    await bed.changes.until(bed.has("mine"))
+    assert bed.lacks("other")()
+
+
+async def test_the_store_is_synced_by_the_first_whole_list(bed: Bed) -> None:
+    assert not bed.store.synced
+    await bed.put("before", x="1")
+    await Resync(bed.client, bed.store).once()
+    assert bed.store.synced
+    assert bed.has("before", x="1")()
+
+
+async def test_the_watch_goes_on_after_an_outage(bed: Bed) -> None:
+    await bed.put("a", x="1")
+    await bed.changes.until(bed.has("a", x="1"))
+    bed.gate.close()
+    await bed.client.merge_patch(CONFIG_MAPS.one("a", bed.namespace), {"data": {"x": "2"}})
+    await bed.put("b", y="1")
+    bed.gate.open()
+    await bed.changes.until(bed.has("a", x="2"))
+    await bed.changes.until(bed.has("b", y="1"))
+    assert bed.watch.alive
+
+
+async def test_a_deletion_that_nobody_tells_is_repaired_by_the_list(bed: Bed, client: Client) -> None:
+    store = Store([MAPS])
+    for name in ("stays", "goes"):
+        await bed.put(name)
+    resync = Resync(client, store)
+    assert await resync.once() == ()
+    await client.delete(CONFIG_MAPS.one("goes", bed.namespace))
+    assert await resync.once() == ((MAPS, bed.key("goes")),)
+    assert bed.key("stays") in store.view(MAPS).objects
+
+
+async def test_a_deletion_missed_while_the_gate_was_closed_is_gone_in_the_end(bed: Bed) -> None:
+    await bed.put("a")
+    await bed.changes.until(bed.has("a"))
+    bed.gate.close()
+    await bed.client.delete(CONFIG_MAPS.one("a", bed.namespace))
+    assert bed.has("a")()
+    bed.gate.open()
+    await Resync(bed.behind, bed.store).once()
+    assert bed.lacks("a")()
+
+
+async def test_repairing_goes_on_by_itself_through_an_outage(bed: Bed) -> None:
+    await bed.put("a")
+    resync = Resync(bed.behind, bed.store, interval=0.1)
+    running = asyncio.create_task(resync.run())
+    try:
+        await bed.changes.until(lambda: bed.store.synced)
+        bed.gate.close()
+        await bed.client.delete(CONFIG_MAPS.one("a", bed.namespace))
+        bed.gate.open()
+        await bed.changes.until(bed.lacks("a"))
+        assert resync.age() is not None
+    finally:
+        running.cancel()
+
+
+async def test_a_list_older_than_a_deletion_does_not_bring_the_object_back(bed: Bed) -> None:
+    await bed.put("a")
+    await bed.changes.until(bed.has("a"))
+    old = await bed.client.get(CONFIG_MAPS.one("a", bed.namespace))
+    await bed.client.delete(CONFIG_MAPS.one("a", bed.namespace))
+    await bed.changes.until(bed.lacks("a"))
+    assert not bed.store.put(MAPS, old)
+    assert bed.lacks("a")()
+
+
+async def test_no_object_is_written_to_not_even_those_with_kopfs_own_finalizer(bed: Bed) -> None:
+    marked = config_map(bed.namespace, "marked")
+    marked["metadata"]["finalizers"] = ["kopf.zalando.org/KopfFinalizerMarker"]
+    marked["metadata"]["annotations"] = {"kopf.zalando.org/last-handled-configuration": "{}"}
+    made = await bed.client.post(CONFIG_MAPS.all(bed.namespace), marked)
+    await bed.put("plain")
+    await bed.changes.until(bed.has("marked"))
+    await bed.changes.until(bed.has("plain"))
+    await bed.client.delete(CONFIG_MAPS.one("marked", bed.namespace))
+    # A later object's arrival shows that the events before it were handled to their end.
+    await bed.put("later")
+    await bed.changes.until(bed.has("later"))
+    now = await bed.client.get(CONFIG_MAPS.one("marked", bed.namespace))
+    assert now["metadata"]["finalizers"] == ["kopf.zalando.org/KopfFinalizerMarker"]
+    assert now["metadata"]["annotations"] == made["metadata"]["annotations"]
+    for name in ("plain", "later"):
+        raw = await bed.client.get(CONFIG_MAPS.one(name, bed.namespace))
+        assert {field["manager"] for field in raw["metadata"]["managedFields"]} == {"purser"}
+        assert "annotations" not in raw["metadata"]
+    await bed.client.merge_patch(CONFIG_MAPS.one("marked", bed.namespace), {"metadata": {"finalizers": None}})
+
+
+async def test_each_renewal_of_the_lease_comes_back_as_a_heartbeat(bed: Bed) -> None:
+    lease = {"metadata": {"name": "purser"}, "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {}}
+    made = await bed.client.post(LEASES.all(bed.namespace), lease)
+    bed.heartbeat.renewed(int(made["metadata"]["resourceVersion"]))
+    await bed.heartbeat.caught_up()
+    bed.gate.close()
+    renewed = await bed.client.merge_patch(
+        LEASES.one("purser", bed.namespace), {"spec": {"renewTime": "2030-01-01T00:00:00.000000Z"}}
+    )
+    bed.heartbeat.renewed(int(renewed["metadata"]["resourceVersion"]))
+    assert bed.heartbeat.lag() > 0
+    bed.gate.open()
+    await bed.heartbeat.caught_up()
+
+
+async def test_a_watch_without_permission_tries_on_and_is_there_once_it_is_granted(
+    control_plane: ControlPlane, client: Client
+) -> None:
+    namespace = await make_namespace(client)
+    control_plane.kubectl("create", "serviceaccount", "late", "--namespace", namespace)
+    access = credentials.load(control_plane.service_account_kubeconfig(namespace, "late"))
+    store = Store([Kind("ConfigMap", CONFIG_MAPS, data_of, fields=f"metadata.namespace={namespace}")])
+    changes = Changes(store)
+    with watching(access, store, Heartbeat(), namespace) as watch:
+        await awaited(watch.ready)
+        await client.post(CONFIG_MAPS.all(namespace), config_map(namespace, "a"))
+        control_plane.kubectl(
+            "create",
+            "clusterrolebinding",
+            namespace,
+            "--clusterrole=cluster-admin",
+            f"--serviceaccount={namespace}:late",
+        )
+        await changes.until(lambda: ObjectKey(namespace, "a") in store.view(store.kinds[0]).objects)
+        await asyncio.to_thread(watch.stop)
+
+
+async def test_several_kinds_are_watched_side_by_side(control_plane: ControlPlane, client: Client) -> None:
+    await install_widgets(client)
+    namespace = await make_namespace(client)
+    sizes: Kind[int] = Kind("Widget", WIDGETS, lambda raw: int(raw["spec"]["size"]))
+    pods: Kind[str] = Kind("Pod", PODS, lambda raw: None)
+    store = Store([MAPS, sizes, pods])
+    changes = Changes(store)
+    with watching(credentials.load(control_plane.kubeconfig), store, Heartbeat(), namespace) as watch:
+        await client.post(WIDGETS.all(namespace), widget(namespace, "w", size=7))
+        await client.post(CONFIG_MAPS.all(namespace), config_map(namespace, "m"))
+        await changes.until(lambda: store.get(sizes, "w", namespace) == 7)
+        await changes.until(lambda: store.get(MAPS, "m", namespace) == ())
+        assert store.view(pods).objects == {}
+        await asyncio.to_thread(watch.stop)

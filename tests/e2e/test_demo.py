@@ -1,0 +1,184 @@
+"""The demo on a real control plane: the replay as a stand-in for containers, and the whole of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.kube import Access, Kube
+from demo.pace import Pace
+from demo.replay import JOBS, PODS, Replay
+from demo.scenario import NAMESPACE, ReplayJob, Scenario
+from demo.tables import Application
+from tests.testbed.controlplane import ControlPlane
+from tests.testbed.gate import Gate, kubeconfig_through
+
+Json = dict[str, Any]
+
+CRDS = Path(__file__).resolve().parents[2] / "crds"
+LINEAR = Application("linear", 1, ((1, 3600.0), (16, 225.0)))
+PACE = Pace(100)
+
+
+@dataclass(frozen=True)
+class OneJob(Scenario):
+    """A scenario of one job that takes 300 s on four GPUs, submitted at once; 3 s here."""
+
+    name: str = "job"
+
+    @cached_property
+    def jobs(self) -> tuple[ReplayJob, ...]:
+        return (ReplayJob(self.name, LINEAR, 0.0, 300.0 * LINEAR.speedup(4), 4),)
+
+
+def one_job(name: str) -> OneJob:
+    return OneJob((0.0, 1.0), {}, PACE, name=name)
+
+
+@pytest.fixture(scope="module")
+def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """With the custom resources and the team's namespace, and a node for pods."""
+    control_plane.kubectl("apply", "--server-side", f"--filename={CRDS}")
+    control_plane.kubectl("wait", "--for=condition=Established", "crd/trainingjobs.purser.dev", "--timeout=30s")
+    for kind in ("Namespace", "Node"):
+        control_plane.kubectl("apply", "--server-side", "--filename=-", input=json.dumps(_base(kind)))
+    yield control_plane
+    control_plane.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+    control_plane.kubectl("delete", "node", "demo-node")
+
+
+def _base(kind: str) -> Json:
+    metadata: Json = {"name": NAMESPACE}
+    if kind == "Node":
+        metadata = {
+            "name": "demo-node",
+            "labels": {"kubernetes.io/hostname": "demo-node"},
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+        }
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata}
+
+
+def a_pod(job: str, run: int) -> Json:
+    """A run's only pod, as the operator would have it made."""
+    allocation = {"run": run, "gpus": 4, "pods": 1, "gpusPerPod": 4}
+    labels = {"purser.dev/job": job, "purser.dev/job-uid": "0", "purser.dev/run": str(run)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{job}-r{run}-0",
+            "labels": labels,
+            "annotations": {"purser.dev/allocation": json.dumps(allocation)},
+        },
+        "spec": {
+            "nodeName": "demo-node",
+            "restartPolicy": "Never",
+            "containers": [{"name": "trainer", "image": "example.invalid/trainer"}],
+        },
+    }
+
+
+@asynccontextmanager
+async def replaying(kubeconfig: Path, name: str) -> AsyncIterator[Replay]:
+    """A replay that is ended with the block."""
+    async with Kube(Access.of(kubeconfig)) as kube:
+        replay = Replay(kube, one_job(name))
+        task = asyncio.create_task(replay.run())
+        try:
+            yield replay
+            async with asyncio.timeout(10):
+                await task
+        finally:
+            task.cancel()
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    """Looks again and again at a replay, which passes time by itself and tells nobody."""
+    async with asyncio.timeout(20):
+        while not reached():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+async def until_phase(kube: Kube, pod: str, phase: str) -> None:
+    async with asyncio.timeout(20):
+        async for pods in kube.watch(PODS, fieldSelector=f"metadata.name={pod}"):
+            if any(each["status"].get("phase") == phase for each in pods.values()):
+                return
+
+
+async def until_gone(kube: Kube, pod: str) -> None:
+    async with asyncio.timeout(20):
+        async for pods in kube.watch(PODS, fieldSelector=f"metadata.name={pod}"):
+            if not pods:
+                return
+
+
+async def until_submitted(kube: Kube, job: str) -> None:
+    async with asyncio.timeout(20):
+        async for jobs in kube.watch(JOBS, fieldSelector=f"metadata.name={job}"):
+            if jobs:
+                return
+
+
+async def finish(kube: Kube, job: str) -> None:
+    """Says what the operator says of a job whose pods have succeeded."""
+    done = {"kind": "Complete", "at": "2026-01-01T00:00:00Z", "reason": "Completed"}
+    await kube.merge_patch(f"{JOBS}/{job}/status", {"status": {"finish": done}})
+
+
+async def test_a_job_is_submitted_trained_while_its_pods_run_and_ended_when_its_work_is_done(
+    cluster: ControlPlane,
+) -> None:
+    async with Kube(Access.of(cluster.kubeconfig)) as kube, replaying(cluster.kubeconfig, "whole") as replay:
+        await until_submitted(kube, "whole")
+        await kube.call("POST", PODS, a_pod("whole", 1))
+        await until_phase(kube, "whole-r1-0", "Running")
+        begun = replay.now
+        await until_phase(kube, "whole-r1-0", "Succeeded")
+        assert 200.0 < replay.now - begun < 600.0
+        await finish(kube, "whole")
+    job = replay.jobs["whole"]
+    assert job.training.finished
+    assert job.widths == [4]
+    assert job.completed is not None
+
+
+async def test_a_stopped_run_goes_on_in_the_next_from_where_it_was(cluster: ControlPlane) -> None:
+    async with Kube(Access.of(cluster.kubeconfig)) as kube, replaying(cluster.kubeconfig, "halved") as replay:
+        await until_submitted(kube, "halved")
+        await kube.call("POST", PODS, a_pod("halved", 1))
+        await until_phase(kube, "halved-r1-0", "Running")
+        job = replay.jobs["halved"]
+        await until(lambda: job.training.fraction > 0.3)
+        await kube.call("DELETE", f"{PODS}/halved-r1-0")
+        await until_gone(kube, "halved-r1-0")
+        await until(lambda: job.training.current is None)
+        assert job.training.saved > 0.3 * job.training.work
+        await kube.call("POST", PODS, a_pod("halved", 2))
+        await until_phase(kube, "halved-r2-0", "Succeeded")
+        await finish(kube, "halved")
+    assert replay.jobs["halved"].widths == [4, 4]
+
+
+async def test_an_outage_of_the_api_server_is_waited_out(cluster: ControlPlane, tmp_path: Path) -> None:
+    host, port = cluster.url.removeprefix("https://").split(":")
+    with Gate(host, int(port)) as gate:
+        through = tmp_path / "kubeconfig"
+        kubeconfig_through(gate, cluster.kubeconfig, through)
+        async with Kube(Access.of(cluster.kubeconfig)) as kube, replaying(through, "outage"):
+            await until_submitted(kube, "outage")
+            await kube.call("POST", PODS, a_pod("outage", 1))
+            await until_phase(kube, "outage-r1-0", "Running")
+            gate.close()
+            await asyncio.sleep(1.0)
+            gate.open()
+            await until_phase(kube, "outage-r1-0", "Succeeded")
+            await finish(kube, "outage")

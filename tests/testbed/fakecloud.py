@@ -1,0 +1,165 @@
+"""The real fake cloud process on a free port, for tests that need a cloud.
+
+Its address and its state file outlive ``kill`` and ``restart``, so that whatever was told the address finds it again.
+It ends with the test's own process, however that one ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import yaml
+
+from tests.testbed.supervise import Supervisor
+
+ROOT = Path(__file__).resolve().parents[2]
+_PATIENCE_SECONDS = 20.0
+_POLL_SECONDS = 0.02
+_NAME = "fakecloud"
+
+
+class FakeCloudError(Exception):
+    """The process did not start, or refused an admin call."""
+
+
+@dataclass(frozen=True, slots=True)
+class BillLine:
+    """What one instance has cost so far, in micro-dollars."""
+
+    instance: str
+    group: str
+    seconds: int
+    micros: int
+    final: bool
+
+
+def _read(path: Path) -> str:
+    return path.read_text().strip() if path.exists() else ""
+
+
+def _write_config(config: Mapping[str, object], directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "fakecloud.yaml").write_text(yaml.safe_dump(dict(config), sort_keys=False))
+
+
+def _micros(dollars: str) -> int:
+    return int(Decimal(dollars) * 1_000_000)
+
+
+class FakeCloudProcess:
+    """A running ``purser fakecloud``; ``url`` is its endpoint."""
+
+    def __init__(self, directory: Path, kubeconfig: Path | None, token: str | None) -> None:
+        self._directory = directory
+        self._kubeconfig = kubeconfig
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._supervisor = Supervisor()
+        self._running = False
+        self.url = ""
+
+    @classmethod
+    async def start(
+        cls, config: Mapping[str, object], directory: Path, kubeconfig: Path | None = None
+    ) -> FakeCloudProcess:
+        """Start one with its configuration, state and log in ``directory``; it listens when this returns."""
+        _write_config(config, directory)
+        token = config.get("token")
+        cloud = cls(directory, kubeconfig, token if isinstance(token, str) else None)
+        try:
+            await cloud._launch("127.0.0.1:0")
+        except BaseException:
+            cloud._supervisor.stop()
+            raise
+        return cloud
+
+    @classmethod
+    @asynccontextmanager
+    async def running(
+        cls, config: Mapping[str, object], directory: Path, kubeconfig: Path | None = None
+    ) -> AsyncIterator[FakeCloudProcess]:
+        """Start one and stop it in the end."""
+        cloud = await cls.start(config, directory, kubeconfig)
+        try:
+            yield cloud
+        finally:
+            await cloud.stop()
+
+    async def admin(self, method: str, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
+        """A call under /admin/v1, such as ``admin("PUT", "/groups/a100", {"stock": 0})``; FakeCloudError if refused."""
+        async with (
+            aiohttp.ClientSession(headers=self._headers) as session,
+            session.request(method, f"{self.url}/admin/v1{path}", json=body) as answer,
+        ):
+            if answer.status >= 400:
+                raise FakeCloudError(f"{method} {path}: {answer.status}: {await answer.text()}")
+            decoded: dict[str, Any] = await answer.json()
+            return decoded
+
+    async def bill(self) -> tuple[list[BillLine], int]:
+        """A line for every instance ever launched, and the total in micro-dollars."""
+        bill = await self.admin("GET", "/bill")
+        lines = [
+            BillLine(line["instance"], line["group"], line["seconds"], _micros(line["cost"]), line["final"])
+            for line in bill["lines"]
+        ]
+        return lines, _micros(bill["total"])
+
+    async def kill(self) -> None:
+        """SIGKILL; returns once the process is dead."""
+        self._supervisor.kill(_NAME)
+        self._running = False
+
+    async def restart(self) -> None:
+        """Start it again on the same state and address (killing it first if it runs)."""
+        if self._running:
+            await self.kill()
+        await self._launch(self.url.removeprefix("http://"))
+
+    async def stop(self) -> None:
+        """SIGTERM; returns once the process is dead. May be repeated."""
+        if self._running:
+            os.kill(self._supervisor.pids[_NAME], signal.SIGTERM)
+            await self._until(lambda: _NAME in self._supervisor.exited(), "ends")
+            self._running = False
+        self._supervisor.stop()
+
+    async def _launch(self, listen: str) -> None:
+        ready, log = self._directory / "fakecloud.url", self._directory / "fakecloud.log"
+        ready.unlink(missing_ok=True)
+        files = [f"--config={self._directory / 'fakecloud.yaml'}", f"--state={self._directory / 'fakecloud.db'}"]
+        nodes = [f"--kubeconfig={self._kubeconfig}"] if self._kubeconfig else []
+        argv = [
+            sys.executable,
+            "-m",
+            "purser.fakecloud",
+            *files,
+            *nodes,
+            f"--listen={listen}",
+            f"--ready-file={ready}",
+            "-v",
+        ]
+        self._supervisor.start(_NAME, argv, log=log, cwd=ROOT, env=dict(os.environ))
+        self._running = True
+        await self._until(lambda: _read(ready) or _NAME in self._supervisor.exited(), "listens")
+        self.url = _read(ready)
+        if not self.url:
+            raise FakeCloudError(f"the fake cloud did not start: {log.read_text()[-2000:]}")
+
+    @staticmethod
+    async def _until(done: Callable[[], object], what: str) -> None:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not done():
+            if time.monotonic() > deadline:
+                raise FakeCloudError(f"waited {_PATIENCE_SECONDS:.0f} s in vain until the fake cloud {what}")
+            await asyncio.sleep(_POLL_SECONDS)

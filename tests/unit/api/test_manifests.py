@@ -1,0 +1,245 @@
+"""What Purser creates in the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from purser.api import decode, manifests
+from purser.api.manifests import Reporter, RunEnvironment, Subject
+from purser.domain.ids import BudgetId, InstanceId, PoolId, RentalId
+from purser.domain.job import Allocation, Placement
+from purser.domain.money import Money, Price
+from purser.domain.plan import Reason, Rent, Why
+from purser.domain.pool import Instance, InstanceState
+from purser.domain.steps import RecordOrphan
+from purser.domain.time import Instant
+from tests.unit.api import values
+
+ENVIRONMENT = RunEnvironment("https://purser-progress.purser.svc", "-----BEGIN CERTIFICATE-----")
+
+
+def _run(allocation: Allocation | None = None, **spec: Any) -> dict[str, Any]:
+    raw = values.raw_job(**spec)
+    return manifests.run_job(
+        decode.training_job(raw).job, raw, values.allocation() if allocation is None else allocation, ENVIRONMENT
+    )
+
+
+def _pod(run: dict[str, Any]) -> dict[str, Any]:
+    pod: dict[str, Any] = run["spec"]["template"]
+    return pod
+
+
+def _environment(run: dict[str, Any]) -> dict[str, Any]:
+    variables = _pod(run)["spec"]["containers"][0]["env"]
+    assert len({variable["name"] for variable in variables}) == len(variables)
+    return {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in variables}
+
+
+class TestARunsJob:
+    def test_is_an_indexed_suspended_job_that_never_retries_by_itself(self) -> None:
+        run = _run()
+        assert run["metadata"]["name"] == "sft-r2"
+        assert {key: value for key, value in run["spec"].items() if key not in ("template", "podFailurePolicy")} == {
+            "suspend": True,
+            "completionMode": "Indexed",
+            "completions": 2,
+            "parallelism": 2,
+            "backoffLimit": 0,
+            "podReplacementPolicy": "Failed",
+        }
+        assert _pod(run)["spec"]["restartPolicy"] == "Never"
+
+    def test_belongs_to_its_training_job(self) -> None:
+        (owner,) = _run()["metadata"]["ownerReferences"]
+        assert owner == {
+            "apiVersion": "purser.dev/v1alpha1",
+            "kind": "TrainingJob",
+            "name": "sft",
+            "uid": values.UID,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+    @pytest.mark.parametrize(
+        ("policy", "action"), [("Never", "FailJob"), ("Restart", "FailJob"), ("InPlace", "Ignore")]
+    )
+    def test_ends_when_a_pod_is_disrupted_unless_it_can_go_on_without(self, policy: str, action: str) -> None:
+        assert _run(resizePolicy=policy)["spec"]["podFailurePolicy"] == {
+            "rules": [{"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+        }
+
+    def test_is_found_by_its_labels(self) -> None:
+        run = _run()
+        labels = {"purser.dev/job-uid": values.UID, "purser.dev/job": "sft", "purser.dev/run": "2"}
+        assert run["metadata"]["labels"] == labels
+        assert _pod(run)["metadata"]["labels"] == labels
+
+    def test_is_decoded_as_the_run_it_was_made_for(self) -> None:
+        made = _run()
+        raw = values.raw("Job", made["spec"], name=made["metadata"]["name"], labels=made["metadata"]["labels"])
+        found = decode.batch_job(raw)
+        assert found is not None
+        assert (found[0], found[1].number, found[1].completions) == (values.UID, 2, 2)
+
+    def test_refuses_pods_of_different_widths(self) -> None:
+        placements = (Placement(RentalId("a"), 4), Placement(RentalId("b"), 2))
+        with pytest.raises(ValueError, match=r"research/sft run 2: pods of \[2, 4\] GPUs"):
+            _run(replace(values.allocation(), placements=placements))
+
+    def test_leaves_the_users_object_as_it_was(self) -> None:
+        raw = values.raw_job()
+        before = repr(raw)
+        manifests.run_job(decode.training_job(raw).job, raw, values.allocation(), ENVIRONMENT)
+        assert repr(raw) == before
+
+
+class TestARunsPods:
+    def test_go_only_where_the_placement_says(self) -> None:
+        template = {"spec": {"nodeSelector": {"disk": "nvme"}, "containers": [{"name": "trainer"}]}}
+        selector = _pod(_run(template=template))["spec"]["nodeSelector"]
+        assert selector == {"disk": "nvme", "run.purser.dev/0a1b2c3d": "r2"}
+
+    def test_get_the_gpus_of_the_allocation_whatever_the_template_says(self) -> None:
+        limits = {"nvidia.com/gpu": 1, "memory": "64Gi"}
+        container = {"name": "trainer", "resources": {"limits": limits, "requests": {"cpu": "8"}}}
+        trainer = _pod(_run(containers=[container]))["spec"]["containers"][0]
+        assert trainer["resources"] == {
+            "limits": {"nvidia.com/gpu": "4", "memory": "64Gi"},
+            "requests": {"nvidia.com/gpu": "4", "cpu": "8"},
+        }
+
+    def test_below_a_node_there_is_one(self) -> None:
+        run = _run(values.allocation(pods=1, gpus_per_pod=2))
+        assert run["spec"]["completions"] == 1
+        assert _environment(run)["PET_NPROC_PER_NODE"] == "2"
+
+    def test_tolerate_gpu_nodes_and_leave_lost_ones_soon(self) -> None:
+        template = {"spec": {"tolerations": [{"key": "team"}], "containers": [{"name": "trainer"}]}}
+        theirs, gpu, *lost = _pod(_run(template=template))["spec"]["tolerations"]
+        assert theirs == {"key": "team"}
+        assert gpu == {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+        assert {(one["key"], one["effect"], one["tolerationSeconds"]) for one in lost} == {
+            ("node.kubernetes.io/not-ready", "NoExecute", 30),
+            ("node.kubernetes.io/unreachable", "NoExecute", 30),
+        }
+
+    def test_carry_their_allocation_and_are_not_moved_by_autoscalers(self) -> None:
+        assert _pod(_run())["metadata"]["annotations"] == {
+            "purser.dev/allocation": '{"run":2,"gpus":8,"pods":2,"gpusPerPod":4}',
+            "karpenter.sh/do-not-disrupt": "true",
+            "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+        }
+
+    def test_keep_the_users_labels_but_join_no_other_queue(self) -> None:
+        theirs = {"team": "research", "kueue.x-k8s.io/queue-name": "batch"}
+        template = {
+            "metadata": {"labels": theirs, "annotations": theirs},
+            "spec": {"containers": [{"name": "trainer"}]},
+        }
+        metadata = _pod(_run(template=template))["metadata"]
+        assert metadata["labels"]["team"] == metadata["annotations"]["team"] == "research"
+        assert "kueue.x-k8s.io/queue-name" not in {**metadata["labels"], **metadata["annotations"]}
+
+    def test_are_told_how_to_find_each_other_and_where_to_report(self) -> None:
+        assert _environment(_run()) == {
+            "PET_NNODES": "2",
+            "PET_NPROC_PER_NODE": "4",
+            "PET_NODE_RANK": {
+                "fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}
+            },
+            "PET_MASTER_ADDR": "sft-r2-0.sft.research.svc",
+            "PET_MASTER_PORT": "29500",
+            "JAX_COORDINATOR_ADDRESS": "sft-r2-0.sft.research.svc:29500",
+            "PURSER_JOB": "sft",
+            "PURSER_NAMESPACE": "research",
+            "PURSER_RUN": "2",
+            "PURSER_PROGRESS_URL": ENVIRONMENT.progress_url,
+            "PURSER_CA": ENVIRONMENT.ca_pem,
+            "PURSER_TOKEN_FILE": "/var/run/secrets/purser.dev/token",
+        }
+
+    def test_keep_the_users_variables_except_where_purser_must_know_better(self) -> None:
+        theirs = [{"name": "WANDB_MODE", "value": "offline"}, {"name": "PET_NNODES", "value": "64"}]
+        variables = _environment(_run(containers=[{"name": "trainer", "env": theirs}]))
+        assert (variables["WANDB_MODE"], variables["PET_NNODES"]) == ("offline", "2")
+
+    def test_that_come_and_go_are_not_told_a_number_of_pods_that_changes(self) -> None:
+        assert "PET_NNODES" not in _environment(_run(resizePolicy="InPlace"))
+
+    def test_have_a_token_of_their_own_and_their_allocation_as_files(self) -> None:
+        spec = _pod(_run())["spec"]
+        (volume,) = spec["volumes"]
+        token, downward = volume["projected"]["sources"]
+        assert token["serviceAccountToken"]["audience"] == f"purser.dev/tj/{values.UID}"
+        assert token["serviceAccountToken"]["path"] == "token"
+        (item,) = downward["downwardAPI"]["items"]
+        assert (item["path"], item["fieldRef"]["fieldPath"]) == (
+            "allocation",
+            "metadata.annotations['purser.dev/allocation']",
+        )
+        (mount,) = spec["containers"][0]["volumeMounts"]
+        assert mount == {"name": volume["name"], "mountPath": "/var/run/secrets/purser.dev", "readOnly": True}
+
+    def test_keep_their_sidecars_as_they_are(self) -> None:
+        sidecar = {"name": "logs", "image": "acme/logs:1"}
+        assert _pod(_run(containers=[{"name": "trainer"}, sidecar]))["spec"]["containers"][1] == sidecar
+
+
+class TestTheService:
+    def test_names_pods_of_all_runs_before_they_are_ready(self) -> None:
+        service = manifests.service(decode.training_job(values.raw_job()).job)
+        assert service["metadata"]["name"] == _pod(_run())["spec"]["subdomain"] == "sft"
+        assert service["spec"] == {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {"purser.dev/job-uid": values.UID},
+        }
+
+
+class TestRentals:
+    def test_a_command_to_rent_becomes_a_rental_that_is_read_back_as_it_was_meant(self) -> None:
+        reason = Reason(Why.DEMAND, 60.0, Money(1), "8 GPUs are wanted")
+        rent = Rent(RentalId("a100-7"), PoolId("a100"), BudgetId("team"), Money(12_000_000), Price(6_000_000), reason)
+        made = manifests.rental(rent, "token-7")
+        assert made["metadata"]["finalizers"] == ["purser.dev/ledger"]
+        assert made["spec"]["token"] == "token-7"
+        rental = decode.rental(values.raw("GPURental", made["spec"], **made["metadata"]))
+        assert (rental.id, rental.pool, rental.budget) == (rent.rental, rent.pool, rent.budget)
+        assert (rental.reserved, rental.worst, rental.instance) == (rent.reserve, rent.worst, None)
+
+    def test_an_orphan_becomes_a_rental_that_knows_its_instance(self) -> None:
+        instance = Instance(InstanceId("i-7"), InstanceState.RUNNING, "fake:///i-7", None, Instant(0), None, (), 0)
+        step = RecordOrphan(RentalId("a100-o-i-7"), PoolId("a100"), BudgetId("team"), instance, Price(6_000_000))
+        made = manifests.orphan_rental(step)
+        rental = decode.rental(values.raw("GPURental", made["spec"], **made["metadata"]))
+        assert (rental.instance, rental.worst, rental.reserved) == ("i-7", Price(6_000_000), Money(0))
+
+
+class TestEvents:
+    JOB = Subject("purser.dev/v1alpha1", "TrainingJob", "research", "sft", values.UID)
+    REPORTER = Reporter("purser.dev/operator", "purser-0")
+
+    def _event(self, **changed: Any) -> dict[str, Any]:
+        said = {"reason": "BudgetOptimal", "action": "Allocate", "note": "8 GPUs of a100", **changed}
+        return manifests.event(said.pop("subject", self.JOB), self.REPORTER, Instant(1_000_000), **said)
+
+    def test_an_event_is_beside_what_it_is_about(self) -> None:
+        event = self._event(warning=True)
+        assert (event["metadata"]["namespace"], event["regarding"]["name"]) == ("research", "sft")
+        assert (event["type"], event["eventTime"]) == ("Warning", "1970-01-01T00:00:01.000000Z")
+
+    def test_an_event_about_a_cluster_scoped_object_is_in_the_default_namespace(self) -> None:
+        event = self._event(subject=replace(self.JOB, kind="GPUPool", namespace="", name="a100"))
+        assert event["metadata"]["namespace"] == "default"
+        assert "namespace" not in event["regarding"]
+
+    def test_the_same_event_has_the_same_name_and_another_has_another(self) -> None:
+        assert self._event()["metadata"]["name"] == self._event()["metadata"]["name"]
+        assert self._event()["metadata"]["name"] != self._event(note="16 GPUs of a100")["metadata"]["name"]
+
+    def test_a_long_note_is_cut_to_what_the_api_server_takes(self) -> None:
+        assert len(self._event(note="€" * 1000)["note"].encode()) <= 1024

@@ -1,0 +1,83 @@
+"""Objects as they come from the API server, the operator and the cloud in the middle of a replay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from demo.replay import Replayed
+from demo.scenario import Scenario, an_hour
+from demo.training import Training
+from demo.view import Seen, View, view
+
+Json = dict[str, Any]
+
+METRICS = """\
+# HELP purser_budget_exchange_rate_dollars_per_hour What the budget pays for an hour of a job's life.
+# TYPE purser_budget_exchange_rate_dollars_per_hour gauge
+purser_budget_exchange_rate_dollars_per_hour{budget="research"} 184.0
+purser_pool_gpus{pool="t4-a",state="used"} 12.0
+purser_pool_gpus{pool="t4-a",state="idle"} 4.0
+"""
+
+
+def scenario() -> Scenario:
+    """The demo's own, 40 times as fast."""
+    return an_hour(40)
+
+
+def replayed(of: Scenario) -> dict[str, Replayed]:
+    """The first two jobs submitted: one complete after ten minutes, one training on 4 GPUs for ten."""
+    jobs = {job.name: Replayed(job, Training(job.work, 300.0)) for job in of.jobs}
+    first, second, *_ = jobs.values()
+    first.submitted, first.completed, first.widths = 60.0, 660.0, [4]
+    second.submitted, second.widths = 450.0, [4]
+    second.training = second.training.begin(1, 600.0, second.job.application.speedup(4), 30.0).advance(1_200.0)
+    return jobs
+
+
+def training_job(name: str, **status: object) -> Json:
+    return {"metadata": {"name": name}, "status": status}
+
+
+def event(name: str, reason: str, note: str, at: str) -> Json:
+    return {
+        "metadata": {"creationTimestamp": at},
+        "eventTime": at,
+        "reason": reason,
+        "note": note,
+        "regarding": {"apiVersion": "purser.dev/v1alpha1", "kind": "TrainingJob", "name": name},
+    }
+
+
+def seen() -> Seen:
+    """One look: two jobs, two rentals in the first pool, one of them ready, the second pool cooling."""
+    return Seen(
+        jobs=[
+            training_job("yolov3-52", state="Complete", cost="1.25", why="Finished"),
+            training_job(
+                "cifar10-53", state="Running", gpus=4, wantGpus=4, pool="t4-a", cost="0.60", why="BudgetOptimal"
+            ),
+        ],
+        rentals=[
+            {"spec": {"pool": "t4-a"}, "status": {"phase": "Ready"}},
+            {"spec": {"pool": "t4-a"}},
+        ],
+        pools=[
+            {"metadata": {"name": "t4-a"}, "spec": {"maxNodes": 12}, "status": {"state": "Ready"}},
+            {"metadata": {"name": "t4-b"}, "spec": {"maxNodes": 12}, "status": {"state": "Cooling"}},
+        ],
+        events=[
+            event("cifar10-53", "BudgetOptimal", "4 GPUs: a second saved costs $0.0012", "2026-01-01T10:00:02.5Z"),
+            event("yolov3-52", "Finished", "all pods succeeded", "2026-01-01T10:00:01.5Z"),
+            {"metadata": {"creationTimestamp": "2026-01-01T10:00:00Z"}, "regarding": {"apiVersion": "v1"}},
+        ],
+        metrics=METRICS,
+        machines=[{"group": "t4-a", "state": "Running"}, {"group": "t4-a", "state": "Ended"}],
+        billed=3.5,
+    )
+
+
+def a_view() -> View:
+    """The view of that look, 20 minutes into the workload."""
+    of = scenario()
+    return view(of, replayed(of), 1_200.0, seen())

@@ -1,0 +1,90 @@
+"""The scenario in the workload's own units, and the pace that makes it short."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demo import scenario
+from demo.money import micros
+from demo.pace import Pace
+from demo.scenario import an_hour
+
+moments = st.integers(0, 3 * 365 * 86_400).map(lambda s: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=s))
+
+
+def test_all_six_applications_are_in_the_hour() -> None:
+    jobs = an_hour(40).jobs
+    assert len(jobs) == 28
+    assert {job.application.name for job in jobs} == {"bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3"}
+
+
+def test_the_budget_binds_between_the_cheapest_and_the_fastest_widths() -> None:
+    hour = an_hour(40)
+
+    def hourly(pick_fastest: bool) -> float:
+        dollars = 0.0
+        for job in hour.jobs:
+            by = job.seconds if pick_fastest else lambda gpus, job=job: gpus * job.seconds(gpus)
+            gpus = min((1, 2, 4, 8, 12, 16, 24, 32), key=by)
+            dollars += job.seconds(gpus) / 3600 * gpus / 4 * hour.pools[0].hourly_price
+        return dollars
+
+    assert hourly(pick_fastest=False) * 1.2 < hour.hourly_budget < hourly(pick_fastest=True) * 0.8
+
+
+def test_the_pools_are_the_groups_of_the_cloud() -> None:
+    pools = scenario.pools(an_hour(40), "http://127.0.0.1:1")
+    groups = scenario.fakecloud(an_hour(40))["groups"]
+    assert [pool["spec"]["fake"]["group"] for pool in pools] == [group["name"] for group in groups]
+    assert {pool["spec"]["fake"]["endpoint"] for pool in pools} == {"http://127.0.0.1:1"}
+
+
+@given(factor=st.integers(min_value=1, max_value=120))
+def test_a_node_costs_the_same_dollars_for_the_same_work_at_any_pace(factor: int) -> None:
+    pace = Pace(factor)
+    sped_up = pace.sped_up({"groups": [{"hourlyPrice": "3.912", "startupSeconds": [90]}]})["groups"][0]
+    hourly = Decimal(sped_up["hourlyPrice"])
+    assert hourly / factor == Decimal("3.912")
+    assert sped_up["startupSeconds"] == [90 / factor]
+
+
+def test_what_the_table_does_not_name_is_left_alone() -> None:
+    document = {"kind": "GPUPool", "spec": {"maxNodes": 12, "startSeconds": 120, "fake": {"group": "a"}}}
+    sped_up = Pace(40).sped_up(document)
+    assert sped_up == {"kind": "GPUPool", "spec": {"maxNodes": 12, "startSeconds": 3, "fake": {"group": "a"}}}
+    assert document["spec"]["startSeconds"] == 120  # type: ignore[index]
+
+
+@given(now=moments)
+def test_the_rest_of_the_month_has_its_share_of_the_budget(now: datetime) -> None:
+    hour = an_hour(40)
+    spec = scenario.budget(hour, now)["spec"]
+    left = Decimal(micros(spec["amount"]) - micros(spec["openingSpend"])) / 1_000_000
+    until = (now.replace(day=1, hour=0, minute=0, second=0, microsecond=0) + timedelta(days=32)).replace(day=1)
+    if spec["timeZone"] == "Etc/GMT+12":
+        assert until - now <= timedelta(hours=1)
+        until += timedelta(hours=12)
+    hours_left = (until - now).total_seconds() / 3600
+    assert float(left) == pytest.approx(hour.hourly_budget * 40 * hours_left, rel=1e-6, abs=1.0)
+
+
+def test_profiles_say_how_much_work_comes_how_often_at_this_pace() -> None:
+    slow, fast = ({each["metadata"]["name"]: each["spec"] for each in scenario.profiles(an_hour(f))} for f in (1, 50))
+    for name, spec in slow.items():
+        assert fast[name]["meanWork"] == pytest.approx(spec["meanWork"] / 50)
+        assert fast[name]["arrivalsPerHour"] == pytest.approx(spec["arrivalsPerHour"] * 50)
+        assert fast[name]["curves"] == spec["curves"]
+        assert spec["curves"][0]["throughput"][0] == {"gpus": 1, "value": 1.0}
+
+
+def test_a_training_job_asks_for_what_its_owner_asked_within_what_is_measured() -> None:
+    hour = an_hour(40)
+    for job in hour.jobs:
+        gpus = scenario.training_job(hour, job)["spec"]["gpus"]
+        assert gpus["min"] <= gpus["preferred"] <= gpus["max"]
+        assert gpus["preferred"] == min(job.asked, hour.widest)

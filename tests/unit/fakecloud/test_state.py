@@ -1,0 +1,64 @@
+"""What outlives the process, and what does not happen twice because of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from purser.fakecloud.records import MachineState
+from purser.fakecloud.state import State, StateInUse
+from tests.unit.fakecloud.world import World, config
+
+
+def test_a_new_process_goes_on_with_machines_target_token_and_bill(tmp_path: Path) -> None:
+    world = World(config({"listedSeconds": 1000}), tmp_path / "cloud.db")
+    world.cloud.set_target("a100", 2, "token")
+    world.cloud.terminate("a100", world.alive()[0], decrement=True)
+    before = world.cloud.machines()
+    world.reopen()
+    assert world.cloud.machines() == before
+    assert world.cloud.set_target("a100", 2, "token").target == 1
+    world.wait(60)
+    assert world.states() == [MachineState.ENDED, MachineState.RUNNING]
+
+
+def test_time_goes_on_while_no_process_runs(tmp_path: Path) -> None:
+    world = World(config({"retrySeconds": 30, "stock": 1}), tmp_path / "cloud.db")
+    world.cloud.set_target("a100", 2)
+    [machine] = world.alive()
+    world.cloud.interrupt(machine, 120)
+    world.now += 3_600_000_000
+    world.reopen()
+    assert world.cloud.machine(machine).seconds(world.now) == 120
+    assert world.states() == [MachineState.PENDING], "the old one is no longer listed, and its place was free"
+
+
+def test_what_was_changed_by_hand_outlives_a_restart_with_the_same_configuration(tmp_path: Path) -> None:
+    world = World(config({"stock": 5}, quotas={"A100": 8}), tmp_path / "cloud.db")
+    world.cloud.change_group("a100", {"stock": 0})
+    world.cloud.change_quotas({"A100": 4})
+    world.reopen()
+    assert (world.cloud.group("a100").spec.stock, world.cloud.account.quota("A100")) == (0, 4)
+    world.reopen(config({"stock": 7}, quotas={"A100": 16}))
+    assert (world.cloud.group("a100").spec.stock, world.cloud.account.quota("A100")) == (7, 16)
+
+
+def test_a_mutation_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) -> None:
+    world = World(config(), tmp_path / "cloud.db")
+    world.cloud.set_target("a100", 1)
+    machines, groups = dict(world.state.machines), dict(world.state.groups)
+    with pytest.raises(sqlite3.IntegrityError), world.state.transaction():
+        world.state.put_group(world.cloud.group("a100").with_target(5, world.now))
+        world.state.put_token("a100", "token", 1)
+        world.state.put_token("a100", "token", 1)
+    assert (world.state.machines, world.state.groups, world.state.tokens) == (machines, groups, {})
+
+
+def test_two_processes_never_share_a_state_file(tmp_path: Path) -> None:
+    first = State(tmp_path / "cloud.db")
+    with pytest.raises(StateInUse, match=r"cloud\.db"):
+        State(tmp_path / "cloud.db")
+    first.close()
+    State(tmp_path / "cloud.db").close()

@@ -1,0 +1,122 @@
+"""The operator's real progress application over TLS, on a free port, for one job's pod; and the pod's environment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from purser.domain.time import Instant, instant
+from purser.server.directory import CurrentRun
+from purser.server.http import progress_app, serve
+from purser.server.progress import ProgressBoard
+from purser.server.tls import StoredSecret, ensure_tls
+from purser.server.tokens import Authenticator
+from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Directory, Reviewer, token
+
+SOURCE = Path(__file__).resolve().parents[3] / "trainer" / "src"
+
+
+class HearingBoard(ProgressBoard):
+    """A board that also says when something new is on it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed = asyncio.Event()
+
+    def report(self, *arguments: object) -> None:
+        super().report(*arguments)  # type: ignore[arg-type]
+        self.changed.set()
+
+
+@dataclass
+class Operator:
+    """What the pod of run 2 talks to. ``environ`` is what Purser puts into that pod."""
+
+    environ: dict[str, str]
+    directory: Directory = field(default_factory=Directory)
+    reviewer: Reviewer = field(default_factory=Reviewer)
+    board: HearingBoard = field(default_factory=HearingBoard)
+
+    @property
+    def token_file(self) -> Path:
+        return Path(self.environ["PURSER_TOKEN_FILE"])
+
+    def say(self, *, stopping: bool = False, allocation: Mapping[str, int] = ALLOCATION) -> None:
+        """What the pod hears at its next call."""
+        self.directory.runs[JOB] = CurrentRun(2, frozenset({POD_UID}), allocation, stopping)
+
+    async def fraction(self, wanted: float) -> None:
+        """Until the board shows that fraction."""
+        async with asyncio.timeout(20):
+            while (latest := self.board.latest(JOB)) is None or latest.fraction != wanted:
+                self.board.changed.clear()
+                await self.board.changed.wait()
+
+
+@asynccontextmanager
+async def operator(folder: Path) -> AsyncIterator[Operator]:
+    """The endpoint of an operator, which tells its pods to call every second."""
+
+    async def nothing() -> StoredSecret | None:
+        return None
+
+    async def stored(_: Mapping[str, bytes], __: str | None) -> bool:
+        return True
+
+    tls = await ensure_tls(nothing, stored, ["localhost"], datetime.now(UTC))
+    told = Operator({})
+
+    def now() -> Instant:
+        return instant(datetime.now(UTC))
+
+    app = progress_app(Authenticator(told.reviewer, told.directory), told.directory, told.board, now, again_seconds=1)
+    site = await serve(app, "localhost", 0, tls.server_context())
+    told.environ |= {
+        "PURSER_PROGRESS_URL": f"https://localhost:{site.port}",
+        "PURSER_CA": tls.ca_pem,
+        "PURSER_TOKEN_FILE": str(folder / "token"),
+        "PURSER_RUN": "2",
+        "PET_NODE_RANK": "0",
+        "PET_NNODES": "2",
+        "PET_NPROC_PER_NODE": "4",
+    }
+    told.token_file.write_text(token() + "\n")
+    try:
+        yield told
+    finally:
+        await site.close()
+
+
+async def start(script: str, environ: Mapping[str, str], *arguments: str) -> asyncio.subprocess.Process:
+    """A training process with only the trainer library to import; its output is the test's."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PURSER_", "PET_", "JAX_"))}
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        script,
+        *arguments,
+        env={**kept, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1", **environ},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def line(process: asyncio.subprocess.Process) -> str:
+    """The next line that the process prints."""
+    assert process.stdout is not None
+    async with asyncio.timeout(20):
+        return (await process.stdout.readline()).decode().strip()
+
+
+async def end(process: asyncio.subprocess.Process) -> tuple[int, str]:
+    """Its exit code and what it wrote to standard error."""
+    async with asyncio.timeout(20):
+        _, errors = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, errors.decode()

@@ -1,0 +1,109 @@
+"""A checkpoint is there completely or not at all, whatever interrupts its writing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from purser_trainer import latest_checkpoint, remove_partials, save_atomically
+from tests.unit.trainer.support import end, line, start
+
+
+def test_a_saved_file_appears_under_its_name(tmp_path: Path) -> None:
+    with save_atomically(tmp_path / "deep" / "step-1.pt") as path:
+        path.write_text("weights")
+        assert latest_checkpoint(tmp_path / "deep") is None
+    assert (tmp_path / "deep" / "step-1.pt").read_text() == "weights"
+    assert os.listdir(tmp_path / "deep") == ["step-1.pt"]
+
+
+def test_a_saved_folder_appears_under_its_name_and_replaces_an_older_one(tmp_path: Path) -> None:
+    for content in ("old", "new"):
+        with save_atomically(tmp_path / "step-1") as path:
+            (path / "shards").mkdir(parents=True)
+            (path / "shards" / "0").write_text(content)
+    assert (tmp_path / "step-1" / "shards" / "0").read_text() == "new"
+    assert os.listdir(tmp_path) == ["step-1"]
+
+
+def test_a_save_that_fails_leaves_the_older_checkpoint_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "last.pt").write_text("old")
+
+    def save() -> None:
+        with save_atomically(tmp_path / "last.pt") as path:
+            path.write_text("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        save()
+    assert (tmp_path / "last.pt").read_text() == "old"
+    assert os.listdir(tmp_path) == ["last.pt"]
+
+
+def test_saving_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nothing was written"), save_atomically(tmp_path / "step-1.pt"):
+        pass
+
+
+async def test_a_save_that_is_killed_is_no_checkpoint(tmp_path: Path) -> None:
+    script = """
+import os, sys, time, purser_trainer
+with purser_trainer.save_atomically(sys.argv[1]) as path:
+    path.write_text("half")
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+    (tmp_path / "step-1.pt").write_text("whole")
+    process = await start(script, {}, str(tmp_path / "step-2.pt"))
+    await line(process)
+    process.send_signal(signal.SIGKILL)
+    await end(process)
+    assert latest_checkpoint(tmp_path) == tmp_path / "step-1.pt"
+    assert len(os.listdir(tmp_path)) == 2
+    remove_partials(tmp_path)
+    assert os.listdir(tmp_path) == ["step-1.pt"]
+
+
+def test_without_a_folder_or_with_an_empty_one_there_is_no_checkpoint(tmp_path: Path) -> None:
+    assert latest_checkpoint(tmp_path / "missing") is None
+    assert latest_checkpoint(tmp_path) is None
+    (tmp_path / "file").touch()
+    assert latest_checkpoint(tmp_path / "file") is None
+
+
+def test_other_libraries_unfinished_files_are_no_checkpoints(tmp_path: Path) -> None:
+    for name in (".hidden-9", "step-9.tmp", "step-9.partial"):
+        (tmp_path / name).touch()
+    (tmp_path / "step-1.pt").touch()
+    assert latest_checkpoint(tmp_path) == tmp_path / "step-1.pt"
+
+
+def test_a_pattern_leaves_out_what_is_no_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "step-1.pt").touch()
+    (tmp_path / "events-2024.log").touch()
+    assert latest_checkpoint(tmp_path, "step-*") == tmp_path / "step-1.pt"
+
+
+def test_among_names_without_numbers_the_last_modified_is_newest(tmp_path: Path) -> None:
+    for seconds, name in enumerate(("b.pt", "a.pt")):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (seconds, seconds))
+    assert latest_checkpoint(tmp_path) == tmp_path / "a.pt"
+
+
+@given(steps=st.sets(st.integers(0, 10**6), min_size=1, max_size=12), seconds=st.randoms(use_true_random=False))
+def test_the_highest_step_is_newest_whatever_clocks_say(
+    tmp_path_factory: pytest.TempPathFactory, steps: set[int], seconds: object
+) -> None:
+    folder = tmp_path_factory.mktemp("checkpoints")
+    for step in steps:
+        path = folder / f"step-{step}.pt"
+        path.touch()
+        moment = seconds.randrange(10**9)  # type: ignore[attr-defined]
+        os.utime(path, (moment, moment))
+    assert latest_checkpoint(folder) == folder / f"step-{max(steps)}.pt"

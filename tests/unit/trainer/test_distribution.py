@@ -1,0 +1,30 @@
+"""Training images install only this: no dependency, and nothing that Python 3.9 does not have."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.unit.trainer.support import SOURCE
+
+FILES = sorted((SOURCE / "purser_trainer").glob("*.py"))
+
+
+def test_it_depends_on_nothing() -> None:
+    project = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text())["project"]
+    assert project["dependencies"] == []
+    assert project["requires-python"] == ">=3.9"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_it_imports_the_standard_library_only_and_parses_as_python_3_9(file: Path) -> None:
+    tree = ast.parse(file.read_text(), feature_version=(3, 9))
+    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)} | {
+        alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+    }
+    roots = {(module or "").split(".")[0] for module in modules}
+    assert roots <= sys.stdlib_module_names | {"purser_trainer"}
