@@ -16,7 +16,7 @@ from tests.testbed import build
 from tests.testbed.controlplane import STAGES, ControlPlane
 
 _KIND_NAME = "purser-demo"
-_KIND_CONFIG = Path(__file__).parent / "kind-config.yaml"
+_KIND_CONFIG = Path(__file__).resolve().parents[1] / "kind-config.yaml"
 
 
 class Cluster(Protocol):
@@ -63,8 +63,8 @@ class KindCluster:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self.kubeconfig = directory / "kubeconfig"
-        self._run("kind", "create", "cluster", "--config", str(_KIND_CONFIG), "--kubeconfig", str(self.kubeconfig))
         try:
+            self._kind("create", "cluster", "--config", str(_KIND_CONFIG))
             programs.start(
                 "kwok",
                 [
@@ -99,7 +99,10 @@ class KindCluster:
 
     def stop(self) -> None:
         """Deletes the cluster."""
-        self._run("kind", "delete", "cluster", "--name", _KIND_NAME, "--kubeconfig", str(self.kubeconfig))
+        self._kind("delete", "cluster")
+
+    def _kind(self, *arguments: str) -> None:
+        self._run("kind", *arguments, "--name", _KIND_NAME, "--kubeconfig", str(self.kubeconfig))
 
     def _run(self, *command: str, input: str | None = None) -> str:
         environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}

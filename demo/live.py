@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -15,7 +16,7 @@ from demo.money import shown
 from demo.view import JobRow, View
 
 _LINE_SECONDS = 10.0
-_FIXED_LINES = 17
+_FIXED_LINES = 21
 """Lines of the screen that are not rows of the jobs' table."""
 
 _COLOURS = {"Running": "green", "Queued": "yellow", "Starting": "cyan", "Resizing": "cyan", "Failed": "red"}
@@ -30,7 +31,8 @@ def minutes(seconds: float | None) -> str:
 def rendered(view: View, factor: int, height: int) -> RenderableType:
     """The whole screen."""
     rows = max(4, height - _FIXED_LINES)
-    return Group(_headline(view, factor), _jobs(view, rows), _pools(view), _decisions(view))
+    blocks = (_headline(view, factor), _jobs(view, rows), _pools(view), _decisions(view))
+    return Group(*(Padding(block, (0, 0, 1, 0)) for block in blocks))
 
 
 def line(view: View) -> str:

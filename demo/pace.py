@@ -43,7 +43,7 @@ class Pace:
 
 
 def _faster(seconds: float, factor: int) -> float:
-    return seconds / factor
+    return round(seconds / factor, 6)
 
 
 def _whole_seconds(seconds: float, factor: int) -> int:

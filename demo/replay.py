@@ -32,12 +32,13 @@ _PATIENCE_SECONDS = 0.5
 class Replayed:
     """One job of the replay and how far it is; instants are workload seconds since the start of the replay.
 
-    ``submitted`` and ``completed`` are when it really happened, None before.
+    ``submitted``, ``began`` (first had all pods running) and ``completed`` are when it really happened, None before.
     """
 
     job: ReplayJob
     training: Training
     submitted: float | None = None
+    began: float | None = None
     completed: float | None = None
     failed: str = ""
     gpus: int = 0
@@ -60,6 +61,7 @@ class Replayed:
         if up is not None and self.training.current is None:
             speed = self.job.application.speedup(up.gpus)
             self.training = self.training.begin(up.run, at, speed, restart_seconds)
+            self.began = at if self.began is None else self.began
             self.gpus = up.gpus
             self.widths.append(up.gpus)
 

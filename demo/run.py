@@ -134,15 +134,14 @@ def _install(cluster: Cluster) -> None:
         str(_CHARTS / "purser"),
         f"--namespace={SYSTEM}",
         "--create-namespace",
-        "--set=replicas=0",
-        "--set=fakeCloud.enabled=true",
-        "--set=fakeCloud.replicas=0",
+        "--set=replicas=0,fakeCloud.enabled=true",
     )
+    cluster.kubectl("scale", "deployment/purser-fakecloud", "--replicas=0", f"--namespace={SYSTEM}")
 
 
 def _purser(*arguments: str) -> list[str]:
     """The `purser` command of the environment that the demo runs in."""
-    return [sys.executable, "-m", "purser.cli", *arguments]
+    return [sys.executable, "-c", "from purser.cli import main; main(prog_name='purser')", *arguments]
 
 
 async def _start_cloud(of: Scenario, cluster: Cluster, out: Path, programs: Programs) -> str:
@@ -196,10 +195,12 @@ async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, prog
         _purser(
             "run",
             f"--kubeconfig={kubeconfig}",
+            "--host=127.0.0.1",
             f"--http-port={http}",
             f"--progress-port={progress}",
-            f"--progress-url=https://127.0.0.1:{progress}",
-            "--survey-seconds=0.5",
+            f"--progress-url=https://localhost:{progress}",
+            "--survey-seconds=1",
+            "--moving-survey-seconds=0.25",
         ),
         {"POD_NAME": "demo", "POD_NAMESPACE": SYSTEM},
     )

@@ -16,6 +16,9 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
     try:
         plane = ControlPlane.start(tmp_path_factory.mktemp("control-plane"))
     except MissingProgramsError as error:
-        pytest.fail(str(error), pytrace=False)
-    with plane:
-        yield plane
+        missing = str(error)
+    else:
+        with plane:
+            yield plane
+        return
+    pytest.fail(missing, pytrace=False)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from demo.kube import Access, Kube
@@ -23,7 +27,9 @@ from tests.testbed.gate import Gate, kubeconfig_through
 
 Json = dict[str, Any]
 
-CRDS = Path(__file__).resolve().parents[2] / "crds"
+ROOT = Path(__file__).resolve().parents[2]
+CRDS = ROOT / "crds"
+DEMO = [sys.executable, "-m", "demo"]
 LINEAR = Application("linear", 1, ((1, 3600.0), (16, 225.0)))
 PACE = Pace(100)
 
@@ -182,3 +188,38 @@ async def test_an_outage_of_the_api_server_is_waited_out(cluster: ControlPlane, 
             gate.open()
             await until_phase(kube, "outage-r1-0", "Succeeded")
             await finish(kube, "outage")
+
+
+@pytest.mark.timeout(600)
+def test_the_whole_demo_completes_all_jobs_and_its_ledger_equals_the_bill(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    done = subprocess.run([*DEMO, f"--out={out}"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["completed"] == summary["jobs"] == 28
+    assert summary["ledger_micros"] == summary["bill_micros"] > 0
+    assert summary["reports"]["200"] > 0
+    assert summary["narrowed"] > 0
+    assert (out / "demo.png").stat().st_size > 10_000
+
+
+def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
+    with subprocess.Popen([*DEMO, f"--out={tmp_path / 'demo'}"], cwd=ROOT, stdout=subprocess.PIPE, text=True) as demo:
+        assert demo.stdout is not None
+        for line in demo.stdout:
+            if "starting the operator" in line:
+                break
+        started = psutil.Process(demo.pid).children(recursive=True)
+        demo.send_signal(signal.SIGINT)
+        assert "ended; nothing is left running" in demo.stdout.read()
+    assert demo.returncode == 130
+    assert len(started) > 5
+    assert not [process for process in started if process.is_running()]
+
+
+def test_a_folder_with_other_things_in_it_is_not_emptied(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("precious")
+    done = subprocess.run([*DEMO, f"--out={tmp_path}"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "name a folder by --out that may be emptied" in done.stdout
+    assert (tmp_path / "thesis.tex").exists()

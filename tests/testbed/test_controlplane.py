@@ -65,10 +65,18 @@ def test_a_failed_command_tells_what_kubectl_said(control_plane: ControlPlane) -
         control_plane.kubectl("get", "pod", "ghost")
 
 
-def test_helm_reaches_it_and_renders_for_its_version(control_plane: ControlPlane) -> None:
+def test_its_programs_are_of_one_version(control_plane: ControlPlane) -> None:
     version = json.loads(control_plane.kubectl("version", "--output=json"))
-    assert version["serverVersion"]["gitVersion"] == version["clientVersion"]["gitVersion"] == "v1.36.3"
+    assert version["serverVersion"]["gitVersion"] == version["clientVersion"]["gitVersion"]
+
+
+def test_helm_reaches_it_and_renders_for_its_version_without_it(control_plane: ControlPlane, tmp_path: Path) -> None:
     assert json.loads(control_plane.helm("list", "--output=json")) == []
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "Chart.yaml").write_text("{apiVersion: v2, name: probe, version: 1.0.0}")
+    (tmp_path / "templates/probe.yaml").write_text("minor: {{ .Capabilities.KubeVersion.Minor | quote }}")
+    server = json.loads(control_plane.kubectl("version", "--output=json"))["serverVersion"]
+    assert f'minor: "{server["minor"]}"' in control_plane.helm("template", "probe", str(tmp_path))
 
 
 def test_a_service_account_may_only_what_it_was_granted(control_plane: ControlPlane) -> None:

@@ -8,7 +8,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -71,15 +71,16 @@ class NoToken(StaticToken):
 class FileToken:
     """A bearer token in a file that something else replaces from time to time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
+        self._clock = clock
         self._lock = threading.Lock()
         self._header = ""
         self._read_at = float("-inf")
 
     def header(self) -> str:
         with self._lock:
-            now = time.monotonic()
+            now = self._clock()
             if now - self._read_at >= FILE_MAX_AGE:
                 try:
                     token = self._path.read_text().strip()

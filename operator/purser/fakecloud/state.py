@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from purser.fakecloud.records import Account, Activity, Group, Machine
 
 _ACTIVITIES_KEPT = 100
+_LOCK_SECONDS = 0.5
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS account (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS groups (name TEXT PRIMARY KEY, body TEXT NOT NULL);
@@ -46,7 +47,7 @@ class State:
         StateInUse when another process has the file.
         """
         self._on_commit = on_commit
-        self._db = sqlite3.connect(path or ":memory:", isolation_level=None)
+        self._db = sqlite3.connect(path or ":memory:", timeout=_LOCK_SECONDS, isolation_level=None)
         try:
             # A killed process loses nothing with synchronous=NORMAL; a power cut may lose the last mutations.
             self._db.executescript("PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;")
@@ -87,7 +88,7 @@ class State:
         try:
             yield
         except BaseException:
-            self._db.execute("ROLLBACK")
+            self._db.execute("COMMIT")
             if self._dirty:
                 self._load()
             raise

@@ -16,7 +16,16 @@ from purser.domain.ids import BudgetId, PoolId, RentalId
 from purser.domain.money import Price
 from purser.domain.pool import Instance, InstanceState, LaunchFailure, Pool, Survey
 from purser.domain.rental import Rental, RentalPhase
-from purser.domain.steps import Adopt, CancelUnfulfilled, CloseUnfulfilled, Cool, PoolStep, RaiseTarget, RecordOrphan, Wait
+from purser.domain.steps import (
+    Adopt,
+    CancelUnfulfilled,
+    CloseUnfulfilled,
+    Cool,
+    PoolStep,
+    RaiseTarget,
+    RecordOrphan,
+    Wait,
+)
 from purser.domain.time import after, format_instant
 from purser.lifecycle.rental import may_terminate
 from purser.lifecycle.view import HELD, View, count, draining, names, vanished
@@ -67,17 +76,21 @@ class _Books:
         )
 
 
-# --- matching: whatever the cloud bills has a rental -------------------------------------------------------------------
+# --- matching: whatever the cloud bills has a rental -----------------------------------------------------------------
 
 
 def _match(books: _Books, view: View) -> PoolStep | Wait | None:
     for rental in books.rentals:
-        if rental.phase is RentalPhase.REQUESTED and rental.instance is not None:  # an orphan's, fresh from its creation
+        if (
+            rental.phase is RentalPhase.REQUESTED and rental.instance is not None
+        ):  # an orphan's, fresh from its creation
             instance = view.instance(rental)
             if instance is not None:
                 return Adopt(rental.id, instance)
             if vanished(rental, instance, books.survey):
-                return CloseUnfulfilled(rental.id, f"instance {rental.instance} left the cloud's list before it was read")
+                return CloseUnfulfilled(
+                    rental.id, f"instance {rental.instance} left the cloud's list before it was read"
+                )
     if not books.unnamed:
         return None
     instance = books.unnamed[0]
@@ -91,11 +104,13 @@ def _match(books: _Books, view: View) -> PoolStep | Wait | None:
             f"instance {instance.id} of GPUPool {books.pool.id} runs for nobody: "
             "create a GPUBudget in mode Enforce to pay for it until it is ended"
         )
-    return RecordOrphan(orphan_name(books.pool.id, instance), books.pool.id, budget, instance, _worst(books.pool, instance))
+    return RecordOrphan(
+        orphan_name(books.pool.id, instance), books.pool.id, budget, instance, _worst(books.pool, instance)
+    )
 
 
 def _payer(rentals: Sequence[Rental], view: View) -> BudgetId | None:
-    """Who pays for an instance nobody asked for: whoever rented last in its pool, else the first budget that enforces."""
+    """Who pays for an instance nobody asked for: whoever rented last in its pool, else the first that enforces."""
     for rental in reversed(rentals):
         if rental.budget in view.snapshot.budgets:
             return rental.budget
@@ -119,7 +134,7 @@ def orphan_name(pool: PoolId, instance: Instance) -> RentalId:
     return RentalId(f"{pool}-o-{plain}")
 
 
-# --- the target: as many as there are rentals that want a node -----------------------------------------------------------
+# --- the target: as many as there are rentals that want a node -------------------------------------------------------
 
 
 def _fill(books: _Books, view: View) -> PoolStep | Wait | None:

@@ -46,7 +46,7 @@ def rental_step(rental_id: RentalId, view: View) -> RentalStep | Wait | None:
     return _start(rental, view)
 
 
-# --- what the cloud says ---------------------------------------------------------------------------------------------------
+# --- what the cloud says ---------------------------------------------------------------------------------------------
 
 
 def _watch(rental: Rental, instance: Instance | None, survey: Survey) -> RentalStep | None:
@@ -73,7 +73,7 @@ def _tells_more(instance: Instance, rental: Rental) -> bool:
     )
 
 
-# --- starting and ending ---------------------------------------------------------------------------------------------------
+# --- starting and ending ---------------------------------------------------------------------------------------------
 
 
 def _start(rental: Rental, view: View) -> RentalStep | Wait | None:
@@ -125,7 +125,7 @@ def may_terminate(rental: Rental, view: View) -> bool:
     return (node is None or node.unschedulable or node.deleting) and not _in_use(rental, view)
 
 
-# --- after the end: Kubernetes ------------------------------------------------------------------------------------------------
+# --- after the end: Kubernetes ---------------------------------------------------------------------------------------
 
 
 def _clear_up(rental: Rental, view: View) -> RentalStep | Wait | None:
@@ -163,7 +163,7 @@ def _litter(bound: BoundPod) -> bool:
     return bound.recorded or (bound.pod.disrupted and bound.pod.phase is PodPhase.FAILED)
 
 
-# --- after the end: money -------------------------------------------------------------------------------------------------------
+# --- after the end: money --------------------------------------------------------------------------------------------
 
 
 def _settle(rental: Rental, view: View, beside: str = "") -> RentalStep | Wait:
@@ -188,7 +188,7 @@ def _settle(rental: Rental, view: View, beside: str = "") -> RentalStep | Wait:
 
 
 def _forget(rental: Rental, view: View) -> RentalStep | Wait:
-    """Only when no list can show the instance again: an instance without a rental is adopted, and would be paid twice."""
+    """Only when no list can show the instance again: without a rental it would be adopted, and paid twice."""
     node, survey = view.node(rental), view.survey(rental)
     if rental.instance is not None:
         if survey is None:

@@ -114,5 +114,5 @@ def groups(
         if menu.options and (active or arrivals):
             work = works[class_id]
             hull = menus.hull(menu_key, work)
-            found[key] = Group(class_id, weight, menu, hull, work, active, arrivals)
+            found[key] = Group(mine[0].class_id, weight, menu, hull, work, active, arrivals)
     return found

@@ -59,7 +59,7 @@ def test_the_bill_is_within_half_a_micro_dollar_a_segment_of_exact_arithmetic(
     lengths = [math.floor(Fraction(end - s.since, SECOND)) for s, end in zip(segments, ends, strict=False)]
     whole = max(math.ceil(Fraction(until - launched, SECOND)), minimum)
     lengths.append(whole - sum(lengths))
-    exact = sum(Fraction(s.micros_per_hour * n, 3600) for s, n in zip(segments, lengths, strict=True))
+    exact = sum((Fraction(s.micros_per_hour * n, 3600) for s, n in zip(segments, lengths, strict=True)), Fraction(0))
     assert min(lengths) >= 0
     assert abs(cost(segments, launched, until, minimum) - exact) <= Fraction(len(segments), 2)
 

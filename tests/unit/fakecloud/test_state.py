@@ -49,10 +49,15 @@ def test_a_mutation_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) ->
     world = World(config(), tmp_path / "cloud.db")
     world.cloud.set_target("a100", 1)
     machines, groups = dict(world.state.machines), dict(world.state.groups)
-    with pytest.raises(sqlite3.IntegrityError), world.state.transaction():
-        world.state.put_group(world.cloud.group("a100").with_target(5, world.now))
-        world.state.put_token("a100", "token", 1)
-        world.state.put_token("a100", "token", 1)
+
+    def half_a_mutation() -> None:
+        with world.state.transaction():
+            world.state.put_group(world.cloud.group("a100").with_target(5, world.now))
+            world.state.put_token("a100", "token", 1)
+            world.state.put_token("a100", "token", 1)
+
+    with pytest.raises(sqlite3.IntegrityError):
+        half_a_mutation()
     assert (world.state.machines, world.state.groups, world.state.tokens) == (machines, groups, {})
 
 

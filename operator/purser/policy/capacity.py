@@ -1,0 +1,143 @@
+"""Which GPUs are free, on ready nodes and on nodes that boot, by budget and pool.
+
+A job only ever runs on rentals of its own budget. The GPUs a job holds on a node are the larger of what its
+allocation names there and what its live pods hold there: runs of one job never overlap, because the hand-over waits
+until the older run's pods are gone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping
+
+from purser.domain.ids import BudgetId, JobId, NodeName, PoolId, RentalId
+from purser.domain.job import Job
+from purser.domain.pool import InstanceState, Survey
+from purser.domain.rental import Rental, RentalPhase
+from purser.domain.snapshot import Snapshot
+
+Held = Mapping[RentalId, int]
+
+
+class Nodes:
+    """Nodes of one kind by free GPUs: finds the fullest node that fits. Order is by name among equals."""
+
+    def __init__(self) -> None:
+        self.free: dict[RentalId, int] = {}
+        self._by_free: dict[int, list[RentalId]] = {}
+
+    def put(self, rental: RentalId, free: int) -> None:
+        """Add a node, or set how much of it is free (never below zero: what is over-used has nothing free)."""
+        before = self.free.get(rental)
+        if before is not None:
+            names = self._by_free[before]
+            del names[bisect_left(names, rental)]
+        free = max(free, 0)
+        self.free[rental] = free
+        insort(self._by_free.setdefault(free, []), rental)
+
+    def fullest(self, gpus: int) -> RentalId | None:
+        """The node with the least free GPUs that still has ``gpus``."""
+        fitting = [free for free, names in self._by_free.items() if free >= gpus and names]
+        return self._by_free[min(fitting)][0] if fitting else None
+
+    def whole(self, size: int, most: int) -> list[RentalId]:
+        """Up to ``most`` nodes with at least ``size`` free GPUs."""
+        found: list[RentalId] = []
+        for free in sorted(self._by_free):
+            if free >= size:
+                found += self._by_free[free][: most - len(found)]
+        return found
+
+    def take(self, rental: RentalId, gpus: int) -> None:
+        """Use that many of its free GPUs (or give back, if negative)."""
+        self.put(rental, self.free[rental] - gpus)
+
+
+class Cell:
+    """The nodes of one pool that one budget pays for. ``touched``: those that somebody was given or waits for."""
+
+    def __init__(self) -> None:
+        self.ready = Nodes()
+        self.booting = Nodes()
+        self.touched: set[RentalId] = set()
+
+
+def held_by(jobs: Iterable[Job], rental_of: Mapping[NodeName, RentalId]) -> dict[JobId, dict[RentalId, int]]:
+    """The GPUs each job holds, by rental; jobs that hold none are left out."""
+    held: dict[JobId, dict[RentalId, int]] = {}
+    for job in jobs:
+        if job.allocation is None and not job.runs:
+            continue
+        intended: dict[RentalId, int] = {}
+        for place in job.allocation.placements if job.allocation else ():
+            intended[place.rental] = intended.get(place.rental, 0) + place.gpus
+        living: dict[RentalId, int] = {}
+        for run in job.runs:
+            for pod in run.pods:
+                rental = rental_of.get(pod.node) if pod.node is not None and pod.live else None
+                if rental is not None:
+                    living[rental] = living.get(rental, 0) + pod.gpus
+        for rental, gpus in living.items():
+            intended[rental] = max(intended.get(rental, 0), gpus)
+        if intended:
+            held[job.id] = intended
+    return held
+
+
+class Capacity:
+    """Who holds what at the beginning of a plan, and what is still free as the plan goes on."""
+
+    def __init__(self, snapshot: Snapshot, leaving: frozenset[RentalId]) -> None:
+        """``leaving`` names rentals that take no new pods because they are to be ended."""
+        self._snapshot = snapshot
+        self.rental_of: dict[NodeName, RentalId] = {
+            rental.node: rental.id
+            for rental in snapshot.rentals.values()
+            if rental.node is not None and rental.phase is not RentalPhase.ENDED
+        }
+        self.held = held_by(snapshot.jobs.values(), self.rental_of)
+        self.used: dict[RentalId, int] = {}
+        for by_rental in self.held.values():
+            for name, gpus in by_rental.items():
+                self.used[name] = self.used.get(name, 0) + gpus
+        self._cells: dict[tuple[BudgetId, PoolId], Cell] = {}
+        running = {pool: _running(survey) for pool, survey in snapshot.surveys.items()}
+        noticed = {
+            notice.instance for survey in snapshot.surveys.values() for notice in survey.notices
+        }
+        for rental in snapshot.rentals.values():
+            if rental.id in leaving or rental.deleting or (rental.instance in noticed and rental.instance is not None):
+                continue
+            if rental.phase in (RentalPhase.REQUESTED, RentalPhase.STARTING):
+                self._add_booting(rental)
+            elif rental.phase is RentalPhase.READY and rental.instance in running.get(rental.pool, frozenset()):
+                self._add_ready(rental)
+
+    def cell(self, budget: BudgetId, pool: PoolId) -> Cell:
+        """The nodes of a pool that the budget pays for."""
+        made = self._cells.get((budget, pool))
+        if made is None:
+            made = self._cells[budget, pool] = Cell()
+        return made
+
+    def held(self, job: JobId) -> Held:
+        """What the job holds, by rental."""
+        return self._held.get(job, {})
+
+    def _add_booting(self, rental: Rental) -> None:
+        pool = self._snapshot.pools.get(rental.pool)
+        if pool is not None and pool.offering is not None:
+            free = pool.offering.gpus_per_node - self.used.get(rental.id, 0)
+            self.cell(rental.budget, rental.pool).booting.put(rental.id, free)
+
+    def _add_ready(self, rental: Rental) -> None:
+        node = self._snapshot.nodes.get(rental.node) if rental.node is not None else None
+        if node is None or not node.ready or node.unschedulable or node.deleting:
+            return
+        free = node.gpus - node.foreign_gpus - self.used.get(rental.id, 0)
+        self.cell(rental.budget, rental.pool).ready.put(rental.id, free)
+
+
+def _running(survey: Survey) -> frozenset[str]:
+    return frozenset(instance.id for instance in survey.instances if instance.state is InstanceState.RUNNING)

@@ -1,0 +1,42 @@
+"""The bed: a control plane with the charts installed, a fake cloud and operators, and how every such test ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.testbed.bed import Bed, dismantle, group, install_charts, make_bed
+from tests.testbed.controlplane import ControlPlane
+
+_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.fixture(scope="session")
+def installed(control_plane: ControlPlane) -> ControlPlane:
+    """The control plane with Purser's charts."""
+    install_charts(control_plane)
+    return control_plane
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Remember whether the test itself failed: then its bed is torn down without the closing checks."""
+    report = yield
+    if report.when == "call":
+        item.stash[_FAILED] = report.failed
+    return report
+
+
+@pytest.fixture
+async def bed(installed: ControlPlane, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Bed]:
+    """A bed; ``@pytest.mark.groups(group(...), ...)`` says what its cloud sells, one group ``a100`` by default."""
+    marker = request.node.get_closest_marker("groups")
+    made = await make_bed(installed, tmp_path, marker.args if marker else (group("a100"),))
+    try:
+        yield made
+        if not request.node.stash.get(_FAILED, True):
+            await made.close()
+    finally:
+        await dismantle(made)

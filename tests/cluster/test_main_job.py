@@ -1,0 +1,109 @@
+"""The main job on a real control plane: jobs run on rented nodes, and everything rented is given back and paid."""
+
+from __future__ import annotations
+
+from purser.cluster.paths import GPU_BUDGETS, GPU_POOLS, NODES, TRAINING_JOBS
+from tests.testbed.bed import Bed
+
+
+async def test_a_job_runs_on_a_rented_node_until_it_completes_and_the_node_goes_back(bed: Bed) -> None:
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    await bed.job("train", gpus=4)
+    await bed.running("train")
+    assert len(await bed.instances()) == 1
+    assert bed.tj("train")["gpus"] == 4
+    await bed.finish("train")
+    await bed.complete("train")
+    await bed.until(lambda: not bed.rentals())
+    assert await bed.launched() == 1
+
+
+async def test_small_jobs_share_a_node(bed: Bed) -> None:
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    for name in ("one", "two", "three", "four"):
+        await bed.job(name, gpus=1)
+    await bed.running("one", "two", "three", "four")
+    nodes = {pod["spec"]["nodeName"] for name in ("one", "two", "three", "four") for pod in bed.pods(name)}
+    assert len(nodes) == 1
+
+
+async def test_a_job_wider_than_a_node_gets_one_pod_on_each_of_its_nodes(bed: Bed) -> None:
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    await bed.job("wide", gpus=8)
+    await bed.running("wide")
+    pods = bed.pods("wide")
+    assert [pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] for pod in pods] == ["4", "4"]
+    assert len({pod["spec"]["nodeName"] for pod in pods}) == 2
+
+
+async def test_deleting_a_running_job_frees_its_nodes(bed: Bed) -> None:
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    await bed.job("train")
+    await bed.running("train")
+    await bed.delete("TrainingJob", "train")
+    await bed.until(lambda: not bed.rentals() and not bed.pods("train") and not bed.mirror.all(NODES))
+
+
+async def test_a_suspended_job_stops_gives_its_node_back_and_goes_on_in_a_new_run(bed: Bed) -> None:
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    await bed.job("train")
+    await bed.running("train")
+    path = TRAINING_JOBS.one("train", bed.namespace)
+    await bed.kube.merge_patch(path, {"spec": {"suspend": True}})
+    await bed.until(lambda: bed.state("train") == "Suspended" and not bed.rentals())
+    assert bed.tj("train")["runs"][0]["outcome"] == "Stopped"
+    await bed.kube.merge_patch(path, {"spec": {"suspend": False}})
+    await bed.running("train")
+    assert bed.tj("train")["allocation"]["run"] == 2
+
+
+async def test_a_job_edited_while_it_runs_is_resized(bed: Bed) -> None:
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    await bed.job("train", resizePolicy="Restart")
+    await bed.running("train")
+    gpus = {"min": 1, "preferred": 2, "max": 2}
+    await bed.kube.merge_patch(TRAINING_JOBS.one("train", bed.namespace), {"spec": {"gpus": gpus}})
+    await bed.until(lambda: bed.tj("train").get("gpus") == 2 and bed.state("train") == "Running")
+    assert bed.tj("train")["runs"][0]["outcome"] == "Stopped"
+
+
+async def test_a_budget_and_a_pool_in_use_wait_until_they_are_drained_and_say_so(bed: Bed) -> None:
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    await bed.job("train", annotations={"testbed.purser.dev/stop-delay": "2s"})
+    await bed.running("train")
+    await bed.delete("GPUPool", "a100")
+    await bed.delete("GPUBudget", "team")
+    for resource, name in ((GPU_POOLS, "a100"), (GPU_BUDGETS, "team")):
+        ready = await bed.until(
+            lambda resource=resource, name=name: bed.condition(bed.mirror.one(resource, name), "Ready")  # type: ignore[misc]
+        )
+        assert ready["reason"] == "Draining"
+    await bed.until(lambda: not bed.mirror.all(GPU_POOLS) and not bed.mirror.all(GPU_BUDGETS) and not bed.rentals())
+
+
+async def test_mode_observe_rents_and_changes_nothing_and_reports_what_it_would_do(bed: Bed) -> None:
+    bed.operator()
+    await bed.pool()
+    await bed.budget(mode="Observe")
+    await bed.job("train")
+    budget = await bed.until(
+        lambda: (raw := bed.mirror.one(GPU_BUDGETS, "team")) and bed.condition(raw, "Ready").get("message") and raw
+    )
+    assert "would rent 1 more node" in bed.condition(budget, "Ready")["message"]
+    assert not bed.rentals()
+    assert not bed.runs("train")
+    assert await bed.launched() == 0

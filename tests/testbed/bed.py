@@ -1,0 +1,304 @@
+"""The whole stage of a cluster test: a real control plane with Purser's charts installed, a fake cloud, operators.
+
+Operators run with the token of the chart's own ServiceAccount, through a gate that can be closed. Every test ends the
+same way, whatever it was about: everything is deleted, no instance and no object of Purser's is left, and the ledger
+equals the cloud's bill to the micro-dollar.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import yaml
+
+from purser import app
+from purser.cluster.client import Client, RawObject
+from purser.cluster.errors import NotFound
+from purser.cluster.lease import LeaseTimes
+from purser.cluster.paths import GPU_BUDGETS, GPU_POOLS, GPU_RENTALS, JOBS, NAMESPACES, NODES, PODS, TRAINING_JOBS
+from purser.controller.loop import Pace
+from purser.controller.surveys import SurveyPace
+from purser.domain.money import Money
+from tests.testbed.controlplane import ControlPlane
+from tests.testbed.fakecloud import FakeCloudProcess
+from tests.testbed.gate import Gate
+from tests.testbed.mirror import Mirror
+from tests.testbed.operator import Killer, OperatorProcess
+
+T = TypeVar("T")
+
+API = "purser.dev/v1alpha1"
+SYSTEM = "purser"
+EXIT_CODE = "testbed.purser.dev/exit-code"
+_ROOT = Path(__file__).parents[2]
+_numbers = itertools.count(1)
+
+
+def group(name: str, **fields: object) -> Mapping[str, object]:
+    """A group of the fake cloud: four A100s a node for $12 an hour, ready at once, unless told otherwise."""
+    return {
+        "name": name,
+        "instanceType": "fake.a100-4x",
+        "gpuType": "NVIDIA-A100-SXM4-40GB",
+        "gpusPerInstance": 4,
+        "zone": "fake-1a",
+        "hourlyPrice": "12.00",
+        "maxSize": 20,
+        "startupSeconds": [0.2],
+        "retrySeconds": 0.5,
+        "listedSeconds": 1,
+        "nodeDeletionSeconds": 60,
+        **fields,
+    }
+
+
+def install_charts(plane: ControlPlane) -> None:
+    """Helm installs the CRDs and the operator's chart, with no pods: there is no kubelet that could run them."""
+    plane.helm("upgrade", "--install", "purser-crds", str(_ROOT / "charts" / "purser-crds"), "--take-ownership")
+    plane.helm(
+        *("upgrade", "--install", "purser", str(_ROOT / "charts" / "purser"), "--namespace", SYSTEM),
+        *("--create-namespace", "--set", "replicas=0", "--set", "fakeCloud.enabled=true"),
+    )
+
+
+@dataclass(slots=True)
+class Bed:
+    """What a test acts with. ``namespace`` is the test's own; pools and budgets get names of its own too."""
+
+    plane: ControlPlane
+    kube: Client
+    cloud: FakeCloudProcess
+    gate: Gate
+    mirror: Mirror
+    directory: Path
+    namespace: str
+    operators: list[OperatorProcess] = field(default_factory=list)
+
+    # --- acting ------------------------------------------------------------------------------------------------------
+
+    def operator(self, name: str = "purser-0", *, killer: Killer | None = None, **changes: Any) -> OperatorProcess:
+        """Start an operator through the gate."""
+        kubeconfig = self.plane.service_account_kubeconfig(SYSTEM, "purser", through_url=self.gate.url)
+        settings = app.Settings(
+            pod_name=name,
+            namespace=SYSTEM,
+            kubeconfig=kubeconfig,
+            host="127.0.0.1",
+            http_port=0,
+            progress_port=0,
+            progress_url="https://localhost",
+            surveys=SurveyPace(quiet_seconds=0.5, moving_seconds=0.15, quote_seconds=1.0),
+            pace=Pace(idle_seconds=2.0),
+            lease=LeaseTimes(duration=6.0, renew=1.0, retry=0.3, renew_deadline=4.0),
+        )
+        process = OperatorProcess(replace(settings, **changes), self.directory / f"{name}.log", killer)
+        self.operators.append(process)
+        return process
+
+    async def create(self, kind: str, name: str, spec: Mapping[str, object], **metadata: object) -> RawObject:
+        """Create one of Purser's objects."""
+        resource = {"TrainingJob": TRAINING_JOBS, "GPUBudget": GPU_BUDGETS, "GPUPool": GPU_POOLS}[kind]
+        namespace = self.namespace if resource.namespaced else None
+        body = {
+            "apiVersion": API,
+            "kind": kind,
+            "metadata": {"name": name, **({"namespace": namespace} if namespace else {}), **metadata},
+            "spec": dict(spec),
+        }
+        return await self.kube.post(resource.all(namespace), body)
+
+    async def budget(self, name: str = "team", **spec: object) -> None:
+        """A budget of the test's namespace; plenty of money unless told otherwise."""
+        selector = {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}}
+        await self.create("GPUBudget", name, {"amount": "1000000", "namespaceSelector": selector, **spec})
+
+    async def pool(self, name: str = "a100", **spec: object) -> None:
+        """A pool of the cloud's group of the same name."""
+        fake = {"endpoint": self.cloud.url, "group": name}
+        await self.create(
+            "GPUPool", name, {"fake": fake, "maxNodes": 10, "startSeconds": 1, "cooldownSeconds": 2, **spec}
+        )
+
+    async def job(
+        self, name: str, gpus: int = 4, *, annotations: Mapping[str, str] | None = None, **spec: object
+    ) -> None:
+        """A rigid job of so many GPUs; its pods run until ``finish`` (or an annotation) ends them."""
+        template = {
+            "metadata": {"annotations": dict(annotations or {})},
+            "spec": {
+                "terminationGracePeriodSeconds": 5,
+                "containers": [
+                    {"name": "trainer", "image": "train:1", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+                ],
+            },
+        }
+        await self.create("TrainingJob", name, {"template": template, **spec})
+
+    async def apply_yaml(self, text: str) -> None:
+        """kubectl apply."""
+        self.plane.kubectl("apply", "-f", "-", input=text)
+
+    async def finish(self, job: str, exit_code: int = 0, *, index: int | None = None) -> None:
+        """The training processes of the job's live pods (or the one at ``index``) end with this code."""
+        for pod in self.pods(job):
+            at = pod["metadata"]["annotations"].get("batch.kubernetes.io/job-completion-index")
+            if pod["status"].get("phase") == "Running" and index in (None, int(at)):
+                patch = {"metadata": {"annotations": {EXIT_CODE: str(exit_code)}}}
+                await self.kube.merge_patch(PODS.one(pod["metadata"]["name"], self.namespace), patch)
+
+    async def delete(self, kind: str, name: str) -> None:
+        """Delete one of Purser's objects; one that is gone already is as good."""
+        resource = {"TrainingJob": TRAINING_JOBS, "GPUBudget": GPU_BUDGETS, "GPUPool": GPU_POOLS}[kind]
+        with suppress(NotFound):
+            await self.kube.delete(resource.one(name, self.namespace if resource.namespaced else None))
+
+    # --- seeing ------------------------------------------------------------------------------------------------------
+
+    def tj(self, name: str) -> RawObject:
+        """The TrainingJob's status; empty while there is none."""
+        raw = self.mirror.one(TRAINING_JOBS, name, self.namespace)
+        return {} if raw is None else raw.get("status") or {}
+
+    def state(self, name: str) -> str:
+        """The word in its State column."""
+        return str(self.tj(name).get("state", ""))
+
+    def condition(self, raw: RawObject | None, kind: str) -> Mapping[str, str]:
+        """One condition of an object; empty when it has none such."""
+        found = ((raw or {}).get("status") or {}).get("conditions") or []
+        return next((one for one in found if one["type"] == kind), {})
+
+    def pods(self, job: str) -> list[RawObject]:
+        """All pods of all runs of the job."""
+        found = self.mirror.all(PODS, self.namespace)
+        return [pod for pod in found if pod["metadata"]["labels"].get("purser.dev/job") == job]
+
+    def runs(self, job: str) -> list[RawObject]:
+        """The batch/v1 Jobs of the job."""
+        found = self.mirror.all(JOBS, self.namespace)
+        return [run for run in found if run["metadata"]["labels"].get("purser.dev/job") == job]
+
+    def rentals(self, phase: str | None = None) -> list[RawObject]:
+        """The GPURentals, of one phase if it is named."""
+        found = self.mirror.all(GPU_RENTALS)
+        return [one for one in found if phase is None or (one.get("status") or {}).get("phase", "Requested") == phase]
+
+    async def instances(self) -> list[Mapping[str, Any]]:
+        """The machines of the cloud that are not ended: the truth, without lag."""
+        answer = await self.cloud.admin("GET", "/instances")
+        return [one for one in answer["instances"] if one["state"] != "Ended"]
+
+    async def launched(self) -> int:
+        """How many machines were ever launched."""
+        lines, _ = await self.cloud.bill()
+        return len(lines)
+
+    async def until(self, look: Callable[[], T], seconds: float = 30) -> T:
+        """Wait for a state of the cluster."""
+        return await self.mirror.until(look, seconds, self.describe)
+
+    async def running(self, *jobs: str, seconds: float = 30) -> None:
+        """Wait until these jobs run."""
+        await self.until(lambda: all(self.state(job) == "Running" for job in jobs), seconds)
+
+    async def complete(self, *jobs: str, seconds: float = 30) -> None:
+        """Wait until these jobs are complete."""
+        await self.until(lambda: all(self.state(job) == "Complete" for job in jobs), seconds)
+
+    def describe(self) -> str:
+        """Everything one wants to see when a test fails."""
+        parts = []
+        for resource in (TRAINING_JOBS, GPU_RENTALS, GPU_POOLS, GPU_BUDGETS):
+            for raw in self.mirror.all(resource):
+                status = {key: value for key, value in (raw.get("status") or {}).items() if key != "conditions"}
+                bad = [one for one in (raw.get("status") or {}).get("conditions") or [] if one.get("message")]
+                told = [f"{one['type']}={one['status']}/{one['reason']}: {one['message']}" for one in bad]
+                parts.append(f"{raw['kind']} {raw['metadata']['name']} {json.dumps(status)} {told}")
+        for raw in [*self.mirror.all(JOBS), *self.mirror.all(PODS), *self.mirror.all(NODES)]:
+            metadata, status = raw["metadata"], raw.get("status") or {}
+            detail = {key: status[key] for key in ("phase", "active", "ready", "succeeded", "failed") if key in status}
+            labels = {key: value for key, value in (metadata.get("labels") or {}).items() if "run.purser.dev" in key}
+            gone = " deleting" if "deletionTimestamp" in metadata else ""
+            parts.append(f"{raw['kind']} {metadata['name']} {detail} {labels} {raw['spec'].get('nodeName', '')}{gone}")
+        parts += [f"--- {one.settings.pod_name} alive={one.alive}\n{one.tail()}" for one in self.operators]
+        return "\n".join(parts)
+
+    # --- the end of every test ---------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Delete everything and check that nothing is left and that every cent is accounted for."""
+        self.gate.open()
+        for operator in self.operators:
+            operator.thaw()
+        if not any(operator.alive for operator in self.operators):
+            self.operator("purser-closing")
+        for raw in self.mirror.all(TRAINING_JOBS, self.namespace):
+            await self.delete("TrainingJob", raw["metadata"]["name"])
+        await self.until(lambda: not self.mirror.all(TRAINING_JOBS) and not self.rentals(), 60)
+        ledger = sum(self.lifetime(raw) for raw in self.mirror.all(GPU_BUDGETS))
+        lines, bill = await self.cloud.bill()
+        assert await self.instances() == [], "instances were left running"
+        assert ledger == bill, f"ledger {ledger} µ$ is not the bill {bill} µ$: {lines}\n{self.describe()}"
+        for raw in self.mirror.all(GPU_POOLS):
+            await self.delete("GPUPool", raw["metadata"]["name"])
+        for raw in self.mirror.all(GPU_BUDGETS):
+            await self.delete("GPUBudget", raw["metadata"]["name"])
+        await self.until(lambda: not self.mirror.all(GPU_POOLS) and not self.mirror.all(GPU_BUDGETS), 30)
+        for operator in self.operators:
+            await operator.stop()
+
+    def lifetime(self, raw: RawObject) -> int:
+        """Micro-dollars of all rentals that a budget's ledger has ever folded."""
+        return Money.parse((raw.get("status") or {}).get("lifetime") or "0").micros
+
+
+async def make_bed(plane: ControlPlane, directory: Path, groups: Sequence[Mapping[str, object]]) -> Bed:
+    """A bed whose fake cloud sells these groups."""
+    number = next(_numbers)
+    kube = await Client.connect(plane.kubeconfig)
+    namespace = f"t{number}"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    await kube.post(NAMESPACES.all(), body)
+    mirror = Mirror(kube)
+    await mirror.start()
+    nodes = plane.service_account_kubeconfig(SYSTEM, "purser-fakecloud")
+    cloud = await FakeCloudProcess.start({"groups": list(groups)}, directory, nodes)
+    address = urlsplit(plane.url)
+    gate = Gate(address.hostname or "127.0.0.1", address.port or 443)
+    return Bed(plane, kube, cloud, gate, mirror, directory, namespace)
+
+
+async def dismantle(bed: Bed) -> None:
+    """End whatever still runs and leave the control plane clean for the next test, also after a failed one."""
+    for operator in bed.operators:
+        operator.kill()
+    bed.gate.stop()
+    await bed.cloud.stop()
+    for resource in (GPU_RENTALS, GPU_BUDGETS, GPU_POOLS):
+        for raw in (await bed.kube.list(resource.all())).items:
+            path = resource.one(raw["metadata"]["name"])
+            with suppress(NotFound):
+                await bed.kube.merge_patch(path, {"metadata": {"finalizers": None}})
+                await bed.kube.delete(path)
+    for raw in (await bed.kube.list(TRAINING_JOBS.all(bed.namespace))).items:
+        await bed.kube.delete(TRAINING_JOBS.one(raw["metadata"]["name"], bed.namespace))
+    for raw in (await bed.kube.list(PODS.all(bed.namespace))).items:
+        with suppress(NotFound):
+            await bed.kube.delete(PODS.one(raw["metadata"]["name"], bed.namespace), grace=0)
+    for raw in (await bed.kube.list(NODES.all())).items:
+        with suppress(NotFound):
+            await bed.kube.delete(NODES.one(raw["metadata"]["name"]))
+    await bed.mirror.stop()
+    await bed.kube.close()
+
+
+def to_yaml(*objects: Mapping[str, object]) -> str:
+    """Objects as one YAML stream."""
+    return yaml.safe_dump_all(objects)

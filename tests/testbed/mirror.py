@@ -1,0 +1,127 @@
+"""What the cluster holds, kept current by watches of the test's own: a test awaits a state and never sleeps."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import aiohttp
+
+from purser.cluster.client import Client, RawObject
+from purser.cluster.errors import ApiError
+from purser.cluster.paths import (
+    GPU_BUDGETS,
+    GPU_POOLS,
+    GPU_RENTALS,
+    JOBS,
+    NODES,
+    PODS,
+    SPEEDUP_PROFILES,
+    TRAINING_JOBS,
+    Resource,
+)
+
+T = TypeVar("T")
+
+WATCHED: Sequence[Resource] = (
+    TRAINING_JOBS,
+    SPEEDUP_PROFILES,
+    GPU_BUDGETS,
+    GPU_POOLS,
+    GPU_RENTALS,
+    JOBS,
+    PODS,
+    NODES,
+)
+
+
+class Mirror:
+    """Raw objects by resource, from the admin's own connection; ``until`` waits for a state of them."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._objects: dict[str, dict[tuple[str, str], RawObject]] = {one.plural: {} for one in WATCHED}
+        self._changed = asyncio.Condition()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """List everything once, then follow."""
+        listed = [asyncio.Event() for _ in WATCHED]
+        self._tasks = [
+            asyncio.create_task(self._follow(resource, ready)) for resource, ready in zip(WATCHED, listed, strict=True)
+        ]
+        await asyncio.gather(*(ready.wait() for ready in listed))
+
+    async def stop(self) -> None:
+        """End the watches."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def all(self, resource: Resource, namespace: str | None = None) -> list[RawObject]:
+        """The objects of a kind, by name."""
+        found = self._objects[resource.plural].items()
+        return [raw for (where, _), raw in sorted(found) if namespace is None or where == namespace]
+
+    def one(self, resource: Resource, name: str, namespace: str = "") -> RawObject | None:
+        """One object, if it is there."""
+        return self._objects[resource.plural].get((namespace, name))
+
+    async def until(self, look: Callable[[], T], seconds: float, describe: Callable[[], str]) -> T:
+        """Wait until ``look`` gives something true, looking after every change; AssertionError says what was there."""
+        try:
+            async with asyncio.timeout(seconds), self._changed:
+                while not (found := look()):
+                    await self._changed.wait()
+                return found
+        except TimeoutError:
+            raise AssertionError(f"not within {seconds:g} s\n{describe()}") from None
+
+    async def _follow(self, resource: Resource, ready: asyncio.Event) -> None:
+        while True:
+            try:
+                version = await self._list(resource)
+                ready.set()
+                await self._watch(resource, version)
+            except (ApiError, aiohttp.ClientError, TimeoutError):
+                await asyncio.sleep(0.05)
+
+    async def _list(self, resource: Resource) -> int:
+        listing = await self._client.list(resource.all())
+        async with self._changed:
+            self._objects[resource.plural] = {_key(raw): raw for raw in listing.items}
+            self._changed.notify_all()
+        return listing.resource_version
+
+    async def _watch(self, resource: Resource, version: int) -> None:
+        access = self._client.access
+        query = {"watch": "true", "resourceVersion": str(version)}
+        timeout = aiohttp.ClientTimeout(total=None, sock_read=None)
+        async with (
+            access.session() as session,
+            session.get(access.server + resource.all(), params=query, timeout=timeout) as response,
+        ):
+            buffer = b""
+            async for chunk in response.content.iter_any():
+                *lines, buffer = (buffer + chunk).split(b"\n")
+                for line in lines:
+                    if not await self._take(resource, json.loads(line)):
+                        return
+
+    async def _take(self, resource: Resource, event: Mapping[str, Any]) -> bool:
+        if event["type"] == "ERROR":
+            return False
+        objects = self._objects[resource.plural]
+        async with self._changed:
+            if event["type"] == "DELETED":
+                objects.pop(_key(event["object"]), None)
+            else:
+                objects[_key(event["object"])] = event["object"]
+            self._changed.notify_all()
+        return True
+
+
+def _key(raw: RawObject) -> tuple[str, str]:
+    return raw["metadata"].get("namespace") or "", raw["metadata"]["name"]

@@ -1,0 +1,142 @@
+"""Operators as processes: started from a fork server that has everything imported, and killed at chosen points.
+
+There is no hook for this in production: ``app.run`` takes what stands around its executor as an argument.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from purser import app
+from purser.controller.outcome import Executor, Outcome
+from purser.domain.plan import Command
+from purser.domain.steps import Step
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["purser.app", "purser.providers.fake", "tests.testbed.operator"])
+
+
+@dataclass(frozen=True, slots=True)
+class Killer:
+    """Kills its process just before and just after the first of each type of command and step.
+
+    ``journal`` holds the points already passed, one a line such as ``before Rent``: each kills once.
+    """
+
+    journal: Path
+    also_after_failures: bool = False
+
+    def around(self, executor: Executor) -> Executor:
+        """The executor with this around it."""
+        return _Killing(executor, self.journal)
+
+
+@dataclass(slots=True)
+class _Killing:
+    inner: Executor
+    journal: Path
+    _passed: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if self.journal.exists():
+            self._passed = set(self.journal.read_text().splitlines())
+
+    async def execute(self, do: Command | Step) -> Outcome:
+        """Carry it out, or die on the way."""
+        self._die_once(f"before {type(do).__name__}")
+        outcome = await self.inner.execute(do)
+        if outcome is Outcome.DONE:
+            self._die_once(f"after {type(do).__name__}")
+        return outcome
+
+    def _die_once(self, point: str) -> None:
+        if point in self._passed:
+            return
+        with self.journal.open("a") as journal:
+            journal.write(f"{point}\n")
+            journal.flush()
+            os.fsync(journal.fileno())
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _unwrapped(executor: Executor) -> Executor:
+    return executor
+
+
+def _main(settings: app.Settings, log: Path, killer: Killer | None) -> None:
+    import logging
+
+    with log.open("a") as stream:
+        os.dup2(stream.fileno(), sys.stdout.fileno())
+        os.dup2(stream.fileno(), sys.stderr.fileno())
+    logging.basicConfig(level="INFO", format="%(asctime)s %(process)d %(levelname)-7s %(name)s: %(message)s")
+    wrap: Callable[[Executor], Executor] = _unwrapped if killer is None else killer.around
+    asyncio.run(app.run(settings, wrap))
+
+
+class OperatorProcess:
+    """One ``purser run``."""
+
+    def __init__(self, settings: app.Settings, log: Path, killer: Killer | None = None) -> None:
+        self.settings = settings
+        self.log = log
+        self._killer = killer
+        self._process = self._begin()
+
+    def _begin(self) -> multiprocessing.process.BaseProcess:
+        process = _FORKS.Process(target=_main, args=(self.settings, self.log, self._killer), daemon=True)
+        process.start()
+        return process
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process.is_alive()
+
+    async def death(self) -> None:
+        """Wait until it has ended by itself."""
+        await asyncio.to_thread(self._process.join)
+
+    def restart(self) -> None:
+        """Start it again under the same name."""
+        self.kill()
+        self._process = self._begin()
+
+    def kill(self) -> None:
+        """SIGKILL, and wait."""
+        self._process.kill()
+        self._process.join()
+
+    def freeze(self) -> None:
+        """SIGSTOP: it falls asleep in the middle of whatever it does."""
+        if self._process.pid is not None:
+            psutil.Process(self._process.pid).suspend()
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        if self._process.pid is not None:
+            with suppress(psutil.NoSuchProcess):
+                psutil.Process(self._process.pid).resume()
+
+    async def stop(self) -> None:
+        """SIGTERM, and wait for the orderly end."""
+        if self._process.is_alive():
+            self._process.terminate()
+        await asyncio.to_thread(self._process.join, 20)
+        if self._process.is_alive():
+            self.kill()
+            raise AssertionError(f"the operator did not end within 20 s of SIGTERM:\n{self.tail()}")
+
+    def tail(self, lines: int = 60) -> str:
+        """The end of its log."""
+        return "\n".join(self.log.read_text().splitlines()[-lines:]) if self.log.exists() else "(no log)"

@@ -1,0 +1,76 @@
+"""Lists whose continue token expires, from a server that can be told to let it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+
+from purser.cluster.client import Client
+from purser.cluster.credentials import Access
+from purser.cluster.errors import Gone
+from purser.cluster.paths import CONFIG_MAPS
+from purser.cluster.resync import Resync
+from purser.cluster.store import Kind, Store
+
+
+class Pages:
+    """Two pages; the second one answers 410 for the first ``expiries`` times."""
+
+    def __init__(self) -> None:
+        self.expiries = 0
+
+    async def answer(self, request: web.Request) -> web.Response:
+        second = "continue" in request.query
+        if second and self.expiries:
+            self.expiries -= 1
+            return web.json_response({"kind": "Status", "reason": "Expired", "message": "too old"}, status=410)
+        name = "second" if second else "first"
+        metadata = {"resourceVersion": "10", **({} if second else {"continue": "more"})}
+        item = {"metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "1"}}
+        return web.json_response({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": metadata, "items": [item]})
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return Pages()
+
+
+@pytest.fixture
+async def client(pages: Pages) -> AsyncIterator[Client]:
+    app = web.Application()
+    app.router.add_get("/api/v1/configmaps", pages.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    async with Client(Access(server=f"http://{host}:{port}")) as client:
+        yield client
+    await runner.cleanup()
+
+
+async def test_a_list_that_took_too_long_is_begun_again(client: Client, pages: Pages) -> None:
+    pages.expiries = 2
+    listing = await client.list(CONFIG_MAPS.all())
+    assert [item["metadata"]["name"] for item in listing.items] == ["first", "second"]
+
+
+async def test_not_for_ever(client: Client, pages: Pages) -> None:
+    pages.expiries = 100
+    with pytest.raises(Gone):
+        await client.list(CONFIG_MAPS.all())
+
+
+async def test_the_repair_list_never_takes_a_part_for_the_whole(client: Client, pages: Pages) -> None:
+    kind: Kind[str] = Kind("ConfigMap", CONFIG_MAPS, lambda raw: str(raw["metadata"]["name"]))
+    store = Store([kind])
+    resync = Resync(client, store)
+    await resync.once()
+    pages.expiries = 1
+    assert await resync.once() == ()
+    pages.expiries = 2
+    with pytest.raises(Gone):
+        await resync.once()
+    assert sorted(store.view(kind).objects.values()) == ["first", "second"]
