@@ -71,7 +71,9 @@ def main(cluster: str, pace: int, keep: bool, out: Path) -> None:
         sys.exit(130)
     except Exception as error:
         for each in _leaves(error):
-            console.print(f"The demo failed: {_said(each)}", style="bold red", highlight=False, markup=False)
+            console.print(
+                f"The demo failed: {_said(each)}", style="bold red", highlight=False, markup=False, soft_wrap=True
+            )
         sys.exit(1)
     sys.exit(0 if result.succeeded else 1)
 

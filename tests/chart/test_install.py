@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from purser.cluster import kinds
 from tests.chart.support import CHART, CRDS, EVERYTHING, render
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
@@ -17,19 +18,18 @@ CLUSTER_SCOPED = {"nodes", "gpubudgets", "gpupools", "gpurentals", "tokenreviews
 
 
 @pytest.fixture(scope="module")
-def installed(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane of its own: the chart's cluster-wide names are there once, and other tests install it too."""
+    with ControlPlane.start(tmp_path_factory.mktemp("chart-plane"), kwok=False) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def installed(own_plane: ControlPlane) -> ControlPlane:
     """The chart with the fake cloud, without a running pod: this control plane has no machines."""
-    had_crds = "trainingjobs.purser.dev" in control_plane.kubectl("get", "crds", "-o", "name")
-    if not had_crds:
-        control_plane.helm("install", "purser-crds", str(CRDS), "-n", NAMESPACE, "--create-namespace")
-    control_plane.helm(
-        "install", "purser", str(CHART), "-n", NAMESPACE, "--create-namespace", "--set", "fakeCloud.enabled=true"
-    )
-    yield control_plane
-    control_plane.helm("uninstall", "purser", "-n", NAMESPACE, "--wait")
-    if not had_crds:
-        control_plane.helm("uninstall", "purser-crds", "-n", NAMESPACE)
-    control_plane.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+    own_plane.helm("install", "purser-crds", str(CRDS), "-n", NAMESPACE, "--create-namespace")
+    own_plane.helm("install", "purser", str(CHART), "-n", NAMESPACE, "--set", "fakeCloud.enabled=true")
+    return own_plane
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +70,17 @@ def allowed(plane: ControlPlane, kubeconfig: Path, question: str, namespace: str
     return answer.strip() == "true"
 
 
+@pytest.mark.parametrize("kind", kinds.ALL, ids=lambda kind: kind.name)
+def test_the_operator_may_read_and_watch_every_kind_that_it_keeps(
+    installed: ControlPlane, operator: Path, kind: kinds.AnyKind
+) -> None:
+    what = str(kind.resource)
+    assert all(allowed(installed, operator, f"{verb} {what}", "default") for verb in ("get", "list", "watch"))
+
+
 @pytest.mark.parametrize(
     "question",
     [
-        "list trainingjobs.purser.dev",
-        "watch gpurentals.purser.dev",
         "patch trainingjobs/status.purser.dev",
         "patch gpubudgets/status.purser.dev",
         "delete trainingjobs.purser.dev",
@@ -151,18 +157,18 @@ def test_the_fake_cloud_may_make_and_unmake_nodes_and_nothing_else(installed: Co
     )
 
 
-def test_a_namespace_that_enforces_the_restricted_standard_admits_every_pod(control_plane: ControlPlane) -> None:
+def test_a_namespace_that_enforces_the_restricted_standard_admits_every_pod(own_plane: ControlPlane) -> None:
     name = "purser-restricted"
     namespace = {
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
     }
-    control_plane.kubectl("apply", "-f", "-", input=json.dumps(namespace))
+    own_plane.kubectl("apply", "-f", "-", input=json.dumps(namespace))
     account = {"kind": "ServiceAccount", "apiVersion": "v1"}
     for service_account in ("purser", "purser-fakecloud"):
         body = {**account, "metadata": {"name": service_account, "namespace": name}}
-        control_plane.kubectl("apply", "-f", "-", input=json.dumps(body))
+        own_plane.kubectl("apply", "-f", "-", input=json.dumps(body))
     for deployment in (o for o in render(EVERYTHING) if o["kind"] == "Deployment"):
         template = deployment["spec"]["template"]
         pod = {
@@ -171,11 +177,10 @@ def test_a_namespace_that_enforces_the_restricted_standard_admits_every_pod(cont
             "metadata": {**template["metadata"], "name": deployment["metadata"]["name"], "namespace": name},
             "spec": template["spec"],
         }
-        control_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
+        own_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
         pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = True
         with pytest.raises(ControlPlaneError, match="violates PodSecurity"):
-            control_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
-    control_plane.kubectl("delete", "namespace", name, "--wait=false")
+            own_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
 
 
 def test_a_second_operator_in_the_same_cluster_is_refused(installed: ControlPlane) -> None:
@@ -190,3 +195,22 @@ def test_a_change_of_values_is_an_upgrade_in_place(installed: ControlPlane) -> N
     notes = installed.helm("get", "notes", "purser", "-n", NAMESPACE)
     assert "kubectl get trainingjobs -A" in notes
     assert f"purser-fakecloud.{NAMESPACE}.svc" in notes
+
+
+def test_what_the_notes_tell_the_user_to_apply_is_accepted(installed: ControlPlane) -> None:
+    notes = installed.helm("get", "notes", "purser", "-n", NAMESPACE)
+    manifests = [block.split("YAML")[0] for block in notes.split("<<YAML\n")[1:]]
+    assert [yaml.safe_load(manifest)["kind"] for manifest in manifests] == ["GPUBudget", "GPUPool"]
+    for manifest in manifests:
+        installed.kubectl("create", "--dry-run=server", "-f", "-", input=manifest)
+
+
+def test_uninstalling_leaves_the_definitions_and_what_users_wrote(installed: ControlPlane) -> None:
+    pool = "apiVersion: purser.dev/v1alpha1\nkind: GPUPool\nmetadata: {name: kept}\nspec:\n"
+    pool += "  fake: {endpoint: 'http://cloud', group: a100}\n  maxNodes: 1\n"
+    installed.kubectl("apply", "-f", "-", input=pool)
+    installed.helm("uninstall", "purser", "-n", NAMESPACE)
+    installed.helm("uninstall", "purser-crds", "-n", NAMESPACE)
+    assert "kept" in installed.kubectl("get", "gpupools")
+    leftovers = installed.kubectl("get", "clusterroles,clusterrolebindings", "-o", "name").split()
+    assert not [name for name in leftovers if name.split("/")[-1].startswith("purser")]

@@ -100,10 +100,8 @@ async def test_mode_observe_rents_and_changes_nothing_and_reports_what_it_would_
     await bed.pool()
     await bed.budget(mode="Observe")
     await bed.job("train")
-    budget = await bed.until(
-        lambda: (raw := bed.mirror.one(GPU_BUDGETS, "team")) and bed.condition(raw, "Ready").get("message") and raw
-    )
-    assert "would rent 1 more node" in bed.condition(budget, "Ready")["message"]
+    ready = await bed.until(lambda: bed.condition(bed.mirror.one(GPU_BUDGETS, "team"), "Ready"))
+    assert "would rent 1 more node" in ready["message"]
     assert not bed.rentals()
     assert not bed.runs("train")
     assert await bed.launched() == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from purser.cluster import credentials
+from purser.cluster import credentials, kinds
 from purser.cluster.client import Client
 from purser.cluster.heartbeat import Heartbeat
 from purser.cluster.paths import CONFIG_MAPS, LEASES, PODS
@@ -30,6 +30,8 @@ from tests.cluster.support import (
 )
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.gate import Gate, kubeconfig_through
+
+CRDS = Path(__file__).parents[2] / "crds"
 
 Data = tuple[tuple[str, str], ...]
 MAPS: Kind[Data] = Kind("ConfigMap", CONFIG_MAPS, data_of, labels="purser.test/kept")
@@ -118,12 +120,12 @@ async def test_what_is_made_changed_and_deleted_arrives(bed: Bed) -> None:
 
 
 async def test_only_what_the_selector_matches_is_held(bed: Bed) -> None:
-    other = config_map(bed.namespace, "other")
+    other = config_map(bed.namespace, "first")  # it would come before "mine" also in a list
     del other["metadata"]["labels"]
     await bed.client.post(CONFIG_MAPS.all(bed.namespace), other)
     await bed.put("mine")
     await bed.changes.until(bed.has("mine"))
-    assert bed.lacks("other")()
+    assert bed.lacks("first")()
 
 
 async def test_the_store_is_synced_by_the_first_whole_list(bed: Bed) -> None:
@@ -265,4 +267,26 @@ async def test_several_kinds_are_watched_side_by_side(control_plane: ControlPlan
         await changes.until(lambda: store.get(sizes, "w", namespace) == 7)
         await changes.until(lambda: store.get(MAPS, "m", namespace) == ())
         assert store.view(pods).objects == {}
+        await asyncio.to_thread(watch.stop)
+
+
+async def test_all_of_pursers_kinds_are_listed_and_watched(control_plane: ControlPlane, client: Client) -> None:
+    control_plane.kubectl("apply", "--server-side", "-f", str(CRDS))
+    control_plane.kubectl("wait", "--for=condition=Established", "-f", str(CRDS))
+    namespace = await make_namespace(client)
+    store = Store(kinds.ALL)
+    changes = Changes(store)
+    with watching(credentials.load(control_plane.kubeconfig), store, Heartbeat(), namespace) as watch:
+        await Resync(client, store).once()
+        assert store.synced
+        assert namespace in {key.name for key in store.view(kinds.NAMESPACES).objects}
+        container = {"name": "trainer", "image": "x", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+        body = {
+            "apiVersion": "purser.dev/v1alpha1",
+            "kind": "TrainingJob",
+            "metadata": {"name": "sft", "namespace": namespace},
+            "spec": {"template": {"spec": {"containers": [container]}}},
+        }
+        await client.post(kinds.TRAINING_JOBS.resource.all(namespace), body)
+        await changes.until(lambda: store.get(kinds.TRAINING_JOBS, "sft", namespace) is not None)
         await asyncio.to_thread(watch.stop)

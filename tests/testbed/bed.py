@@ -153,6 +153,10 @@ class Bed:
                 patch = {"metadata": {"annotations": {EXIT_CODE: str(exit_code)}}}
                 await self.kube.merge_patch(PODS.one(pod["metadata"]["name"], self.namespace), patch)
 
+    async def fault(self, kind: str, times: int = 1, **match: str) -> None:
+        """The cloud's next so many calls that match (``method``, ``path``) go wrong in this way."""
+        await self.cloud.admin("POST", "/faults", {"match": match, "times": times, "kind": kind})
+
     async def delete(self, kind: str, name: str) -> None:
         """Delete one of Purser's objects; one that is gone already is as good."""
         resource = {"TrainingJob": TRAINING_JOBS, "GPUBudget": GPU_BUDGETS, "GPUPool": GPU_POOLS}[kind]

@@ -61,7 +61,8 @@ class Watch:
         return self._thread.is_alive() and not self._ended.is_set()
 
     def _run(self) -> None:
-        logging.getLogger("kopf").setLevel(logging.ERROR)  # it words every event and every retry
+        logging.getLogger("kopf").setLevel(logging.ERROR)  # it words every event
+        logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)  # and every repeated request, as an error
         try:
             kopf.run(
                 registry=self._registry(),

@@ -135,7 +135,7 @@ class NodeKeeper:
         async with room:
             try:
                 phase = await self._call(machine, step)
-            except (KubeError, aiohttp.ClientError, TimeoutError) as error:
+            except (KubeError, aiohttp.ClientError, OSError) as error:
                 logger.warning("Node %s: cannot %s it: %s; trying again", machine.id, step, error)
                 return False
         logger.info("Node %s: %s", machine.id, phase.value)

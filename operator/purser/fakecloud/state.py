@@ -88,7 +88,7 @@ class State:
         try:
             yield
         except BaseException:
-            self._db.execute("COMMIT")
+            self._db.execute("ROLLBACK")
             if self._dirty:
                 self._load()
             raise

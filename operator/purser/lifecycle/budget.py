@@ -9,6 +9,7 @@ from purser.domain.period import period_bounds, period_end
 from purser.domain.rental import Rental
 from purser.domain.steps import BudgetStep, OpenPeriod, Unlist, Wait
 from purser.domain.time import Instant, after
+from purser.lifecycle.rental import news
 from purser.lifecycle.view import View, count, names, shows
 
 _PATIENCE_SECONDS = 600
@@ -48,5 +49,6 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: View) -> 
 
 
 def _seen_since(rental: Rental, boundary: Instant, view: View) -> bool:
+    """Whether the record holds all that the cloud billed up to the boundary, so that the split there is final."""
     survey = view.survey(rental)
-    return survey is not None and shows(survey, boundary)
+    return survey is not None and shows(survey, boundary) and news(rental, view) is None

@@ -38,8 +38,7 @@ def rental_step(rental_id: RentalId, view: View) -> RentalStep | Wait | None:
         return _clear_up(rental, view) or _settle(rental, view)
     if rental.instance is None or rental.phase is RentalPhase.REQUESTED:
         return Wait(f"an instance of GPUPool {rental.pool}")
-    survey = view.survey(rental)
-    if survey is not None and (step := _watch(rental, view.instance(rental), survey)) is not None:
+    if (step := news(rental, view)) is not None:
         return step
     if draining(rental):
         return None if view.observes(rental.budget) else _drain(rental, view)
@@ -49,7 +48,11 @@ def rental_step(rental_id: RentalId, view: View) -> RentalStep | Wait | None:
 # --- what the cloud says ---------------------------------------------------------------------------------------------
 
 
-def _watch(rental: Rental, instance: Instance | None, survey: Survey) -> RentalStep | None:
+def news(rental: Rental, view: View) -> Refresh | MarkEnded | None:
+    """What the cloud says of the rental's instance that is not yet on record."""
+    survey, instance = view.survey(rental), view.instance(rental)
+    if survey is None:
+        return None
     if instance is None:
         if vanished(rental, instance, survey):
             return MarkEnded(rental.id, survey.asked, accrued(rental, survey.asked), estimated=True)

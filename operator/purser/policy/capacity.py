@@ -1,17 +1,17 @@
 """Which GPUs are free, on ready nodes and on nodes that boot, by budget and pool.
 
 A job only ever runs on rentals of its own budget. The GPUs a job holds on a node are the larger of what its
-allocation names there and what its live pods hold there: runs of one job never overlap, because the hand-over waits
-until the older run's pods are gone.
+allocation names there and what its live pods (or a run that is not yet recorded) hold there: runs of one job never
+overlap, because the hand-over waits until the older run's pods are gone.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from purser.domain.ids import BudgetId, JobId, NodeName, PoolId, RentalId
-from purser.domain.job import Job
+from purser.domain.job import Job, Placement
 from purser.domain.pool import InstanceState, Survey
 from purser.domain.rental import Rental, RentalPhase
 from purser.domain.snapshot import Snapshot
@@ -27,12 +27,11 @@ class Nodes:
         self._by_free: dict[int, list[RentalId]] = {}
 
     def put(self, rental: RentalId, free: int) -> None:
-        """Add a node, or set how much of it is free (never below zero: what is over-used has nothing free)."""
+        """Add a node, or set how much of it is free (below zero where it is over-used)."""
         before = self.free.get(rental)
         if before is not None:
             names = self._by_free[before]
             del names[bisect_left(names, rental)]
-        free = max(free, 0)
         self.free[rental] = free
         insort(self._by_free.setdefault(free, []), rental)
 
@@ -63,51 +62,61 @@ class Cell:
         self.touched: set[RentalId] = set()
 
 
-def held_by(jobs: Iterable[Job], rental_of: Mapping[NodeName, RentalId]) -> dict[JobId, dict[RentalId, int]]:
-    """The GPUs each job holds, by rental; jobs that hold none are left out."""
-    held: dict[JobId, dict[RentalId, int]] = {}
-    for job in jobs:
-        if job.allocation is None and not job.runs:
-            continue
-        intended: dict[RentalId, int] = {}
-        for place in job.allocation.placements if job.allocation else ():
-            intended[place.rental] = intended.get(place.rental, 0) + place.gpus
-        living: dict[RentalId, int] = {}
-        for run in job.runs:
-            for pod in run.pods:
-                rental = rental_of.get(pod.node) if pod.node is not None and pod.live else None
-                if rental is not None:
-                    living[rental] = living.get(rental, 0) + pod.gpus
-        for rental, gpus in living.items():
-            intended[rental] = max(intended.get(rental, 0), gpus)
-        if intended:
-            held[job.id] = intended
+def held_by(job: Job, rental_of: Mapping[NodeName, RentalId]) -> dict[RentalId, int]:
+    """The GPUs the job holds, by rental: the most that its allocation, its live pods or a run not yet recorded holds."""
+    held: dict[RentalId, int] = {}
+    living: dict[RentalId, int] = {}
+    for run in job.runs:
+        for pod in run.pods:
+            rental = rental_of.get(pod.node) if pod.node is not None and pod.live else None
+            if rental is not None:
+                living[rental] = living.get(rental, 0) + pod.gpus
+    for allocation in (job.allocation, *job.replaced):
+        if allocation is not None:
+            for rental, gpus in by_rental(allocation.placements).items():
+                held[rental] = max(held.get(rental, 0), gpus)
+    for rental, gpus in living.items():
+        held[rental] = max(held.get(rental, 0), gpus)
     return held
+
+
+def by_rental(placements: Iterable[Placement]) -> dict[RentalId, int]:
+    """GPUs of placements by rental."""
+    gpus: dict[RentalId, int] = {}
+    for place in placements:
+        gpus[place.rental] = gpus.get(place.rental, 0) + place.gpus
+    return gpus
 
 
 class Capacity:
     """Who holds what at the beginning of a plan, and what is still free as the plan goes on."""
 
-    def __init__(self, snapshot: Snapshot, leaving: frozenset[RentalId]) -> None:
-        """``leaving`` names rentals that take no new pods because they are to be ended."""
+    def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self.rental_of: dict[NodeName, RentalId] = {
             rental.node: rental.id
             for rental in snapshot.rentals.values()
             if rental.node is not None and rental.phase is not RentalPhase.ENDED
         }
-        self.held = held_by(snapshot.jobs.values(), self.rental_of)
+        self._held: dict[JobId, dict[RentalId, int]] = {}
+        self.users: dict[RentalId, list[JobId]] = {}
         self.used: dict[RentalId, int] = {}
-        for by_rental in self.held.values():
-            for name, gpus in by_rental.items():
+        for job in snapshot.jobs.values():
+            if job.allocation is None and not job.runs and not job.replaced:
+                continue
+            self._held[job.id] = mine = held_by(job, self.rental_of)
+            for name, gpus in mine.items():
+                self.users.setdefault(name, []).append(job.id)
                 self.used[name] = self.used.get(name, 0) + gpus
         self._cells: dict[tuple[BudgetId, PoolId], Cell] = {}
-        running = {pool: _running(survey) for pool, survey in snapshot.surveys.items()}
-        noticed = {
-            notice.instance for survey in snapshot.surveys.values() for notice in survey.notices
-        }
-        for rental in snapshot.rentals.values():
-            if rental.id in leaving or rental.deleting or (rental.instance in noticed and rental.instance is not None):
+
+    def open(self, leaving: Container[RentalId]) -> None:
+        """Offer what is free, except on rentals that are ``leaving``: those take no new pods."""
+        surveys = self._snapshot.surveys
+        running = {pool: _running(survey) for pool, survey in surveys.items()}
+        noticed = {notice.instance for survey in surveys.values() for notice in survey.notices}
+        for rental in self._snapshot.rentals.values():
+            if rental.id in leaving or rental.deleting or rental.instance in noticed:
                 continue
             if rental.phase in (RentalPhase.REQUESTED, RentalPhase.STARTING):
                 self._add_booting(rental)

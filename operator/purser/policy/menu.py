@@ -40,20 +40,6 @@ class Menu:
         return len({option.gpus for option in self.options + self.narrower}) == 1
 
 
-def node_price(pool: Pool) -> Price | None:
-    """What an hour of one node is planned at: the user's override, else the quote."""
-    if pool.price_override is not None:
-        return pool.price_override
-    return pool.quote.price if pool.quote is not None else None
-
-
-def worst_price(pool: Pool) -> Price | None:
-    """What an hour of a node rented now can cost at most; None without a quote."""
-    if pool.quote is None:
-        return None
-    return max(pool.quote.worst, pool.quote.price, pool.price_override or pool.quote.price)
-
-
 def offered_widths(gpus_per_node: int, widths: Widths, max_nodes: int) -> list[int]:
     """Numbers of GPUs, ascending: powers of two below a node, whole nodes up to ``max_nodes``, and ``preferred``."""
     below = [1 << power for power in range(gpus_per_node.bit_length()) if 1 << power < gpus_per_node]
@@ -90,8 +76,7 @@ def build_menu(
     preferred: list[Option] = []
     narrower: list[Option] = []
     for pool in pools:
-        price = node_price(pool)
-        if pool.deleting or pool.offering is None or pool.quote is None or price is None:
+        if pool.deleting or pool.offering is None or pool.quote is None:
             continue
         if pool.capacity_type is CapacityType.SPOT and spot is not SpotPolicy.ALLOWED:
             continue
@@ -103,10 +88,10 @@ def build_menu(
         for gpus in offered_widths(node, widths, pool.max_nodes):
             known = speed(profile, pool.offering.gpu_type, gpus) if profile else None
             if known is not None:
-                measured.append(_option(pool, gpus, node, price, known, restart))
+                measured.append(_option(pool, gpus, node, pool.quote.price, known, restart))
             elif gpus <= widths.preferred:
                 into = preferred if gpus == widths.preferred else narrower
-                into.append(_option(pool, gpus, node, price, gpus / widths.preferred, restart))
+                into.append(_option(pool, gpus, node, pool.quote.price, gpus / widths.preferred, restart))
     if measured:
         return Menu(tuple(measured), (), True, restart)
     return Menu(tuple(preferred), tuple(narrower), False, restart)

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
@@ -145,7 +146,7 @@ def _new_server(authority: _Pair, names: Sequence[str], now: datetime) -> _Pair:
         _builder("purser progress", now, _SERVER_LIFE)
         .issuer_name(authority.certificate.subject)
         .public_key(key.public_key())
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -166,7 +167,14 @@ def _renew_at(authority: _Pair, server: _Pair) -> datetime:
 
 def _serves(server: _Pair, names: Sequence[str]) -> bool:
     san = server.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return set(names) <= set(san.get_values_for_type(x509.DNSName))
+    return {_general(name) for name in names} <= set(san)
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
 
 
 def _current(data: Mapping[str, bytes], names: Sequence[str], now: datetime) -> tuple[_Pair, _Pair, bool]:
@@ -183,7 +191,7 @@ def _current(data: Mapping[str, bytes], names: Sequence[str], now: datetime) -> 
 
 
 async def ensure_tls(load: LoadSecret, save: SaveSecret, names: Sequence[str], now: datetime) -> TlsMaterial:
-    """The certificate for the DNS ``names``: the stored one, or a new one that was stored first.
+    """The certificate for ``names`` (of DNS, or IP addresses): the stored one, or a new one that was stored first.
 
     A server certificate lives two years and is replaced 30 days before its end, or when ``names`` grew. The authority
     lives ten years. When replicas race, one wins and the others use its certificate. UnusableSecret when the Secret

@@ -26,10 +26,10 @@ def scenario() -> Scenario:
 
 
 def replayed(of: Scenario) -> dict[str, Replayed]:
-    """The first two jobs submitted: one complete after ten minutes, one training on 4 GPUs for ten."""
+    """The first two jobs submitted: one complete after 17.5 minutes, one training on 4 GPUs for ten."""
     jobs = {job.name: Replayed(job, Training(job.work, 300.0)) for job in of.jobs}
     first, second, *_ = jobs.values()
-    first.submitted, first.completed, first.widths = 60.0, 660.0, [4]
+    first.submitted, first.completed, first.widths = 60.0, 1_110.0, [4]
     second.submitted, second.widths = 450.0, [4]
     second.training = second.training.begin(1, 600.0, second.job.application.speedup(4), 30.0).advance(1_200.0)
     return jobs

@@ -49,6 +49,7 @@ def test_a_run_that_is_told_to_stop_is_not_up() -> None:
 def test_the_newest_run_counts_while_the_old_one_stops() -> None:
     old = [pod(1, 0, deleting=True), pod(1, 1)]
     assert run_up([*old, pod(2, 0, of=1)]) == RunUp(2, 4)
+    assert run_up([pod(1, 0, of=1), pod(2, 0, of=1)]) == RunUp(2, 4)
 
 
 def test_no_pods_are_no_run() -> None:

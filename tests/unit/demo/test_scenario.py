@@ -50,7 +50,7 @@ def test_a_node_costs_the_same_dollars_for_the_same_work_at_any_pace(factor: int
     sped_up = pace.sped_up({"groups": [{"hourlyPrice": "3.912", "startupSeconds": [90]}]})["groups"][0]
     hourly = Decimal(sped_up["hourlyPrice"])
     assert hourly / factor == Decimal("3.912")
-    assert sped_up["startupSeconds"] == [90 / factor]
+    assert sped_up["startupSeconds"] == pytest.approx([90 / factor], abs=1e-6)
 
 
 def test_what_the_table_does_not_name_is_left_alone() -> None:
@@ -71,6 +71,14 @@ def test_the_rest_of_the_month_has_its_share_of_the_budget(now: datetime) -> Non
         until += timedelta(hours=12)
     hours_left = (until - now).total_seconds() / 3600
     assert float(left) == pytest.approx(hour.hourly_budget * 40 * hours_left, rel=1e-6, abs=1.0)
+
+
+def test_no_demo_runs_into_the_next_month() -> None:
+    def zone(minute: int) -> object:
+        return scenario.budget(an_hour(40), datetime(2026, 1, 31, 23, minute, tzinfo=UTC))["spec"]["timeZone"]
+
+    assert (zone(0), zone(30)) == ("Etc/GMT+12", "Etc/GMT+12")
+    assert scenario.budget(an_hour(40), datetime(2026, 1, 31, 22, tzinfo=UTC))["spec"]["timeZone"] == "Etc/UTC"
 
 
 def test_profiles_say_how_much_work_comes_how_often_at_this_pace() -> None:

@@ -35,7 +35,7 @@ def complete(summary: Summary) -> Summary:
 
 
 def test_only_completed_jobs_count_into_the_mean() -> None:
-    assert a_summary().mean_completion_seconds == 600.0
+    assert a_summary().mean_completion_seconds == 1_050.0
     assert a_summary().completed == 1
 
 
@@ -58,7 +58,7 @@ def test_the_summary_says_what_the_numbers_are() -> None:
     console = Console(file=io.StringIO(), width=120, record=True)
     console.print(rendered(a_summary(ledger=3_500_001)))
     text = " ".join(console.export_text().split())
-    for said in ("1 of 28 jobs completed", "10.0 min", "40 times as fast", "As asked: a simulation", "= $0.000001"):
+    for said in ("1 of 28 jobs completed", "17.5 min", "40 times as fast", "As asked: a simulation", "= $0.000001"):
         assert said in text
 
 

@@ -33,7 +33,7 @@ def test_a_job_that_trains_shows_how_long_it_still_needs() -> None:
 
 def test_a_complete_job_stops_waiting() -> None:
     row = next(row for row in samples.a_view().jobs if row.name == "yolov3-52")
-    assert (row.waited, row.left) == (600.0, None)
+    assert (row.waited, row.left) == (1_050.0, None)
 
 
 def test_only_machines_that_have_not_ended_are_rented() -> None:

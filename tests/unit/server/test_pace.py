@@ -36,6 +36,14 @@ def test_the_longest_unused_pod_is_forgotten_first() -> None:
     assert pace.wait_seconds("a") == 0.0
 
 
+def test_silence_saves_up_no_more_than_one_burst() -> None:
+    clock = Clock()
+    pace = Pace(rate=2.0, burst=2, clock=clock)
+    pace.wait_seconds("a")
+    clock.now += 3600
+    assert [pace.wait_seconds("a") for _ in range(3)] == [0.0, 0.0, 0.5]
+
+
 @given(st.lists(st.floats(0, 5), max_size=100))
 def test_no_more_calls_than_burst_and_rate_allow_are_admitted(pauses: list[float]) -> None:
     clock = Clock()

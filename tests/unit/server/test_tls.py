@@ -66,6 +66,12 @@ async def test_a_client_that_trusts_the_authority_accepts_the_server_under_each_
         await handshake(material.server_context(), material.ca_pem, name)
 
 
+async def test_an_address_may_stand_in_for_a_name() -> None:
+    material = await Secrets().ensure(datetime.now(UTC), (*NAMES, "127.0.0.1"))
+    await handshake(material.server_context(), material.ca_pem, "127.0.0.1")
+    await handshake(material.server_context(), material.ca_pem, NAMES[0])
+
+
 async def test_another_name_or_another_authority_is_refused() -> None:
     material, other = await Secrets().ensure(datetime.now(UTC)), await Secrets().ensure(datetime.now(UTC))
     with pytest.raises(ssl.SSLCertVerificationError):

@@ -13,6 +13,11 @@ from purser.server.errors import Refused
 from purser.server.tokens import Authenticator, Caller
 from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Clock, Directory, Reviewer, bearer, token
 
+POD = {
+    "authentication.kubernetes.io/pod-name": ["sft-r2-0-abcde"],
+    "authentication.kubernetes.io/pod-uid": [POD_UID],
+}
+
 
 def authenticator(reviewer: Reviewer, directory: Directory, clock: Clock, *, cache_size: int = 100) -> Authenticator:
     return Authenticator(reviewer, directory, cache_seconds=300, cache_size=cache_size, clock=clock, wall_clock=clock)
@@ -75,6 +80,10 @@ async def test_a_token_for_another_audience_is_401_and_not_asked_about(
     assert "audience" in refused.message
 
 
+async def test_a_token_without_end_is_401_before_anything_reads_it(guard: Authenticator) -> None:
+    assert "longer than" in (await refusal(guard, bearer(token(salt="x" * 9000)))).message
+
+
 async def test_a_token_that_is_bound_to_no_pod_is_403(guard: Authenticator) -> None:
     assert (await refusal(guard, bearer(token(pod_uid="")))).code == "NotAPod"
 
@@ -108,7 +117,7 @@ async def test_a_pod_that_kubernetes_names_differently_than_the_token_claims_is_
     [
         {},
         {"authenticated": True},
-        {"authenticated": True, "audiences": ["other"], "user": {}},
+        {"authenticated": True, "audiences": ["other"], "user": {"extra": POD}},
         {"authenticated": True, "audiences": [f"purser.dev/tj/{JOB}"], "user": {}},
         {"authenticated": True, "audiences": [f"purser.dev/tj/{JOB}"], "user": {"extra": {}}},
         {"authenticated": "yes", "audiences": [f"purser.dev/tj/{JOB}"]},

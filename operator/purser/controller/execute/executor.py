@@ -12,6 +12,7 @@ from purser.controller.execute.tools import Hand, Stale, Tools
 from purser.controller.outcome import Outcome
 from purser.domain.plan import Command
 from purser.domain.steps import Step
+from purser.ledger.balance import StalePeriod
 
 HANDS: Mapping[type, Hand] = {**MONEY, **NODES, **RUNS}
 
@@ -26,5 +27,5 @@ class ClusterExecutor:
         """Carry it out. STALE: what it was decided on has changed. Raises ApiError or ProviderError."""
         try:
             return await HANDS[type(do)](self._tools, do)
-        except (Stale, Conflict, NotFound, NamespaceTerminating):
+        except (Stale, StalePeriod, Conflict, NotFound, NamespaceTerminating):
             return Outcome.STALE

@@ -10,6 +10,7 @@ from purser.cluster import kinds
 from purser.cluster.paths import GPU_BUDGETS, GPU_POOLS, GPU_RENTALS
 from purser.controller.execute.tools import Hand, Stale, Tools
 from purser.controller.outcome import Outcome
+from purser.domain.budget import Balance
 from purser.domain.ids import PoolId
 from purser.domain.money import ZERO
 from purser.domain.plan import Release, Rent
@@ -169,7 +170,7 @@ async def unlist(tools: Tools, do: Unlist) -> Outcome:
     return Outcome.DONE
 
 
-def _opened(known: balance.Balance | None) -> balance.Balance:
+def _opened(known: Balance | None) -> Balance:
     if known is None:
         raise Stale
     return known

@@ -16,13 +16,14 @@ from purser.api.view import (
 from purser.controller.show.conditions import condition
 from purser.domain.budget import Budget, Mode
 from purser.domain.ids import PoolId
-from purser.domain.money import ZERO, Money, Price
+from purser.domain.money import ZERO, Money
 from purser.domain.plan import Allocate, BudgetVerdict, Plan, Rent, Why
 from purser.domain.pool import Pool
-from purser.domain.rental import Rental, RentalPhase
+from purser.domain.rental import RentalPhase
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import seconds_between
 from purser.ledger.attribution import attribute
+from purser.ledger.forecast import current_rate
 
 _FRESH_SECONDS = 900.0
 
@@ -45,15 +46,11 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan) -> BudgetView:
         committed=ZERO if verdict is None else verdict.committed,
         forecast=ZERO if verdict is None else verdict.forecast,
         remaining=budget.amount - spent,
-        hourly=Price(sum(_hourly(rental).micros_per_hour for rental in rentals if rental.billed)),
+        hourly=current_rate(budget.id, rentals),
         pays_per_hour_saved=ZERO if verdict is None else Money(round(verdict.rate * 3600 * 1e6)),
         attribution=tuple(Attribution(name, amount) for name, amount in attribute(budget, snapshot)),
         conditions=_budget_conditions(budget, snapshot, plan, len(rentals), waiting),
     )
-
-
-def _hourly(rental: Rental) -> Price:
-    return rental.segments[-1].price if rental.segments else rental.worst
 
 
 def _budget_state(budget: Budget, verdict: BudgetVerdict | None, waiting: int) -> BudgetState:

@@ -1,0 +1,177 @@
+"""One budget's part of a plan while it is being made: what was decided so far and what that leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from purser.domain.ids import JobId, PoolId, RentalId
+from purser.domain.job import Allocation, Job, Placement
+from purser.domain.money import Money, Price
+from purser.domain.option import Option
+from purser.domain.plan import Allocate, Command, Reason, Release, Rent, Verdict, Why
+from purser.domain.rental import Rental, RentalPhase
+from purser.domain.snapshot import Snapshot
+from purser.domain.time import Instant
+from purser.policy.capacity import Capacity
+from purser.policy.explain import name
+from purser.policy.limits import Purse, exposure, reserve
+from purser.policy.market import Market
+from purser.policy.placement import Claim, Yard
+from purser.policy.roll import reason
+from purser.policy.standing import Standing
+
+
+@dataclass(slots=True)
+class Decided:
+    """Commands and verdicts of one budget, in the order in which they were decided."""
+
+    stops: list[Command] = field(default_factory=list)
+    releases: list[Command] = field(default_factory=list)
+    places: list[Command] = field(default_factory=list)
+    rents: list[Command] = field(default_factory=list)
+    verdicts: dict[JobId, Verdict] = field(default_factory=dict)
+    again_at: list[Instant] = field(default_factory=list)
+
+    @property
+    def commands(self) -> list[Command]:
+        """What frees GPUs and money first."""
+        return [*self.stops, *self.releases, *self.places, *self.rents]
+
+
+class Draft:
+    """Claims GPUs for jobs of one budget, renting where that is allowed, and writes down what was decided."""
+
+    def __init__(self, standing: Standing, capacity: Capacity, market: Market, snapshot: Snapshot) -> None:
+        self.standing = standing
+        self.snapshot = snapshot
+        self.decided = Decided()
+        self._capacity = capacity
+        self._market = market
+        self._yards: dict[PoolId, Yard] = {}
+        self._blocked: dict[tuple[PoolId, int], Why] = {}
+        self._grace = max((job.grace_seconds for job in standing.jobs if job.finish is None), default=0)
+        self._client: tuple[Job, Option] | None = None
+        budget = standing.budget
+        self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, standing.spent)
+        for rental in standing.rentals:
+            if rental.phase is not RentalPhase.ENDED:
+                self.purse.hold(rental.id, rental.worst, self._exposure(rental, self._grace_on(rental.id)))
+
+    # --- leaving nodes ------------------------------------------------------------------------------------------------
+
+    def doomed(self) -> Mapping[RentalId, Reason]:
+        """The rentals that must be ended now, used or not, and why."""
+        budget = self.standing.budget
+        live = [one for one in self.standing.rentals if one.phase not in (RentalPhase.DRAINING, RentalPhase.ENDED)]
+        if budget.deleting:
+            why = reason(Why.BUDGET_DELETED, f"GPUBudget {budget.id} is being deleted")
+            return {rental.id: why for rental in live}
+        if self.purse.must_release:
+            text = f"{self.purse.spent} are spent and {self.purse.committed} committed of a hard limit of "
+            why = reason(Why.HARD_LIMIT, f"{text}{budget.hard_limit}: all nodes are ended before it is reached")
+            return {rental.id: why for rental in live}
+        doomed: dict[RentalId, Reason] = {}
+        for rental in live:
+            pool = self.snapshot.pools.get(rental.pool)
+            if pool is not None and pool.deleting:
+                doomed[rental.id] = reason(Why.POOL_DELETED, f"GPUPool {pool.id} is being deleted")
+        surplus = sorted(live, key=lambda one: (self._capacity.used.get(one.id, 0) > 0, -one.created, one.id))
+        for rental in surplus:
+            if not self.purse.over_hourly(doomed):
+                break
+            text = f"{self.purse.hourly} at worst prices exceed the hourly limit {budget.max_hourly_rate}"
+            doomed.setdefault(rental.id, reason(Why.HOURLY_LIMIT, text))
+        return doomed
+
+    def release(self, rental: RentalId, why: Reason) -> None:
+        """End a rental."""
+        self.decided.releases.append(Release(rental, why))
+
+    # --- jobs -----------------------------------------------------------------------------------------------------------
+
+    def claim(self, job: Job, option: Option, *, only_ready: bool = False) -> Claim:
+        """GPUs for a job: at once, or promised. What is blocked once stays blocked: a plan only uses things up."""
+        own = self._capacity.held(job.id)
+        place = (option.pool, option.gpus)
+        if not own and place in self._blocked:
+            return Claim(None, blocked=self._blocked[place])
+        self._client = (job, option)
+        claim = self._yard(option.pool).claim(
+            option, own, lambda rentals: self._hosts(rentals, job.grace_seconds), only_ready=only_ready
+        )
+        if claim.blocked is not None and claim.blocked is not Why.HARD_LIMIT and not only_ready and not own:
+            self._blocked[place] = claim.blocked
+        return claim
+
+    def claim_more(self, job: Job, option: Option) -> Claim:
+        """GPUs beside those that a job keeps, for a run that grows in place."""
+        self._client = (job, option)
+        return self._yard(option.pool).claim(option, {}, lambda rentals: self._hosts(rentals, job.grace_seconds))
+
+    def must_rent(self, job: Job, option: Option) -> bool:
+        """Whether nodes would have to be rented for it."""
+        return self._yard(option.pool).must_rent(option, self._capacity.held(job.id)) > 0
+
+    def allocate(self, job: Job, option: Option, run: int, placements: tuple[Placement, ...], why: Reason) -> None:
+        """Give the job its place."""
+        allocation = Allocation(run, option, placements, self.snapshot.now)
+        self.decided.places.append(Allocate(job.id, allocation, why))
+
+    def stop(self, job: Job, why: Reason) -> None:
+        """Take the job's place away."""
+        self.decided.stops.append(Allocate(job.id, None, why))
+
+    def judge(self, job: Job, option: Option | None, why: Reason) -> None:
+        """What is thought of the job; its time left is known where its work is."""
+        left = None if option is None or job.remaining is None else job.remaining / option.speed
+        if left is not None and option is not None and job.allocation is None:
+            left += option.entry_seconds
+        self.decided.verdicts[job.id] = Verdict(option, why, left)
+
+    # --- nodes ----------------------------------------------------------------------------------------------------------
+
+    def _yard(self, pool_id: PoolId) -> Yard:
+        yard = self._yards.get(pool_id)
+        if yard is None:
+            pool = self.snapshot.pools[pool_id]
+            budget = self.standing.budget
+            size = pool.offering.gpus_per_node if pool.offering is not None else 1
+            reserved = reserve(pool, self._grace) if pool.quote is not None else Money(0)
+            worst = pool.quote.worst if pool.quote is not None else Price(0)
+
+            def refusal(nodes: int) -> Why | None:
+                if budget.deleting:
+                    return Why.BUDGET_DELETED
+                return self._market.refusal(pool, nodes) or self.purse.refusal(worst, reserved, nodes)
+
+            def rent(nodes: int) -> list[RentalId]:
+                return [self._rent(pool_id, reserved, worst, pool.start_seconds) for _ in range(nodes)]
+
+            cell = self._capacity.cell(budget.id, pool_id)
+            yard = self._yards[pool_id] = Yard(cell, size, refusal, rent)
+        return yard
+
+    def _rent(self, pool: PoolId, reserved: Money, worst: Price, start_seconds: float) -> RentalId:
+        rental = self._market.name(pool)
+        self.purse.hold(rental, worst, reserved)
+        text = "demand"
+        if self._client is not None:
+            job, option = self._client
+            text = f"{job.namespace}/{job.name} waits for {name(option)}"
+        why = Reason(Why.DEMAND, start_seconds, reserved, f"{text}; {reserved} are held back for the worst case")
+        self.decided.rents.append(Rent(rental, pool, self.standing.budget.id, reserved, worst, why))
+        return rental
+
+    def _hosts(self, rentals: tuple[RentalId, ...], grace_seconds: int) -> bool:
+        known = (self.snapshot.rentals[one] for one in rentals)
+        return self.purse.host([(one.id, self._exposure(one, grace_seconds)) for one in known])
+
+    def _grace_on(self, rental: RentalId) -> int:
+        users = self._capacity.users.get(rental, ())
+        return max((self.snapshot.jobs[job].grace_seconds for job in users), default=0)
+
+    def _exposure(self, rental: Rental, grace_seconds: int) -> Money:
+        survey = self.snapshot.surveys.get(rental.pool)
+        lag = survey.lag_seconds if survey is not None else 0.0
+        return exposure(rental, grace_seconds, lag, self.snapshot.now)

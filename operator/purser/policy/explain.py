@@ -1,0 +1,85 @@
+"""Reasons as sentences: what an option takes and costs, what the next ones would, and what the budget pays for a second."""
+
+from __future__ import annotations
+
+from purser.domain.ids import Rate
+from purser.domain.job import Job
+from purser.domain.money import ZERO, Money
+from purser.domain.option import Option
+from purser.domain.plan import Reason, Why
+from purser.policy.hull import dollars, seconds
+from purser.policy.load import Group
+from purser.policy.moves import Move
+
+
+def span(duration: float) -> str:
+    """Seconds for people: ``45 s``, ``20 min``, ``1.8 h``, ``2.5 d``."""
+    if duration < 100:
+        return f"{duration:.0f} s"
+    if duration < 6000:
+        return f"{duration / 60:.0f} min"
+    return f"{duration / 3600:.1f} h" if duration < 172_800 else f"{duration / 86_400:.1f} d"
+
+
+def money(amount: float) -> str:
+    """Dollars for people."""
+    return str(Money(round(amount * 1_000_000)))
+
+
+def name(option: Option) -> str:
+    """``8 GPUs on a100``."""
+    return f"{option.gpus} GPU{'' if option.gpus == 1 else 's'} on {option.pool}"
+
+
+def pays(rate: Rate) -> str:
+    """What the budget pays for an hour of a job's life."""
+    return f"{money(rate * 3600)} per job-hour saved"
+
+
+def _same(a: Option, b: Option) -> bool:
+    return a.pool == b.pool and a.gpus == b.gpus and a.variant == b.variant
+
+
+def choice(option: Option, group: Group, rate: Rate, work: float | None, *, feasible: bool) -> Reason:
+    """Why a job of the group has this option: against the next cheaper one in numbers, the next wider one in words."""
+    x = group.work if work is None else work
+    takes, costs = seconds(option, x), dollars(option, x)
+    text = f"{name(option)}: {span(takes)} for {money(costs)}"
+    if not group.menu.known:
+        return Reason(Why.NO_CURVE, 0.0, ZERO, f"{text} if {span(x)} of work are left; no speedup curve is known yet")
+    corners = group.hull.options
+    at = next((k for k, corner in enumerate(corners) if _same(corner, option)), None)
+    below = corners[at - 1] if at else None
+    above = corners[at + 1] if at is not None and at + 1 < len(corners) else None
+    if above is not None:
+        saved, more = takes - seconds(above, x), dollars(above, x) - costs
+        if saved > 0:
+            text += f"; {name(above)} would save {span(saved)} for {money(more)}, {money(more / saved * 3600)} per hour"
+            text += f" saved, budget pays up to {money(rate * group.weight * 3600)}"
+    elif at is not None:
+        text += "; nothing on its menu is faster"
+    if group.menu.rigid and len(corners) == 1:
+        why = Why.RIGID
+    else:
+        why = Why.BUDGET_OPTIMAL if feasible else Why.CHEAPEST_OVER_BUDGET
+    if below is None:
+        return Reason(why, 0.0, ZERO, text)
+    saved, more = seconds(below, x) - takes, costs - dollars(below, x)
+    return Reason(why, group.weight * saved, Money(round(more * 1_000_000)), text, below)
+
+
+def moving(move: Move, here: Option, work: float, rate: Rate, weight: float) -> Reason:
+    """Why a running job goes elsewhere."""
+    hours = f"with {span(work / here.speed)} left on {name(here)}, "
+    if move.saved_seconds >= 0:
+        words = f"{hours}{name(move.to)} save {span(move.saved_seconds)} for {money(move.cost.dollars)}"
+    else:
+        words = f"{hours}{name(move.to)} save {money(-move.cost.dollars)} for {span(-move.saved_seconds)} more"
+    words += f", restart included; the budget pays {money(rate * weight * 3600)} per hour saved"
+    return Reason(Why.MOVE_PAYS, weight * move.saved_seconds, move.cost, words, here)
+
+
+def waiting(why: Why, option: Option | None, job: Job, detail: str) -> Reason:
+    """Why a job waits."""
+    want = f"{name(option)} wanted: " if option is not None else ""
+    return Reason(why, 0.0, ZERO, f"{want}{detail}")

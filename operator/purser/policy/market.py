@@ -1,0 +1,43 @@
+"""What all budgets share while a plan is made: how many more nodes each pool may have, and the names of new rentals."""
+
+from __future__ import annotations
+
+from purser.domain.ids import PoolId, RentalId
+from purser.domain.plan import Why
+from purser.domain.pool import Pool
+from purser.domain.rental import RentalPhase
+from purser.domain.snapshot import Snapshot
+from purser.domain.time import Instant
+from purser.policy.cooldown import refusal
+
+
+class Market:
+    """The pools' rooms and names; renting uses them up. Budgets come to it in order, see ``planner``."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._live: dict[PoolId, int] = {}
+        for rental in snapshot.rentals.values():
+            if rental.phase is not RentalPhase.ENDED:
+                self._live[rental.pool] = self._live.get(rental.pool, 0) + 1
+        self._named = set(snapshot.rentals)
+        self._next: dict[PoolId, int] = {}
+        self.cooled: set[Instant] = set()
+
+    def refusal(self, pool: Pool, nodes: int) -> Why | None:
+        """Why the pool cannot give so many more nodes now; remembers until when a pool that was wanted cools."""
+        surveyed = pool.id in self._snapshot.surveys
+        why = refusal(pool, surveyed, self._live.get(pool.id, 0), nodes, self._snapshot.now)
+        if why is Why.POOL_COOLING and pool.cooled_until is not None:
+            self.cooled.add(pool.cooled_until)
+        return why
+
+    def name(self, pool: PoolId) -> RentalId:
+        """Take a room of the pool: ``<pool>-<ordinal>`` with the smallest ordinal that no rental has."""
+        ordinal = self._next.get(pool, 1)
+        while (rental := RentalId(f"{pool}-{ordinal}")) in self._named:
+            ordinal += 1
+        self._next[pool] = ordinal + 1
+        self._named.add(rental)
+        self._live[pool] = self._live.get(pool, 0) + 1
+        return rental

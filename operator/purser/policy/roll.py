@@ -1,0 +1,175 @@
+"""The roll call: which jobs wait, which run on, which must leave where they are, which are stopped, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from purser.domain.ids import RentalId
+from purser.domain.job import Allocation, Job, PodPhase, ResizePolicy, SpotPolicy
+from purser.domain.money import ZERO
+from purser.domain.plan import Reason, Why
+from purser.domain.pool import CapacityType, InstanceState
+from purser.domain.rental import RentalPhase
+from purser.domain.snapshot import Snapshot
+from purser.domain.time import Instant, after
+
+
+def reason(why: Why, message: str) -> Reason:
+    """A reason that is no matter of seconds and dollars."""
+    return Reason(why, 0.0, ZERO, message)
+
+
+@dataclass(slots=True)
+class Roll:
+    """The jobs of one budget in order of creation. ``again_at``: when a run's time to get ready is over."""
+
+    waiting: list[Job] = field(default_factory=list)
+    running: list[Job] = field(default_factory=list)
+    leaving: list[tuple[Job, Reason]] = field(default_factory=list)
+    stopped: list[tuple[Job, Reason]] = field(default_factory=list)
+    idle: list[tuple[Job, Reason]] = field(default_factory=list)
+    again_at: list[Instant] = field(default_factory=list)
+
+
+def call(jobs: Iterable[Job], doomed: Mapping[RentalId, Reason], snapshot: Snapshot) -> Roll:
+    """Sort jobs by what is to be done; ``doomed`` rentals are being released, and why.
+
+    ``leaving`` jobs lose their place and go elsewhere at once or queue; ``stopped`` ones give theirs up; ``idle`` ones
+    neither have nor want one.
+    """
+    roll = Roll()
+    threatened = _threatened(snapshot)
+    for job in jobs:
+        refused = not_wanted(job)
+        if refused is not None:
+            (roll.stopped if job.allocation is not None and _gives_up(job) else roll.idle).append((job, refused))
+        elif job.allocation is None:
+            roll.waiting.append(job)
+        elif (why := _displaced(job, job.allocation, doomed, threatened, snapshot)) is not None:
+            roll.leaving.append((job, why))
+        elif (deadline := _ready_by(job, job.allocation)) is None:
+            roll.running.append(job)
+        elif snapshot.now >= deadline:
+            message = f"run {job.allocation.run} was not fully running within {job.ready_timeout_seconds:.0f} s"
+            roll.stopped.append((job, reason(Why.NOT_STARTING, message)))
+        else:
+            roll.again_at.append(deadline)
+            roll.running.append(job)
+    return roll
+
+
+def not_wanted(job: Job) -> Reason | None:
+    """Why no GPUs are looked for; None when they are."""
+    if job.deleting:
+        return reason(Why.DELETED, "the job is being deleted")
+    if job.finish is not None:
+        return reason(Why.FINISHED, f"the job has ended: {job.finish.kind}")
+    if job.suspend:
+        return reason(Why.SUSPENDED, "spec.suspend is true")
+    if job.invalid:
+        return reason(Why.INVALID, job.invalid)
+    if job.budget is None:
+        return reason(Why.NO_BUDGET, f"no GPUBudget selects namespace {job.namespace}")
+    return None
+
+
+def _gives_up(job: Job) -> bool:
+    """Whether an unwanted job with an allocation loses it.
+
+    A run that goes on is not ended because its template was edited to an invalid one, or because its namespace lost
+    its budget: what was rented for it is paid for by the rental's own budget.
+    """
+    if job.deleting or job.finish is not None or job.suspend:
+        return True
+    return bool(job.invalid) and job.current_run is None
+
+
+def _threatened(snapshot: Snapshot) -> dict[RentalId, Reason]:
+    """Rentals whose nodes go away by themselves or by a person's hand, and why."""
+    found: dict[RentalId, Reason] = {}
+    noticed = {notice.instance: notice for survey in snapshot.surveys.values() for notice in survey.notices}
+    for rental in snapshot.rentals.values():
+        if rental.phase is RentalPhase.ENDED:
+            continue
+        if rental.instance in noticed:
+            found[rental.id] = reason(Why.INTERRUPTION, f"the cloud takes back {rental.instance} of {rental.id}")
+        elif rental.deleting:
+            found[rental.id] = reason(Why.LOST_NODE, f"GPURental {rental.id} is being deleted")
+    return found
+
+
+def _displaced(
+    job: Job,
+    allocation: Allocation,
+    doomed: Mapping[RentalId, Reason],
+    threatened: Mapping[RentalId, Reason],
+    snapshot: Snapshot,
+) -> Reason | None:
+    """Why the job cannot stay.
+
+    A run that was on a lost node is recorded as interrupted, which clears the allocation: that is not done here. Only
+    a run that never started, or whose node lives and drains, is taken away by the plan.
+    """
+    for place in allocation.placements:
+        why = doomed.get(place.rental) or threatened.get(place.rental)
+        if why is not None:
+            return why
+    run = job.current_run
+    started = run is not None and not run.suspended
+    for place in allocation.placements:
+        rental = snapshot.rentals.get(place.rental)
+        if rental is not None and rental.phase not in (RentalPhase.DRAINING, RentalPhase.ENDED):
+            continue
+        alive = rental is not None and rental.phase is RentalPhase.DRAINING and _alive(rental.id, snapshot)
+        if alive or not started:
+            because = rental.released_because if rental is not None else ""
+            return reason(Why.LOST_NODE, f"GPURental {place.rental} is going away{': ' if because else ''}{because}")
+    return None
+
+
+def _alive(name: RentalId, snapshot: Snapshot) -> bool:
+    rental = snapshot.rentals[name]
+    survey = snapshot.surveys.get(rental.pool)
+    return survey is not None and any(
+        instance.id == rental.instance and instance.state is InstanceState.RUNNING for instance in survey.instances
+    )
+
+
+def _ready_by(job: Job, allocation: Allocation) -> Instant | None:
+    """By when all pods of a started run must be running; None when they are, or when the run has not started."""
+    run = job.current_run
+    if run is None or run.suspended or run.started is None or run.complete is not None or run.failed is not None:
+        return None
+    begun = {pod.index for pod in run.pods if pod.phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED)}
+    if len(begun) >= len(allocation.placements) or any(pod.phase is PodPhase.FAILED for pod in run.pods):
+        return None
+    return after(max(run.started, allocation.since), job.ready_timeout_seconds)
+
+
+def settled(job: Job) -> bool:
+    """Whether the job's run is running with all its pods, so that moving it is a question of gain."""
+    run = job.current_run
+    if job.allocation is None or run is None or run.suspended or run.started is None or run.deleting:
+        return False
+    running = {pod.index for pod in run.pods if pod.phase is PodPhase.RUNNING and not pod.deleting}
+    return run.complete is None and run.failed is None and len(running) == run.completions == len(
+        job.allocation.placements
+    )
+
+
+def must_move(job: Job, snapshot: Snapshot) -> str:
+    """Why the job's owner no longer allows where it runs; empty when it may stay (a Never job keeps its width)."""
+    if job.allocation is None or job.resize is ResizePolicy.NEVER:
+        return ""
+    option = job.allocation.option
+    pool = snapshot.pools.get(option.pool)
+    if not job.widths.min <= option.gpus <= job.widths.max:
+        return f"{option.gpus} GPUs are outside {job.widths.min} to {job.widths.max}"
+    if pool is None or pool.offering is None:
+        return ""
+    if job.gpu_types and pool.offering.gpu_type not in job.gpu_types:
+        return f"spec.gpuTypes no longer names {pool.offering.gpu_type}"
+    if pool.capacity_type is CapacityType.SPOT and job.spot is not SpotPolicy.ALLOWED:
+        return "spec.spotPolicy no longer allows spot capacity"
+    return ""

@@ -1,0 +1,78 @@
+"""Pools of the fake cloud for contract tests: each test has a group of its own in one shared process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from purser.domain.ids import InstanceId, PoolId
+from purser.domain.pool import CapacityType, FakeGroup, Pool, Survey
+from purser.domain.time import Instant
+from purser.providers.fake import FakeCloud
+from purser.providers.provider import Drained
+from tests.testbed.fakecloud import FakeCloudProcess
+
+EMPTY = Drained(node=None, checked=Instant(0))
+
+
+def pool(endpoint: str, group: str, capacity: CapacityType = CapacityType.ON_DEMAND) -> Pool:
+    """A pool as its user declared it, with nothing discovered yet."""
+    return Pool(
+        id=PoolId(f"pool-{group}"),
+        uid=f"uid-{group}",
+        resource_version="1",
+        generation=1,
+        cloud=FakeGroup(endpoint, group),
+        max_nodes=8,
+        capacity_type=capacity,
+        start_seconds=60.0,
+        cooldown_seconds=60.0,
+        price_override=None,
+        offering=None,
+        quote=None,
+        cooled_until=None,
+        cooled_because="",
+        deleting=False,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """One group, its pool and a provider to reach it by."""
+
+    cloud: FakeCloudProcess
+    provider: FakeCloud
+    pool: Pool
+
+    async def survey(self) -> Survey:
+        """The pool's survey; its error is raised."""
+        answer = (await self.provider.survey([self.pool]))[self.pool.id]
+        if not isinstance(answer, Survey):
+            raise answer
+        return answer
+
+    async def raise_to(self, at_least: int, token: str) -> None:
+        """Raise the target."""
+        await self.provider.raise_target(self.pool, at_least, token)
+
+    async def terminate(self, instance: InstanceId) -> None:
+        """End one instance."""
+        await self.provider.terminate(self.pool, instance, EMPTY)
+
+    async def truth(self) -> list[str]:
+        """Ids of the group's instances that exist now, without lag, by the cloud's admin call."""
+        listed = (await self.cloud.admin("GET", "/instances"))["instances"]
+        return [i["id"] for i in listed if i["group"] == self.pool.cloud.group and i["state"] != "Ended"]
+
+    async def change(self, **fields: Any) -> None:
+        """Change the group."""
+        await self.cloud.admin("PUT", f"/groups/{self.pool.cloud.group}", fields)
+
+    async def fault(self, kind: str, method: str, **fields: Any) -> None:
+        """Break the next call of that method about the group."""
+        match = {"method": method, "path": f"*{self.pool.cloud.group}*"}
+        await self.cloud.admin("POST", "/faults", {"kind": kind, "match": match, **fields})
+
+    async def unused_faults(self) -> int:
+        """How many faults no call has met."""
+        return len((await self.cloud.admin("GET", "/faults"))["faults"])

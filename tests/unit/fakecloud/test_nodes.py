@@ -1,0 +1,57 @@
+"""What is to be done about a machine's Node, as a function of the machine and the time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from purser.fakecloud.bill import SECOND, Segment
+from purser.fakecloud.config import GroupSpec
+from purser.fakecloud.nodes import NodeStep, manifest, next_step
+from purser.fakecloud.records import Machine, NodePhase
+from tests.unit.fakecloud.world import A100
+
+SPEC = GroupSpec.model_validate(A100 | {"nodeDeletionSeconds": 5})
+STARTING = Machine("i-1", "a100", "fake-1a", "A100", 4, 1, 0, (Segment(0, 1),), launched=0, runs=60 * SECOND)
+RUNNING = replace(STARTING, node=NodePhase.REGISTERED)
+ENDED = replace(RUNNING, ends=100 * SECOND)
+SILENT = replace(ENDED, node=NodePhase.SILENT)
+
+
+@pytest.mark.parametrize(
+    ("machine", "seconds", "step"),
+    [
+        (STARTING, 10, (NodeStep.REGISTER, 60)),
+        (replace(STARTING, ends=50 * SECOND), 55, (NodeStep.DELETE, 55)),
+        (RUNNING, 70, None),
+        (replace(RUNNING, silenced=True), 70, (NodeStep.SILENCE, 70)),
+        (replace(RUNNING, silenced=True, node=NodePhase.SILENT), 70, None),
+        (ENDED, 90, (NodeStep.SILENCE, 100)),
+        (ENDED, 110, (NodeStep.SILENCE, 110)),
+        (SILENT, 101, (NodeStep.DELETE, 105)),
+        (replace(SILENT, stays=True), 1000, None),
+        (replace(SILENT, node=NodePhase.GONE), 1000, None),
+    ],
+    ids=[
+        "registers when it runs",
+        "whose registration may have been cut off is deleted",
+        "is left alone while it runs",
+        "falls silent at once",
+        "stays silent",
+        "falls silent when its machine ends",
+        "falls silent after its machine ended",
+        "is deleted a while after the end",
+        "stays behind where the group says so",
+        "is gone",
+    ],
+)
+def test_a_node(machine: Machine, seconds: int, step: tuple[NodeStep, int] | None) -> None:
+    expected = None if step is None else (step[0], step[1] * SECOND)
+    assert next_step(machine, SPEC, seconds * SECOND) == expected
+
+
+def test_a_node_has_its_gpus_at_creation() -> None:
+    status = manifest(RUNNING, SPEC)["status"]
+    assert status["capacity"] == {"cpu": "32", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": "4"}
+    assert status["allocatable"] == status["capacity"]
