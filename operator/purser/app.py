@@ -33,6 +33,7 @@ from purser.cluster.paths import PODS, SECRETS, TOKEN_REVIEWS
 from purser.cluster.resync import Resync
 from purser.cluster.store import Store
 from purser.cluster.watch import Watch
+from purser.controller.clouds import Clouds
 from purser.controller.directory import Directory
 from purser.controller.execute import ClusterExecutor, Tools
 from purser.controller.flush import ProgressFlush
@@ -161,7 +162,8 @@ class _Operator:
         """Wait for the lead, then plan and act until cancelled."""
         self._metrics.leading(False)
         client = await stack.enter_async_context(Client(self._access, fence=self._lease.remaining))
-        await self._label_self(client, "false")
+        async with Client(self._access) as before_leading:
+            await self._label_self(before_leading, "false")
         _log.info("waiting for the lead of Lease %s/purser as %s", self._settings.namespace, self._settings.pod_name)
         await self._gained.wait()
         self._metrics.leading(True)
@@ -169,7 +171,7 @@ class _Operator:
         material = await self._certificate(client)
         board = ProgressBoard()
         sight = Sight(self._store, board, now)
-        clouds = Registry(os.environ)
+        clouds = Clouds(Registry(os.environ), self._metrics)
         stack.push_async_callback(clouds.close)
         environment = RunEnvironment(self._settings.url_for_pods, material.ca_pem)
         # What is read now is newer than whatever a former leader wrote last: it cannot write any more.
@@ -178,8 +180,9 @@ class _Operator:
         templates = Templates(client, environment, self._wake)
         surveys = Surveys(clouds, sight.pools, sight.moving, self._wake, time.monotonic, self._settings.surveys)
         sight.use(surveys, templates)
-        tools = Tools(client, self._store, surveys, templates, clouds.provider_for, environment, now, sight.last)
+        tools = Tools(client, self._store, surveys, templates, clouds, environment, now, sight.last)
         recorder = Recorder(client, instance=self._settings.pod_name)
+        stack.push_async_callback(recorder.flush)
         writer = ViewWriter(client, self._store, lambda key: self._loop is not None and self._loop.busy(key))
         showing = Showing(self._store, self._metrics, Events(recorder), writer, surveys.errors, sight.last)
         self._loop = loop = Loop(sight.look, now, self._wrap(ClusterExecutor(tools)), showing, self._settings.pace)

@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from purser.controller.clouds import Clouds
 from purser.domain.ids import PoolId
 from purser.domain.pool import Pool, Quote, Survey
 from purser.providers.errors import ProviderError
-from purser.providers.registry import Registry
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Surveys:
 
     def __init__(
         self,
-        clouds: Registry,
+        clouds: Clouds,
         pools: Callable[[], Mapping[PoolId, Pool]],
         moving: Callable[[], frozenset[PoolId]],
         changed: Callable[[], None],
@@ -135,7 +135,7 @@ class Surveys:
         if now - self._priced.get(pool.id, -1e9) < self._pace.quote_seconds:
             return
         try:
-            self.quotes[pool.id] = await self._clouds.provider_for(pool).quote(pool)
+            self.quotes[pool.id] = await self._clouds.quote(pool)
             self._priced[pool.id] = now
         except ProviderError as error:
             self.errors[pool.id] = error

@@ -63,7 +63,7 @@ class Cell:
 
 
 def held_by(job: Job, rental_of: Mapping[NodeName, RentalId]) -> dict[RentalId, int]:
-    """The GPUs the job holds, by rental: the most that its allocation, its live pods or a run not yet recorded holds."""
+    """The GPUs the job holds, by rental: the most of its allocation, its live pods and any run not yet recorded."""
     held: dict[RentalId, int] = {}
     living: dict[RentalId, int] = {}
     for run in job.runs:
@@ -129,6 +129,10 @@ class Capacity:
         if made is None:
             made = self._cells[budget, pool] = Cell()
         return made
+
+    def touched(self, rental: Rental) -> set[RentalId]:
+        """The nodes of the rental's pool and budget that somebody was given or waits for in this plan."""
+        return self.cell(rental.budget, rental.pool).touched
 
     def held(self, job: JobId) -> Held:
         """What the job holds, by rental."""

@@ -58,7 +58,7 @@ class Draft:
             if rental.phase is not RentalPhase.ENDED:
                 self.purse.hold(rental.id, rental.worst, self._exposure(rental, self._grace_on(rental.id)))
 
-    # --- leaving nodes ------------------------------------------------------------------------------------------------
+    # --- leaving nodes -----------------------------------------------------------------------------------------------
 
     def doomed(self) -> Mapping[RentalId, Reason]:
         """The rentals that must be ended now, used or not, and why."""
@@ -76,9 +76,10 @@ class Draft:
             pool = self.snapshot.pools.get(rental.pool)
             if pool is not None and pool.deleting:
                 doomed[rental.id] = reason(Why.POOL_DELETED, f"GPUPool {pool.id} is being deleted")
+        draining = [one.id for one in self.standing.rentals if one.phase is RentalPhase.DRAINING]
         surplus = sorted(live, key=lambda one: (self._capacity.used.get(one.id, 0) > 0, -one.created, one.id))
         for rental in surplus:
-            if not self.purse.over_hourly(doomed):
+            if not self.purse.over_hourly([*draining, *doomed]):
                 break
             text = f"{self.purse.hourly} at worst prices exceed the hourly limit {budget.max_hourly_rate}"
             doomed.setdefault(rental.id, reason(Why.HOURLY_LIMIT, text))
@@ -88,7 +89,7 @@ class Draft:
         """End a rental."""
         self.decided.releases.append(Release(rental, why))
 
-    # --- jobs -----------------------------------------------------------------------------------------------------------
+    # --- jobs --------------------------------------------------------------------------------------------------------
 
     def claim(self, job: Job, option: Option, *, only_ready: bool = False) -> Claim:
         """GPUs for a job: at once, or promised. What is blocked once stays blocked: a plan only uses things up."""
@@ -113,6 +114,12 @@ class Draft:
         """Whether nodes would have to be rented for it."""
         return self._yard(option.pool).must_rent(option, self._capacity.held(job.id)) > 0
 
+    def pods(self, option: Option) -> int:
+        """How many pods the option has: one below a node, else one for each whole node."""
+        pool = self.snapshot.pools[option.pool]
+        size = pool.offering.gpus_per_node if pool.offering is not None else option.gpus
+        return max(option.gpus // size, 1)
+
     def allocate(self, job: Job, option: Option, run: int, placements: tuple[Placement, ...], why: Reason) -> None:
         """Give the job its place."""
         allocation = Allocation(run, option, placements, self.snapshot.now)
@@ -129,7 +136,7 @@ class Draft:
             left += option.entry_seconds
         self.decided.verdicts[job.id] = Verdict(option, why, left)
 
-    # --- nodes ----------------------------------------------------------------------------------------------------------
+    # --- nodes -------------------------------------------------------------------------------------------------------
 
     def _yard(self, pool_id: PoolId) -> Yard:
         yard = self._yards.get(pool_id)

@@ -85,7 +85,7 @@ class _Columns:
 
     def spend(self, levels: Sequence[int]) -> float:
         """Σ load · spend at those corners."""
-        return sum(map(mul, self.loads, map(getitem, self.spends, levels)))
+        return float(sum(map(mul, self.loads, map(getitem, self.spends, levels))))
 
     def slope(self, of: int, level: int) -> float:
         """Weighted slope of the segment from corner ``level`` to the next."""

@@ -1,9 +1,8 @@
-"""Reasons as sentences: what an option takes and costs, what the next ones would, and what the budget pays for a second."""
+"""Reasons as sentences: what an option takes and costs, what the next one would, and what the budget pays a second."""
 
 from __future__ import annotations
 
 from purser.domain.ids import Rate
-from purser.domain.job import Job
 from purser.domain.money import ZERO, Money
 from purser.domain.option import Option
 from purser.domain.plan import Reason, Why
@@ -79,7 +78,6 @@ def moving(move: Move, here: Option, work: float, rate: Rate, weight: float) -> 
     return Reason(Why.MOVE_PAYS, weight * move.saved_seconds, move.cost, words, here)
 
 
-def waiting(why: Why, option: Option | None, job: Job, detail: str) -> Reason:
-    """Why a job waits."""
-    want = f"{name(option)} wanted: " if option is not None else ""
-    return Reason(why, 0.0, ZERO, f"{want}{detail}")
+def waiting(why: Why, option: Option, detail: str) -> Reason:
+    """Why a job waits for an option."""
+    return Reason(why, 0.0, ZERO, f"{name(option)} wanted: {detail}")

@@ -66,7 +66,7 @@ class Yard:
     def must_rent(self, option: Option, own: Held) -> int:
         """How many nodes a claim would rent."""
         self._lend(own)
-        ready, booting, missing = self._find(option.gpus)
+        _, _, missing = self._find(option.gpus)
         for rental, gpus in own.items():
             if rental in self._cell.ready.free:
                 self._cell.ready.take(rental, gpus)

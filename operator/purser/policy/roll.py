@@ -153,8 +153,10 @@ def settled(job: Job) -> bool:
     if job.allocation is None or run is None or run.suspended or run.started is None or run.deleting:
         return False
     running = {pod.index for pod in run.pods if pod.phase is PodPhase.RUNNING and not pod.deleting}
-    return run.complete is None and run.failed is None and len(running) == run.completions == len(
-        job.allocation.placements
+    return (
+        run.complete is None
+        and run.failed is None
+        and len(running) == run.completions == len(job.allocation.placements)
     )
 
 

@@ -57,14 +57,14 @@ async def release(tools: Tools, do: Release) -> Outcome:
 async def raise_target(tools: Tools, do: RaiseTarget) -> Outcome:
     """Ask the cloud for at least so many nodes."""
     pool = tools.pool(do.pool)
-    await tools.on_cloud(pool, tools.provider_for(pool).raise_target(pool, do.at_least, do.token))
+    await tools.on_cloud(pool, tools.clouds.raise_target(pool, do.at_least, do.token))
     return Outcome.DONE
 
 
 async def cancel_unfulfilled(tools: Tools, do: CancelUnfulfilled) -> Outcome:
     """Stop asking for what did not come."""
     pool = tools.pool(do.pool)
-    await tools.on_cloud(pool, tools.provider_for(pool).cancel_unfulfilled(pool, do.keep))
+    await tools.on_cloud(pool, tools.clouds.cancel_unfulfilled(pool, do.keep))
     return Outcome.DONE
 
 

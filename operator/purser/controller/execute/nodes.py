@@ -39,7 +39,7 @@ async def terminate(tools: Tools, do: Terminate) -> Outcome:
     proof = Drained(do.node, tools.now())
     if do.node is not None and await _occupied(tools, do.node):
         raise Stale
-    await tools.on_cloud(pool, tools.provider_for(pool).terminate(pool, do.instance.id, proof))
+    await tools.on_cloud(pool, tools.clouds.terminate(pool, do.instance.id, proof))
     return Outcome.DONE
 
 

@@ -14,6 +14,7 @@ from purser.cluster.client import Client, RawObject
 from purser.cluster.errors import AlreadyExists, NotFound
 from purser.cluster.kinds import AnyKind
 from purser.cluster.store import ObjectKey, Store
+from purser.controller.clouds import Clouds
 from purser.controller.outcome import Outcome
 from purser.controller.surveys import Surveys
 from purser.controller.templates import Templates
@@ -24,7 +25,6 @@ from purser.domain.pool import Pool
 from purser.domain.rental import Rental
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant
-from purser.providers.provider import Provider
 
 
 class Stale(Exception):
@@ -39,7 +39,7 @@ class Tools:
     store: Store
     surveys: Surveys
     templates: Templates
-    provider_for: Callable[[Pool], Provider]
+    clouds: Clouds
     environment: RunEnvironment
     now: Callable[[], Instant]
     last: Callable[[], Snapshot]

@@ -1,0 +1,45 @@
+"""Nodes that nobody uses and nobody waits for: they are ended, but not before their billing minimum has passed."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from purser.domain.ids import RentalId
+from purser.domain.money import Money
+from purser.domain.plan import Reason, Why
+from purser.domain.rental import Rental, RentalPhase
+from purser.domain.time import after
+from purser.policy.capacity import Capacity
+from purser.policy.draft import Draft
+
+_LIVE = (RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.READY)
+
+
+def release_idle(draft: Draft, capacity: Capacity, doomed: Container[RentalId]) -> None:
+    """Release the budget's idle and unneeded rentals; where the cloud has not been asked yet, none."""
+    for rental in draft.standing.rentals:
+        if rental.phase not in _LIVE or rental.deleting or rental.id in doomed or rental.id in capacity.touched(rental):
+            continue
+        if capacity.used.get(rental.id) or not _seen(rental, draft):
+            continue
+        if rental.launched is not None:
+            paid_until = after(rental.launched, rental.billing_minimum_seconds)
+            if draft.snapshot.now < paid_until:
+                draft.decided.again_at.append(paid_until)
+                continue
+        draft.release(rental.id, _reason(rental))
+
+
+def _seen(rental: Rental, draft: Draft) -> bool:
+    """Whether the cloud was asked and, once the rental names an instance, lists it; a lost one is not ours to end."""
+    survey = draft.snapshot.surveys.get(rental.pool)
+    if survey is None:
+        return False
+    return rental.instance is None or any(instance.id == rental.instance for instance in survey.instances)
+
+
+def _reason(rental: Rental) -> Reason:
+    saved = Money(-rental.worst.cost(3600).micros)
+    if rental.phase is RentalPhase.READY:
+        return Reason(Why.IDLE, 0.0, saved, f"no job uses {rental.id} and none waits for it")
+    return Reason(Why.NOT_NEEDED, 0.0, saved, f"no job waits for {rental.id} any more")

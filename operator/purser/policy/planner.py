@@ -1,0 +1,96 @@
+"""``plan``: one snapshot in, one plan out. The same snapshot always gives the same plan.
+
+Every budget is solved first, for it decides alone what a second is worth to it. Then budgets act one after the other,
+the one that pays most for a second first, because they share the pools' room; those that only observe come last, so
+that what they would do takes nothing from anybody.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from purser.domain.budget import Mode
+from purser.domain.ids import BudgetId, JobId
+from purser.domain.job import Job
+from purser.domain.plan import BudgetVerdict, Command, Plan, Reason, Verdict, Why
+from purser.domain.rental import Rental
+from purser.domain.snapshot import Snapshot
+from purser.policy.budget_plan import decide
+from purser.policy.capacity import Capacity
+from purser.policy.draft import Draft
+from purser.policy.market import Market
+from purser.policy.menu import Menus
+from purser.policy.roll import not_wanted, reason
+from purser.policy.standing import Standing, stand
+
+
+def plan(snapshot: Snapshot) -> Plan:
+    """What to rent, release and allocate now, why, and when to think again if nothing happens before."""
+    jobs = sorted(snapshot.jobs.values(), key=lambda job: (job.created, job.id))
+    standings = _standings(jobs, snapshot)
+    capacity, market = Capacity(snapshot), Market(snapshot)
+    drafts = [Draft(standing, capacity, market, snapshot) for standing in standings]
+    doomed = [draft.doomed() for draft in drafts]
+    capacity.open(frozenset(rental for leaving in doomed for rental in leaving))
+    commands: list[Command] = []
+    would: list[Command] = []
+    verdicts = _of_nobody(jobs, snapshot)
+    budgets: dict[BudgetId, BudgetVerdict] = {}
+    again_at = set()
+    for draft, leaving in zip(drafts, doomed, strict=True):
+        budget = draft.standing.budget
+        committed = draft.purse.committed
+        decide(draft, capacity, leaving)
+        budgets[budget.id] = draft.standing.verdict(committed, snapshot.now)
+        again_at |= set(draft.decided.again_at)
+        if budget.mode is Mode.OBSERVE:
+            would += draft.decided.commands
+            verdicts |= {job: _only_observed(verdict) for job, verdict in draft.decided.verdicts.items()}
+        else:
+            commands += draft.decided.commands
+            verdicts |= draft.decided.verdicts
+    later = [at for at in again_at | market.cooled if at > snapshot.now]
+    return Plan(
+        commands=tuple(commands),
+        budgets=budgets,
+        classes=tuple(verdict for standing in standings for verdict in standing.classes()),
+        jobs=verdicts,
+        would=tuple(would),
+        again_at=min(later, default=None),
+    )
+
+
+def _standings(jobs: list[Job], snapshot: Snapshot) -> list[Standing]:
+    """Every budget solved, in the order in which they act."""
+    menus = Menus(snapshot.profiles, snapshot.pools)
+    jobs_of: dict[BudgetId, list[Job]] = defaultdict(list)
+    for job in jobs:
+        if job.budget is not None:
+            jobs_of[job.budget].append(job)
+    rentals_of: dict[BudgetId, list[Rental]] = defaultdict(list)
+    for rental in sorted(snapshot.rentals.values(), key=lambda rental: (rental.created, rental.id)):
+        rentals_of[rental.budget].append(rental)
+    standings = [
+        stand(budget, jobs_of[budget.id], rentals_of[budget.id], menus, snapshot)
+        for budget in snapshot.budgets.values()
+    ]
+    return sorted(standings, key=lambda one: (one.budget.mode is Mode.OBSERVE, -one.rate, one.budget.id))
+
+
+def _of_nobody(jobs: list[Job], snapshot: Snapshot) -> dict[JobId, Verdict]:
+    """Verdicts of jobs that no budget in sight pays for."""
+    return {
+        job.id: Verdict(None, not_wanted(job) or reason(Why.NO_BUDGET, f"GPUBudget {job.budget} does not exist"), None)
+        for job in jobs
+        if job.budget is None or job.budget not in snapshot.budgets
+    }
+
+
+def _only_observed(verdict: Verdict) -> Verdict:
+    why = verdict.reason
+    message = f"mode Observe, nothing is done: {why.message}"
+    return Verdict(
+        verdict.option,
+        Reason(Why.OBSERVE_ONLY, why.seconds, why.money, message, why.instead_of),
+        verdict.remaining_seconds,
+    )

@@ -1,0 +1,142 @@
+"""Jobs without a place: the queue is offered ready GPUs in order, and only what is missing is rented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from purser.domain.ids import JobId
+from purser.domain.job import Job, Placement
+from purser.domain.money import ZERO
+from purser.domain.option import Option
+from purser.domain.plan import Reason, Why
+from purser.policy import explain
+from purser.policy.choose import Wishes, former, in_order
+from purser.policy.draft import Draft
+from purser.policy.roll import Roll, reason
+from purser.policy.standing import Share
+
+_LIMITS = (Why.HARD_LIMIT, Why.HOURLY_LIMIT)
+_BLOCKED = {
+    Why.HARD_LIMIT: "the worst case of one more node would exceed the budget's hard limit",
+    Why.HOURLY_LIMIT: "one more node would exceed the budget's hourly limit",
+    Why.POOL_FULL: "its pool has all the nodes that spec.maxNodes allows",
+    Why.POOL_COOLING: "its pool had none to give and is asked again later",
+    Why.BUDGET_DELETED: "its budget is being deleted",
+    Why.POOL_DELETED: "its pool is being deleted",
+    Why.NO_OPTION: "the cloud of its pool has not answered yet",
+}
+
+
+class Serving:
+    """Serves one budget's queue into its draft."""
+
+    def __init__(self, draft: Draft, running: Iterable[Job]) -> None:
+        self._draft = draft
+        self._standing = draft.standing
+        self._placed: set[JobId] = set()
+        self._queue_ends = False
+        self._rate = sum(job.allocation.option.price.dollars_per_second for job in running if job.allocation)
+
+    def serve(self, roll: Roll) -> None:
+        """Displaced jobs first, then the queue; who is displaced and finds nothing is stopped."""
+        displaced = [job for job, _ in roll.leaving]
+        waiting = sorted([*roll.waiting, *displaced], key=lambda job: (job.created, job.id))
+        wanted = Wishes(self._standing).of(waiting)
+        for job, why in roll.leaving:
+            share = self._standing.share(job)
+            if share is not None and why.why not in _LIMITS:
+                self._restart_at_once(job, wanted[job.id], share, why)
+        for job in waiting:
+            if job.id not in wanted:
+                self._draft.judge(job, None, reason(Why.NO_OPTION, no_option(job)))
+        for job in in_order([job for job in waiting if job.id not in self._placed], wanted, self._standing):
+            share = self._standing.share(job)
+            if share is not None:
+                self._serve(job, wanted[job.id], share)
+        for job, why in roll.leaving:
+            if job.id not in self._placed:
+                self._draft.stop(job, why)
+
+    def _restart_at_once(self, job: Job, wanted: Option, share: Share, why: Reason) -> None:
+        """On what is left; it is optimised later, as a move."""
+        if not self._affords(wanted):
+            return
+        for option in _options(wanted, share):
+            claim = self._draft.claim(job, option, only_ready=True)
+            if claim.placements is not None:
+                text = f"{why.message}; restarted at once on {explain.name(option)}"
+                moved = Reason(why.why, 0.0, ZERO, text, former(job))
+                self._place(job, option, claim.placements, moved)
+                return
+
+    def _affords(self, option: Option) -> bool:
+        """Whether the committed rate still allows it.
+
+        While the budget is too small for all, what runs may not exceed the allowed rate; a first job may, or jobs
+        dearer than the allowed rate would never run. What the first in the queue cannot have, nobody behind it gets.
+        """
+        if self._standing.feasible:
+            return True
+        allowed, price = self._standing.allowed, option.price.dollars_per_second
+        fits = self._rate == 0 or self._rate + price <= allowed
+        if not self._queue_ends and allowed > 0 and fits:
+            return True
+        self._queue_ends = True
+        return False
+
+    def _serve(self, job: Job, wanted: Option, share: Share) -> None:
+        if not self._affords(wanted):
+            text = f"the {explain.money(self._standing.allowed * 3600)}/h that the budget still allows are in use"
+            self._draft.judge(job, wanted, explain.waiting(Why.WAITING_FOR_BUDGET, wanted, text))
+            return
+        blocks: list[Why] = []
+        for option in _options(wanted, share):
+            why = self._try(job, option, share)
+            if why is None:
+                return
+            blocks.append(why)
+        if any(why in _LIMITS for why in blocks):
+            for option in sorted(share.group.menu.narrower, key=lambda one: (-one.gpus, one.pool)):
+                if self._try(job, option, share) is None:
+                    return
+        first = blocks[0]
+        self._draft.judge(job, wanted, explain.waiting(first, wanted, _BLOCKED.get(first, "no node can be had now")))
+
+    def _try(self, job: Job, option: Option, share: Share) -> Why | None:
+        """Place the job or let it wait for nodes; the reason when neither can be."""
+        claim = self._draft.claim(job, option)
+        if claim.blocked is not None:
+            return claim.blocked
+        if claim.placements is not None:
+            feasible = self._standing.feasible
+            why = explain.choice(option, share.group, self._standing.rate, job.remaining, feasible=feasible)
+            self._place(job, option, claim.placements, why)
+            return None
+        self._rate += option.price.dollars_per_second
+        nodes = ", ".join(claim.nodes[:3]) + (f" and {len(claim.nodes) - 3} more" if len(claim.nodes) > 3 else "")
+        self._draft.judge(job, option, explain.waiting(Why.WAITING_FOR_NODE, option, f"until {nodes} can take it"))
+        return None
+
+    def _place(self, job: Job, option: Option, placements: Sequence[Placement], why: Reason) -> None:
+        self._rate += option.price.dollars_per_second
+        self._placed.add(job.id)
+        self._draft.allocate(job, option, next_run(job), tuple(placements), why)
+        self._draft.judge(job, option, why)
+
+
+def _options(wanted: Option, share: Share) -> list[Option]:
+    """The wanted option, then the others, best first, for when its pool is full or cools."""
+    return [wanted, *(option for option in share.ranked if option is not wanted)]
+
+
+def next_run(job: Job) -> int:
+    """The number of a new run."""
+    return max(job.last_run, 0 if job.allocation is None else job.allocation.run) + 1
+
+
+def no_option(job: Job) -> str:
+    """What a job without any option asks for, in words."""
+    widths = job.widths
+    gpus = f"{widths.min} GPUs" if widths.min == widths.max else f"{widths.min} to {widths.max} GPUs"
+    types = f" of type {', '.join(job.gpu_types)}" if job.gpu_types else ""
+    return f"no GPUPool with a known price offers {gpus}{types}: widen spec.gpus or spec.gpuTypes, or add a pool"

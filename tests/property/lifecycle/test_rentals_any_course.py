@@ -1,0 +1,182 @@
+"""Whatever the cloud, the cluster and crashes do, every machine is paid for once, ended and forgotten."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from purser.domain.billing import spent
+from purser.domain.money import Money, total
+from purser.domain.rental import RentalPhase
+from purser.domain.snapshot import Snapshot
+from purser.domain.steps import Step
+from purser.domain.time import after
+from purser.lifecycle import next_steps
+from tests.property.lifecycle.rented_world import LAG, LISTED, Refused, Stale, World
+
+_ROUNDS = 400
+"""More rounds than any course needs to end: each does every step there is."""
+
+
+class RentalsOnAnyCourse(RuleBasedStateMachine):
+    """Steps are decided on a snapshot and carried out later, in any order, or never: the operator crashed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.pending: dict[str, tuple[Step, Snapshot]] = {}
+
+    # --- the operator ----
+
+    @rule(behind=st.integers(0, LAG))
+    def ask_the_cloud(self, behind: int) -> None:
+        self.world.look(behind)
+
+    @rule()
+    def think(self) -> None:
+        snapshot = self.world.snapshot()
+        for key, step in next_steps(snapshot)[0].items():
+            self.pending.setdefault(key, (step, snapshot))
+
+    @precondition(lambda self: self.pending)
+    @rule(data=st.data())
+    def carry_out_one(self, data: st.DataObject) -> None:
+        self._carry_out(data.draw(st.sampled_from(sorted(self.pending))))
+
+    @rule()
+    def carry_out_all(self) -> None:
+        for key in sorted(self.pending):
+            self._carry_out(key)
+
+    @precondition(lambda self: self.pending)
+    @rule(data=st.data())
+    def lose_the_answer(self, data: st.DataObject) -> None:
+        """It took effect, and is done again."""
+        key = data.draw(st.sampled_from(sorted(self.pending)))
+        again = self.pending[key]
+        self._carry_out(key)
+        self.pending[key] = again
+
+    @rule(turns=st.integers(1, 12), behind=st.integers(0, LAG), seconds=st.integers(0, 20))
+    def work_undisturbed(self, turns: int, behind: int, seconds: int) -> None:
+        for _ in range(turns):
+            self.world.cloud.advance(seconds)
+            self.world.look(behind)
+            self.think()
+            self.carry_out_all()
+
+    @rule()
+    def crash(self) -> None:
+        self.pending.clear()
+
+    def _carry_out(self, key: str) -> None:
+        step, decided = self.pending.pop(key)
+        try:
+            self.world.execute(step, decided)
+        except (Stale, Refused):
+            return
+
+    # --- the planner and people ----
+
+    @precondition(lambda self: sum(rental.phase is not RentalPhase.ENDED for rental in self._rentals()) < 5)
+    @rule(nodes=st.integers(1, 2))
+    def rent(self, nodes: int) -> None:
+        for _ in range(nodes):
+            self.world.rent()
+
+    @precondition(lambda self: self.world.rentals)
+    @rule(data=st.data(), how=st.sampled_from(["release", "delete", "start a pod"]))
+    def use_or_release(self, data: st.DataObject, how: str) -> None:
+        name = data.draw(st.sampled_from(sorted(self.world.rentals)))
+        if how == "release":
+            self.world.release(name)
+        elif how == "delete":
+            self.world._write(self.world.rentals[name], deleting=True)
+        else:
+            self.world.start_pod(name)
+
+    @precondition(lambda self: self.world.jobs)
+    @rule(data=st.data(), recorded=st.booleans())
+    def finish_a_pod(self, data: st.DataObject, recorded: bool) -> None:
+        job = data.draw(st.sampled_from(sorted(self.world.jobs)))
+        self.world.finish_pod(job)
+        if recorded:
+            self.world.record(job)
+
+    # --- the cloud ----
+
+    @rule(seconds=st.sampled_from([1, 7, 30, 65]))
+    def time_passes(self, seconds: int) -> None:
+        self.world.cloud.advance(seconds)
+
+    @precondition(lambda self: self.world.cloud.alive())
+    @rule(data=st.data(), silent=st.booleans())
+    def a_machine_dies(self, data: st.DataObject, silent: bool) -> None:
+        cloud = self.world.cloud
+        machine = data.draw(st.sampled_from([item for item in cloud.machines if not item.ended(cloud.now)]))
+        machine.ends, machine.silent = cloud.now, silent
+
+    @rule(stock=st.sampled_from([0, 1, 2, 99]))
+    def stock_changes(self, stock: int) -> None:
+        self.world.cloud.stock = stock
+
+    @rule(price=st.integers(1_000_000, 50_000_000))
+    def the_price_changes(self, price: int) -> None:
+        cloud = self.world.cloud
+        cloud.price = price
+        for machine in cloud.machines:
+            if not machine.ended(cloud.now):
+                machine.segments.append((cloud.now, price))
+
+    # --- what must hold ----
+
+    def _rentals(self) -> list:  # type: ignore[type-arg]
+        return list(self.world.rentals.values())
+
+    @invariant()
+    def the_books_never_show_more_than_the_bill(self) -> None:
+        balance = self.world.budget.balance
+        known = Money(0) if balance is None else balance.lifetime
+        assert known <= self.world.bill()
+        assert len(set(self.world.folded)) == len(self.world.folded)
+
+    def teardown(self) -> None:
+        """From here on the operator lives, releases everything, and must come to an end."""
+        world = self.world
+        self.pending.clear()
+        world.cloud.stock = 99
+        for _ in range(_ROUNDS):
+            world.look(LAG)
+            for name, rental in world.rentals.items():
+                if rental.phase is not RentalPhase.REQUESTED or rental.instance is None:
+                    world.release(name)
+            for job in sorted(world.jobs):
+                world.finish_pod(job)
+                world.record(job)
+            self.think()
+            quiet = not self.pending
+            self.carry_out_all()
+            if quiet and not world.rentals and not world.cloud.alive() and world.cloud.target == 0:
+                break
+            world.cloud.advance(LISTED // 4 if quiet else 3)
+        self._nothing_is_left()
+
+    def _nothing_is_left(self) -> None:
+        world = self.world
+        assert not world.rentals, f"never forgotten: {world.rentals}"
+        assert world.cloud.alive() == 0
+        assert world.cloud.target == 0
+        assert len(world.adopted) == len(world.cloud.machines), "a machine was never anybody's"
+        balance = world.budget.balance
+        assert balance is not None
+        assert not world.estimated
+        assert balance.lifetime == world.bill()
+        assert not balance.folded
+        snapshot = world.snapshot()
+        in_periods = total(amount for _, amount in balance.history) + spent(world.budget, (), snapshot.now)
+        assert in_periods == balance.lifetime or snapshot.now > after(balance.period_start, 600)
+
+
+TestRentalsOnAnyCourse = RentalsOnAnyCourse.TestCase
+TestRentalsOnAnyCourse.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
