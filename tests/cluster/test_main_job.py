@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from purser.cluster.paths import GPU_BUDGETS, GPU_POOLS, NODES, TRAINING_JOBS
+from functools import partial
+
+from purser.cluster.paths import GPU_BUDGETS, GPU_POOLS, NODES, TRAINING_JOBS, Resource
 from tests.testbed.bed import Bed
 
 
@@ -88,10 +90,7 @@ async def test_a_budget_and_a_pool_in_use_wait_until_they_are_drained_and_say_so
     await bed.delete("GPUPool", "a100")
     await bed.delete("GPUBudget", "team")
     for resource, name in ((GPU_POOLS, "a100"), (GPU_BUDGETS, "team")):
-        ready = await bed.until(
-            lambda resource=resource, name=name: bed.condition(bed.mirror.one(resource, name), "Ready")  # type: ignore[misc]
-        )
-        assert ready["reason"] == "Draining"
+        await bed.until(partial(_says, bed, resource, name, "Draining"))
     await bed.until(lambda: not bed.mirror.all(GPU_POOLS) and not bed.mirror.all(GPU_BUDGETS) and not bed.rentals())
 
 
@@ -105,3 +104,7 @@ async def test_mode_observe_rents_and_changes_nothing_and_reports_what_it_would_
     assert not bed.rentals()
     assert not bed.runs("train")
     assert await bed.launched() == 0
+
+
+def _says(bed: Bed, resource: Resource, name: str, reason: str) -> bool:
+    return bed.condition(bed.mirror.one(resource, name), "Ready").get("reason") == reason

@@ -19,8 +19,8 @@ from purser.domain.plan import Allocate, Command, Plan, Release, Rent
 from purser.domain.snapshot import Snapshot
 from purser.domain.steps import Step
 from purser.domain.time import Instant, seconds_between
-from purser.lifecycle import next_steps
-from purser.policy import plan
+from purser.lifecycle.next_steps import next_steps
+from purser.policy.planner import plan
 from purser.providers.errors import ProviderError
 
 _log = logging.getLogger(__name__)
@@ -155,6 +155,8 @@ class Loop:
         except Exception as error:
             outcome, message = Outcome.FAILED, f"{type(error).__name__}: {error}"
             _log.warning("%s %s failed: %s", key, type(do).__name__, message, exc_info=_unexpected(error))
+        else:
+            _log.info("%s %s: %s%s", key, type(do).__name__, outcome.value, _reason(do))
         self._witness.done(do, outcome, message)
         if outcome is Outcome.DONE:
             self._retry.pop(key, None)
@@ -182,6 +184,10 @@ def command_key(command: Command) -> str:
             return f"rental/{command.rental}"
         case Allocate():
             return f"job/{command.job}"
+
+
+def _reason(do: Command | Step) -> str:
+    return f" ({do.reason.why.value}: {do.reason.message})" if isinstance(do, Rent | Release | Allocate) else ""
 
 
 def _unexpected(error: Exception) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Container, Iterable, Mapping
 
-from purser.domain.ids import BudgetId, JobId, NodeName, PoolId, RentalId
+from purser.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from purser.domain.job import Job, Placement
 from purser.domain.pool import InstanceState, Survey
 from purser.domain.rental import Rental, RentalPhase
@@ -113,14 +113,14 @@ class Capacity:
     def open(self, leaving: Container[RentalId]) -> None:
         """Offer what is free, except on rentals that are ``leaving``: those take no new pods."""
         surveys = self._snapshot.surveys
-        running = {pool: _running(survey) for pool, survey in surveys.items()}
+        ending = frozenset[InstanceId]().union(*(_ending(survey) for survey in surveys.values()))
         noticed = {notice.instance for survey in surveys.values() for notice in survey.notices}
         for rental in self._snapshot.rentals.values():
             if rental.id in leaving or rental.deleting or rental.instance in noticed:
                 continue
             if rental.phase in (RentalPhase.REQUESTED, RentalPhase.STARTING):
                 self._add_booting(rental)
-            elif rental.phase is RentalPhase.READY and rental.instance in running.get(rental.pool, frozenset()):
+            elif rental.phase is RentalPhase.READY and rental.pool in surveys and rental.instance not in ending:
                 self._add_ready(rental)
 
     def cell(self, budget: BudgetId, pool: PoolId) -> Cell:
@@ -152,5 +152,7 @@ class Capacity:
         self.cell(rental.budget, rental.pool).ready.put(rental.id, free)
 
 
-def _running(survey: Survey) -> frozenset[str]:
-    return frozenset(instance.id for instance in survey.instances if instance.state is InstanceState.RUNNING)
+def _ending(survey: Survey) -> frozenset[InstanceId]:
+    """Instances that take nothing new. A list may lag behind the node's own readiness, so all others are as good."""
+    gone = (InstanceState.STOPPING, InstanceState.ENDED)
+    return frozenset(instance.id for instance in survey.instances if instance.state in gone)

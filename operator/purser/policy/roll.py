@@ -131,8 +131,9 @@ def _displaced(
 def _alive(name: RentalId, snapshot: Snapshot) -> bool:
     rental = snapshot.rentals[name]
     survey = snapshot.surveys.get(rental.pool)
-    return survey is not None and any(
-        instance.id == rental.instance and instance.state is InstanceState.RUNNING for instance in survey.instances
+    gone = (InstanceState.STOPPING, InstanceState.ENDED)
+    return survey is not None and not any(
+        instance.id == rental.instance and instance.state in gone for instance in survey.instances
     )
 
 

@@ -1,0 +1,256 @@
+"""What holds for every plan, whatever the world looks like."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from purser.domain.budget import Mode
+from purser.domain.ids import JobId, NodeName, PoolId
+from purser.domain.job import ResizePolicy
+from purser.domain.plan import Allocate, Command, Plan, Release, Rent, Why
+from purser.domain.pool import Notice
+from purser.domain.profile import Amdahl, PowerLaw, SpeedCurve, Table
+from purser.domain.rental import RentalPhase
+from purser.domain.snapshot import Snapshot
+from purser.policy import plan
+from purser.policy.capacity import held_by
+from tests.worlds import World
+
+WIDTHS = st.sampled_from([1, 2, 4, 8, 16, (1, 1, 4), (1, 4, 32), (2, 8, 64), (8, 16, 64)])
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    """A world that has lived through a few plans, with things going on and things gone wrong."""
+    world = World(lag_seconds=draw(st.sampled_from([0.0, 20.0])))
+    money = st.sampled_from(["500", "5000", "60000", "900000"])
+    limits = st.sampled_from([None, None, "120", "4000", "61000"])
+    for name in draw(st.sampled_from([["research"], ["research", "prod"]])):
+        world.budget(
+            name,
+            amount=draw(money),
+            hard_limit=draw(limits),
+            max_hourly=draw(st.sampled_from([None, "40", "400"])),
+            mode=draw(st.sampled_from([Mode.ENFORCE, Mode.ENFORCE, Mode.ENFORCE, Mode.OBSERVE])),
+        )
+    rooms = st.sampled_from([1, 3, 50])
+    world.pool("a100", price="16", max_nodes=draw(rooms), billing_minimum=draw(st.sampled_from([0, 3600])))
+    world.pool("h100", gpus=draw(st.sampled_from([4, 8])), price="40", worst="60", max_nodes=draw(rooms))
+    world.profile("sft", Amdahl(0.97, 1.0), work_hours=20, others=(SpeedCurve("h100", Amdahl(0.98, 2.0)),))
+    world.profile("rl", PowerLaw(0.8, 1.0), arrivals_per_hour=0.5, work_hours=4)
+    world.profile("table", Table(((1, 10.0), (4, 30.0), (8, 45.0))))
+    for number in range(draw(st.integers(0, 9))):
+        world.job(
+            f"j{number}",
+            gpus=draw(WIDTHS),
+            profile=draw(st.sampled_from([None, "sft", "rl", "table"])),
+            budget=draw(st.sampled_from([*world.budgets, *world.budgets, None])),
+            weight=draw(st.sampled_from([1.0, 5.0])),
+            resize=draw(st.sampled_from(list(ResizePolicy))),
+            hours_left=draw(st.sampled_from([None, 0.1, 5.0, 100.0])),
+            grace_seconds=draw(st.sampled_from([0, 30, 600])),
+            age_seconds=draw(st.integers(0, 1000)),
+        )
+    for _ in range(draw(st.integers(0, 4))):
+        world.carry_out(plan(world.snapshot()))
+        if draw(st.booleans()):
+            world.everything_starts()
+        world.passes(draw(st.sampled_from([1.0, 300.0, 20_000.0])))
+    _disturb(draw, world)
+    return world
+
+
+def _disturb(draw: st.DrawFn, world: World) -> None:
+    for what in draw(
+        st.lists(st.sampled_from(["suspend", "cool", "notice", "node", "edit", "survey", "pool"]), max_size=3)
+    ):
+        pool = draw(st.sampled_from(list(world.pools)))
+        if what == "cool":
+            world.pools[pool] = replace(world.pools[pool], cooled_until=world.now + 60_000_000)
+        elif what == "survey":
+            world.unsurveyed.add(pool)
+        elif what == "pool":
+            world.pools[pool] = replace(world.pools[pool], deleting=True)
+        elif what == "node" and world.nodes:
+            node = draw(st.sampled_from(sorted(world.nodes)))
+            world.nodes[node] = replace(world.nodes[node], ready=False)
+        elif what == "notice":
+            held = [one.instance for one in world.rentals.values() if one.pool == pool and one.instance]
+            world.notices[pool] = tuple(Notice(one, world.now) for one in held[:1])
+        elif world.jobs:
+            job = world.jobs[draw(st.sampled_from(sorted(world.jobs)))]
+            if what == "suspend":
+                world.jobs[job.id] = replace(job, suspend=True)
+            elif what == "edit":
+                world.jobs[job.id] = replace(job, widths=replace(job.widths, min=1, preferred=2, max=2))
+
+
+def after_commands(world: World, decided: Plan) -> Snapshot:
+    world.carry_out(decided)
+    return world.snapshot()
+
+
+@settings(max_examples=200, deadline=None)
+@given(worlds())
+def test_the_same_snapshot_gives_the_same_plan(world: World) -> None:
+    assert plan(world.snapshot()) == plan(world.snapshot())
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds())
+def test_no_object_is_written_twice_by_one_plan(world: World) -> None:
+    decided = plan(world.snapshot())
+    written = Counter(command.job if isinstance(command, Allocate) else command.rental for command in decided.commands)
+    assert all(count == 1 for count in written.values())
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds())
+def test_no_gpu_is_given_twice_and_only_on_usable_nodes_of_the_own_budget(world: World) -> None:
+    before = world.snapshot()
+    decided = plan(before)
+    released = {command.rental for command in decided.commands if isinstance(command, Release)}
+    for command in decided.commands:
+        if isinstance(command, Allocate) and command.allocation is not None:
+            job = before.jobs[command.job]
+            assert sum(place.gpus for place in command.allocation.placements) == command.allocation.option.gpus
+            assert len({place.gpus for place in command.allocation.placements}) == 1
+            kept = set() if job.allocation is None else set(job.allocation.placements)
+            same_run = job.allocation is not None and job.allocation.run == command.allocation.run
+            for place in command.allocation.placements:
+                rental = before.rentals[place.rental]
+                assert rental.budget == job.budget
+                assert rental.pool == command.allocation.option.pool
+                if same_run and place in kept:
+                    continue
+                assert rental.phase is RentalPhase.READY
+                assert rental.node is not None
+                assert before.nodes[rental.node].ready
+                assert rental.id not in released
+    later = after_commands(world, decided)
+    rental_of = {one.node: one.id for one in later.rentals.values() if one.node is not None}
+    given_out: Counter[str] = Counter()
+    for job in later.jobs.values():
+        given_out.update(held_by(job, rental_of))
+    for rental in later.rentals.values():
+        if rental.node in later.nodes:
+            assert given_out[rental.id] <= later.nodes[NodeName(rental.node or "")].gpus
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds())
+def test_pools_are_never_asked_for_what_they_cannot_give(world: World) -> None:
+    before = world.snapshot()
+    rents = [command for command in plan(before).commands if isinstance(command, Rent)]
+    for pool, more in Counter(rent.pool for rent in rents).items():
+        live = sum(one.pool == pool and one.phase is not RentalPhase.ENDED for one in before.rentals.values())
+        assert live + more <= before.pools[pool].max_nodes
+        assert not before.pools[pool].deleting
+        assert before.pools[pool].cooled_until is None or (before.pools[pool].cooled_until or 0) <= before.now
+        assert pool in before.surveys
+    assert not {rent.rental for rent in rents} & set(before.rentals)
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds())
+def test_renting_keeps_both_limits_in_the_worst_case(world: World) -> None:
+    before = world.snapshot()
+    decided = plan(before)
+    for budget in before.budgets.values():
+        rents = [one for one in decided.commands if isinstance(one, Rent) and one.budget == budget.id]
+        if not rents:
+            continue
+        live = [
+            one for one in before.rentals.values() if one.budget == budget.id and one.phase is not RentalPhase.ENDED
+        ]
+        if budget.hard_limit is not None:
+            verdict = decided.budgets[budget.id]
+            assert verdict.committed.micros + sum(one.reserve.micros for one in rents) <= budget.hard_limit.micros
+        if budget.max_hourly_rate is not None:
+            worst = sum(one.worst.micros_per_hour for one in [*live, *rents])
+            assert worst <= budget.max_hourly_rate.micros_per_hour
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds())
+def test_a_budget_that_observes_changes_nothing(world: World) -> None:
+    before = world.snapshot()
+    for command in plan(before).commands:
+        owner = before.jobs[command.job].budget if isinstance(command, Allocate) else _payer(command, before)
+        assert owner is not None
+        assert before.budgets[owner].mode is Mode.ENFORCE
+
+
+def _payer(command: Command, snapshot: Snapshot) -> str | None:
+    if isinstance(command, Rent):
+        return command.budget
+    return snapshot.rentals[command.rental].budget if isinstance(command, Release) else None
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds())
+def test_every_job_and_every_budget_is_judged_and_every_command_says_why(world: World) -> None:
+    before = world.snapshot()
+    decided = plan(before)
+    assert set(decided.jobs) == set(before.jobs)
+    assert set(decided.budgets) == set(before.budgets)
+    assert all(command.reason.message for command in (*decided.commands, *decided.would))
+    assert decided.again_at is None or decided.again_at > before.now
+
+
+@settings(max_examples=400, deadline=None)
+@given(worlds())
+def test_a_plan_that_was_carried_out_is_not_taken_back_by_the_next(world: World) -> None:
+    first = plan(world.snapshot())
+    second = plan(after_commands(world, first))
+    rented = {command.rental for command in first.commands if isinstance(command, Rent)}
+    placed = {one.job for one in first.commands if isinstance(one, Allocate) and one.allocation is not None}
+    stopped = {
+        one.job: one.reason.why
+        for one in first.commands
+        if isinstance(one, Allocate) and one.allocation is None and one.reason.why is not Why.NOT_STARTING
+    }
+    for command in second.commands:
+        match command:
+            case Release(rental):
+                assert rental not in rented
+            case Allocate(job, allocation):
+                assert job not in placed
+                assert job not in stopped or allocation is not None
+            case Rent():
+                assert first.budgets == second.budgets or first.commands
+
+
+@settings(max_examples=150, deadline=None)
+@given(worlds())
+def test_carrying_out_plans_without_time_passing_comes_to_rest(world: World) -> None:
+    for _ in range(12):
+        decided = plan(world.snapshot())
+        if not decided.commands:
+            return
+        world.carry_out(decided)
+    raise AssertionError(f"still {decided.commands}")
+
+
+@settings(max_examples=150, deadline=None)
+@given(worlds())
+def test_a_never_job_keeps_its_width_while_it_runs(world: World) -> None:
+    before = world.snapshot()
+    for command in plan(before).commands:
+        if isinstance(command, Allocate) and command.allocation is not None:
+            job = before.jobs[JobId(command.job)]
+            if job.resize is ResizePolicy.NEVER and job.allocation is not None:
+                assert command.reason.why in (Why.INTERRUPTION, Why.LOST_NODE, Why.POOL_DELETED, Why.HOURLY_LIMIT)
+
+
+def test_pools_that_were_never_surveyed_are_left_alone() -> None:
+    world = World()
+    world.budget()
+    world.pool()
+    world.rental()
+    world.unsurveyed.add(PoolId("a100"))
+    assert plan(world.snapshot()).commands == ()
