@@ -70,6 +70,7 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
             "startupSeconds": _faster,
             "billingMinimumSeconds": _whole_seconds,
             "retrySeconds": _faster,
+            "listedSeconds": _faster,
         }
     },
 }

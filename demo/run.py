@@ -260,8 +260,12 @@ async def _replay(stage: Stage, replay: Replay, observer: Observer) -> None:
 
 
 async def _settled(stage: Stage) -> bool:
+    """Whether no machine is billed any more and every rental that is left is in its budget's books."""
     try:
-        return not await stage.kube.items(f"{_PURSER}/gpurentals") and not (await stage.cloud.bill()).open_lines
+        rentals = await stage.kube.items(f"{_PURSER}/gpurentals")
+        budgets = await stage.kube.items(f"{_PURSER}/gpubudgets")
+        folded = {uid for budget in budgets for uid in budget.get("status", {}).get("folded", ())}
+        return folded >= {rental["metadata"]["uid"] for rental in rentals} and not (await stage.cloud.bill()).open_lines
     except (*RETRIABLE, KubeError):
         return False
 

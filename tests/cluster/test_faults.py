@@ -55,7 +55,7 @@ async def test_a_job_goes_on_elsewhere_when_its_node_object_is_deleted(bed: Bed)
     await bed.running("train")
     node = bed.pods("train")[0]["spec"]["nodeName"]
     await bed.kube.delete(NODES.one(node))
-    await bed.until(lambda: bed.state("train") == "Running" and bed.tj("train")["allocation"]["run"] == 2, 60)
+    await bed.until(lambda: bed.state("train") == "Running" and bed.run("train") == 2, 60)
     assert bed.tj("train")["runs"][0]["outcome"] == "Interrupted"
     assert bed.tj("train").get("failures", 0) == 0
 
@@ -68,7 +68,7 @@ async def test_a_job_goes_on_elsewhere_when_its_node_falls_silent(bed: Bed) -> N
     await bed.running("train")
     node = bed.pods("train")[0]["spec"]["nodeName"]
     await bed.kube.merge_patch(NODES.one(node), {"metadata": {"labels": {SILENT_LABEL: "true"}}})
-    await bed.until(lambda: bed.state("train") == "Running" and bed.tj("train")["allocation"]["run"] == 2, 90)
+    await bed.until(lambda: bed.state("train") == "Running" and bed.run("train") == 2, 90)
     assert bed.tj("train")["runs"][0]["outcome"] == "Interrupted"
 
 
@@ -80,7 +80,7 @@ async def test_an_instance_that_dies_costs_no_try_of_the_job(bed: Bed) -> None:
     await bed.running("train")
     instance = bed.rentals()[0]["status"]["instance"]
     await bed.cloud.admin("POST", f"/instances/{instance}/kill", {"nodeObject": "silent"})
-    await bed.until(lambda: bed.state("train") == "Running" and bed.tj("train")["allocation"]["run"] == 2, 60)
+    await bed.until(lambda: bed.state("train") == "Running" and bed.run("train") == 2, 60)
     assert bed.tj("train")["runs"][0]["outcome"] == "Interrupted"
 
 
@@ -91,7 +91,7 @@ async def test_a_job_that_fails_by_its_own_bug_is_tried_again_up_to_its_backoff_
     await bed.job("buggy", backoffLimit=1)
     await bed.running("buggy")
     await bed.finish("buggy", exit_code=1)
-    await bed.until(lambda: bed.state("buggy") == "Running" and bed.tj("buggy")["allocation"]["run"] == 2)
+    await bed.until(lambda: bed.state("buggy") == "Running" and bed.run("buggy") == 2)
     await bed.finish("buggy", exit_code=1)
     await bed.until(lambda: bed.state("buggy") == "Failed")
     assert [run["outcome"] for run in bed.tj("buggy")["runs"]] == ["Failed", "Failed"]
@@ -151,7 +151,7 @@ async def test_a_spot_job_moves_away_when_the_cloud_gives_notice(bed: Bed) -> No
     await bed.running("train")
     instance = bed.rentals()[0]["status"]["instance"]
     await bed.cloud.admin("POST", f"/instances/{instance}/interrupt", {"seconds": 30})
-    await bed.until(lambda: bed.state("train") == "Running" and bed.tj("train")["allocation"]["run"] == 2, 60)
+    await bed.until(lambda: bed.state("train") == "Running" and bed.run("train") == 2, 60)
 
 
 async def test_a_cloud_that_throttles_and_errs_and_lags_is_worked_with(bed: Bed) -> None:

@@ -66,7 +66,7 @@ async def test_a_suspended_job_stops_gives_its_node_back_and_goes_on_in_a_new_ru
     assert bed.tj("train")["runs"][0]["outcome"] == "Stopped"
     await bed.kube.merge_patch(path, {"spec": {"suspend": False}})
     await bed.running("train")
-    assert bed.tj("train")["allocation"]["run"] == 2
+    assert bed.run("train") == 2
 
 
 async def test_a_job_edited_while_it_runs_is_resized(bed: Bed) -> None:

@@ -174,6 +174,10 @@ class Bed:
         """The word in its State column."""
         return str(self.tj(name).get("state", ""))
 
+    def run(self, name: str) -> int:
+        """The number of the run that its allocation names, 0 while it has none."""
+        return int((self.tj(name).get("allocation") or {}).get("run", 0))
+
     def condition(self, raw: RawObject | None, kind: str) -> Mapping[str, str]:
         """One condition of an object; empty when it has none such."""
         found = ((raw or {}).get("status") or {}).get("conditions") or []
@@ -246,7 +250,8 @@ class Bed:
         for raw in self.mirror.all(TRAINING_JOBS, self.namespace):
             await self.delete("TrainingJob", raw["metadata"]["name"])
         await self.until(lambda: not self.mirror.all(TRAINING_JOBS) and not self.rentals(), 60)
-        ledger = sum(self.lifetime(raw) for raw in self.mirror.all(GPU_BUDGETS))
+        departed = [raw for raw in self.mirror.departed if raw["kind"] == "GPUBudget"]
+        ledger = sum(self.lifetime(raw) for raw in [*self.mirror.all(GPU_BUDGETS), *departed])
         lines, bill = await self.cloud.bill()
         assert await self.instances() == [], "instances were left running"
         assert ledger == bill, f"ledger {ledger} µ$ is not the bill {bill} µ$: {lines}\n{self.describe()}"

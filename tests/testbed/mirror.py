@@ -43,6 +43,8 @@ class Mirror:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._objects: dict[str, dict[tuple[str, str], RawObject]] = {one.plural: {} for one in WATCHED}
+        self.departed: list[RawObject] = []
+        """Objects that were deleted, as they last were."""
         self._changed = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -117,6 +119,7 @@ class Mirror:
         async with self._changed:
             if event["type"] == "DELETED":
                 objects.pop(_key(event["object"]), None)
+                self.departed.append(event["object"])
             else:
                 objects[_key(event["object"])] = event["object"]
             self._changed.notify_all()

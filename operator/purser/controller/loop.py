@@ -34,6 +34,7 @@ class Pace:
     idle_seconds: float = 15.0
     first_retry_seconds: float = 0.25
     last_retry_seconds: float = 30.0
+    last_stale_seconds: float = 2.0
 
 
 class Witness(Protocol):
@@ -161,12 +162,13 @@ class Loop:
         if outcome is Outcome.DONE:
             self._retry.pop(key, None)
         else:
-            self._hold_back(key)
+            self._hold_back(key, outcome)
         return outcome
 
-    def _hold_back(self, key: str) -> None:
+    def _hold_back(self, key: str, outcome: Outcome) -> None:
         last = self._retry.get(key)
-        delay = self._pace.first_retry_seconds if last is None else min(last.delay * 2, self._pace.last_retry_seconds)
+        most = self._pace.last_stale_seconds if outcome is Outcome.STALE else self._pace.last_retry_seconds
+        delay = self._pace.first_retry_seconds if last is None else min(last.delay * 2, most)
         self._retry[key] = _Retry(time.monotonic() + delay, delay)
         asyncio.get_running_loop().call_later(delay, self._wake.set)
 

@@ -75,7 +75,7 @@ def observe(seen: Seen, now: Instant) -> Snapshot:
         profiles=profiles,
         jobs=jobs,
         rentals={rental.id: rental for rental in seen.rentals.values()},
-        nodes=_nodes(seen),
+        nodes=_nodes(seen, frozenset(pod.uid for job in jobs.values() for run in job.runs for pod in run.pods)),
         problems=tuple(problems),
     )
 
@@ -211,11 +211,19 @@ def _no_profile(job: Job, name: str, problems: Iterable[Problem]) -> Problem:
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
-def _nodes(seen: Seen) -> Mapping[NodeName, Node]:
+def _nodes(seen: Seen, known: frozenset[str]) -> Mapping[NodeName, Node]:
+    """The nodes with the GPUs that are not free for runs: of other pods, and of pods that outlive their Job.
+
+    ``known``: uids of the pods of runs in sight. Deleting a Job in the background removes it at once, and its pods live
+    on until the garbage collector comes to them.
+    """
     foreign: dict[NodeName, int] = defaultdict(int)
     for pod in seen.pods.values():
-        if isinstance(pod, ForeignPod):
-            foreign[pod.node] += pod.gpus
+        match pod:
+            case ForeignPod(node=node, gpus=gpus):
+                foreign[node] += gpus
+            case OwnPod(pod=own) if own.live and own.node is not None and own.uid not in known:
+                foreign[own.node] += own.gpus
     return {
         node.name: replace(node, foreign_gpus=foreign[node.name]) if node.name in foreign else node
         for node in seen.nodes.values()

@@ -12,12 +12,18 @@ from purser.domain.job import Job
 from purser.domain.pool import Pool, Survey
 from purser.domain.profile import Profile
 from purser.domain.rental import Rental
-from purser.domain.time import Instant
+from purser.domain.time import Instant, after
+
+LOST_AFTER_SECONDS = 30.0
+"""A node that was not ready for so long is given up: as long as Kubernetes itself lets a run's pods stay there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A Kubernetes Node. ``run_labels``: its ``run.purser.dev/*`` labels. ``foreign_gpus``: GPUs of pods not ours."""
+    """A Kubernetes Node. ``run_labels``: its ``run.purser.dev/*`` labels. ``foreign_gpus``: GPUs of pods not ours.
+
+    ``not_ready_since``: from when on its kubelet was not heard or not well; None while it is ready.
+    """
 
     name: NodeName
     uid: str
@@ -29,6 +35,16 @@ class Node:
     gpus: int
     foreign_gpus: int
     run_labels: Mapping[str, str]
+    not_ready_since: Instant | None = None
+
+    @property
+    def lost_at(self) -> Instant | None:
+        """When the node is given up, if it does not become ready before."""
+        return None if self.not_ready_since is None else after(self.not_ready_since, LOST_AFTER_SECONDS)
+
+    def lost(self, now: Instant) -> bool:
+        """Whether nothing on it can be counted on, nor asked to stop: only ending the machine is certain."""
+        return self.lost_at is not None and now >= self.lost_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,11 +110,14 @@ def _in_use(rental: Rental, view: View) -> str:
 
     A finished pod counts as long as its run is not recorded: it is the only proof that the run completed, and ending
     the machine would take it away. A failed run is recorded only once its machines were seen healthy after it.
+    A node that is lost, or whose Node was deleted, holds nothing: its pods can no longer be stopped but by its end.
     """
+    node = view.node(rental)
+    if rental.ready is not None and (node is None or node.lost(view.snapshot.now)):
+        return ""
     holding = [bound for bound in view.pods(rental) if bound.pod.live or not bound.recorded]
     if holding:
         return f"{count(len(holding), 'pod')} on its node ({names(bound.pod.name for bound in holding)})"
-    node = view.node(rental)
     if node is not None and node.foreign_gpus:
         return f"pods that Purser did not start, with {count(node.foreign_gpus, 'GPU')}, on Node {node.name}"
     return ""

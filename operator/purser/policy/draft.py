@@ -11,7 +11,7 @@ from purser.domain.money import Money, Price
 from purser.domain.option import Option
 from purser.domain.plan import Allocate, Command, Reason, Release, Rent, Verdict, Why
 from purser.domain.rental import Rental, RentalPhase
-from purser.domain.snapshot import Snapshot
+from purser.domain.snapshot import LOST_AFTER_SECONDS, Snapshot
 from purser.domain.time import Instant
 from purser.policy.capacity import Capacity
 from purser.policy.explain import name
@@ -76,6 +76,8 @@ class Draft:
             pool = self.snapshot.pools.get(rental.pool)
             if pool is not None and pool.deleting:
                 doomed[rental.id] = reason(Why.POOL_DELETED, f"GPUPool {pool.id} is being deleted")
+            elif (lost := self._lost(rental)) is not None:
+                doomed[rental.id] = lost
         draining = [one.id for one in self.standing.rentals if one.phase is RentalPhase.DRAINING]
         surplus = sorted(live, key=lambda one: (self._capacity.used.get(one.id, 0) > 0, -one.created, one.id))
         for rental in surplus:
@@ -84,6 +86,19 @@ class Draft:
             text = f"{self.purse.hourly} at worst prices exceed the hourly limit {budget.max_hourly_rate}"
             doomed.setdefault(rental.id, reason(Why.HOURLY_LIMIT, text))
         return doomed
+
+    def _lost(self, rental: Rental) -> Reason | None:
+        """Why nothing can be expected of a ready node any more; None while it is well, or may become so in time."""
+        if rental.phase is not RentalPhase.READY or rental.node is None or rental.pool not in self.snapshot.surveys:
+            return None
+        node = self.snapshot.nodes.get(rental.node)
+        if node is None:
+            return reason(Why.LOST_NODE, f"Node {rental.node} was deleted")
+        if node.lost(self.snapshot.now):
+            return reason(Why.LOST_NODE, f"Node {node.name} was not ready for {LOST_AFTER_SECONDS:.0f} s")
+        if node.lost_at is not None:
+            self.decided.again_at.append(node.lost_at)
+        return None
 
     def release(self, rental: RentalId, why: Reason) -> None:
         """End a rental."""

@@ -78,10 +78,14 @@ class _Columns:
         self.weights = [demand.weight for demand in demands]
         self.even = all(weight == 1.0 for weight in self.weights)
 
-    def levels(self, theta: float) -> list[int]:
-        """Per class, how many segments cost at most θ a weighted second."""
+    def ends(self) -> tuple[list[int], list[int]]:
+        """The cheapest and the fastest corners."""
+        return [0] * len(self.slopes), list(map(len, self.slopes))
+
+    def levels(self, theta: float, low: Sequence[int], high: Sequence[int]) -> list[int]:
+        """Per class, how many segments cost at most θ a weighted second; known to be between ``low`` and ``high``."""
         reach = repeat(theta) if self.even else map(theta.__mul__, self.weights)
-        return list(map(bisect_right, self.slopes, reach))
+        return list(map(bisect_right, self.slopes, reach, low, high))
 
     def spend(self, levels: Sequence[int]) -> float:
         """Σ load · spend at those corners."""
@@ -100,7 +104,7 @@ class _Columns:
 def solve(demands: Sequence[Demand], allowed: float) -> Solution:
     """θ* for ``allowed`` dollars per second; exact."""
     columns = _Columns(demands)
-    lowest, highest = [0] * len(demands), [len(slopes) for slopes in columns.slopes]
+    lowest, highest = columns.ends()
     base, top = columns.spend(lowest), columns.spend(highest)
     if base > allowed:
         return Solution(Fit.INFEASIBLE, Rate(0.0), lowest, None, 0.0, base)
@@ -113,7 +117,8 @@ def solve(demands: Sequence[Demand], allowed: float) -> Solution:
 def spend_rate(demands: Sequence[Demand], theta: Rate) -> float:
     """Long-run dollars per second at an exchange rate, with every tie taken: non-decreasing in θ."""
     columns = _Columns(demands)
-    return columns.spend(columns.levels(theta))
+    lowest, highest = columns.ends()
+    return columns.spend(columns.levels(theta, lowest, highest))
 
 
 def _bracket(
@@ -124,7 +129,7 @@ def _bracket(
     while left > _FEW:
         before = left
         for pivot in _pivots(columns, low, high, allowed - low_spend):
-            trial = columns.levels(pivot)
+            trial = columns.levels(pivot, low, high)
             spend = columns.spend(trial)
             if spend > allowed:
                 high = trial
@@ -144,7 +149,8 @@ def _pivots(columns: _Columns, low: Sequence[int], high: Sequence[int], to_spend
     slopes, spends, loads, weights = columns.slopes, columns.spends, columns.loads, columns.weights
     widths = list(map(sub, high, low))
     classes = [at for at, width in enumerate(widths) if width]
-    draws = [at for at in classes[:: -(-len(classes) // _SAMPLE)] for _ in range(max(1, _SAMPLE // len(classes)))]
+    size = max(_SAMPLE, len(classes) // 5)
+    draws = [at for at in classes[:: -(-len(classes) // size)] for _ in range(max(1, size // len(classes)))]
     sample: list[tuple[float, float]] = []
     for turn, at in enumerate(draws):
         width = widths[at]

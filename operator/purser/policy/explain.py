@@ -45,7 +45,8 @@ def choice(option: Option, group: Group, rate: Rate, work: float | None, *, feas
     takes, costs = seconds(option, x), dollars(option, x)
     text = f"{name(option)}: {span(takes)} for {money(costs)}"
     if not group.menu.known:
-        return Reason(Why.NO_CURVE, 0.0, ZERO, f"{text} if {span(x)} of work are left; no speedup curve is known yet")
+        why = Why.RIGID if group.menu.rigid else Why.NO_CURVE
+        return Reason(why, 0.0, ZERO, f"{text} if {span(x)} of work are left; no speedup curve is known yet")
     corners = group.hull.options
     at = next((k for k, corner in enumerate(corners) if _same(corner, option)), None)
     below = corners[at - 1] if at else None
@@ -57,10 +58,7 @@ def choice(option: Option, group: Group, rate: Rate, work: float | None, *, feas
             text += f" saved, budget pays up to {money(rate * group.weight * 3600)}"
     elif at is not None:
         text += "; nothing on its menu is faster"
-    if group.menu.rigid and len(corners) == 1:
-        why = Why.RIGID
-    else:
-        why = Why.BUDGET_OPTIMAL if feasible else Why.CHEAPEST_OVER_BUDGET
+    why = Why.RIGID if group.menu.rigid else Why.BUDGET_OPTIMAL if feasible else Why.CHEAPEST_OVER_BUDGET
     if below is None:
         return Reason(why, 0.0, ZERO, text)
     saved, more = seconds(below, x) - takes, costs - dollars(below, x)

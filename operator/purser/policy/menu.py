@@ -26,18 +26,15 @@ DEFAULT_RESTART_SECONDS = 30.0
 class Menu:
     """``options``: what may be chosen. ``narrower``: only when the budget's limits force it (no curve is known).
 
-    ``known``: whether speeds are measured; if not, every option has the speed of its share of ``preferred``.
+    ``known``: whether speeds are measured; if not, every option has the speed of its share of ``preferred``. ``rigid``:
+    whether the job has one width only.
     """
 
     options: tuple[Option, ...]
     narrower: tuple[Option, ...]
     known: bool
+    rigid: bool
     restart_seconds: float
-
-    @property
-    def rigid(self) -> bool:
-        """Whether there is one width only."""
-        return len({option.gpus for option in self.options + self.narrower}) == 1
 
 
 def offered_widths(gpus_per_node: int, widths: Widths, max_nodes: int) -> list[int]:
@@ -92,9 +89,10 @@ def build_menu(
             elif gpus <= widths.preferred:
                 into = preferred if gpus == widths.preferred else narrower
                 into.append(_option(pool, gpus, node, pool.quote.price, gpus / widths.preferred, restart))
+    rigid = widths.min == widths.max
     if measured:
-        return Menu(tuple(measured), (), True, restart)
-    return Menu(tuple(preferred), tuple(narrower), False, restart)
+        return Menu(tuple(measured), (), True, rigid, restart)
+    return Menu(tuple(preferred), tuple(narrower), False, rigid, restart)
 
 
 MenuKey = tuple[ClassId | None, int, int, int, tuple[str, ...], SpotPolicy]

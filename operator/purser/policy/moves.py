@@ -10,6 +10,7 @@ the plan never charges for less than what the act then costs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from purser.domain.ids import Rate
@@ -37,15 +38,35 @@ def net_gain(
     return Move(to, saved, Money(round(cost * 1_000_000)), weight * rate * saved - cost)
 
 
-def gain_bound(here: Option, unit_cost: float, work: float, rate: Rate, weight: float, restart_seconds: float) -> float:
-    """No move gains more; ``unit_cost`` is min (w·θ + c)/s over the menu, what a unit of work costs at best."""
-    now = (weight * rate + here.price.dollars_per_second) / here.speed
-    return work * (now - unit_cost) - weight * rate * restart_seconds
-
-
 def unit_cost(option: Option, rate: Rate, weight: float) -> float:
     """(w·θ + c)/s: time and money of one unit of work, in dollars."""
     return (weight * rate + option.price.dollars_per_second) / option.speed
+
+
+class Offers:
+    """A menu's options with what each costs a unit of work at θ*: finds the moves that pay among many quickly."""
+
+    def __init__(self, options: Sequence[Option], rate: Rate, weight: float, restart_seconds: float) -> None:
+        self._rate = rate
+        self._weight = weight
+        self._restart = restart_seconds
+        restart = [(weight * rate + option.price.dollars_per_second) * restart_seconds for option in options]
+        units = [unit_cost(option, rate, weight) for option in options]
+        self._offers = list(zip(units, restart, options, strict=True))
+        self._least_unit, self._least_restart = min(units), min(restart)
+
+    def paying(self, here: Option, work: float) -> list[Move]:
+        """The moves with a gain (nodes ready), the best first; ties by pool and width."""
+        now = unit_cost(here, self._rate, self._weight)
+        if work * (now - self._least_unit) <= self._least_restart:
+            return []
+        gaining = [to for unit, restart, to in self._offers if work * (now - unit) > restart]
+        moves = [self.net(here, to, work, rented=False) for to in gaining]
+        return sorted((move for move in moves if move.gain > 0), key=lambda one: (-one.gain, one.to.pool, one.to.gpus))
+
+    def net(self, here: Option, to: Option, work: float, *, rented: bool) -> Move:
+        """The worth of one move."""
+        return net_gain(here, to, work, self._rate, self._weight, self._restart, rented)
 
 
 def in_place(here: Option, here_pods: int, to: Option, to_pods: int) -> bool:

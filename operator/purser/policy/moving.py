@@ -11,7 +11,7 @@ from purser.domain.option import Option
 from purser.domain.plan import Reason, Why
 from purser.policy import explain
 from purser.policy.draft import Draft
-from purser.policy.moves import Move, gain_bound, in_place, net_gain
+from purser.policy.moves import Move, in_place
 from purser.policy.placement import Claim
 from purser.policy.roll import must_move, reason, settled
 from purser.policy.serving import next_run
@@ -27,7 +27,7 @@ class Moving:
 
     def move(self, running: Iterable[Job]) -> None:
         """Jobs that must move first, in order of creation, then those that may gain most."""
-        worth: list[tuple[float, Job, Allocation, Share]] = []
+        worth: list[tuple[Job, Allocation, Share, list[Move]]] = []
         for job in running:
             if job.allocation is None:
                 continue
@@ -43,12 +43,13 @@ class Moving:
             if forced:
                 self._force(job, job.allocation, share, forced)
             elif share.group.menu.known and job.remaining:
-                restart = share.group.menu.restart_seconds
-                bound = gain_bound(here, share.unit_cost, job.remaining, rate, job.weight, restart)
-                if bound > 0:
-                    worth.append((bound, job, job.allocation, share))
-        for _, job, allocation, share in sorted(worth, key=lambda one: (-one[0], one[1].created, one[1].id)):
-            self._move_if_it_pays(job, allocation, share)
+                paying = share.offers.paying(here, job.remaining)
+                if paying:
+                    worth.append((job, job.allocation, share, paying))
+        for job, allocation, share, paying in sorted(
+            worth, key=lambda one: (-one[3][0].gain, one[0].created, one[0].id)
+        ):
+            self._move_if_it_pays(job, allocation, share, paying)
 
     def _force(self, job: Job, allocation: Allocation, share: Share, forced: str) -> None:
         work = share.group.work if job.remaining is None else job.remaining
@@ -58,23 +59,17 @@ class Moving:
             if self._go(job, allocation, option, why):
                 return
 
-    def _move_if_it_pays(self, job: Job, allocation: Allocation, share: Share) -> None:
-        """The best move that can be had and that pays after what entering really costs."""
+    def _move_if_it_pays(self, job: Job, allocation: Allocation, share: Share, paying: Iterable[Move]) -> None:
+        """The best move that can be had and that still pays after what entering really costs."""
         work, here = job.remaining or 0.0, allocation.option
-        moves = [self._net(here, option, work, share, rented=False) for option in share.group.menu.options]
-        paying = [move for move in moves if move.gain > 0 and key_of(move.to) != key_of(here)]
-        for ready in sorted(paying, key=lambda one: (-one.gain, one.to.pool, one.to.gpus)):
+        for ready in paying:
             rented = self._draft.must_rent(job, ready.to)
-            move = self._net(here, ready.to, work, share, rented=True) if rented else ready
-            if move.gain <= 0:
+            move = share.offers.net(here, ready.to, work, rented=True) if rented else ready
+            if key_of(move.to) == key_of(here) or move.gain <= 0:
                 continue
             why = explain.moving(move, here, work, self._standing.rate, job.weight)
             if self._go(job, allocation, move.to, why):
                 return
-
-    def _net(self, here: Option, to: Option, work: float, share: Share, *, rented: bool) -> Move:
-        restart = share.group.menu.restart_seconds
-        return net_gain(here, to, work, self._standing.rate, share.group.weight, restart, rented)
 
     def _go(self, job: Job, allocation: Allocation, to: Option, why: Reason) -> bool:
         """Move now if the nodes are ready, else wait for them and run on meanwhile. False when they cannot be had."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from functools import lru_cache
 
 from purser.domain.profile import Amdahl, PowerLaw, Profile, Table
 
@@ -37,7 +36,6 @@ def reference_width(form: Table | Amdahl | PowerLaw) -> int:
     return form.points[0][0] if isinstance(form, Table) else 1
 
 
-@lru_cache(maxsize=4096)
 def reference_throughput(profile: Profile) -> float | None:
     """Throughput of the class's reference option (first curve, smallest width); None when the class has no curve."""
     if not profile.curves:
@@ -47,7 +45,10 @@ def reference_throughput(profile: Profile) -> float | None:
 
 
 def speed(profile: Profile, gpu_type: str, gpus: int) -> float | None:
-    """Units of work per second on ``gpus`` GPUs of a type, where the reference option does one; None if unknown."""
+    """Units of work per second on ``gpus`` GPUs of a type, where the reference option does one; None if unknown.
+
+    Of several curves for a type the first counts.
+    """
     reference = reference_throughput(profile)
     form = next((curve.form for curve in profile.curves if curve.gpu_type == gpu_type), None)
     if form is None or not reference:

@@ -21,7 +21,7 @@ from purser.policy.exchange_rate import Fit, solve
 from purser.policy.hull import dollars, seconds
 from purser.policy.load import Group, GroupKey, group_key, groups
 from purser.policy.menu import Menus
-from purser.policy.moves import unit_cost
+from purser.policy.moves import Offers
 
 OptionKey = tuple[PoolId, int, str]
 
@@ -35,7 +35,7 @@ def key_of(option: Option) -> OptionKey:
 class Share:
     """What a group is given: ``option``, or ``wider`` with probability ``mix``.
 
-    ``ranked``: its whole menu, best first at θ*. ``unit_cost``: (w·θ + c)/s of the best option for endless work.
+    ``ranked``: its whole menu, best first at θ*. ``offers``: the same options as a running job looks at them.
     """
 
     group: Group
@@ -43,7 +43,7 @@ class Share:
     wider: Option | None
     mix: float
     ranked: tuple[Option, ...]
-    unit_cost: float
+    offers: Offers
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def stand(budget: Budget, jobs: Sequence[Job], rentals: Sequence[Rental], menus:
             wider=corners[level + 1] if mixed else None,
             mix=solution.mix if mixed else 0.0,
             ranked=tuple(ranked),
-            unit_cost=min(unit_cost(option, solution.rate, group.weight) for option in group.menu.options),
+            offers=Offers(group.menu.options, solution.rate, group.weight, group.menu.restart_seconds),
         )
     return Standing(
         budget=budget,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +33,13 @@ def test_a_width_narrower_than_any_measured_is_refused() -> None:
 @given(gpus=st.integers(min_value=1, max_value=64), name=st.sampled_from(sorted(applications())))
 def test_no_width_is_faster_than_the_fastest_measured(gpus: int, name: str) -> None:
     application = applications()[name]
-    assert application.time(gpus) >= min(seconds for _, seconds in application.seconds)
+    assert application.time(gpus) >= min(seconds for _, seconds in application.seconds) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("name", sorted(applications()))
+def test_more_gpus_never_take_longer(name: str) -> None:
+    times = [applications()[name].time(gpus) for gpus in range(1, 65)]
+    assert all(more <= fewer * (1 + 1e-9) for fewer, more in pairwise(times))
 
 
 def test_the_workload_has_160_jobs_of_six_measured_applications() -> None:

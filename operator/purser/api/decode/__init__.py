@@ -21,6 +21,5 @@ __all__ = [
     "profile",
     "rental",
     "service",
-    "service",
     "training_job",
 ]

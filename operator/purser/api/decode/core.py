@@ -41,7 +41,15 @@ def node(raw: Raw) -> Node:
         gpus=int((status.get("allocatable") or {}).get(GPU_RESOURCE, 0)),
         foreign_gpus=0,
         run_labels={key: value for key, value in meta.labels.items() if key.startswith(RUN_LABEL_PREFIX)},
+        not_ready_since=_not_ready_since(status, meta.created),
     )
+
+
+def _not_ready_since(status: Raw, created: Instant) -> Instant | None:
+    ready = next((one for one in status.get("conditions") or () if one.get("type") == "Ready"), None)
+    if ready is None:
+        return created
+    return None if ready.get("status") == "True" else _instant(ready, "lastTransitionTime") or created
 
 
 def batch_job(raw: Raw) -> tuple[JobId, Run] | None:

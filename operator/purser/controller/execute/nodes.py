@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
+from purser.api import decode
 from purser.cluster import kinds
 from purser.cluster.client import RawObject
 from purser.cluster.errors import NotFound
@@ -16,6 +18,8 @@ from purser.domain.ids import NodeName
 from purser.domain.steps import Cordon, DeleteNode, DeletePod, FailPod, LabelNode, Terminate
 from purser.domain.time import format_instant
 from purser.providers.provider import Drained
+
+_log = logging.getLogger(__name__)
 
 
 async def label_node(tools: Tools, do: LabelNode) -> Outcome:
@@ -34,10 +38,11 @@ async def cordon(tools: Tools, do: Cordon) -> Outcome:
 
 
 async def terminate(tools: Tools, do: Terminate) -> Outcome:
-    """End the one instance, if an uncached look finds nothing alive on its node."""
+    """End the one instance, if an uncached look finds nothing alive on its node, or the node itself lost."""
     pool = tools.pool(do.pool)
     proof = Drained(do.node, tools.now())
-    if do.node is not None and await _occupied(tools, do.node):
+    if do.node is not None and not await _lost(tools, do.node) and (alive := await _alive(tools, do.node)):
+        _log.info("instance %s is not ended: %s live on Node %s", do.instance.id, ", ".join(alive), do.node)
         raise Stale
     await tools.on_cloud(pool, tools.clouds.terminate(pool, do.instance.id, proof))
     return Outcome.DONE
@@ -84,13 +89,19 @@ def _same(uid: str) -> Mapping[str, Any]:
     return {"op": "test", "path": "/metadata/uid", "value": uid}
 
 
-async def _occupied(tools: Tools, node: NodeName) -> bool:
-    """Whether a pod lives there that would be lost: not finished, no daemon's, no mirror of a file on the node."""
+async def _lost(tools: Tools, node: NodeName) -> bool:
     try:
-        pods = await tools.client.list(PODS.all(), fields=f"spec.nodeName={node}")
+        raw = await tools.client.get(NODE_PATHS.one(node))
     except NotFound:
-        return False
-    return any(_would_be_lost(pod) for pod in pods.items)
+        return True
+    return decode.node(raw).lost(tools.now())
+
+
+async def _alive(tools: Tools, node: NodeName) -> list[str]:
+    """Pods there that would be lost: not finished, no daemon's, no mirror of a file on the node."""
+    pods = await tools.client.list(PODS.all(), fields=f"spec.nodeName={node}")
+    lost = (pod["metadata"] for pod in pods.items if _would_be_lost(pod))
+    return [f"{metadata['namespace']}/{metadata['name']}" for metadata in lost]
 
 
 def _would_be_lost(pod: RawObject) -> bool:

@@ -1,0 +1,116 @@
+"""The hard limit holds in a world that is as dear and as slow as it may be."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from purser.domain.billing import accrued
+from purser.domain.ids import RentalId
+from purser.domain.money import Money, Price, total
+from purser.domain.pool import PriceSegment
+from purser.domain.profile import Amdahl
+from purser.domain.rental import RentalPhase
+from purser.domain.time import Instant, after, seconds_between
+from purser.policy import plan
+from purser.policy.limits import MARGIN_SECONDS
+from tests.worlds import World
+
+LATEST_PLAN_SECONDS = 45.0
+"""The longest time between two plans; the loop looks every 15 s."""
+
+
+class Slow:
+    """A cloud that launches late, starts slowly, raises prices to the worst, and ends as late as it is allowed to."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world = world
+        self.draw = random.Random(seed)
+        self.asked_to_end: dict[RentalId, Instant] = {}
+
+    def goes_on(self) -> None:
+        for rental in list(self.world.rentals.values()):
+            if rental.phase is RentalPhase.REQUESTED and self.draw.random() < 0.4:
+                self.world.launches(rental.id, price=self._price(rental.worst))
+            elif rental.phase is RentalPhase.STARTING and self.draw.random() < 0.2:
+                self.world.becomes_ready(rental.id)
+            elif rental.phase is RentalPhase.DRAINING:
+                self._drains(rental.id)
+            launched = self.world.rentals[rental.id]
+            if launched.launched is not None and launched.ended is None and self.draw.random() < 0.1:
+                segments = (*launched.segments, PriceSegment(self.world.now, launched.worst))
+                self.world.rentals[rental.id] = replace(launched, segments=segments)
+        for job in list(self.world.jobs.values()):
+            if job.allocation is not None and job.current_run is None:
+                self.world.starts(job.id)
+
+    def _price(self, worst: Price) -> Price:
+        return Price(int(worst.micros_per_hour * self.draw.uniform(0.3, 1.0)))
+
+    def _drains(self, name: RentalId) -> None:
+        """An orderly end takes the grace of the jobs on the node, and the rest of the margin for the cloud."""
+        rental = self.world.rentals[name]
+        if rental.instance is None:
+            if self.draw.random() < 0.5:
+                self.world.launches(name, price=rental.worst)  # it came although nobody wants it any more
+            else:
+                self.world.ends(name)
+            return
+        since = self.asked_to_end.setdefault(name, self.world.now)
+        users = [
+            job for job in self.world.jobs.values() if any(pod.node == rental.node for r in job.runs for pod in r.pods)
+        ]
+        grace = max((job.grace_seconds for job in users), default=0)
+        waited = seconds_between(since, self.world.now)
+        if waited >= grace:
+            for job in users:
+                self.world.stops(job.id)
+        if waited >= grace + MARGIN_SECONDS - 2 * LATEST_PLAN_SECONDS:
+            self.world.ends(name)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    limit=st.sampled_from(["5", "40", "150", "600"]),
+    jobs=st.integers(1, 6),
+    minimum=st.sampled_from([0, 600, 3600]),
+    grace=st.sampled_from([0, 60, 900]),
+)
+def test_spend_never_exceeds_the_hard_limit(seed: int, limit: str, jobs: int, minimum: int, grace: int) -> None:
+    world = World()
+    world.budget(amount="90000", hard_limit=limit)
+    world.pool("a100", price="20", worst="50", billing_minimum=minimum, start_seconds=200)
+    world.profile("sft", Amdahl(0.98, 1.0), work_hours=30)
+    slow = Slow(world, seed)
+    for number in range(jobs):
+        gpus: int | tuple[int, int, int] = (1, 8, 64) if slow.draw.random() < 0.5 else 4
+        world.job(f"j{number}", gpus=gpus, profile="sft", grace_seconds=slow.draw.choice([0, grace]))
+    hard_limit = Money.parse(limit)
+    for _ in range(400):
+        decided = plan(world.snapshot())
+        world.carry_out(decided)
+        for command in decided.commands:
+            if command.reason.why == "HardLimit" and hasattr(command, "rental"):
+                slow.asked_to_end[command.rental] = world.now
+        wait = slow.draw.uniform(1.0, LATEST_PLAN_SECONDS)
+        world.now = after(world.now, wait)
+        slow.goes_on()
+        assert total(accrued(rental, world.now) for rental in world.rentals.values()) <= hard_limit
+
+
+def test_a_limit_that_leaves_room_is_used() -> None:
+    world = World()
+    world.budget(amount="90000", hard_limit="40")
+    world.pool("a100", price="20", start_seconds=200)
+    world.job("train", gpus=8)
+    slow = Slow(world, 1)
+    for _ in range(600):
+        world.carry_out(plan(world.snapshot()))
+        world.passes(20.0)
+        slow.goes_on()
+    spent = total(accrued(rental, world.now) for rental in world.rentals.values())
+    assert Money.parse("36") < spent <= Money.parse("40")

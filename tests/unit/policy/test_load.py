@@ -1,0 +1,107 @@
+"""The load on a budget, the rate it is allowed, and the order of its queue."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from purser.domain.ids import PoolId
+from purser.domain.money import Money, Price
+from purser.domain.option import Option
+from purser.domain.profile import Amdahl
+from purser.domain.time import Instant, after, parse_instant
+from purser.policy.allowance import allowed_rate
+from purser.policy.load import Group, groups, observed_arrivals
+from purser.policy.menu import Menus
+from purser.policy.queueing import by_dollars, by_value, takes_wider
+from tests.worlds import MID_MONTH, World
+
+JUNE = (parse_instant("2026-06-01T00:00:00Z"), parse_instant("2026-07-01T00:00:00Z"))
+DAY = 86_400.0
+
+
+def grouped(world: World) -> list[Group]:
+    return list(groups(world.jobs.values(), world.profiles, Menus(world.profiles, world.pools), world.now).values())
+
+
+def test_without_history_the_load_is_the_jobs_in_sight_at_their_price() -> None:
+    world = World()
+    world.pool()
+    world.profile("sft", Amdahl(0.9, 1.0), work_hours=10)
+    for number in range(3):
+        world.job(f"j{number}", gpus=8, profile="sft")
+    (group,) = grouped(world)
+    demand = group.demand()
+    assert group.arrivals is None
+    assert demand.load * demand.spends[0] == pytest.approx(3 * 16 / 3600)
+
+
+def test_declared_arrivals_are_shared_by_the_groups_of_a_class() -> None:
+    world = World()
+    world.pool()
+    world.profile("sft", Amdahl(0.9, 1.0), work_hours=10, arrivals_per_hour=4.0)
+    for number in range(3):
+        world.job(f"j{number}", gpus=8, profile="sft")
+    world.job("heavy", gpus=8, profile="sft", weight=2.0)
+    rates = {group.weight: group.arrivals_per_hour(0) for group in grouped(world)}
+    assert rates == pytest.approx({1.0: 3.0, 2.0: 1.0})
+
+
+def test_arrivals_are_counted_once_there_is_a_day_of_history() -> None:
+    created = [after(MID_MONTH, -DAY * day / 5) for day in range(1, 11)]
+    assert observed_arrivals(created, MID_MONTH) == pytest.approx(10 / (2 * DAY))
+    assert observed_arrivals(created[:4], MID_MONTH) is None
+    assert observed_arrivals([*created[:4], MID_MONTH], MID_MONTH) is None
+
+
+def test_every_class_with_a_job_that_wants_to_run_is_there() -> None:
+    world = World()
+    world.pool()
+    world.profile("sft", Amdahl(0.9, 1.0))
+    world.job("known", gpus=(1, 8, 8), profile="sft")
+    world.job("unknown", gpus=8)
+    world.job("asleep", gpus=4, suspend=True)
+    assert [(group.class_id, group.active) for group in grouped(world)] == [("team/sft", 1), ("uid/unknown", 1)]
+
+
+def test_what_is_left_is_spread_over_what_is_left_of_the_month() -> None:
+    rate = allowed_rate(Money.parse("3600"), Money.parse("0"), JUNE, MID_MONTH)
+    assert rate * 3600 == pytest.approx(10.0)
+    assert allowed_rate(Money.parse("10"), Money.parse("20"), JUNE, MID_MONTH) == 0.0
+
+
+@given(st.floats(0.0, 30 * DAY), st.integers(0, 10**10))
+def test_the_allowed_rate_is_finite_and_continuous_up_to_the_last_second(seconds: float, spent: int) -> None:
+    now = Instant(after(JUNE[0], seconds))
+    one = allowed_rate(Money(10**10), Money(spent), JUNE, now)
+    other = allowed_rate(Money(10**10), Money(spent), JUNE, after(now, 1.0))
+    assert 0 <= one <= 2 * 10**4 / DAY
+    assert other == pytest.approx(one, rel=1e-3, abs=1e-3)
+
+
+def option(gpus: int) -> Option:
+    return Option(PoolId("a"), gpus, 1.0, Price(gpus * 3_600_000))
+
+
+def test_the_queue_puts_the_most_weight_for_a_dollar_first_and_the_older_of_equals() -> None:
+    world = World()
+    wide, narrow = world.job("wide", age_seconds=50), world.job("narrow")
+    older, heavy = world.job("older", age_seconds=99), world.job("heavy", weight=5.0)
+    keys = {
+        "wide": by_value(wide, option(8)),
+        "narrow": by_value(narrow, option(2)),
+        "older": by_value(older, option(2)),
+        "heavy": by_value(heavy, option(8)),
+    }
+    assert sorted(keys, key=lambda name: keys[name]) == ["heavy", "older", "narrow", "wide"]
+    assert by_dollars(narrow, option(2), 10.0) < by_dollars(narrow, option(2), 20.0)
+    assert by_dollars(heavy, option(8), 10.0) < by_dollars(wide, option(8), 10.0)
+
+
+@given(st.floats(0.0, 1.0), st.integers(1, 200))
+def test_a_credit_counter_is_never_more_than_half_a_job_off(mix: float, jobs: int) -> None:
+    wider = 0
+    for before in range(jobs):
+        wider += takes_wider(before, wider, mix)
+        assert abs(wider - mix * (before + 1)) <= 0.5 + 1e-9

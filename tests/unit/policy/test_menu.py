@@ -1,0 +1,100 @@
+"""Speeds, menus and widths."""
+
+from __future__ import annotations
+
+import pytest
+
+from purser.domain.ids import ClassId
+from purser.domain.job import SpotPolicy, Widths
+from purser.domain.pool import CapacityType
+from purser.domain.profile import Amdahl, PowerLaw, Profile, SpeedCurve, Table
+from purser.policy.menu import Menu, build_menu, offered_widths
+from purser.policy.speedup import speed, throughput
+from tests.worlds import World
+
+TABLE = Table(((8, 400.0), (16, 700.0), (32, 1000.0)))
+
+
+def profile(*curves: SpeedCurve) -> Profile:
+    return Profile(ClassId("team/x"), 1, curves, None, None, 45.0)
+
+
+@pytest.mark.parametrize(("gpus", "value"), [(8, 400.0), (12, 550.0), (16, 700.0), (24, 850.0), (32, 1000.0)])
+def test_a_table_is_read_linearly_between_its_points(gpus: int, value: float) -> None:
+    assert throughput(TABLE, gpus) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("gpus", [1, 4, 33, 64])
+def test_a_table_says_nothing_beyond_its_points(gpus: int) -> None:
+    assert throughput(TABLE, gpus) is None
+
+
+def test_amdahl_approaches_its_serial_part() -> None:
+    assert throughput(Amdahl(0.9, 3.0), 1) == pytest.approx(3.0)
+    assert throughput(Amdahl(0.9, 3.0), 10**9) == pytest.approx(30.0)
+
+
+def test_a_power_law_is_a_power() -> None:
+    assert throughput(PowerLaw(0.5, 3.0), 16) == pytest.approx(12.0)
+
+
+def test_speed_is_one_at_the_first_curves_smallest_width_and_comparable_across_gpu_types() -> None:
+    known = profile(SpeedCurve("a100", TABLE), SpeedCurve("h100", Table(((8, 800.0),))))
+    assert speed(known, "a100", 8) == 1.0
+    assert speed(known, "h100", 8) == 2.0
+    assert speed(known, "t4", 8) is None
+    assert speed(profile(), "a100", 8) is None
+
+
+@pytest.mark.parametrize(
+    ("node", "widths", "nodes", "offered"),
+    [
+        (8, Widths(1, 4, 40), 99, [1, 2, 4, 8, 16, 24, 32, 40]),
+        (8, Widths(2, 3, 8), 99, [2, 3, 4, 8]),
+        (8, Widths(1, 12, 32), 2, [1, 2, 4, 8, 16]),
+        (4, Widths(8, 8, 8), 99, [8]),
+        (8, Widths(12, 12, 12), 99, []),
+        (1, Widths(1, 2, 3), 99, [1, 2, 3]),
+        (6, Widths(1, 6, 12), 99, [1, 2, 4, 6, 12]),
+    ],
+)
+def test_widths_are_powers_of_two_below_a_node_and_whole_nodes_above(
+    node: int, widths: Widths, nodes: int, offered: list[int]
+) -> None:
+    assert offered_widths(node, widths, nodes) == offered
+
+
+def menu(world: World, known: Profile | None, widths: Widths, spot: SpotPolicy = SpotPolicy.NEVER) -> Menu:
+    return build_menu(known, widths, (), spot, world.pools.values())
+
+
+def test_an_option_costs_its_share_of_the_node_also_while_it_starts() -> None:
+    world = World()
+    world.pool("a100", gpus=8, price="16", start_seconds=120.0)
+    (option,) = menu(world, profile(SpeedCurve("a100", Amdahl(1.0, 1.0))), Widths(4, 4, 4)).options
+    assert option.price.decimal() == "8.00"
+    assert option.entry_seconds == 165.0
+    assert option.entry_cost == option.price.cost(165)
+
+
+def test_a_class_without_a_curve_is_offered_its_preferred_width_alone() -> None:
+    world = World()
+    world.pool("a100", gpus=8)
+    offered = menu(world, None, Widths(1, 8, 32))
+    assert [(option.gpus, option.speed) for option in offered.options] == [(8, 1.0)]
+    assert [(option.gpus, option.speed) for option in offered.narrower] == [(1, 0.125), (2, 0.25), (4, 0.5)]
+
+
+def test_gpu_types_without_a_curve_are_not_mixed_with_those_that_have_one() -> None:
+    world = World()
+    world.pool("a100")
+    world.pool("t4", price="1")
+    offered = menu(world, profile(SpeedCurve("a100", Amdahl(0.9, 1.0))), Widths(8, 8, 8))
+    assert [option.pool for option in offered.options] == ["a100"]
+
+
+@pytest.mark.parametrize("capacity", [CapacityType.RESERVED, CapacityType.FLEX_START])
+def test_capacity_that_cannot_be_ended_at_will_is_not_offered(capacity: CapacityType) -> None:
+    world = World()
+    world.pool("a100", capacity=capacity)
+    assert menu(world, None, Widths(8, 8, 8)).options == ()
