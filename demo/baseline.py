@@ -2,7 +2,8 @@
 
 A small simulation with the replay's own tables, prices and start-up times: a job arrives, its pods go to free GPUs of
 nodes that are rented already (the fullest that fit) or to new ones, in the first zone that has room for all of them;
-it trains once all of its nodes are up; a node is given back when its last job ends. No budget limits it.
+it trains once all of its nodes are up and its pods have started; a node is given back when its last job ends. There is
+no budget.
 """
 
 from __future__ import annotations
@@ -124,8 +125,11 @@ class _Cloud:
             self.ended.append(Rented(node.pool, node.launched, at, dollars))
 
 
-def simulate(scenario: Scenario) -> Outcome:
-    """Runs the scenario's jobs at the widths their owners asked for."""
+def simulate(scenario: Scenario, pod_start_seconds: float = 0.0) -> Outcome:
+    """Runs the scenario's jobs at the widths their owners asked for.
+
+    ``pod_start_seconds``: from a job's nodes being up to its pods running, as Kubernetes took it in the replay.
+    """
     cloud = _Cloud(scenario)
     running: list[tuple[float, int, Trained]] = []
     trained: list[Trained] = []
@@ -138,7 +142,7 @@ def simulate(scenario: Scenario) -> Outcome:
 
     for number, job in enumerate(scenario.jobs):
         end_until(job.submitted)
-        started = cloud.place(job, job.submitted)
+        started = cloud.place(job, job.submitted) + pod_start_seconds
         ended = started + scenario.restart_seconds + job.seconds(job.asked)
         heapq.heappush(running, (ended, number, Trained(job, started, ended)))
     end_until(math.inf)

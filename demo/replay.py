@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import aiohttp
 
@@ -33,6 +34,7 @@ class Replayed:
     """One job of the replay and how far it is; instants are workload seconds since the start of the replay.
 
     ``submitted``, ``began`` (first had all pods running) and ``completed`` are when it really happened, None before.
+    ``decided`` is when the operator decided on each run, ``starts`` what each took from there until all pods ran.
     """
 
     job: ReplayJob
@@ -43,6 +45,8 @@ class Replayed:
     failed: str = ""
     gpus: int = 0
     widths: list[int] = field(default_factory=list)
+    decided: dict[int, float] = field(default_factory=dict)
+    starts: list[float] = field(default_factory=list)
     pods: list[Json] = field(default_factory=list)
     ending: bool = False
 
@@ -64,6 +68,8 @@ class Replayed:
             self.began = at if self.began is None else self.began
             self.gpus = up.gpus
             self.widths.append(up.gpus)
+            if up.run in self.decided:
+                self.starts.append(at - self.decided[up.run])
 
 
 class Replay:
@@ -82,6 +88,12 @@ class Replay:
     def now(self) -> float:
         """Workload seconds since the replay began."""
         return self._scenario.pace.workload_seconds(self._clock() - self._started)
+
+    @property
+    def mean_start_seconds(self) -> float:
+        """From the decision on a job's first run, on nodes that are up, until all of its pods ran: workload seconds."""
+        firsts = [job.starts[0] for job in self.jobs.values() if job.starts]
+        return sum(firsts) / len(firsts) if firsts else 0.0
 
     async def run(self) -> None:
         """Replays until every job has ended; outages of the API server and the operator are waited out."""
@@ -124,6 +136,7 @@ class Replay:
                 replayed = self.jobs.get(item["metadata"]["name"])
                 if replayed is None:
                     continue
+                self._note_decision(replayed, item.get("status", {}).get("allocation"))
                 finish = item.get("status", {}).get("finish")
                 if finish is not None and not replayed.finished:
                     if finish["kind"] == "Complete":
@@ -132,6 +145,11 @@ class Replay:
                         replayed.failed = f"{finish.get('reason', '')}: {finish.get('message', '')}"
             if all(job.finished for job in self.jobs.values()):
                 self._all_finished.set()
+
+    def _note_decision(self, replayed: Replayed, allocation: Json | None) -> None:
+        if allocation is not None and allocation["run"] not in replayed.decided:
+            ago = datetime.now(UTC) - datetime.fromisoformat(allocation["since"])
+            replayed.decided[allocation["run"]] = self.now - self._scenario.pace.workload_seconds(ago.total_seconds())
 
     async def _follow_pods(self) -> None:
         async for objects in self._kube.watch(PODS, labelSelector=pods.LABEL_JOB):

@@ -174,6 +174,7 @@ def _apply(of: Scenario, cluster: Cluster, cloud_url: str, folder: Path) -> None
         "budget": [scenario.budget(of, datetime.now(UTC))],
         "pools": scenario.pools(of, cloud_url),
         "profiles": scenario.profiles(of),
+        "history": scenario.history(of),
     }
     for name, documents in files.items():
         (folder / f"{name}.yaml").write_text(yaml.safe_dump_all(documents, sort_keys=False))
@@ -220,15 +221,16 @@ async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, prog
 async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Console) -> Summary:
     """The replay, its summary and its picture."""
     steps.say(f"replaying {len(of.jobs)} jobs of an hour of submissions")
-    asked = baseline.simulate(of)
     replay = Replay(stage.kube, of)
     with Screen(console, of.pace.factor) as screen:
         observer = Observer(stage.kube, stage.session, of, replay, stage.cloud, stage.operator_url, screen.show)
         await _replay(stage, replay, observer)
+    asked = baseline.simulate(of, replay.mean_start_seconds)
     ledger, bill = await _ledger(stage.kube), await stage.cloud.bill()
     result = summary.summarise(
         of,
         replay.jobs,
+        pod_start_seconds=replay.mean_start_seconds,
         asked=asked,
         ledger_micros=ledger,
         bill=bill,
@@ -238,9 +240,12 @@ async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Co
     pictures = [out / "demo.png", out / "demo.svg"]
     picture.draw(observer.views, asked, of.hourly_budget, pictures)
     (out / "summary.json").write_text(result.json())
+    (out / "jobs.csv").write_text(summary.jobs_csv(replay.jobs, asked))
     steps.say("done")
     console.print(summary.rendered(result))
-    console.print(f"Picture: {pictures[0]}; numbers: {out / 'summary.json'}", highlight=False, soft_wrap=True)
+    console.print(
+        f"Picture: {pictures[0]}; numbers: {out / 'summary.json'}, {out / 'jobs.csv'}", highlight=False, soft_wrap=True
+    )
     return result
 
 

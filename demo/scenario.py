@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import calendar
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cached_property
@@ -58,7 +58,8 @@ class Scenario:
     """A window of the workload and how it is replayed.
 
     ``epochs`` shortens applications that would outlast any demo to that many of their epochs. ``restart_seconds``: from
-    a run's pods running to training on from the checkpoint.
+    a run's pods running to training on from the checkpoint. ``hand_over_seconds`` is what Kubernetes and the operator
+    take to replace one run by the next: seconds of the demo, which no pace shortens.
     """
 
     window: tuple[float, float]
@@ -67,6 +68,7 @@ class Scenario:
     widest: int = 32
     restart_seconds: float = 30.0
     checkpoint_seconds: float = 300.0
+    hand_over_seconds: float = 1.5
 
     @cached_property
     def applications(self) -> Mapping[str, Application]:
@@ -188,7 +190,8 @@ def profiles(scenario: Scenario) -> list[Json]:
                     ],
                     "meanWork": round(scenario.work(application.name), 1),
                     "arrivalsPerHour": round(scenario.arrivals_per_hour(application.name), 3),
-                    "restartSeconds": scenario.restart_seconds,
+                    "restartSeconds": scenario.restart_seconds
+                    + scenario.pace.workload_seconds(scenario.hand_over_seconds),
                 },
             }
         )
@@ -215,3 +218,12 @@ def training_job(scenario: Scenario, job: ReplayJob) -> Json:
             },
         },
     }
+
+
+def history(scenario: Scenario) -> list[Json]:
+    """A suspended job of each application, for the jobs of the days before: the operator counts in the declared load
+    of a class only once it has seen a job of it, and would spend the first jobs' budget as if no others came.
+    """
+    firsts = {job.application.name: job for job in reversed(scenario.jobs)}
+    jobs = [training_job(scenario, replace(job, name=f"{name}-before")) for name, job in sorted(firsts.items())]
+    return [job | {"spec": job["spec"] | {"suspend": True}} for job in jobs]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -22,7 +24,7 @@ from demo.scenario import Scenario
 class Summary:
     """The result of one demo. Seconds are the workload's; a wait is from submission until pods first run.
 
-    ``narrowed`` jobs never had their fastest width.
+    ``narrowed`` jobs never had their fastest width. ``pod_start_seconds``: what Kubernetes took to start a run.
     """
 
     jobs: int
@@ -32,6 +34,7 @@ class Summary:
     replay_seconds: float
     mean_completion_seconds: float
     mean_wait_seconds: float
+    pod_start_seconds: float
     asked_mean_completion_seconds: float
     asked_mean_wait_seconds: float
     asked_dollars: float
@@ -62,6 +65,7 @@ def summarise(
     scenario: Scenario,
     replayed: Mapping[str, Replayed],
     *,
+    pod_start_seconds: float,
     asked: Outcome,
     ledger_micros: int,
     bill: Bill,
@@ -81,6 +85,7 @@ def summarise(
         replay_seconds=replay_seconds,
         mean_completion_seconds=sum(times) / len(times) if times else 0.0,
         mean_wait_seconds=sum(waits) / len(waits) if waits else 0.0,
+        pod_start_seconds=pod_start_seconds,
         asked_mean_completion_seconds=asked.mean_completion_seconds,
         asked_mean_wait_seconds=sum(job.started - job.job.submitted for job in asked.jobs) / len(asked.jobs),
         asked_dollars=asked.dollars,
@@ -132,8 +137,9 @@ def rendered(summary: Summary) -> RenderableType:
             f"are: the cloud's prices were {summary.factor} times as high.",
         ),
         Text(
-            "As asked: a simulation of the same jobs with the same tables, prices and start-up times, in which each "
-            "gets the GPUs that its owner asked for at once, on shared nodes where they fit.",
+            "As asked: a simulation of the same jobs with the same tables, prices and start-up times of nodes and pods "
+            f"(Kubernetes took {summary.pod_start_seconds / summary.factor:.1f} s a run here), in which each gets the "
+            "GPUs that its owner asked for at once, on shared nodes where they fit.",
         ),
         Text(
             f"{summary.narrowed} jobs ran on fewer GPUs than would have been fastest, because the budget pays for "
@@ -147,3 +153,17 @@ def rendered(summary: Summary) -> RenderableType:
         ),
         Text(f"Progress reports by pods' own tokens: {accepted} accepted, {others} refused or unanswered.", "dim"),
     )
+
+
+def jobs_csv(replayed: Mapping[str, Replayed], asked: Outcome) -> str:
+    """A line for each job, times in workload seconds since the start of the replay."""
+    as_asked = {trained.job.name: trained for trained in asked.jobs}
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["job", "submitted", "began", "completed", "gpus", "asked_gpus", "asked_began", "asked_completed"])
+    for name, each in replayed.items():
+        times = ("" if at is None else f"{at:.0f}" for at in (each.submitted, each.began, each.completed))
+        widths = " ".join(map(str, each.widths))
+        simulated = as_asked[name]
+        table.writerow([name, *times, widths, each.job.asked, f"{simulated.started:.0f}", f"{simulated.ended:.0f}"])
+    return text.getvalue()

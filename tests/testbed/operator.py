@@ -34,7 +34,6 @@ class Killer:
     """
 
     journal: Path
-    also_after_failures: bool = False
 
     def around(self, executor: Executor) -> Executor:
         """The executor with this around it."""
@@ -46,18 +45,20 @@ class _Killing:
     inner: Executor
     journal: Path
     _passed: set[str] = field(default_factory=set)
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         if self.journal.exists():
             self._passed = set(self.journal.read_text().splitlines())
 
     async def execute(self, do: Command | Step) -> Outcome:
-        """Carry it out, or die on the way."""
-        self._die_once(f"before {type(do).__name__}")
-        outcome = await self.inner.execute(do)
-        if outcome is Outcome.DONE:
-            self._die_once(f"after {type(do).__name__}")
-        return outcome
+        """Carry it out, or die on the way. One at a time, or dying of one would hide that another had been done."""
+        async with self._one:
+            self._die_once(f"before {type(do).__name__}")
+            outcome = await self.inner.execute(do)
+            if outcome is Outcome.DONE:
+                self._die_once(f"after {type(do).__name__}")
+            return outcome
 
     def _die_once(self, point: str) -> None:
         if point in self._passed:

@@ -60,7 +60,7 @@ class Yard:
         taken = by_rental(claim.placements or ())
         for rental, gpus in own.items():
             if rental in self._cell.ready.free:
-                self._cell.ready.take(rental, 0)
+                self._cell.ready.take(rental, max(gpus - taken.get(rental, 0), 0))
         return claim
 
     def must_rent(self, option: Option, own: Held) -> int:

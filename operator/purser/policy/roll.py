@@ -109,7 +109,7 @@ def _displaced(
     """Why the job cannot stay.
 
     A run that was on a lost node is recorded as interrupted, which clears the allocation: that is not done here. Only
-    a run that never started, or whose node lives and drains, is taken away by the plan.
+    a run that never started, that has a pod without a node, or whose node lives and drains, is taken away by the plan.
     """
     for place in allocation.placements:
         why = doomed.get(place.rental) or threatened.get(place.rental)
@@ -117,12 +117,13 @@ def _displaced(
             return why
     run = job.current_run
     started = run is not None and not run.suspended
+    homeless = run is not None and any(pod.live and pod.node is None for pod in run.pods)
     for place in allocation.placements:
         rental = snapshot.rentals.get(place.rental)
         if rental is not None and rental.phase not in (RentalPhase.DRAINING, RentalPhase.ENDED):
             continue
         alive = rental is not None and rental.phase is RentalPhase.DRAINING and _alive(rental.id, snapshot)
-        if alive or not started:
+        if alive or not started or homeless:
             because = rental.released_because if rental is not None else ""
             return reason(Why.LOST_NODE, f"GPURental {place.rental} is going away{': ' if because else ''}{because}")
     return None

@@ -562,6 +562,17 @@ def test_everything_is_released_just_before_the_hard_limit_and_the_instant_is_kn
     assert verdict.committed.dollars <= 100
 
 
+def test_a_job_whose_grace_could_break_the_hard_limit_is_not_started_on_a_ready_node() -> None:
+    world = simple(hard_limit="20")
+    world.pool("a100", billing_minimum=3600)
+    world.rental(age=600.0)
+    world.job("hasty", gpus=4, grace_seconds=0, age_seconds=5)
+    world.job("slow", gpus=4, grace_seconds=3600)
+    decided = plan(world.snapshot())
+    assert placed(decided) == {"hasty": 4}
+    assert why(decided, "slow") is Why.HARD_LIMIT
+
+
 def test_a_deleted_budget_stops_its_jobs_and_ends_its_nodes() -> None:
     world = simple()
     world.rental()
