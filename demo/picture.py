@@ -11,13 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
 from demo.baseline import Outcome
+from demo.scenario import Scenario
 from demo.view import View
 
 RENTED, USED, BUDGET, ASKED = "#56B4E9", "#0072B2", "#D55E00", "#7F7F7F"
 """From the palette of Okabe and Ito, which colour-blind people can tell apart; lines differ in dashes too."""
 
 
-def draw(views: Sequence[View], asked: Outcome, hourly_budget: float, files: Sequence[Path]) -> None:
+def draw(of: Scenario, views: Sequence[View], asked: Outcome, files: Sequence[Path]) -> None:
     """Draws to each file, in the format of its suffix; ValueError when nothing was looked at."""
     if not views:
         raise ValueError("there is nothing to draw: the demo ended before anything was looked at")
@@ -27,7 +28,7 @@ def draw(views: Sequence[View], asked: Outcome, hourly_budget: float, files: Seq
         figure = Figure(figsize=(9, 6.4), layout="constrained")
         gpus, money = figure.subplots(2, 1, sharex=True)
         _draw_gpus(gpus, views, asked)
-        _draw_money(money, views, asked, hourly_budget)
+        _draw_money(money, of, views, asked)
         end = max(views[-1].at, *(node.ended for node in asked.nodes)) / 60
         money.set_xlim(0, end * 1.01)
         money.xaxis.set_major_locator(MultipleLocator(15))
@@ -57,17 +58,17 @@ def _draw_gpus(axes: Axes, views: Sequence[View], asked: Outcome) -> None:
     axes.grid(axis="y", alpha=0.25)
 
 
-def _draw_money(axes: Axes, views: Sequence[View], asked: Outcome, hourly_budget: float) -> None:
+def _draw_money(axes: Axes, of: Scenario, views: Sequence[View], asked: Outcome) -> None:
     minutes = _minutes(views)
     axes.plot(minutes, [view.money.spent for view in views], color=USED, lw=1.8, label="spent (the cloud's bill)")
-    end = max(view.at for view in views)
+    end, last = of.window[1] - of.window[0], max(view.at for view in views)
     axes.plot(
-        [0, end / 60],
-        [0, hourly_budget * end / 3600],
+        [0, end / 60, last / 60],
+        [0, of.allowed(end), of.allowed(last)],
         color=BUDGET,
         lw=1.6,
         ls=(0, (6, 2)),
-        label=f"budget (${hourly_budget:.0f} an hour)",
+        label=f"budget for the jobs of this hour (${of.hourly_budget:.0f} an hour)",
     )
     asked_until = max(node.ended for node in asked.nodes)
     times = [asked_until * step / 200 for step in range(201)]

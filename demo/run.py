@@ -238,7 +238,7 @@ async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Co
         reports=replay.answers,
     )
     pictures = [out / "demo.png", out / "demo.svg"]
-    picture.draw(observer.views, asked, of.hourly_budget, pictures)
+    picture.draw(of, observer.views, asked, pictures)
     (out / "summary.json").write_text(result.json())
     (out / "jobs.csv").write_text(summary.jobs_csv(replay.jobs, asked))
     steps.say("done")

@@ -98,6 +98,11 @@ class Scenario:
         """Dollars an hour that the budget comes to in a month of mean length."""
         return float(load("budget")[0]["spec"]["amount"]) / MEAN_MONTH_HOURS
 
+    def allowed(self, at: float) -> float:
+        """Dollars that the budget allows by then for the window's jobs: its hourly share for as long as they come."""
+        begin, end = self.window
+        return self.hourly_budget * min(at, end - begin) / 3600
+
     def work(self, application: str) -> float:
         """Seconds on one GPU of a job of that application, with the epochs that are replayed."""
         measured = self.applications[application]

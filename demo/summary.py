@@ -89,7 +89,7 @@ def summarise(
         asked_mean_completion_seconds=asked.mean_completion_seconds,
         asked_mean_wait_seconds=sum(job.started - job.job.submitted for job in asked.jobs) / len(asked.jobs),
         asked_dollars=asked.dollars,
-        allowed_dollars=scenario.hourly_budget * replay_seconds / 3600,
+        allowed_dollars=scenario.allowed(replay_seconds),
         ledger_micros=ledger_micros,
         bill_micros=bill.micros,
         machines=bill.machines,
@@ -123,7 +123,7 @@ def rendered(summary: Summary) -> RenderableType:
         f"{summary.asked_mean_wait_seconds / 60:.1f} min",
     )
     table.add_row("spent", shown(spent), shown(summary.asked_dollars))
-    table.add_row("the budget allowed", shown(summary.allowed_dollars), "no budget")
+    table.add_row("the budget's share for this hour", shown(summary.allowed_dollars), "no budget")
     accepted = summary.reports.get(200, 0)
     others = sum(summary.reports.values()) - accepted
     return Group(

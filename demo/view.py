@@ -128,7 +128,7 @@ def view(scenario: Scenario, replayed: Mapping[str, Replayed], at: float, seen: 
         pools=tuple(_pool_row(pool, seen.rentals, prices.get(pool["metadata"]["name"], 0.0)) for pool in seen.pools),
         money=Money(
             spent=seen.billed,
-            allowed=scenario.hourly_budget * at / 3600,
+            allowed=scenario.allowed(at),
             hourly=sum(prices[machine["group"]] for machine in rented),
             pays=None if pays is None else pays * per_hour,
         ),

@@ -13,7 +13,7 @@ from purser.cluster.paths import NODES, TRAINING_JOBS
 from purser.domain.plan import Command
 from purser.domain.steps import Step
 from tests.testbed.bed import Bed, group
-from tests.testbed.operator import Killer
+from tests.testbed.operators import Killer
 
 
 def _points() -> set[str]:
@@ -63,10 +63,10 @@ async def _a_life_with_every_step(bed: Bed) -> None:
     await bed.finish("train")
     await bed.until(lambda: bed.mirror.one(TRAINING_JOBS, "train", bed.namespace) is None, 60)
     await bed.job("wide", gpus=4, resizePolicy="InPlace")
+    await _edit(bed, "wide", {"min": 12, "preferred": 12, "max": 12})
+    await bed.until(lambda: bed.tj("wide").get("gpus") == 12 and bed.state("wide") == "Running", 60)
     await _edit(bed, "wide", {"min": 8, "preferred": 8, "max": 8})
     await bed.until(lambda: bed.tj("wide").get("gpus") == 8 and bed.state("wide") == "Running", 60)
-    await _edit(bed, "wide", {"min": 4, "preferred": 4, "max": 4})
-    await bed.until(lambda: bed.tj("wide").get("gpus") == 4 and bed.state("wide") == "Running", 60)
     await bed.finish("wide")
     await bed.complete("wide", seconds=60)
     await bed.until(lambda: not bed.rentals(), 60)

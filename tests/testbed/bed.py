@@ -30,7 +30,7 @@ from tests.testbed.controlplane import ControlPlane
 from tests.testbed.fakecloud import FakeCloudProcess
 from tests.testbed.gate import Gate
 from tests.testbed.mirror import Mirror
-from tests.testbed.operator import Killer, OperatorProcess
+from tests.testbed.operators import Killer, OperatorProcess
 
 T = TypeVar("T")
 

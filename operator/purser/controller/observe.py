@@ -24,8 +24,10 @@ _TRUSTED_FRACTION = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """All that is known at one moment, as it came. ``refusals``: why a template was refused, by job;
-    ``unchecked``: jobs whose template is still being tried. ``progress``: the last report heard, by job."""
+    """All that is known at one moment, as it came.
+
+    ``refusals``: why a template was refused, by job, None while it is being tried. ``progress``: the last report heard.
+    """
 
     jobs: Mapping[ObjectKey, DecodedJob]
     profiles: Mapping[ObjectKey, Profile]
@@ -40,7 +42,7 @@ class Seen:
     problems: tuple[Problem, ...]
     surveys: Mapping[PoolId, Survey]
     quotes: Mapping[PoolId, Quote]
-    refusals: Mapping[JobId, str]
+    refusals: Mapping[JobId, str | None]
     progress: Mapping[JobId, Progress]
 
 
@@ -62,7 +64,8 @@ def observe(seen: Seen, now: Instant) -> Snapshot:
             runs=runs.get(decoded.job.id, ()),
             progress=_progress(decoded.job, seen.progress),
             has_service=decoded.job.id in services,
-            invalid=decoded.job.invalid or seen.refusals.get(decoded.job.id, ""),
+            invalid=decoded.job.invalid or seen.refusals.get(decoded.job.id) or "",
+            checking=seen.refusals.get(decoded.job.id, "") is None,
         )
         jobs[job.id] = replace(job, remaining=_remaining(job, profiles.get(job.class_id), now))
         if decoded.profile_name and job.class_id not in profiles:
@@ -173,14 +176,14 @@ def _remaining(job: Job, profile: Profile | None, now: Instant) -> float | None:
     fraction = None if job.progress is None else job.progress.fraction
     if fraction is None:
         return mean
-    done = work_done(job, now)
+    done = work_done(job, 0.0 if profile is None else profile.restart_seconds, now)
     if fraction >= _TRUSTED_FRACTION and done > 0:
         return done * (1 - fraction) / fraction
     return None if mean is None else mean * (1 - fraction)
 
 
-def work_done(job: Job, now: Instant) -> float:
-    """Work the job's runs have had time to do, in seconds of the reference option, restarts taken off.
+def work_done(job: Job, restart_seconds: float, now: Instant) -> float:
+    """Work the job's runs have had time to do, in seconds of the reference option, a restart of each taken off.
 
     The current run counts up to its last report, since only then is the fraction known that goes with it.
     """
@@ -190,7 +193,7 @@ def work_done(job: Job, now: Instant) -> float:
         until = job.progress.at if heard and job.progress is not None else job.allocation.since
         spans.append((job.allocation.option, job.allocation.since, min(until, now)))
     return sum(
-        option.speed * max(seconds_between(since, until) - option.entry_seconds, 0.0) for option, since, until in spans
+        option.speed * max(seconds_between(since, until) - restart_seconds, 0.0) for option, since, until in spans
     )
 
 

@@ -21,7 +21,6 @@ from purser.domain.time import Instant
 
 _log = logging.getLogger(__name__)
 
-UNCHECKED = "the template is being checked"
 _AT_ONCE = 8
 
 
@@ -36,9 +35,9 @@ class Templates:
         self._asking: dict[JobId, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
-    def refusals(self, jobs: Iterable[Job]) -> Mapping[JobId, str]:
-        """Why jobs cannot be planned for: refused, or not yet tried (which this call starts)."""
-        refused: dict[JobId, str] = {}
+    def refusals(self, jobs: Iterable[Job]) -> Mapping[JobId, str | None]:
+        """Jobs that cannot be planned for: why they were refused, None while they are being tried (this begins it)."""
+        refused: dict[JobId, str | None] = {}
         current: set[JobId] = set()
         for job in jobs:
             current.add(job.id)
@@ -46,18 +45,14 @@ class Templates:
                 continue
             generation, message = self._verdicts.get(job.id, (-1, ""))
             if generation != job.generation:
-                message = UNCHECKED
+                refused[job.id] = None
                 if job.id not in self._asking:
                     self._asking[job.id] = asyncio.create_task(self._try(job), name=f"template/{job.id}")
-            if message:
+            elif message:
                 refused[job.id] = message
         for gone in self._verdicts.keys() - current:
             del self._verdicts[gone]
         return refused
-
-    def refuse(self, job: Job, message: str) -> None:
-        """The API server refused the run itself."""
-        self._verdicts[job.id] = (job.generation, message)
 
     async def _try(self, job: Job) -> None:
         try:

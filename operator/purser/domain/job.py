@@ -179,7 +179,8 @@ class Job:
     are read back from status: intents and outcomes survive a crash there. ``pod_gpus``: nvidia.com/gpu in the
     template's first container, 0 if absent. ``replaced``: former allocations (another run's than ``allocation``) whose
     runs have not been recorded yet: the write that replaces or clears an allocation moves it there. ``has_service``:
-    its headless Service exists.
+    its headless Service exists. ``checking``: the API server is being asked whether the template is right; the job is
+    not planned for meanwhile, and what may be meant for it is kept.
     """
 
     id: JobId
@@ -215,6 +216,7 @@ class Job:
     runs: tuple[Run, ...]
     replaced: tuple[Allocation, ...] = ()
     has_service: bool = False
+    checking: bool = False
 
     @property
     def short_id(self) -> str:
@@ -236,4 +238,6 @@ class Job:
     @property
     def wants_to_run(self) -> bool:
         """Whether the planner should find GPUs for it."""
-        return not (self.suspend or self.deleting or self.finish or self.invalid or self.budget is None)
+        return not (
+            self.suspend or self.deleting or self.finish or self.invalid or self.checking or self.budget is None
+        )

@@ -31,6 +31,7 @@ class Why(StrEnum):
     NO_OPTION = "NoOption"
     NO_BUDGET = "NoBudget"
     INVALID = "Invalid"
+    CHECKING = "Checking"
     SUSPENDED = "Suspended"
     FINISHED = "Finished"
     DELETED = "Deleted"

@@ -16,7 +16,12 @@ _LIVE = (RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.READY)
 
 
 def release_idle(draft: Draft, capacity: Capacity, doomed: Container[RentalId]) -> None:
-    """Release the budget's idle and unneeded rentals; where the cloud has not been asked yet, none."""
+    """Release the budget's idle and unneeded rentals; where the cloud has not been asked yet, none.
+
+    None either while a job's template is being checked, which takes milliseconds: a node may be meant for it.
+    """
+    if any(job.checking for job in draft.standing.jobs):
+        return
     for rental in draft.standing.rentals:
         if rental.phase not in _LIVE or rental.deleting or rental.id in doomed or rental.id in capacity.touched(rental):
             continue

@@ -53,7 +53,8 @@ class Moving:
 
     def _force(self, job: Job, allocation: Allocation, share: Share, forced: str) -> None:
         work = share.group.work if job.remaining is None else job.remaining
-        for option in rank(share.group.menu.options, work, self._standing.rate, job.weight):
+        ranked = rank(share.group.menu.options, work, self._standing.rate, job.weight)
+        for option in sorted(ranked, key=lambda one: not self._stays(job, allocation, one)):
             text = f"{forced}: it goes to {explain.name(option)}"
             why = Reason(Why.WIDTH_NO_LONGER_ALLOWED, 0.0, ZERO, text, allocation.option)
             if self._go(job, allocation, option, why):
@@ -73,11 +74,16 @@ class Moving:
 
     def _go(self, job: Job, allocation: Allocation, to: Option, why: Reason) -> bool:
         """Move now if the nodes are ready, else wait for them and run on meanwhile. False when they cannot be had."""
-        before, pods = len(allocation.placements), self._draft.pods(to)
-        if job.resize is ResizePolicy.IN_PLACE and in_place(allocation.option, before, to, pods):
-            return self._resize(job, allocation, to, pods, why)
+        if self._stays(job, allocation, to):
+            return self._resize(job, allocation, to, self._draft.pods(to), why)
         claim = self._draft.claim(job, to)
         return self._settle(job, to, claim, next_run(job), (), why)
+
+    def _stays(self, job: Job, allocation: Allocation, to: Option) -> bool:
+        """Whether the run can get there in place, which costs it nothing."""
+        return job.resize is ResizePolicy.IN_PLACE and in_place(
+            allocation.option, len(allocation.placements), to, self._draft.pods(to)
+        )
 
     def _resize(self, job: Job, allocation: Allocation, to: Option, pods: int, why: Reason) -> bool:
         """The same run with more or fewer equal pods; the first ones stay where they are."""

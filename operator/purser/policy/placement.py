@@ -21,19 +21,17 @@ RentNodes = Callable[[int], list[RentalId]]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """``placements`` when the job can go there at once, else what it waits for: booting or ``rented`` nodes."""
+    """``placements`` when the job can go there at once, else the ``nodes`` it waits for, or why it is ``blocked``."""
 
     placements: tuple[Placement, ...] | None
     nodes: tuple[RentalId, ...] = ()
-    rented: int = 0
     blocked: Why | None = None
 
 
 class Yard:
     """One pool's nodes of one budget, with ways to get more of them.
 
-    ``refusal(n)`` says why n more nodes cannot be rented (None: they can); ``rent(n)`` rents them and names them;
-    ``hosts(placements)`` says whether the limits allow the job there.
+    ``refusal(n)`` says why n more nodes cannot be rented (None: they can); ``rent(n)`` rents them and names them.
     """
 
     def __init__(
@@ -53,7 +51,8 @@ class Yard:
     ) -> Claim:
         """Take GPUs for an option. ``own``: what the job holds already, which its next run may use again.
 
-        With ``only_ready`` nothing is waited for. Nothing is taken when the claim is blocked.
+        ``hosts`` says whether the limits allow the job on these ready nodes. With ``only_ready`` nothing is waited for.
+        Nothing is taken when the claim is blocked.
         """
         self._lend(own)
         claim = self._claim(option.gpus, hosts, only_ready)
@@ -110,5 +109,5 @@ class Yard:
             self._cell.booting.take(name, each)
         self._cell.touched.update(ready, booting)
         if booting:
-            return Claim(None, (*ready, *booting), missing)
+            return Claim(None, (*ready, *booting))
         return Claim(tuple(Placement(name, each) for name in ready))

@@ -69,6 +69,8 @@ def not_wanted(job: Job) -> Reason | None:
         return reason(Why.SUSPENDED, "spec.suspend is true")
     if job.invalid:
         return reason(Why.INVALID, job.invalid)
+    if job.checking:
+        return reason(Why.CHECKING, "the API server is being asked whether the template is right")
     if job.budget is None:
         return reason(Why.NO_BUDGET, f"no GPUBudget selects namespace {job.namespace}")
     return None

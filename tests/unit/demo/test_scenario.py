@@ -37,6 +37,12 @@ def test_the_budget_binds_between_the_cheapest_and_the_fastest_widths() -> None:
     assert hourly(pick_fastest=False) * 1.2 < hour.hourly_budget < hourly(pick_fastest=True) * 0.8
 
 
+def test_the_budget_allows_the_hours_jobs_an_hours_share() -> None:
+    hour = an_hour(40)
+    assert hour.allowed(1_800.0) == pytest.approx(hour.hourly_budget / 2)
+    assert hour.allowed(7_200.0) == hour.allowed(3_600.0) == pytest.approx(hour.hourly_budget)
+
+
 def test_the_pools_are_the_groups_of_the_cloud() -> None:
     pools = scenario.pools(an_hour(40), "http://127.0.0.1:1")
     groups = scenario.fakecloud(an_hour(40))["groups"]

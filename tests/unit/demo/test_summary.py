@@ -95,11 +95,11 @@ def test_dollars_finer_than_a_micro_dollar_are_refused() -> None:
 
 def test_the_picture_is_drawn_in_both_formats(tmp_path: Path) -> None:
     files = [tmp_path / "demo.png", tmp_path / "demo.svg"]
-    picture.draw([samples.a_view()], baseline.simulate(samples.scenario()), 42.0, files)
+    picture.draw(samples.scenario(), [samples.a_view()], baseline.simulate(samples.scenario()), files)
     assert files[0].read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in files[1].read_bytes()
 
 
 def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nothing to draw"):
-        picture.draw([], baseline.simulate(samples.scenario()), 42.0, [tmp_path / "demo.png"])
+        picture.draw(samples.scenario(), [], baseline.simulate(samples.scenario()), [tmp_path / "demo.png"])

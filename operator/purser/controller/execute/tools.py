@@ -174,4 +174,5 @@ def _recorded(job: Job) -> Job:
         runs=(),
         has_service=False,
         invalid="",
+        checking=False,
     )

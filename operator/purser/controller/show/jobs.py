@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from purser.api.view import Condition, ConditionType, JobState, JobView
 from purser.controller.show.conditions import condition
-from purser.controller.templates import UNCHECKED
 from purser.domain.errors import Problem
 from purser.domain.job import FinishKind, Job, PodPhase, Run
 from purser.domain.plan import Plan, Verdict, Why
@@ -47,7 +46,7 @@ def job_state(job: Job) -> JobState:
     if job.suspend:
         return JobState.STOPPING if alive else JobState.SUSPENDED
     if job.allocation is None:
-        return JobState.STOPPING if alive else JobState.INVALID if _refused(job) else JobState.QUEUED
+        return JobState.STOPPING if alive else JobState.INVALID if job.invalid else JobState.QUEUED
     if pods_ready(job.current_run):
         return JobState.RUNNING
     older = any(pod.live for run in job.runs if run.number != job.allocation.run for pod in run.pods)
@@ -60,10 +59,6 @@ def pods_ready(run: Run | None) -> bool:
         return False
     ready = {pod.index for pod in run.pods if pod.phase is PodPhase.RUNNING and pod.ready and not pod.deleting}
     return ready >= set(range(run.completions))
-
-
-def _refused(job: Job) -> bool:
-    return bool(job.invalid) and job.invalid != UNCHECKED
 
 
 def _progress(job: Job) -> float | None:
@@ -123,8 +118,8 @@ def _conditions(
 
 
 def _admitted(job: Job, problem: Problem | None, now: Instant) -> Condition:
-    if job.invalid == UNCHECKED:
-        return condition(ConditionType.ADMITTED, None, "Checking", UNCHECKED, now)
+    if job.checking:
+        return condition(ConditionType.ADMITTED, None, "Checking", "the template is being tried by a dry run", now)
     if job.invalid:
         return condition(ConditionType.ADMITTED, False, "InvalidTemplate", job.invalid, now)
     if job.budget is None:

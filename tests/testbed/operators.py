@@ -23,7 +23,7 @@ from purser.domain.plan import Command
 from purser.domain.steps import Step
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["purser.app", "purser.providers.fake", "tests.testbed.operator"])
+_FORKS.set_forkserver_preload(["purser.app", "purser.providers.fake", "tests.testbed.operators"])
 
 
 @dataclass(frozen=True, slots=True)
