@@ -17,7 +17,7 @@ from tests.testbed.bed import Bed, group
 from tests.testbed.operators import Killer
 
 _LISTED_SECONDS = 15
-"""The cloud lists ended machines for longer than an operator takes to come back, as real ones do: then ends are exact."""
+"""The cloud lists ended machines for longer than an operator takes to come back, as real ones do: ends are exact."""
 
 
 def _points() -> set[str]:

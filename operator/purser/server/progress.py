@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from purser.domain.ids import JobId
 from purser.domain.job import Progress
@@ -117,7 +117,6 @@ class _Entry:
     latest: Progress
     flushed: Progress | None = None
     flushed_at: Instant | None = None
-    run_ended: bool = field(default=False)
 
 
 class ProgressBoard:
@@ -144,18 +143,11 @@ class ProgressBoard:
             self._entries[job] = _Entry(progress)
         else:
             entry.latest = progress
-            entry.run_ended = entry.run_ended and last is not None
 
     def latest(self, job: JobId) -> Progress | None:
         """The job's latest progress; None when this process has heard nothing of it."""
         entry = self._entries.get(job)
         return entry.latest if entry is not None else None
-
-    def run_ended(self, job: JobId) -> None:
-        """The job's run has ended: what is known of it is due at once."""
-        entry = self._entries.get(job)
-        if entry is not None:
-            entry.run_ended = True
 
     def due(self, now: Instant) -> tuple[tuple[JobId, Progress], ...]:
         """What should be written into status now."""
@@ -164,8 +156,6 @@ class ProgressBoard:
     def _is_due(self, entry: _Entry, now: Instant) -> bool:
         if entry.flushed == entry.latest:
             return False
-        if entry.run_ended:
-            return True
         if entry.flushed_at is not None and seconds_between(entry.flushed_at, now) < self._flush_seconds:
             return False
         return noticeably_different(entry.flushed, entry.latest)

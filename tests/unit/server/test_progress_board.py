@@ -63,26 +63,6 @@ def test_a_tenth_of_the_throughput_is_noticeable() -> None:
     assert len(flush(board, 200)) == 1
 
 
-def test_the_end_of_a_run_makes_even_a_small_change_due_at_once() -> None:
-    board = ProgressBoard()
-    board.report(JOB, 2, Report(fraction=0.990), at(0))
-    flush(board, 0)
-    board.report(JOB, 2, Report(fraction=0.991), at(1))
-    board.run_ended(JOB)
-    assert [progress.fraction for progress in flush(board, 1)] == [0.991]
-    assert flush(board, 1) == ()
-
-
-def test_the_next_run_is_not_hurried_by_the_end_of_the_last() -> None:
-    board = ProgressBoard()
-    board.report(JOB, 2, Report(fraction=0.3), at(0))
-    flush(board, 0)
-    board.run_ended(JOB)
-    board.report(JOB, 3, Report(fraction=0.3), at(10))
-    assert flush(board, 10) == ()
-    assert [progress.run for progress in flush(board, 60)] == [3]
-
-
 def test_reaching_the_end_is_noticed() -> None:
     board = ProgressBoard()
     board.report(JOB, 2, Report(fraction=0.995), at(0))
