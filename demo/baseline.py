@@ -131,10 +131,10 @@ class _Cloud:
             self.ended.append(Rented(node.pool, node.launched, at, node.pool.hourly_price / 3600 * seconds))
 
 
-def simulate(scenario: Scenario, pod_start_seconds: float = 0.0, most_nodes: float = math.inf) -> Outcome:
+def simulate(scenario: Scenario, pod_seconds: float = 0.0, most_nodes: float = math.inf) -> Outcome:
     """Runs the scenario's jobs at the widths their owners asked for, on ``most_nodes`` nodes at a time.
 
-    ``pod_start_seconds``: from a job's nodes being up to its pods running, as Kubernetes took it in the replay.
+    ``pod_seconds``: what Kubernetes takes to start and end a job's pods, as it did in the replay.
     ValueError when a job asks for more than that many nodes or the zones ever have.
     """
     cloud = _Cloud(scenario, most_nodes)
@@ -155,8 +155,8 @@ def simulate(scenario: Scenario, pod_start_seconds: float = 0.0, most_nodes: flo
             up = cloud.place(job, at)
             if up is not None:
                 queue.remove(job)
-                started = up + pod_start_seconds
-                ended = started + scenario.restart_seconds + job.seconds(job.asked)
+                started = up
+                ended = started + pod_seconds + scenario.restart_seconds + job.seconds(job.asked)
                 heapq.heappush(events, (ended, next(numbers), Trained(job, started, ended)))
         cloud.end_empty(at)
     if queue:

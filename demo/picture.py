@@ -37,6 +37,16 @@ def draw(of: Scenario, views: Sequence[View], asked: Outcome, files: Sequence[Pa
             figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
 
 
+def timeline_csv(views: Sequence[View]) -> str:
+    """What the picture shows as numbers: workload seconds, GPUs, dollars spent and allowed, dollars per hour saved."""
+    rows = ["at,rented_gpus,used_gpus,spent,allowed,pays"]
+    for view in views:
+        money = view.money
+        pays = "" if money.pays is None else f"{money.pays:.2f}"
+        rows.append(f"{view.at:.0f},{view.rented_gpus},{view.used_gpus},{money.spent:.6f},{money.allowed:.2f},{pays}")
+    return "\n".join(rows) + "\n"
+
+
 def _minutes(views: Sequence[View]) -> list[float]:
     return [view.at / 60 for view in views]
 

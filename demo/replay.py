@@ -34,13 +34,15 @@ class Replayed:
     """One job of the replay and how far it is; instants are workload seconds since the start of the replay.
 
     ``submitted``, ``began`` (first had all pods running) and ``completed`` are when it really happened, None before.
-    ``decided`` is when the operator decided on each run, ``starts`` what each took from there until all pods ran.
+    ``decided`` is when the operator decided on each run, ``starts`` what each took from there until all pods ran, and
+    ``trained`` when the work was done.
     """
 
     job: ReplayJob
     training: Training
     submitted: float | None = None
     began: float | None = None
+    trained: float | None = None
     completed: float | None = None
     failed: str = ""
     gpus: int = 0
@@ -90,10 +92,13 @@ class Replay:
         return self._scenario.pace.workload_seconds(self._clock() - self._started)
 
     @property
-    def mean_start_seconds(self) -> float:
-        """From the decision on a job's first run, on nodes that are up, until all of its pods ran: workload seconds."""
-        firsts = [job.starts[0] for job in self.jobs.values() if job.starts]
-        return sum(firsts) / len(firsts) if firsts else 0.0
+    def mean_pod_seconds(self) -> float:
+        """What Kubernetes takes for a job besides nodes and training, in workload seconds: from the decision on its
+        first run, on nodes that are up, until all pods ran, and from the end of its work until it was complete.
+        """
+        starts = [job.starts[0] for job in self.jobs.values() if job.starts]
+        ends = [job.completed - job.trained for job in self.jobs.values() if job.completed and job.trained]
+        return sum(sum(each) / len(each) for each in (starts, ends) if each)
 
     async def run(self) -> None:
         """Replays until every job has ended; outages of the API server and the operator are waited out."""
@@ -177,6 +182,8 @@ class Replay:
             if replayed.training.current is None:
                 continue
             replayed.training = replayed.training.advance(at)
+            if replayed.training.finished and replayed.trained is None:
+                replayed.trained = min(at, replayed.training.finishes_at)
             if replayed.training.finished or self._clock() - reported.get(name, 0.0) >= _REPORT_SECONDS:
                 reported[name] = self._clock()
                 reports.create_task(self._report(replayed, reporter))

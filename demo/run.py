@@ -225,12 +225,12 @@ async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Co
     with Screen(console, of.pace.factor) as screen:
         observer = Observer(stage.kube, stage.session, of, replay, stage.cloud, stage.operator_url, screen.show)
         await _replay(stage, replay, observer)
-    asked = baseline.simulate(of, replay.mean_start_seconds)
+    asked = baseline.simulate(of, replay.mean_pod_seconds)
     ledger, bill = await _ledger(stage.kube), await stage.cloud.bill()
     result = summary.summarise(
         of,
         replay.jobs,
-        pod_start_seconds=replay.mean_start_seconds,
+        pod_seconds=replay.mean_pod_seconds,
         asked=asked,
         ledger_micros=ledger,
         bill=bill,
@@ -240,6 +240,7 @@ async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Co
     pictures = [out / "demo.png", out / "demo.svg"]
     picture.draw(of, observer.views, asked, pictures)
     (out / "summary.json").write_text(result.json())
+    (out / "timeline.csv").write_text(picture.timeline_csv(observer.views))
     (out / "jobs.csv").write_text(summary.jobs_csv(replay.jobs, asked))
     steps.say("done")
     console.print(summary.rendered(result))

@@ -24,7 +24,7 @@ from demo.scenario import Scenario
 class Summary:
     """The result of one demo. Seconds are the workload's; a wait is from submission until pods first run.
 
-    ``narrowed`` jobs never had their fastest width. ``pod_start_seconds``: what Kubernetes took to start a run.
+    ``narrowed`` jobs never had their fastest width. ``pod_seconds``: what Kubernetes took for a job.
     """
 
     jobs: int
@@ -34,7 +34,7 @@ class Summary:
     replay_seconds: float
     mean_completion_seconds: float
     mean_wait_seconds: float
-    pod_start_seconds: float
+    pod_seconds: float
     asked_mean_completion_seconds: float
     asked_mean_wait_seconds: float
     asked_dollars: float
@@ -65,7 +65,7 @@ def summarise(
     scenario: Scenario,
     replayed: Mapping[str, Replayed],
     *,
-    pod_start_seconds: float,
+    pod_seconds: float,
     asked: Outcome,
     ledger_micros: int,
     bill: Bill,
@@ -85,7 +85,7 @@ def summarise(
         replay_seconds=replay_seconds,
         mean_completion_seconds=sum(times) / len(times) if times else 0.0,
         mean_wait_seconds=sum(waits) / len(waits) if waits else 0.0,
-        pod_start_seconds=pod_start_seconds,
+        pod_seconds=pod_seconds,
         asked_mean_completion_seconds=asked.mean_completion_seconds,
         asked_mean_wait_seconds=sum(job.started - job.job.submitted for job in asked.jobs) / len(asked.jobs),
         asked_dollars=asked.dollars,
@@ -137,8 +137,8 @@ def rendered(summary: Summary) -> RenderableType:
             f"are: the cloud's prices were {summary.factor} times as high.",
         ),
         Text(
-            "As asked: a simulation of the same jobs with the same tables, prices and start-up times of nodes and pods "
-            f"(Kubernetes took {summary.pod_start_seconds / summary.factor:.1f} s a run here), in which each gets the "
+            "As asked: a simulation of the same jobs with the same tables, prices and start-up times "
+            f"(Kubernetes took {summary.pod_seconds / summary.factor:.1f} s a job here), in which each gets the "
             "GPUs that its owner asked for at once, on shared nodes where they fit.",
         ),
         Text(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import logging
 import os
 import signal
@@ -161,7 +162,9 @@ class _Operator:
     async def lead(self, stack: AsyncExitStack) -> None:
         """Wait for the lead, then plan and act until cancelled."""
         self._metrics.leading(False)
-        client = await stack.enter_async_context(Client(self._access, fence=self._lease.remaining))
+        client = await stack.enter_async_context(
+            Client(self._access, fence=self._lease.remaining, wrote=self._metrics.api_written)
+        )
         async with Client(self._access) as before_leading:
             await self._label_self(before_leading, "false")
         _log.info("waiting for the lead of Lease %s/purser as %s", self._settings.namespace, self._settings.pod_name)
@@ -177,6 +180,7 @@ class _Operator:
         # What is read now is newer than whatever a former leader wrote last: it cannot write any more.
         resync = Resync(client, self._store, interval=self._settings.resync_seconds)
         await self._first_list(resync)
+        gc.freeze()  # what was just listed lives long: looking through it again and again would cost plans a third
         templates = Templates(client, environment, self._wake)
         surveys = Surveys(clouds, sight.pools, sight.moving, self._wake, time.monotonic, self._settings.surveys)
         sight.use(surveys, templates)

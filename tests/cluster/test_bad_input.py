@@ -10,10 +10,8 @@ import socket
 from collections.abc import Mapping
 from contextlib import closing
 
-import pytest
-
 from purser.cluster.client import RawObject
-from purser.cluster.paths import GPU_BUDGETS, GPU_POOLS, NAMESPACES, SPEEDUP_PROFILES, TRAINING_JOBS
+from purser.cluster.paths import GPU_BUDGETS, GPU_POOLS, NAMESPACES, SPEEDUP_PROFILES, TRAINING_JOBS, Resource
 from tests.testbed.bed import API, Bed, group
 
 
@@ -24,37 +22,32 @@ async def _ground(bed: Bed) -> None:
     await bed.budget()
 
 
-async def _a_good_job_completes(bed: Bed, name: str = "good", **spec: object) -> None:
-    await bed.job(name, **spec)  # type: ignore[arg-type]
-    await bed.running(name)
+async def _a_good_job_completes(bed: Bed, name: str = "good", *, seconds: float = 30) -> None:
+    await bed.job(name)
+    await bed.running(name, seconds=seconds)
     await bed.finish(name)
-    await bed.complete(name)
+    await bed.complete(name, seconds=seconds)
 
 
-def _job(bed: Bed, name: str) -> RawObject | None:
-    return bed.mirror.one(TRAINING_JOBS, name, bed.namespace)
+async def _told(
+    bed: Bed, resource: Resource, name: str, kind: str, reason: str, status: str = "False", namespace: str | None = None
+) -> str:
+    """The message of an object's condition, once it has this status and reason."""
+    where = (bed.namespace if namespace is None else namespace) if resource.namespaced else ""
+
+    def look() -> Mapping[str, str]:
+        found = bed.condition(bed.mirror.one(resource, name, where), kind)
+        return found if (found.get("reason"), found.get("status")) == (reason, status) else {}
+
+    return (await bed.until(look))["message"]
 
 
-async def _admitted(bed: Bed, name: str, reason: str, status: str = "False") -> str:
-    """The message of the job's condition Admitted, once it has this reason."""
-
-    def look() -> str:
-        found = bed.condition(_job(bed, name), "Admitted")
-        return found["message"] if (found.get("reason"), found.get("status")) == (reason, status) else ""
-
-    return await bed.until(look)
+async def _admitted(bed: Bed, name: str, reason: str, status: str = "False", namespace: str | None = None) -> str:
+    return await _told(bed, TRAINING_JOBS, name, "Admitted", reason, status, namespace)
 
 
-async def _ready(bed: Bed, raw_of: tuple[object, str], reason: str, status: str = "False") -> str:
-    """The message of an object's condition Ready, once it has this reason."""
-    resource, name = raw_of
-
-    def look() -> str:
-        namespace = bed.namespace if resource is SPEEDUP_PROFILES else ""
-        found = bed.condition(bed.mirror.one(resource, name, namespace), "Ready")  # type: ignore[arg-type]
-        return found["message"] if (found.get("reason"), found.get("status")) == (reason, status) else ""
-
-    return await bed.until(look)
+async def _ready(bed: Bed, resource: Resource, name: str, reason: str, status: str = "False") -> str:
+    return await _told(bed, resource, name, "Ready", reason, status)
 
 
 def _container(**more: object) -> dict[str, object]:
@@ -72,37 +65,28 @@ async def _edit(bed: Bed, name: str, spec: Mapping[str, object]) -> None:
 # --- templates --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("template", "names"),
-    [
-        ({"spec": {"containers": [_container()], "containres": []}}, "containres"),
-        ({"spec": {"containers": [_container(imagePullPolicy="Sometimes")]}}, "Sometimes"),
-        ({"spec": {"containers": [_container(image="")]}}, "image"),
-        ({"spec": {"containers": [_container()], "terminationGracePeriodSeconds": "soon"}}, "spec.template"),
-        ({"spec": {"containers": [_container()], "nodeSelector": "fast"}}, "spec.template"),
-        ({"spec": {"containers": [_container(env="DEBUG=1")]}}, "spec.template"),
-        ({"metadata": ["oops"], "spec": {"containers": [_container()]}}, "spec.template"),
-        ({"spec": {"containers": [_container(), _container(name="side")]}}, "containers[1]"),
-    ],
-    ids=[
-        "a typo",
-        "a bad value",
-        "no image",
-        "a grace that is a word",
-        "a selector",
-        "env",
-        "metadata",
-        "two trainers",
-    ],
-)
-async def test_a_template_that_no_pod_could_have_is_refused_before_money_is_spent_on_it(
-    bed: Bed, template: Mapping[str, object], names: str
-) -> None:
+BAD_TEMPLATES: Mapping[str, tuple[Mapping[str, object], str]] = {
+    "typo": ({"spec": {"containers": [_container()], "containres": []}}, "containres"),
+    "value": ({"spec": {"containers": [_container(imagePullPolicy="Sometimes")]}}, "Sometimes"),
+    "no-image": ({"spec": {"containers": [_container(image="")]}}, "image: Required"),
+    "grace": ({"spec": {"containers": [_container()], "terminationGracePeriodSeconds": "soon"}}, "PeriodSeconds is 's"),
+    "for-ever": ({"spec": {"containers": [_container()], "terminationGracePeriodSeconds": 2**62}}, "86400 (a day)"),
+    "selector": ({"spec": {"containers": [_container()], "nodeSelector": "fast"}}, "nodeSelector"),
+    "env": ({"spec": {"containers": [_container(env="DEBUG=1")]}}, "env"),
+    "metadata": ({"metadata": ["oops"], "spec": {"containers": [_container()]}}, "metadata"),
+    "two-trainers": ({"spec": {"containers": [_container(), _container(name="side")]}}, "containers[1]"),
+}
+
+
+async def test_templates_that_no_pod_could_have_are_refused_before_money_is_spent_on_them(bed: Bed) -> None:
     await _ground(bed)
-    await _job_of(bed, "bad", template)
-    message = await _admitted(bed, "bad", "InvalidTemplate")
-    assert names in message
-    await bed.until(lambda: bed.state("bad") == "Invalid")
+    for name, (template, _) in BAD_TEMPLATES.items():
+        await _job_of(bed, name, template)
+    for name, (_, named) in BAD_TEMPLATES.items():
+        message = await _admitted(bed, name, "InvalidTemplate")
+        assert "spec.template" in message
+        assert named in message
+    await bed.until(lambda: {bed.state(name) for name in BAD_TEMPLATES} == {"Invalid"})
     assert not bed.rentals()
     await _a_good_job_completes(bed)
     assert await bed.launched() == 1
@@ -114,7 +98,7 @@ async def test_a_corrected_template_is_admitted_and_runs(bed: Bed) -> None:
     await _admitted(bed, "bad", "InvalidTemplate")
     await _edit(bed, "bad", {"template": {"spec": {"containers": [_container()]}}})
     await bed.running("bad")
-    assert bed.condition(_job(bed, "bad"), "Admitted")["status"] == "True"
+    await _admitted(bed, "bad", "Accepted", "True")
 
 
 async def test_a_template_that_turns_bad_under_a_running_job_does_not_stop_the_run(bed: Bed) -> None:
@@ -159,8 +143,8 @@ async def test_a_profile_whose_curve_falls_is_not_used_and_both_it_and_its_job_s
     await _ground(bed)
     await _profile(bed, "falls", [(4, 100.0), (8, 90.0)])
     gpus = {"min": 4, "preferred": 8, "max": 8}
-    await bed.job("train", profileName="falls", gpus=gpus)  # type: ignore[arg-type]
-    told = await _ready(bed, (SPEEDUP_PROFILES, "falls"), "CurveNotIncreasing")
+    await _job_of(bed, "train", {"spec": {"containers": [_container()]}}, profileName="falls", gpus=gpus)
+    told = await _ready(bed, SPEEDUP_PROFILES, "falls", "CurveNotIncreasing")
     assert "spec.curves[0].throughput" in told
     assert "100 on 4 GPUs to 90 on 8" in told
     await bed.running("train")
@@ -172,15 +156,8 @@ async def test_a_profile_whose_curve_falls_is_not_used_and_both_it_and_its_job_s
 
 async def test_a_profile_that_does_not_exist_leaves_its_job_at_preferred_until_it_does(bed: Bed) -> None:
     await _ground(bed)
-    await bed.create(
-        "TrainingJob",
-        "train",
-        {
-            "profileName": "nowhere",
-            "gpus": {"min": 1, "preferred": 4, "max": 8},
-            "template": {"spec": {"containers": [_container()]}},
-        },
-    )
+    gpus = {"min": 1, "preferred": 4, "max": 8}
+    await _job_of(bed, "train", {"spec": {"containers": [_container()]}}, profileName="nowhere", gpus=gpus)
     message = await _admitted(bed, "train", "ProfileNotFound", "True")
     assert "spec.profileName" in message
     assert "'nowhere'" in message
@@ -195,24 +172,15 @@ async def test_a_profile_that_does_not_exist_leaves_its_job_at_preferred_until_i
 # --- widths, budgets --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("gpus", "more", "names"),
-    [
-        (3, {"gpus": {"min": 3, "preferred": 3, "max": 3}, "gpuTypes": ["NVIDIA-H100-80GB-HBM3"]}, "NVIDIA-H100"),
-        (44, {}, "44 GPUs"),
-        (6, {}, "6 GPUs"),
-    ],
-    ids=["no such type", "more than maxNodes", "no whole nodes"],
-)
-async def test_a_job_that_fits_nowhere_says_what_to_widen_and_rents_nothing(
-    bed: Bed, gpus: int, more: Mapping[str, object], names: str
-) -> None:
+async def test_jobs_that_fit_nowhere_say_what_to_widen_and_rent_nothing(bed: Bed) -> None:
     await _ground(bed)
-    await bed.job("wide", gpus=gpus, **more)  # type: ignore[arg-type]
-    await bed.until(lambda: bed.tj("wide").get("why") == "NoOption")
-    message = bed.condition(_job(bed, "wide"), "CapacityAvailable")["message"]
-    assert names in message
-    assert "spec.gpus" in message
+    await bed.job("type", gpus=3, gpuTypes=["NVIDIA-H100-80GB-HBM3"])
+    await bed.job("many", gpus=44)
+    await bed.job("odd", gpus=6)
+    for name, asked in (("type", "of type NVIDIA-H100"), ("many", "44 GPUs"), ("odd", "6 GPUs")):
+        message = await _told(bed, TRAINING_JOBS, name, "CapacityAvailable", "NoOption")
+        assert asked in message
+        assert "widen spec.gpus" in message
     await _a_good_job_completes(bed)
     assert await bed.launched() == 1
 
@@ -244,8 +212,7 @@ async def test_a_namespace_without_a_budget_queues_its_jobs_until_it_has_one(bed
     await _ground(bed)
     town = await _town(bed, "poor")
     await _job_in(bed, town, "train")
-    await bed.until(lambda: _state_in(bed, town, "train").get("why") == "NoBudget")
-    message = bed.condition(bed.mirror.one(TRAINING_JOBS, "train", town), "Admitted")["message"]
+    message = await _admitted(bed, "train", "NoBudget", namespace=town)
     assert f"no GPUBudget selects namespace {town}" in message
     await _a_good_job_completes(bed)
     await bed.budget("late", namespaceSelector={"matchLabels": {"town": town}})
@@ -258,7 +225,7 @@ async def test_a_budget_of_nothing_runs_nothing_and_says_so(bed: Bed) -> None:
     town = await _town(bed, "broke")
     await bed.budget("nothing", amount="0", namespaceSelector={"matchLabels": {"town": town}})
     await _job_in(bed, town, "train")
-    told = await _ready(bed, (GPU_BUDGETS, "nothing"), "ZeroAmount")
+    told = await _ready(bed, GPU_BUDGETS, "nothing", "ZeroAmount")
     assert "spec.amount" in told
     await bed.until(lambda: _state_in(bed, town, "train").get("why") == "WaitingForBudget")
     await _a_good_job_completes(bed)
@@ -272,7 +239,7 @@ async def test_a_time_zone_that_only_the_api_server_knows_stops_one_budget_and_n
     select = {"matchLabels": {"town": town}}
     await bed.budget("odd", timeZone="Europe//Berlin", namespaceSelector=select)
     await _job_in(bed, town, "train")
-    told = await _ready(bed, (GPU_BUDGETS, "odd"), "UnknownTimeZone")
+    told = await _ready(bed, GPU_BUDGETS, "odd", "UnknownTimeZone")
     assert "spec.timeZone" in told
     assert "'Europe//Berlin'" in told
     await _a_good_job_completes(bed)
@@ -285,8 +252,6 @@ async def test_of_two_budgets_that_select_a_namespace_the_oldest_pays(bed: Bed) 
     bed.operator()
     await bed.pool()
     await bed.budget("zz-first")
-    first = bed.mirror.one(GPU_BUDGETS, "zz-first")
-    await bed.until(lambda: first is not None or bed.mirror.one(GPU_BUDGETS, "zz-first"))
     await _next_second(bed, "zz-first")
     await bed.budget("aa-second")
     await bed.job("train")
@@ -308,39 +273,30 @@ async def _next_second(bed: Bed, budget: str) -> None:
 # --- pools and clouds -------------------------------------------------------------------------------------------------
 
 
-async def test_a_pool_of_a_group_that_the_cloud_does_not_have_says_so_and_others_serve(bed: Bed) -> None:
-    await _ground(bed)
-    await bed.pool("ghost", fake={"endpoint": bed.cloud.url, "group": "ghost"})
-    told = await _ready(bed, (GPU_POOLS, "ghost"), "NotFound")
-    assert "ghost" in told
-    await _a_good_job_completes(bed)
-    await bed.cloud.admin("PUT", "/groups/ghost", {**group("ghost")})
-    await _ready(bed, (GPU_POOLS, "ghost"), "Available", "True") if False else None
-
-
-async def test_a_cloud_where_nothing_listens_is_named_and_others_serve(bed: Bed) -> None:
+async def test_pools_whose_group_or_cloud_is_not_there_say_so_and_others_serve(bed: Bed) -> None:
     await _ground(bed)
     with closing(socket.socket()) as nobody:
         nobody.bind(("127.0.0.1", 0))
-        endpoint = f"http://127.0.0.1:{nobody.getsockname()[1]}"
-        await bed.pool("away", fake={"endpoint": endpoint, "group": "away"})
-        told = await _ready(bed, (GPU_POOLS, "away"), "Unreachable")
-        assert endpoint in told
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        await bed.pool("away", fake={"endpoint": f"http://{address}", "group": "away"})
+        await bed.pool("ghost", fake={"endpoint": bed.cloud.url, "group": "ghost"})
+        assert address in await _ready(bed, GPU_POOLS, "away", "Unreachable")
+        assert "ghost" in await _ready(bed, GPU_POOLS, "ghost", "NotFound")
         await _a_good_job_completes(bed)
+    await bed.cloud.admin("PUT", "/groups/ghost", group("ghost"))
+    await _ready(bed, GPU_POOLS, "ghost", "Available", "True")
 
 
 async def test_a_cloud_that_never_answers_holds_up_no_other(bed: Bed) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
         bed.operator()
-        await bed.pool("mute", fake={"endpoint": f"http://127.0.0.1:{silent.getsockname()[1]}", "group": "mute"})
+        await bed.pool("mute", fake={"endpoint": endpoint, "group": "mute"})
         await bed.pool()
         await bed.budget()
-        for name in ("one", "two"):
-            await bed.job(name)
-            await bed.running(name, seconds=8)
-            await bed.finish(name)
-            await bed.complete(name, seconds=8)
-        assert "mute" in await _ready(bed, (GPU_POOLS, "mute"), "Unreachable")
+        await _a_good_job_completes(bed, seconds=8)
+        assert not bed.condition(bed.mirror.one(GPU_POOLS, "mute"), "Ready").get("reason") == "Unreachable"
+        await _ready(bed, GPU_POOLS, "mute", "Unreachable")
 
 
 async def test_a_cloud_that_goes_away_leaves_what_runs_alone_and_is_used_again_when_it_is_back(bed: Bed) -> None:
@@ -348,12 +304,11 @@ async def test_a_cloud_that_goes_away_leaves_what_runs_alone_and_is_used_again_w
     await bed.job("train")
     await bed.running("train")
     await bed.cloud.kill()
-    await _ready(bed, (GPU_POOLS, "a100"), "Unreachable")
+    await _ready(bed, GPU_POOLS, "a100", "Unreachable")
     await bed.job("next")
     await bed.until(lambda: bed.state("next") == "Queued" and len(bed.rentals()) == 2)
-    await bed.finish("train")
-    await bed.complete("train")
     await bed.cloud.restart()
     await bed.running("next")
-    await _ready(bed, (GPU_POOLS, "a100"), "Available", "True")
-    assert await bed.launched() in (1, 2)
+    await _ready(bed, GPU_POOLS, "a100", "Available", "True")
+    assert bed.state("train") == "Running"
+    assert (bed.run("train"), await bed.launched()) == (1, 2)

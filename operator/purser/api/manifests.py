@@ -53,6 +53,10 @@ class RunEnvironment:
     ca_pem: str
 
 
+class NotATemplate(Exception):
+    """A pod template (which the TrainingJob's schema does not look into) with a word where a list belongs, or alike."""
+
+
 # --- TrainingJob: Service and Job -------------------------------------------------------------------------------------
 
 
@@ -78,8 +82,9 @@ def service(job: Job) -> Json:
 def run_job(job: Job, training_job: Mapping[str, Any], allocation: Allocation, environment: RunEnvironment) -> Json:
     """The Indexed Job of the allocation's run, suspended; one pod for each placement.
 
-    ``training_job`` is the raw object of ``job``, whose template the store does not keep. ValueError when the
-    placements are not equally wide, since the pods of a Job are all alike.
+    ``training_job`` is the raw object of ``job``, whose template the store does not keep. NotATemplate when that has
+    not the shape of a pod template. ValueError when the placements are not equally wide, since the pods of a Job are
+    all alike.
     """
     widths = {placement.gpus for placement in allocation.placements}
     if len(widths) != 1:
@@ -129,6 +134,15 @@ def _pod_template(
     job: Job, template: Mapping[str, Any], allocation: Allocation, labels: Json, environment: RunEnvironment
 ) -> Json:
     """The user's template with what Purser must decide put over it; everything else stays."""
+    try:
+        return _put_over(job, template, allocation, labels, environment)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise NotATemplate(f"it has not the shape of a pod template ({error})") from error
+
+
+def _put_over(
+    job: Job, template: Mapping[str, Any], allocation: Allocation, labels: Json, environment: RunEnvironment
+) -> Json:
     metadata: Json = template.get("metadata") or {}
     spec: Json = deepcopy(dict(template["spec"]))
     spec |= {

@@ -26,6 +26,7 @@ from purser.cluster.errors import (
     Unreachable,
     classify,
 )
+from purser.cluster.paths import resource_in
 from purser.cluster.tokens import TokenFailed
 
 RawObject: TypeAlias = dict[str, Any]
@@ -39,6 +40,7 @@ LEAST: Final = 1.0
 """Seconds of leadership that must be left for a mutation to be sent."""
 _LIST_ATTEMPTS: Final = 3
 
+_VERBS: Final = {"POST": "create", "PUT": "update"}
 _JSON: Final = "application/json"
 _APPLY: Final = "application/apply-patch+yaml"
 _MERGE_PATCH: Final = "application/merge-patch+json"
@@ -68,13 +70,21 @@ class Client:
     once after a 401 (which did nothing) with the token read anew.
 
     ``fence`` tells for how many more seconds this process may change anything (the Lease's ``remaining``): no mutation
-    outlasts it, and none is sent that could not end before it (Fenced).
+    outlasts it, and none is sent that could not end before it (Fenced). ``wrote`` is told of every mutation that was
+    answered well and was no dry run: its verb, such as patch, and its resource, such as trainingjobs/status.
     """
 
-    def __init__(self, access: Access, *, fence: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self,
+        access: Access,
+        *,
+        fence: Callable[[], float] | None = None,
+        wrote: Callable[[str, str], None] | None = None,
+    ) -> None:
         """Needs a running event loop; ``Client.connect`` also finds the access."""
         self.access = access
         self._fence = fence
+        self._wrote = wrote
         self._session = access.session()
 
     @classmethod
@@ -144,10 +154,20 @@ class Client:
     # --- mutations ----------------------------------------------------------------------------------------------------
 
     async def post(
-        self, path: str, body: Mapping[str, Any], *, dry_run: bool = False, within: float | None = None
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        dry_run: bool = False,
+        strict: bool = False,
+        within: float | None = None,
     ) -> RawObject:
-        """Create. The path is the collection's. ``dry_run``: validate and default only."""
-        return await self.raw("POST", path, body=body, query=_dry(dry_run), within=within)
+        """Create. The path is the collection's. ``dry_run``: validate and default only.
+
+        ``strict``: fields that the API does not know are refused (BadRequest names them); else it drops them silently.
+        """
+        query = {**_dry(dry_run), **({"fieldValidation": "Strict"} if strict else {})}
+        return await self.raw("POST", path, body=body, query=query, within=within)
 
     async def put(
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False, within: float | None = None
@@ -264,6 +284,8 @@ class Client:
                 answer = await response.read()
                 if response.status >= 300:
                     raise classify(method, path, response.status, response.headers, answer)
+                if self._wrote is not None and method not in READS and "dryRun" not in (query or {}):
+                    self._wrote(_VERBS.get(method, method.lower()), resource_in(path))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, TokenFailed) as error:
             raise Unreachable(method, path, 0, "NotConnected", f"not sent: {error}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -45,6 +45,15 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
+def resource_in(path: str) -> str:
+    """The resource that a path of the API is about, with its subresource: ``pods``, ``trainingjobs/status``."""
+    steps = path.strip("/").split("/")
+    rest = steps[2:] if steps[0] == "api" else steps[3:]
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        rest = rest[2:]
+    return "/".join([*rest[:1], *rest[2:3]])
+
+
 TRAINING_JOBS: Final = Resource(GROUP, VERSION, "trainingjobs", namespaced=True)
 SPEEDUP_PROFILES: Final = Resource(GROUP, VERSION, "speedupprofiles", namespaced=True)
 GPU_BUDGETS: Final = Resource(GROUP, VERSION, "gpubudgets", namespaced=False)

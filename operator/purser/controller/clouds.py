@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from purser.domain.ids import InstanceId, PoolId
@@ -22,6 +22,13 @@ class Clouds:
     def __init__(self, registry: Registry, metrics: Metrics) -> None:
         self._registry = registry
         self._metrics = metrics
+
+    def by_account(self, pools: Iterable[Pool]) -> list[list[Pool]]:
+        """The pools of each account together: what one call can ask about."""
+        accounts: dict[int, list[Pool]] = {}
+        for pool in pools:
+            accounts.setdefault(id(self._registry.provider_for(pool)), []).append(pool)
+        return list(accounts.values())
 
     async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
         """What the clouds say of these pools."""

@@ -2,13 +2,14 @@
 
 A pool in motion (a rental being asked for, started or ended) is asked often, a quiet one rarely. An answer that fails
 leaves the last good one standing: the plan goes on with what was known, and the pool's condition says since when.
+Accounts are asked apart, so that one whose cloud is slow to answer, or never does, holds up no other.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from purser.controller.clouds import Clouds
@@ -52,6 +53,7 @@ class Surveys:
         self._pace = pace
         self._asked: dict[PoolId, float] = {}
         self._priced: dict[PoolId, float] = {}
+        self._in_flight: set[PoolId] = set()
         self._nudge = asyncio.Event()
         self.latest: dict[PoolId, Survey] = {}
         self.quotes: dict[PoolId, Quote] = {}
@@ -70,39 +72,48 @@ class Surveys:
 
     async def run(self) -> None:
         """Ask whatever is due, forever."""
-        while True:
-            self._nudge.clear()
-            await self._ask_due()
-            delay = self._next_in()
-            if delay > 0:
-                try:
-                    async with asyncio.timeout(delay):
-                        await self._nudge.wait()
-                except TimeoutError:
-                    pass
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._nudge.clear()
+                for account in self._clouds.by_account(self._due()):
+                    self._in_flight |= {pool.id for pool in account}
+                    tasks.create_task(self._ask_and_tell(account))
+                delay = self._next_in()
+                if delay > 0:
+                    try:
+                        async with asyncio.timeout(delay):
+                            await self._nudge.wait()
+                    except TimeoutError:
+                        pass
 
     def _interval(self, pool: PoolId, moving: frozenset[PoolId]) -> float:
         return self._pace.moving_seconds if pool in moving else self._pace.quiet_seconds
 
-    def _next_in(self) -> float:
-        now, moving = self._clock(), self._moving()
-        due = (self._asked.get(pool, -1e9) + self._interval(pool, moving) for pool in self._pools())
-        return max(min(due, default=now + self._pace.quiet_seconds) - now, 0.0)
+    def _due_in(self, pool: PoolId, moving: frozenset[PoolId]) -> float:
+        return self._asked.get(pool, -1e9) + self._interval(pool, moving) - self._clock()
 
-    async def _ask_due(self) -> None:
-        pools, moving, now = self._pools(), self._moving(), self._clock()
+    def _next_in(self) -> float:
+        moving = self._moving()
+        waits = (self._due_in(pool, moving) for pool in self._pools() if pool not in self._in_flight)
+        return max(min(waits, default=self._pace.quiet_seconds), 0.0)
+
+    def _due(self) -> list[Pool]:
+        pools, moving = self._pools(), self._moving()
         for gone in [known for known in self._asked if known not in pools]:
             self._drop(gone)
-        due = [
-            pool for name, pool in pools.items() if now - self._asked.get(name, -1e9) >= self._interval(name, moving)
-        ]
-        if not due:
-            return
-        for pool in due:
-            self._asked[pool.id] = now
-        before = self._told()
-        await self._ask(due)
-        if moving or before != self._told():
+        return [pool for name, pool in pools.items() if name not in self._in_flight and self._due_in(name, moving) <= 0]
+
+    async def _ask_and_tell(self, pools: list[Pool]) -> None:
+        names = {pool.id for pool in pools}
+        for name in names:
+            self._asked[name] = self._clock()
+        before = self._told(names)
+        try:
+            await self._ask(pools)
+        finally:
+            self._in_flight -= names
+            self._nudge.set()
+        if names & self._moving() or before != self._told(names):
             self._changed()
 
     def _drop(self, pool: PoolId) -> None:
@@ -140,13 +151,16 @@ class Surveys:
         except ProviderError as error:
             self.errors[pool.id] = error
 
-    def _told(self) -> object:
+    def _told(self, pools: Iterable[PoolId]) -> object:
         """The answers without their times."""
-        return (
-            {
-                pool: (s.target, s.instances, s.failures, s.notices, s.lag_seconds, s.listed_seconds, s.offering)
-                for pool, s in self.latest.items()
-            },
-            {pool: (q.price, q.worst, q.billing_minimum_seconds) for pool, q in self.quotes.items()},
-            {pool: str(error) for pool, error in self.errors.items()},
-        )
+        return {pool: (self._survey(pool), self._quote(pool), str(self.errors.get(pool))) for pool in pools}
+
+    def _survey(self, pool: PoolId) -> object:
+        s = self.latest.get(pool)
+        if s is None:
+            return None
+        return s.target, s.instances, s.failures, s.notices, s.lag_seconds, s.listed_seconds, s.offering
+
+    def _quote(self, pool: PoolId) -> object:
+        q = self.quotes.get(pool)
+        return None if q is None else (q.price, q.worst, q.billing_minimum_seconds)

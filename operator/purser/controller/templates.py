@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from purser.api import manifests
-from purser.cluster.client import Client
+from purser.cluster.client import Client, RawObject
 from purser.cluster.errors import ApiError, BadRequest, NamespaceTerminating, NotFound
 from purser.cluster.paths import JOBS, TRAINING_JOBS
 from purser.domain.ids import JobId, PoolId, RentalId
@@ -68,15 +68,35 @@ class Templates:
     async def _verdict(self, job: Job) -> str:
         try:
             raw = await self._client.get(TRAINING_JOBS.one(job.name, job.namespace))
-            run = manifests.run_job(job, raw, _example(job), self._environment)
-            await self._client.post(JOBS.all(job.namespace), run, dry_run=True)
+            try:
+                run = manifests.run_job(job, raw, _example(job), self._environment)
+            except manifests.NotATemplate as error:
+                await self._client.post(JOBS.all(job.namespace), _as_written(job, raw), dry_run=True, strict=True)
+                return refusal(str(error))  # the API server says it better, where it has something to say
+            await self._client.post(JOBS.all(job.namespace), run, dry_run=True, strict=True)
         except NamespaceTerminating:
             return f"namespace {job.namespace} is being deleted"
         except BadRequest as error:
-            return f"spec.template: the Job API refuses it: {error.message}; correct the template"
+            return refusal(f"the Job API refuses it: {error.message}")
         except NotFound:
             return "the job is gone"
         return ""
+
+
+def refusal(why: str) -> str:
+    """What a user is told of a template that no run can be made of."""
+    return f"spec.template: {why}; correct the template"
+
+
+def _as_written(job: Job, raw: RawObject) -> RawObject:
+    """A Job of the template alone, for the API server to say what is wrong with it."""
+    metadata = {"name": job.name, "namespace": job.namespace}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {"suspend": True, "template": raw["spec"]["template"]},
+    }
 
 
 def _example(job: Job) -> Allocation:

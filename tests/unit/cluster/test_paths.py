@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from purser.cluster.paths import GPU_BUDGETS, NODES, PODS, TRAINING_JOBS
+from purser.cluster.paths import GPU_BUDGETS, NAMESPACES, NODES, PODS, TRAINING_JOBS, resource_in
 
 
 def test_paths_are_those_of_the_api() -> None:
@@ -24,3 +24,19 @@ def test_a_namespace_is_neither_forgotten_nor_given_where_there_is_none() -> Non
         PODS.one("x")
     with pytest.raises(ValueError, match="not namespaced"):
         NODES.one("x", "ml")
+
+
+@pytest.mark.parametrize(
+    ("path", "resource"),
+    [
+        (TRAINING_JOBS.all("ml"), "trainingjobs"),
+        (TRAINING_JOBS.one("sft", "ml"), "trainingjobs"),
+        (TRAINING_JOBS.status("sft", "ml"), "trainingjobs/status"),
+        (PODS.status("sft-r1-0", "ml"), "pods/status"),
+        (NODES.one("gpu-1"), "nodes"),
+        (GPU_BUDGETS.status("team"), "gpubudgets/status"),
+        (NAMESPACES.one("ml"), "namespaces"),
+    ],
+)
+def test_a_path_tells_its_resource(path: str, resource: str) -> None:
+    assert resource_in(path) == resource

@@ -22,7 +22,7 @@ def a_summary(ledger: int = 3_500_000, bill: Bill | None = None) -> Summary:
     return summarise(
         of,
         samples.replayed(of),
-        pod_start_seconds=40.0,
+        pod_seconds=40.0,
         asked=baseline.simulate(of),
         ledger_micros=ledger,
         bill=bill or Bill(3_500_000, machines=2, open_lines=0),
@@ -59,7 +59,7 @@ def test_the_summary_says_what_the_numbers_are() -> None:
     console = Console(file=io.StringIO(), width=120, record=True)
     console.print(rendered(a_summary(ledger=3_500_001)))
     text = " ".join(console.export_text().split())
-    for said in ("1 of 28 jobs completed", "17.5 min", "40 times as fast", "took 1.0 s a run", "= $0.000001"):
+    for said in ("1 of 28 jobs completed", "17.5 min", "40 times as fast", "took 1.0 s a job", "= $0.000001"):
         assert said in text
 
 
@@ -77,7 +77,7 @@ def test_narrowed_jobs_are_those_that_never_had_their_fastest_width() -> None:
     after = summarise(
         of,
         jobs,
-        pod_start_seconds=40.0,
+        pod_seconds=40.0,
         asked=baseline.simulate(of),
         ledger_micros=0,
         bill=Bill(0, 0, 0),

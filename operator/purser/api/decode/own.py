@@ -24,6 +24,8 @@ from purser.domain.profile import Amdahl, PowerLaw, Profile, SpeedCurve, Table
 from purser.domain.rental import Rental, RentalPhase
 
 _DEFAULT_GRACE_SECONDS: Final = 30
+_LONGEST_GRACE_SECONDS: Final = 86_400
+"""Money is held back for the time that a job may take to stop: it must not be for ever."""
 
 
 class _Conditions(ApiModel):
@@ -62,9 +64,10 @@ def training_job(raw: Raw) -> DecodedJob:
     spec = meta.read(trainingjob.TrainingJobSpec, "spec", raw)
     status = meta.read(trainingjob.TrainingJobRecord, "status", raw)
     pod_gpus, refusal = _template_gpus(spec)
+    grace_seconds, too_long = _template_grace(spec)
+    refusal = refusal or too_long
     if status.invalid is not None and status.invalid.generation == meta.generation:
         refusal = status.invalid.message
-    pod_spec = spec.template.get("spec") or {}
     job = Job(
         id=JobId(meta.uid),
         namespace=meta.namespace,
@@ -85,7 +88,7 @@ def training_job(raw: Raw) -> DecodedJob:
         max_restarts=spec.max_restarts,
         ready_timeout_seconds=float(spec.ready_timeout_seconds),
         ttl_seconds_after_finished=spec.ttl_seconds_after_finished,
-        grace_seconds=pod_spec.get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS),
+        grace_seconds=grace_seconds,
         pod_gpus=pod_gpus,
         remaining=None,
         progress=None if status.progress is None else _progress(status.progress),
@@ -120,6 +123,18 @@ def _template_gpus(spec: trainingjob.TrainingJobSpec) -> tuple[int, str]:
     if spec.gpus is None and counts[0] < 1:
         return 0, f"no GPUs: set spec.gpus, or {GPU_RESOURCE} in {path}[0].resources.limits, to at least 1"
     return counts[0], ""
+
+
+def _template_grace(spec: trainingjob.TrainingJobSpec) -> tuple[int, str]:
+    """Seconds that the pods may take to stop, and why they cannot be so many (empty when they can)."""
+    path = "spec.template.spec.terminationGracePeriodSeconds"
+    written = (spec.template.get("spec") or {}).get("terminationGracePeriodSeconds")
+    if written is None:
+        return _DEFAULT_GRACE_SECONDS, ""
+    if type(written) is int and 0 <= written <= _LONGEST_GRACE_SECONDS:
+        return written, ""
+    told = f"{path} is {written!r:.40}; give whole seconds from 0 to {_LONGEST_GRACE_SECONDS} (a day)"
+    return _DEFAULT_GRACE_SECONDS, told
 
 
 def _widths(gpus: trainingjob.GpuRange | None, pod_gpus: int) -> Widths:

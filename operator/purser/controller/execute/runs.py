@@ -9,10 +9,11 @@ from typing import Any
 from purser.api import decode, manifests
 from purser.api.names import ANNOTATION_ALLOCATION, LABEL_JOB_UID
 from purser.cluster import kinds
-from purser.cluster.errors import Invalid
+from purser.cluster.errors import BadRequest
 from purser.cluster.paths import JOBS, PODS, TRAINING_JOBS
 from purser.controller.execute.tools import Hand, Stale, Tools, escaped
 from purser.controller.outcome import Outcome
+from purser.controller.templates import refusal
 from purser.domain.ids import JobId
 from purser.domain.job import Allocation, Job, PodPhase, Run, RunOutcome
 from purser.domain.job import Pod as RunPod
@@ -60,13 +61,37 @@ async def create_run(tools: Tools, do: CreateRun) -> Outcome:
     raw = await tools.client.get(TRAINING_JOBS.one(job.name, job.namespace))
     if raw["metadata"]["uid"] != job.id:
         raise Stale
-    body = manifests.run_job(job, raw, job.allocation, tools.environment)
     try:
-        return await tools.create(kinds.RUNS, body)
-    except Invalid as error:
-        message = f"spec.template: the Job API refuses it: {error.message}; correct the template"
-        await tools.record_job(replace(job, invalid=message))
-        return Outcome.DONE
+        body = manifests.run_job(job, raw, job.allocation, tools.environment)
+        return await tools.create(kinds.RUNS, body, strict=True)
+    except BadRequest as error:
+        await _withdraw(tools, job, refusal(f"the Job API refuses it: {error.message}"))
+    except manifests.NotATemplate as error:
+        await _withdraw(tools, job, refusal(str(error)))
+    return Outcome.DONE
+
+
+async def _withdraw(tools: Tools, job: Job, why: str) -> None:
+    """The intent cannot be carried out as the job is written: whatever runs goes on as if it had not been made."""
+    *older, former = job.replaced or (None,)
+    running = former is not None and _goes_on(tools, job.id, former.run)
+    await tools.record_job(
+        replace(
+            job,
+            allocation=former if running else job.allocation,
+            replaced=tuple(older) if running else job.replaced,
+            invalid=why,
+        )
+    )
+
+
+def _goes_on(tools: Tools, job: JobId, number: int) -> bool:
+    """Whether nobody has yet told that run to stop, and it has not ended by itself."""
+    try:
+        _, run = _run(tools, job, number)
+    except Stale:
+        return False
+    return not (run.suspended or run.deleting or run.complete or run.failed)
 
 
 async def unsuspend(tools: Tools, do: Unsuspend) -> Outcome:

@@ -105,7 +105,7 @@ class Tools:
         path = kind.resource.status(key.name, key.namespace or None)
         self.store.put(kind, await self.client.apply(path, status_body(kind, key, version, status), MANAGER_RECORD))
 
-    async def create(self, kind: AnyKind, body: RawObject) -> Outcome:
+    async def create(self, kind: AnyKind, body: RawObject, *, strict: bool = False) -> Outcome:
         """POST under a deterministic name. What is there already is taken in, if it is the very thing.
 
         Raises AlreadyExists when the name is taken by something else, such as the leavings of a job of the same name.
@@ -113,7 +113,7 @@ class Tools:
         metadata = body["metadata"]
         namespace = metadata.get("namespace")
         try:
-            answer = await self.client.post(kind.resource.all(namespace), body)
+            answer = await self.client.post(kind.resource.all(namespace), body, strict=strict)
         except AlreadyExists:
             answer = await self.client.get(kind.resource.one(metadata["name"], namespace))
             labels = metadata.get("labels") or {}
