@@ -113,6 +113,8 @@ class Surveys:
         finally:
             self._in_flight -= names
             self._nudge.set()
+            for gone in names - self._pools().keys():
+                self._drop(gone)
         if names & self._moving() or before != self._told(names):
             self._changed()
 

@@ -6,7 +6,7 @@ from purser.domain.billing import spent
 from purser.domain.budget import Balance, Budget
 from purser.domain.ids import BudgetId
 from purser.domain.period import period_bounds, period_end
-from purser.domain.rental import Rental
+from purser.domain.rental import Rental, RentalPhase
 from purser.domain.steps import BudgetStep, OpenPeriod, Unlist, Wait
 from purser.domain.time import Instant, after
 from purser.lifecycle.rental import news
@@ -41,14 +41,25 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: View) -> 
     late = [rental.id for rental in unfolded if rental.cost is not None and (rental.ended or end) <= end]
     if late:
         return Wait(f"{count(len(late), 'rental')} that ended in the period to be folded ({names(late)})")
-    unseen = [rental.id for rental in unfolded if rental.billed and not _seen_since(rental, end, view)]
+    unseen = [
+        rental.id
+        for rental in unfolded
+        if rental.phase is not RentalPhase.ENDED and not _known_up_to(rental, end, view)
+    ]
     patience = after(end, _PATIENCE_SECONDS)
     if unseen and view.snapshot.now < patience:
-        return Wait(f"the clouds to say that {names(unseen)} outlived the period", until=patience)
+        return Wait(f"the clouds to say what {names(unseen)} had cost by its end", until=patience)
     return OpenPeriod(budget.id, end, spent(budget, rentals, end), balance.period_start)
 
 
-def _seen_since(rental: Rental, boundary: Instant, view: View) -> bool:
-    """Whether the record holds all that the cloud billed up to the boundary, so that the split there is final."""
+def _known_up_to(rental: Rental, boundary: Instant, view: View) -> bool:
+    """Whether all that the cloud billed for it up to the boundary is on record, so that the split there is final.
+
+    For a rental without an instance: whether none of the pool's that it might adopt was launched by then.
+    """
     survey = view.survey(rental)
-    return survey is not None and shows(survey, boundary) and news(rental, view) is None
+    if survey is None or not shows(survey, boundary):
+        return False
+    if rental.launched is None:
+        return rental.instance is None and all(item.launched >= boundary for item in view.unnamed(rental.pool))
+    return news(rental, view) is None

@@ -62,16 +62,14 @@ class _Books:
     @classmethod
     def of(cls, pool: Pool, survey: Survey, view: View) -> _Books:
         rentals = view.rentals_of_pool.get(pool.id, ())
-        named = {rental.instance for rental in rentals}
         without = [rental for rental in rentals if rental.instance is None and rental.phase is not RentalPhase.ENDED]
-        unnamed = [instance for instance in survey.instances if instance.id not in named]
         return cls(
             pool=pool,
             survey=survey,
             rentals=rentals,
             waiting=[rental for rental in without if not draining(rental)],
             leaving=[rental for rental in without if draining(rental)],
-            unnamed=sorted(unnamed, key=lambda instance: (instance.state not in HELD, instance.launched, instance.id)),
+            unnamed=sorted(view.unnamed(pool.id), key=lambda instance: instance.state not in HELD),
             held=sum(instance.state in HELD for instance in survey.instances),
         )
 

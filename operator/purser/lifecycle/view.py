@@ -78,6 +78,12 @@ class View:
             return None
         return self.instances.get(rental.pool, {}).get(rental.instance)
 
+    def unnamed(self, pool: PoolId) -> list[Instance]:
+        """Instances of the pool that no rental names, as they were launched."""
+        named = {rental.instance for rental in self.rentals_of_pool.get(pool, ())}
+        found = (item for item in self.instances.get(pool, {}).values() if item.id not in named)
+        return sorted(found, key=lambda item: (item.launched, item.id))
+
     def node(self, rental: Rental) -> Node | None:
         """The rental's Node object. Names are used again by clouds, so the provider id decides where it is known."""
         node = self._by_provider_id.get(rental.provider_id) if rental.provider_id else None
