@@ -290,8 +290,6 @@ class Client:
             raise Unreachable(method, path, 0, "NotConnected", f"not sent: {error}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(method, path, error) from error
-        if self._wrote is not None and method not in READS and "dryRun" not in (query or {}):
-            self._wrote(method.lower(), resource_at(path))
         parsed = json.loads(answer)
         if not isinstance(parsed, dict):
             raise ApiError(method, path, response.status, "NotAnObject", "the answer is not a JSON object")
@@ -304,15 +302,6 @@ class Client:
         if remaining < LEAST:
             raise Fenced(method, path, 0, "NotLeading", f"not sent: this process leads for {remaining:.1f} s more")
         return min(wanted, remaining)
-
-
-def resource_at(path: str) -> str:
-    """The resource and subresource that a path names: ``trainingjobs/status``."""
-    parts = path.strip("/").split("/")
-    parts = parts[2:] if parts[0] == "api" else parts[3:]
-    if parts[0] == "namespaces" and len(parts) > 2:
-        parts = parts[2:]
-    return "/".join((parts[0], *parts[2:3]))
 
 
 def _no_answer(method: str, path: str, error: Exception) -> ApiError:
