@@ -2,9 +2,8 @@
 
 A small simulation with the replay's own tables, prices and start-up times: a job arrives, its pods go to free GPUs of
 nodes that are rented already (the fullest that fit) or to new ones, in the first zone that has room for all of them;
-it trains once all of its nodes are up and its pods have started; a node is given back when its last job ends and none
-waits that fits. Either no budget limits it, or jobs queue for as many nodes as the budget pays for; those that fit may
-overtake those that do not.
+it trains once all of its nodes are up and its pods have started; a node is given back when its last job ends. There is
+no budget.
 """
 
 from __future__ import annotations
@@ -78,21 +77,20 @@ def pods(gpus: int, per_node: int) -> tuple[int, ...]:
 class _Cloud:
     """The nodes that are rented in the simulation."""
 
-    def __init__(self, scenario: Scenario, most_nodes: float) -> None:
+    def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
-        self._most_nodes = most_nodes
         self._starts: dict[str, Iterator[float]] = {
             pool.name: itertools.cycle(pool.start_seconds) for pool in scenario.pools
         }
         self._nodes: list[_Node] = []
         self.ended: list[Rented] = []
 
-    def place(self, job: ReplayJob, at: float) -> float | None:
-        """Gives the job its nodes and returns when the last of them is up; None when there is no room for it now."""
+    def place(self, job: ReplayJob, at: float) -> float:
+        """Gives the job its nodes; returns when the last of them is up."""
         for pool in self._scenario.pools:
             if self._place_in(pool, job, at):
                 return max(at, *(node.ready for node in self._nodes if job.name in node.gpus_of))
-        return None
+        raise ValueError(f"{job.name} asks for {job.asked} GPUs, more than any zone of the scenario has free")
 
     def _place_in(self, pool: PoolPlan, job: ReplayJob, at: float) -> bool:
         rented = [node for node in self._nodes if node.pool == pool]
@@ -108,8 +106,6 @@ class _Cloud:
         fresh = [node for node, _ in chosen if math.isinf(node.ready)]
         if pool.stock is not None and len(rented) + len(fresh) > pool.stock:
             return False
-        if len(self._nodes) + len(fresh) > self._most_nodes:
-            return False
         for node in fresh:
             node.ready = at + next(self._starts[pool.name])
         self._nodes += fresh
@@ -118,48 +114,36 @@ class _Cloud:
             node.gpus_of[job.name] = gpus
         return True
 
-    def leave(self, job: ReplayJob) -> None:
-        """Takes the job off its nodes."""
+    def leave(self, job: ReplayJob, at: float) -> None:
+        """Takes the job off its nodes and gives those that are empty back."""
         for node in self._nodes:
             node.free += node.gpus_of.pop(job.name, 0)
-
-    def end_empty(self, at: float) -> None:
-        """Gives nodes without jobs back."""
         for node in [node for node in self._nodes if not node.gpus_of]:
             self._nodes.remove(node)
             seconds = max(math.ceil(at - node.launched), node.pool.billing_minimum_seconds)
             self.ended.append(Rented(node.pool, node.launched, at, node.pool.hourly_price / 3600 * seconds))
 
 
-def simulate(scenario: Scenario, pod_seconds: float = 0.0, most_nodes: float = math.inf) -> Outcome:
-    """Runs the scenario's jobs at the widths their owners asked for, on ``most_nodes`` nodes at a time.
+def simulate(scenario: Scenario, pod_seconds: float = 0.0) -> Outcome:
+    """Runs the scenario's jobs at the widths their owners asked for.
 
-    ``pod_seconds``: what Kubernetes takes to start and end a job's pods, as it did in the replay.
-    ValueError when a job asks for more than that many nodes or the zones ever have.
+    ``pod_seconds``: what Kubernetes takes to start and end a job's pods, as it did in the replay. ValueError when a job
+    asks for more GPUs than any zone has.
     """
-    cloud = _Cloud(scenario, most_nodes)
-    events: list[tuple[float, int, ReplayJob | Trained]] = [
-        (job.submitted, n, job) for n, job in enumerate(scenario.jobs)
-    ]
-    numbers = itertools.count(len(events))
-    queue: list[ReplayJob] = []
+    cloud = _Cloud(scenario)
+    running: list[tuple[float, int, Trained]] = []
     trained: list[Trained] = []
-    while events:
-        at, _, event = heapq.heappop(events)
-        if isinstance(event, Trained):
-            trained.append(event)
-            cloud.leave(event.job)
-        else:
-            queue.append(event)
-        for job in list(queue):
-            up = cloud.place(job, at)
-            if up is not None:
-                queue.remove(job)
-                started = up
-                ended = started + pod_seconds + scenario.restart_seconds + job.seconds(job.asked)
-                heapq.heappush(events, (ended, next(numbers), Trained(job, started, ended)))
-        cloud.end_empty(at)
-    if queue:
-        asks = ", ".join(f"{job.name} asks for {job.asked} GPUs" for job in queue)
-        raise ValueError(f"there is never room for all: {asks}")
+
+    def end_until(at: float) -> None:
+        while running and running[0][0] <= at:
+            ended, _, job = heapq.heappop(running)
+            cloud.leave(job.job, ended)
+            trained.append(job)
+
+    for number, job in enumerate(scenario.jobs):
+        end_until(job.submitted)
+        started = cloud.place(job, job.submitted)
+        ended = started + pod_seconds + scenario.restart_seconds + job.seconds(job.asked)
+        heapq.heappush(running, (ended, number, Trained(job, started, ended)))
+    end_until(math.inf)
     return Outcome(tuple(trained), tuple(cloud.ended))

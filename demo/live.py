@@ -31,7 +31,7 @@ def minutes(seconds: float | None) -> str:
 def rendered(view: View, factor: int, height: int) -> RenderableType:
     """The whole screen."""
     rows = max(4, height - _FIXED_LINES)
-    blocks = (_headline(view, factor), _jobs(view, rows), _pools(view), _decisions(view))
+    blocks = (_headline(view, factor), _jobs(view, rows), _pools(view), _decisions(view, factor))
     return Group(*(Padding(block, (0, 0, 1, 0)) for block in blocks))
 
 
@@ -112,11 +112,16 @@ def _pools(view: View) -> Table:
     return table
 
 
-def _decisions(view: View) -> Table:
+def _decisions(view: View, factor: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     for name in ("at", "decided about", "reason"):
         table.add_column(name, no_wrap=True)
-    table.add_column("in its words", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column(
+        f"in the operator's words (whose seconds are {factor} of the workload's)",
+        no_wrap=True,
+        overflow="ellipsis",
+        ratio=1,
+    )
     for said in view.decisions:
         table.add_row(said.at, said.about, said.reason, Text(said.note))
     return table

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -16,6 +17,8 @@ from demo.view import View
 
 RENTED, USED, BUDGET, ASKED = "#56B4E9", "#0072B2", "#D55E00", "#7F7F7F"
 """From the palette of Okabe and Ito, which colour-blind people can tell apart; lines differ in dashes too."""
+
+_LEGEND: Mapping[str, Any] = {"frameon": False, "loc": "lower right", "bbox_to_anchor": (1.0, 0.99), "ncols": 3}
 
 
 def draw(of: Scenario, views: Sequence[View], asked: Outcome, files: Sequence[Path]) -> None:
@@ -59,12 +62,12 @@ def _draw_gpus(axes: Axes, views: Sequence[View], asked: Outcome) -> None:
     )
     axes.step(minutes, [view.used_gpus for view in views], where="post", color=USED, lw=1.6, label="in use")
     axes.step(
-        times, rented, where="post", color=ASKED, lw=1.2, ls=(0, (2, 1.5)), label="rented, if as asked (simulated)"
+        times, rented, where="post", color=ASKED, lw=1.2, ls=(0, (2, 1.5)), label="rented if as asked (simulated)"
     )
     axes.set_ylabel("GPUs")
     axes.set_ylim(bottom=0)
-    axes.set_title("GPUs rented and used", loc="left", fontweight="bold")
-    axes.legend(frameon=False, loc="upper right")
+    axes.set_title("GPUs", loc="left", fontweight="bold")
+    axes.legend(**_LEGEND)
     axes.grid(axis="y", alpha=0.25)
 
 
@@ -78,7 +81,7 @@ def _draw_money(axes: Axes, of: Scenario, views: Sequence[View], asked: Outcome)
         color=BUDGET,
         lw=1.6,
         ls=(0, (6, 2)),
-        label=f"budget for the jobs of this hour (${of.hourly_budget:.0f} an hour)",
+        label=f"budget (${of.hourly_budget:.0f} for the hour's jobs)",
     )
     asked_until = max(node.ended for node in asked.nodes)
     times = [asked_until * step / 200 for step in range(201)]
@@ -88,12 +91,12 @@ def _draw_money(axes: Axes, of: Scenario, views: Sequence[View], asked: Outcome)
         color=ASKED,
         lw=1.2,
         ls=(0, (2, 1.5)),
-        label="spent, if as asked (simulated)",
+        label="spent if as asked (simulated)",
     )
     axes.set_ylabel("US dollars")
     axes.set_ylim(bottom=0)
-    axes.set_title("Money spent and allowed", loc="left", fontweight="bold")
-    axes.legend(frameon=False, loc="upper left")
+    axes.set_title("Money", loc="left", fontweight="bold")
+    axes.legend(**_LEGEND)
     axes.grid(axis="y", alpha=0.25)
 
 

@@ -52,6 +52,12 @@ def test_a_job_waits_for_its_node_and_its_restart_and_pays_from_the_launch() -> 
     assert outcome.dollars == pytest.approx(4.0 * (130 + train) / 3600, abs=4.0 / 3600)
 
 
+def test_what_kubernetes_takes_for_a_job_is_waited_for_and_paid() -> None:
+    quick, slow = (simulate(made((0.0, 4, 3600.0)), pod_seconds) for pod_seconds in (0.0, 90.0))
+    assert slow.mean_completion_seconds == pytest.approx(quick.mean_completion_seconds + 90.0)
+    assert slow.dollars == pytest.approx(quick.dollars + 4.0 * 90 / 3600)
+
+
 def test_small_jobs_share_a_node() -> None:
     outcome = simulate(made(*((float(at), 1, 7200.0) for at in range(4))))
     assert len(outcome.nodes) == 1
