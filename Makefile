@@ -56,7 +56,7 @@ bench: testbed ## Measure, one script of tests/bench after the other
 demo: testbed ## Show Purser at work on a control plane of its own (KEEP=1 leaves it running)
 	$(DEMO)
 
-kind-demo: $(READY) ## The same on kind, where Docker is at hand
+kind-demo: testbed ## The same on kind, where Docker is at hand
 	$(DEMO) --cluster kind
 
 image: ## Build the container image (IMAGE=name:tag)

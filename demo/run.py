@@ -174,7 +174,6 @@ def _apply(of: Scenario, cluster: Cluster, cloud_url: str, folder: Path) -> None
         "budget": [scenario.budget(of, datetime.now(UTC))],
         "pools": scenario.pools(of, cloud_url),
         "profiles": scenario.profiles(of),
-        "history": scenario.history(of),
     }
     for name, documents in files.items():
         (folder / f"{name}.yaml").write_text(yaml.safe_dump_all(documents, sort_keys=False))

@@ -223,12 +223,3 @@ def training_job(scenario: Scenario, job: ReplayJob) -> Json:
             },
         },
     }
-
-
-def history(scenario: Scenario) -> list[Json]:
-    """A suspended job of each application, for the jobs of the days before: the operator counts in the declared load
-    of a class only once it has seen a job of it, and would spend the first jobs' budget as if no others came.
-    """
-    firsts = {job.application.name: job for job in reversed(scenario.jobs)}
-    jobs = [training_job(scenario, replace(job, name=f"{name}-before")) for name, job in sorted(firsts.items())]
-    return [job | {"spec": job["spec"] | {"suspend": True}} for job in jobs]

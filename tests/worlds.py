@@ -157,6 +157,7 @@ class World:
         arrivals_per_hour: float | None = None,
         restart_seconds: float = 30.0,
         others: Iterable[SpeedCurve] = (),
+        budget: str | None = None,
     ) -> Profile:
         """A profile with one curve on ``gpu_type``, and ``others``."""
         made = Profile(
@@ -166,6 +167,7 @@ class World:
             mean_work=None if work_hours is None else work_hours * 3600,
             arrivals_per_hour=arrivals_per_hour,
             restart_seconds=restart_seconds,
+            budget=None if budget is None else BudgetId(budget),
         )
         self.profiles[made.id] = made
         return made

@@ -49,8 +49,8 @@ class Seen:
 def observe(seen: Seen, now: Instant) -> Snapshot:
     """One consistent view of everything at ``now``."""
     pools = {pool.id: _with_offer(pool, seen) for pool in seen.pools.values()}
-    profiles = {profile.id: profile for profile in seen.profiles.values()}
     payers = _payers(seen.budgets.values(), seen.namespaces.values())
+    profiles = {profile.id: _paid(profile, payers) for profile in seen.profiles.values()}
     runs = _runs_by_job(seen)
     services = frozenset(seen.services.values())
     jobs: dict[JobId, Job] = {}
@@ -117,6 +117,11 @@ def _payers(budgets: Iterable[Budget], namespaces: Iterable[tuple[str, Mapping[s
         if payer is not None:
             payers[name] = payer
     return payers
+
+
+def _paid(profile: Profile, payers: Mapping[str, Budget]) -> Profile:
+    payer = payers.get(profile.id.partition("/")[0])
+    return profile if payer is None else replace(profile, budget=payer.id)
 
 
 def selects(selector: Selector, labels: Mapping[str, str]) -> bool:

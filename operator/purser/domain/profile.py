@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from purser.domain.ids import ClassId
+from purser.domain.ids import BudgetId, ClassId
+
+_UNBOUNDED = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ class Profile:
     """A SpeedupProfile. Work is measured in seconds of the reference option: the first curve at its smallest width.
 
     ``mean_work`` and ``arrivals_per_hour`` are as declared (None: observed from the jobs in sight).
-    ``restart_seconds``: from stopping one run to training on in the next, node start-up not included.
+    ``restart_seconds``: from stopping one run to training on in the next, node start-up not included. ``budget`` pays
+    for the jobs of the profile's namespace; None where no budget selects it.
     """
 
     id: ClassId
@@ -52,3 +55,10 @@ class Profile:
     mean_work: float | None
     arrivals_per_hour: float | None
     restart_seconds: float
+    budget: BudgetId | None = None
+
+    @property
+    def widest(self) -> int:
+        """The largest number of GPUs for which anything is said; formulas say something for any number."""
+        lasts = [form.points[-1][0] for curve in self.curves if isinstance(form := curve.form, Table)]
+        return max(lasts) if len(lasts) == len(self.curves) else _UNBOUNDED

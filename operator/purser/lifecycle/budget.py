@@ -49,7 +49,8 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: View) -> 
     patience = after(end, _PATIENCE_SECONDS)
     if unseen and view.snapshot.now < patience:
         return Wait(f"the clouds to say what {names(unseen)} had cost by its end", until=patience)
-    return OpenPeriod(budget.id, end, spent(budget, rentals, end), balance.period_start)
+    before = [rental for rental in rentals if rental.launched is not None and rental.launched < end]
+    return OpenPeriod(budget.id, end, spent(budget, before, end), balance.period_start)
 
 
 def _known_up_to(rental: Rental, boundary: Instant, view: View) -> bool:

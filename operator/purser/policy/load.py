@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from purser.domain.ids import ClassId
-from purser.domain.job import Job
+from purser.domain.ids import BudgetId, ClassId
+from purser.domain.job import Job, SpotPolicy
 from purser.domain.profile import Profile
 from purser.domain.time import Instant, after, seconds_between
 from purser.policy.exchange_rate import Demand
@@ -80,12 +80,17 @@ def group_key(job: Job, menus: Menus) -> GroupKey:
 
 
 def groups(
-    jobs: Iterable[Job], profiles: Mapping[ClassId, Profile], menus: Menus, now: Instant
+    jobs: Iterable[Job],
+    profiles: Mapping[ClassId, Profile],
+    menus: Menus,
+    now: Instant,
+    budget: BudgetId | None = None,
 ) -> dict[GroupKey, Group]:
     """The groups of one budget's jobs (finished ones too: they are history), in order of their first job.
 
     A group without any option is left out, and so is one without active jobs unless its profile declares how often
-    jobs arrive and how much work they are, or its history says so.
+    jobs arrive and how much work they are, or its history says so. Classes of ``budget`` of which no job is in sight
+    count by what their profile declares: else the first jobs of a month would be given all of its money.
     """
     members: dict[GroupKey, list[Job]] = {}
     in_class: dict[ClassId, list[Job]] = {}
@@ -115,4 +120,20 @@ def groups(
             work = works[class_id]
             hull = menus.hull(menu_key, work)
             found[key] = Group(mine[0].class_id, weight, menu, hull, work, active, arrivals)
+    for profile in profiles.values():
+        if profile.budget is not None and profile.budget == budget and profile.id not in in_class:
+            found |= _expected(profile, menus)
     return found
+
+
+def _expected(profile: Profile, menus: Menus) -> dict[GroupKey, Group]:
+    """The group of a class of which no job is in sight yet, taken to run on anything that its curves cover."""
+    if not profile.arrivals_per_hour or profile.mean_work is None:
+        return {}
+    menu_key: MenuKey = (profile.id, 1, 1, profile.widest, (), SpotPolicy.NEVER)
+    menu = menus.menu(menu_key)
+    if not menu.options:
+        return {}
+    hull = menus.hull(menu_key, profile.mean_work)
+    arrivals = profile.arrivals_per_hour / 3600.0
+    return {(profile.id, menu_key, 1.0): Group(profile.id, 1.0, menu, hull, profile.mean_work, 0, arrivals)}

@@ -65,8 +65,8 @@ def build_menu(
 ) -> Menu:
     """The options over ``pools`` that offer an allowed GPU type at a known price (``gpu_types`` empty: any type).
 
-    Where the class has a curve for none of these types, the menu is ``preferred`` alone: never wider before something
-    is known of it. GPU types without a curve are not mixed with types that have one.
+    Where the class has a curve for none of these types, the menu is ``preferred`` alone (or the widest below it that
+    is offered): never wider before something is known of it. GPU types without a curve are not mixed with types that have one.
     """
     restart = profile.restart_seconds if profile else DEFAULT_RESTART_SECONDS
     measured: list[Option] = []
@@ -92,6 +92,10 @@ def build_menu(
     rigid = widths.min == widths.max
     if measured:
         return Menu(tuple(measured), (), True, rigid, restart)
+    if not preferred and narrower:  # preferred is no whole number of nodes: then the widest below it
+        widest = max(option.gpus for option in narrower)
+        preferred = [option for option in narrower if option.gpus == widest]
+        narrower = [option for option in narrower if option.gpus != widest]
     return Menu(tuple(preferred), tuple(narrower), False, rigid, restart)
 
 

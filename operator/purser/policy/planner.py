@@ -8,11 +8,13 @@ that what they would do takes nothing from anybody.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
 
 from purser.domain.budget import Mode
-from purser.domain.ids import BudgetId, JobId
+from purser.domain.ids import BudgetId, JobId, RentalId
 from purser.domain.job import Job
-from purser.domain.plan import BudgetVerdict, Command, Plan, Reason, Verdict, Why
+from purser.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, Verdict, Why
 from purser.domain.rental import Rental
 from purser.domain.snapshot import Snapshot
 from purser.policy.budget_plan import decide
@@ -20,7 +22,7 @@ from purser.policy.capacity import Capacity
 from purser.policy.draft import Draft
 from purser.policy.market import Market
 from purser.policy.menu import Menus
-from purser.policy.roll import not_wanted, reason
+from purser.policy.roll import call
 from purser.policy.standing import Standing, stand
 
 
@@ -32,9 +34,10 @@ def plan(snapshot: Snapshot) -> Plan:
     drafts = [Draft(standing, capacity, market, snapshot) for standing in standings]
     doomed = [draft.doomed() for draft in drafts]
     capacity.open(frozenset(rental for leaving in doomed for rental in leaving))
-    commands: list[Command] = []
     would: list[Command] = []
-    verdicts = _of_nobody(jobs, snapshot)
+    commands, verdicts = _of_nobody(
+        jobs, {rental: why for leaving in doomed for rental, why in leaving.items()}, snapshot
+    )
     budgets: dict[BudgetId, BudgetVerdict] = {}
     again_at = set()
     for draft, leaving in zip(drafts, doomed, strict=True):
@@ -77,13 +80,14 @@ def _standings(jobs: list[Job], snapshot: Snapshot) -> list[Standing]:
     return sorted(standings, key=lambda one: (one.budget.mode is Mode.OBSERVE, -one.rate, one.budget.id))
 
 
-def _of_nobody(jobs: list[Job], snapshot: Snapshot) -> dict[JobId, Verdict]:
-    """Verdicts of jobs that no budget in sight pays for."""
-    return {
-        job.id: Verdict(None, not_wanted(job) or reason(Why.NO_BUDGET, f"GPUBudget {job.budget} does not exist"), None)
-        for job in jobs
-        if job.budget is None or job.budget not in snapshot.budgets
-    }
+def _of_nobody(
+    jobs: list[Job], doomed: Mapping[RentalId, Reason], snapshot: Snapshot
+) -> tuple[list[Command], dict[JobId, Verdict]]:
+    """Jobs that no budget in sight pays for: a run goes on at the expense of who rented its nodes, and no longer."""
+    unpaid = [replace(job, budget=None) for job in jobs if job.budget not in snapshot.budgets]
+    roll = call(unpaid, doomed, snapshot)
+    stops: list[Command] = [Allocate(job.id, None, why) for job, why in roll.stopped]
+    return stops, {job.id: Verdict(None, why, None) for job, why in (*roll.stopped, *roll.idle)}
 
 
 def _only_observed(verdict: Verdict) -> Verdict:

@@ -42,11 +42,17 @@ def call(jobs: Iterable[Job], doomed: Mapping[RentalId, Reason], snapshot: Snaps
     threatened = _threatened(snapshot)
     for job in jobs:
         refused = not_wanted(job)
+        if job.allocation is None:
+            if refused is None:
+                roll.waiting.append(job)
+            else:
+                roll.idle.append((job, refused))
+            continue
+        why = _displaced(job, job.allocation, doomed, threatened, snapshot)
         if refused is not None:
-            (roll.stopped if job.allocation is not None and _gives_up(job) else roll.idle).append((job, refused))
-        elif job.allocation is None:
-            roll.waiting.append(job)
-        elif (why := _displaced(job, job.allocation, doomed, threatened, snapshot)) is not None:
+            gone = refused if _gives_up(job) else why
+            (roll.idle if gone is None else roll.stopped).append((job, gone or refused))
+        elif why is not None:
             roll.leaving.append((job, why))
         elif (deadline := _ready_by(job, job.allocation)) is None:
             roll.running.append(job)
@@ -80,7 +86,7 @@ def _gives_up(job: Job) -> bool:
     """Whether an unwanted job with an allocation loses it.
 
     A run that goes on is not ended because its template was edited to an invalid one, or because its namespace lost
-    its budget: what was rented for it is paid for by the rental's own budget.
+    its budget: what was rented for it is paid for by the rental's own budget. It ends where its nodes must be ended.
     """
     if job.deleting or job.finish is not None or job.suspend:
         return True

@@ -129,7 +129,7 @@ def stand(budget: Budget, jobs: Sequence[Job], rentals: Sequence[Rental], menus:
     period = period_bounds(budget.time_zone, now)
     used = spent(_of_this_period(budget, now), rentals, now)
     allowed = allowed_rate(budget.amount, used, period, now)
-    found = groups(jobs, snapshot.profiles, menus, now)
+    found = groups(jobs, snapshot.profiles, menus, now, budget.id)
     solution = solve([group.demand() for group in found.values()], allowed)
     shares: dict[GroupKey, Share] = {}
     for at, (key, group) in enumerate(found.items()):

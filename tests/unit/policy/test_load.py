@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.domain.ids import PoolId
+from purser.domain.ids import BudgetId, PoolId
 from purser.domain.money import Money, Price
 from purser.domain.option import Option
 from purser.domain.profile import Amdahl
@@ -35,6 +35,17 @@ def test_without_history_the_load_is_the_jobs_in_sight_at_their_price() -> None:
     demand = group.demand()
     assert group.arrivals is None
     assert demand.load * demand.spends[0] == pytest.approx(3 * 16 / 3600)
+
+
+def test_a_declared_class_of_which_no_job_has_come_yet_counts_for_its_own_budget_only() -> None:
+    world = World()
+    world.pool()
+    made = world.profile("sft", Amdahl(0.9, 1.0), work_hours=10, arrivals_per_hour=4.0, budget="research")
+    menus = Menus(world.profiles, world.pools)
+    (group,) = groups((), world.profiles, menus, world.now, BudgetId("research")).values()
+    assert (group.class_id, group.active) == (made.id, 0)
+    assert group.arrivals_per_hour(0) == pytest.approx(4.0)
+    assert not groups((), world.profiles, menus, world.now, BudgetId("another"))
 
 
 def test_declared_arrivals_are_shared_by_the_groups_of_a_class() -> None:

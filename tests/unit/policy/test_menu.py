@@ -85,6 +85,15 @@ def test_a_class_without_a_curve_is_offered_its_preferred_width_alone() -> None:
     assert [(option.gpus, option.speed) for option in offered.narrower] == [(1, 0.125), (2, 0.25), (4, 0.5)]
 
 
+def test_a_preferred_width_that_no_node_count_makes_gives_the_widest_below_it() -> None:
+    world = World()
+    world.pool("a100", gpus=4)
+    offered = menu(world, None, Widths(2, 6, 8))
+    assert [option.gpus for option in offered.options] == [4]
+    assert [option.gpus for option in offered.narrower] == [2]
+    assert menu(world, None, Widths(6, 6, 6)).options == ()
+
+
 def test_gpu_types_without_a_curve_are_not_mixed_with_those_that_have_one() -> None:
     world = World()
     world.pool("a100")
