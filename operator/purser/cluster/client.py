@@ -13,7 +13,7 @@ import aiohttp
 from yarl import URL
 
 from purser.cluster import credentials
-from purser.cluster.credentials import Access
+from purser.cluster.credentials import Access, NotSent
 from purser.cluster.errors import (
     READS,
     ApiError,
@@ -27,7 +27,6 @@ from purser.cluster.errors import (
     classify,
 )
 from purser.cluster.paths import resource_in
-from purser.cluster.tokens import TokenFailed
 
 RawObject: TypeAlias = dict[str, Any]
 """A Kubernetes object as JSON. It is decoded, or made, at this edge; nothing above it handles one."""
@@ -256,8 +255,7 @@ class Client:
         """Any call whose answer is a JSON object."""
         try:
             return await self._once(method, path, body, query, content_type, within)
-        except Unauthorized:
-            self.access.token.refused()
+        except Unauthorized:  # the session has read the credentials anew
             return await self._once(method, path, body, query, content_type, within)
 
     async def _once(
@@ -278,7 +276,7 @@ class Client:
                 data=None if body is None else json.dumps(body, separators=(",", ":")).encode(),
                 headers={"Accept": _JSON, "Content-Type": content_type},
                 timeout=aiohttp.ClientTimeout(total=seconds),
-                server_hostname=self.access.tls_server_name,
+                ssl=self.access.tls,
                 allow_redirects=False,
             ) as response:
                 answer = await response.read()
@@ -286,7 +284,7 @@ class Client:
                     raise classify(method, path, response.status, response.headers, answer)
                 if self._wrote is not None and method not in READS and "dryRun" not in (query or {}):
                     self._wrote(_VERBS.get(method, method.lower()), resource_in(path))
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, TokenFailed) as error:
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, NotSent) as error:
             raise Unreachable(method, path, 0, "NotConnected", f"not sent: {error}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(method, path, error) from error

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from purser.cluster.blocking import BlockingClient
 from purser.cluster.client import RawObject
 from purser.cluster.credentials import Access
 from purser.cluster.election import Election, LeaseRecord, LeaseTimes
 from purser.cluster.errors import AlreadyExists, ApiError, Conflict, NotFound
 from purser.cluster.heartbeat import Heartbeat
 from purser.cluster.paths import LEASES
-from purser.cluster.plainhttp import PlainClient
 
 __all__ = ["Lease", "LeaseTimes", "steady"]
 
@@ -61,7 +61,7 @@ class Lease:
         self._times = times or LeaseTimes()
         self._name, self._namespace, self._identity = name, namespace, identity
         self._on_gained, self._on_lost, self._heartbeat, self._clock = on_gained, on_lost, heartbeat, clock
-        self._http = PlainClient(access, timeout=self._times.renew_deadline / 3)
+        self._http = BlockingClient(access, timeout=self._times.renew_deadline / 3)
         self._acquired = ""
         self._lock = threading.Lock()
         self._election = Election(identity, self._times)

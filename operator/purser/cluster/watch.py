@@ -84,7 +84,6 @@ class Watch:
         @kopf.on.login(registry=registry)
         async def log_in(**_: Any) -> kopf.AiohttpSession:
             # Asked again after a 401 or a broken TLS stream; the session itself asks for the token at every request.
-            self._access.token.refused()
             return kopf.AiohttpSession(server=self._access.server, aiohttp_session=self._access.session(connections=0))
 
         for kind in self._store.kinds:

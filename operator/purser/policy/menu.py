@@ -66,7 +66,8 @@ def build_menu(
     """The options over ``pools`` that offer an allowed GPU type at a known price (``gpu_types`` empty: any type).
 
     Where the class has a curve for none of these types, the menu is ``preferred`` alone (or the widest below it that
-    is offered): never wider before something is known of it. GPU types without a curve are not mixed with types that have one.
+    is offered): never wider before something is known of it. GPU types without a curve are not mixed with types that
+    have one.
     """
     restart = profile.restart_seconds if profile else DEFAULT_RESTART_SECONDS
     measured: list[Option] = []

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
+import logging
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from purser.cluster import credentials, tokens
-from purser.cluster.credentials import NoAccess
-from purser.cluster.tokens import ExecToken, FileToken, StaticToken, TokenFailed
+from purser.cluster import credentials
+from purser.cluster.credentials import Access, NoAccess, Proof
+from tests.unit.cluster.identities import API_VERSION, Clock, certificate, kubeconfig, plug_in, printing, runs
 
 
-def kubeconfig(path: Path, user: dict[str, Any] | None = None, cluster: dict[str, Any] | None = None) -> Path:
-    config = {
-        "current-context": "here",
-        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "ml"}}],
-        "clusters": [{"name": "c", "cluster": {"server": "https://api:6443/", **(cluster or {})}}],
-        "users": [{"name": "u", "user": user or {}}],
-    }
-    path.write_text(yaml.safe_dump(config))
-    return path
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
-def plug_in(path: Path, script: str, **more: Any) -> dict[str, Any]:
-    (path / "plug-in.py").write_text(script)
-    return {"exec": {"command": sys.executable, "args": [str(path / "plug-in.py")], "apiVersion": "v1", **more}}
+def authorities(access: Access) -> list[str]:
+    return [entry["subject"][0][0][1] for entry in access.tls.get_ca_certs()]
 
 
 class TestKubeconfig:
@@ -37,15 +30,15 @@ class TestKubeconfig:
         access = credentials.load(kubeconfig(tmp_path / "config", {"token": "abc"}))
         assert access.server == "https://api:6443"
         assert access.namespace == "ml"
-        assert access.token.header() == "Bearer abc"
+        assert access.proof().header == "Bearer abc"
 
     def test_files_are_relative_to_the_kubeconfig_and_data_wins_over_files(self, tmp_path: Path) -> None:
-        (tmp_path / "ca.pem").write_text("from a file")
+        (tmp_path / "ca.pem").write_text(certificate("from a file")[0])
         config = kubeconfig(tmp_path / "config", cluster={"certificate-authority": "ca.pem"})
-        assert credentials.load(config).ca == "from a file"
-        both = {"certificate-authority": "ca.pem", "certificate-authority-data": base64.b64encode(b"inline").decode()}
+        assert authorities(credentials.load(config)) == ["from a file"]
+        both = {"certificate-authority": "ca.pem", "certificate-authority-data": encoded(certificate("inline")[0])}
         config = kubeconfig(tmp_path / "config", cluster=both)
-        assert credentials.load(config).ca == "inline"
+        assert authorities(credentials.load(config)) == ["inline"]
 
     def test_of_several_files_the_first_that_names_something_wins(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -53,108 +46,239 @@ class TestKubeconfig:
         kubeconfig(tmp_path / "one", {"token": "one"})
         kubeconfig(tmp_path / "two", {"token": "two"})
         monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/absent:{tmp_path}/one:{tmp_path}/two")
-        assert credentials.load().token.header() == "Bearer one"
+        assert credentials.load().proof().header == "Bearer one"
+
+    def test_so_does_the_first_current_context(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        kubeconfig(tmp_path / "one")
+        (tmp_path / "two").write_text(kubeconfig(tmp_path / "two").read_text().replace("here", "there"))
+        monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/one:{tmp_path}/two")
+        (tmp_path / "one").write_text((tmp_path / "one").read_text().replace("namespace: ml", "namespace: first"))
+        assert credentials.load().namespace == "first"
 
     def test_an_unknown_context_is_named_with_those_that_exist(self, tmp_path: Path) -> None:
         with pytest.raises(NoAccess, match=r"contexts has no entry 'there' \(there are: here\)"):
             credentials.load(kubeconfig(tmp_path / "config"), "there")
 
+    def test_a_user_or_a_server_that_is_not_there_is_told_and_nobody_becomes_anonymous(self, tmp_path: Path) -> None:
+        config = yaml.safe_load(kubeconfig(tmp_path / "config").read_text())
+        (tmp_path / "userless").write_text(yaml.safe_dump({**config, "users": []}))
+        with pytest.raises(NoAccess, match="users has no entry 'u'"):
+            credentials.load(tmp_path / "userless")
+        (tmp_path / "nowhere").write_text(yaml.safe_dump({**config, "clusters": [{"name": "c", "cluster": {}}]}))
+        with pytest.raises(NoAccess, match="cluster 'c' has no field server"):
+            credentials.load(tmp_path / "nowhere")
+
     def test_no_kubeconfig_at_all_says_what_to_do(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
         with pytest.raises(NoAccess, match="pass --kubeconfig"):
             credentials.load()
+        with pytest.raises(NoAccess, match="absent cannot be read: no such file"):
+            credentials.load(tmp_path / "absent")
+
+    @pytest.mark.parametrize("text", ["- a list", "contexts: {}", ""])
+    def test_a_kubeconfig_that_is_none_is_named(self, tmp_path: Path, text: str) -> None:
+        (tmp_path / "config").write_text(text)
+        with pytest.raises(NoAccess, match="config"):
+            credentials.load(tmp_path / "config")
 
     def test_a_kubeconfig_that_is_not_yaml_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "config").write_text("a: [")
         with pytest.raises(NoAccess, match="config cannot be read"):
             credentials.load(tmp_path / "config")
 
+    def test_certificates_that_are_none_are_told_at_the_start(self, tmp_path: Path) -> None:
+        with pytest.raises(NoAccess, match="config cannot be read"):
+            credentials.load(kubeconfig(tmp_path / "config", cluster={"certificate-authority": "absent.pem"}))
+        with pytest.raises(NoAccess, match="config cannot be read"):
+            credentials.load(kubeconfig(tmp_path / "config", cluster={"certificate-authority-data": encoded("no")}))
+
     def test_an_obsolete_auth_provider_is_refused_with_what_to_use_instead(self, tmp_path: Path) -> None:
         with pytest.raises(NoAccess, match="credential plug-in"):
             credentials.load(kubeconfig(tmp_path / "config", {"auth-provider": {"name": "gcp"}}))
 
+    def test_the_oidc_provider_gives_its_token(self, tmp_path: Path) -> None:
+        token = ".".join(encoded(json.dumps(part)).rstrip("=") for part in ({}, {"exp": 32_503_680_000}, {}))
+        user = {"auth-provider": {"name": "oidc", "config": {"id-token": token}}}
+        assert credentials.load(kubeconfig(tmp_path / "config", user)).proof().header == f"Bearer {token}"
+        user["auth-provider"]["config"] = {"id-token": "no token"}
+        with pytest.raises(NoAccess, match="auth-provider of user 'u' gave no credential"):
+            credentials.load(kubeconfig(tmp_path / "config", user))
+
+    def test_a_name_and_a_password_are_basic_authentication(self, tmp_path: Path) -> None:
+        access = credentials.load(kubeconfig(tmp_path / "config", {"username": "ann", "password": "hush"}))
+        assert access.proof().header == f"Basic {encoded('ann:hush')}"
+
     def test_secrets_do_not_show_in_its_representation(self, tmp_path: Path) -> None:
         access = credentials.load(kubeconfig(tmp_path / "config", {"token": "hush", "client-key-data": "aHVzaA=="}))
         assert "hush" not in repr(access)
-        assert "hush" not in repr(StaticToken("Bearer hush"))
+        assert "hush" not in repr(access.proof())
+
+    def test_keys_lie_about_in_no_temporary_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "temporary").mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+        public, private = certificate("ann")
+        user = {"client-certificate-data": encoded(public), "client-key-data": encoded(private)}
+        for _ in range(2):
+            credentials.load(kubeconfig(tmp_path / "config", user))
+        assert list((tmp_path / "temporary").iterdir()) == []
+
+    def test_the_proxy_of_the_kubeconfig_or_of_the_environment_is_used_save_for_exempt_hosts(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        assert credentials.load(kubeconfig(tmp_path / "config")).proxy is None
+        monkeypatch.setenv("HTTPS_PROXY", "http://outside:1")
+        assert credentials.load(kubeconfig(tmp_path / "config")).proxy == "http://outside:1"
+        named = {"proxy-url": "http://own:2"}
+        assert credentials.load(kubeconfig(tmp_path / "config", cluster=named)).proxy == "http://own:2"
+        monkeypatch.setenv("NO_PROXY", "api")
+        assert credentials.load(kubeconfig(tmp_path / "config")).proxy is None
 
 
-def test_a_pod_uses_its_service_account(tmp_path: Path) -> None:
+@pytest.fixture
+def mounted(tmp_path: Path) -> Path:
     (tmp_path / "token").write_text("mounted\n")
-    (tmp_path / "ca.crt").write_text("authority")
+    (tmp_path / "ca.crt").write_text(certificate("authority")[0])
     (tmp_path / "namespace").write_text("purser-system")
-    environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
-    access = credentials.from_service_account(environment, tmp_path)
+    return tmp_path
+
+
+ENVIRONMENT = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+def test_a_pod_uses_its_service_account(mounted: Path) -> None:
+    access = credentials.from_service_account(ENVIRONMENT, mounted)
     assert access.server == "https://[fd00::1]:443"
     assert access.namespace == "purser-system"
-    assert access.token.header() == "Bearer mounted"
+    assert access.proof().header == "bearer mounted"
+    assert authorities(access) == ["authority"]
+
+
+def test_a_pod_without_its_authority_is_told_so(mounted: Path) -> None:
+    (mounted / "ca.crt").unlink()
+    with pytest.raises(NoAccess, match=r"service account .* cannot be read"):
+        credentials.from_service_account(ENVIRONMENT, mounted)
 
 
 class TestTokenFiles:
-    def test_a_rotated_token_is_read_again_after_a_minute_or_a_refusal(self, tmp_path: Path) -> None:
-        now = 1_000.0
-        file = tmp_path / "token"
-        file.write_text("one")
-        source = FileToken(file, clock=lambda: now)
-        assert source.header() == "Bearer one"
-        file.write_text("two")
-        assert source.header() == "Bearer one"
-        now += tokens.FILE_MAX_AGE
-        assert source.header() == "Bearer two"
-        file.write_text("three")
-        source.refused()
-        assert source.header() == "Bearer three"
+    @pytest.fixture
+    def clock(self) -> Clock:
+        return Clock()
 
-    @pytest.mark.parametrize("content", [None, " \n"])
-    def test_a_missing_or_empty_file_is_named(self, tmp_path: Path, content: str | None) -> None:
+    @pytest.fixture(params=["kubeconfig", "service account"])
+    def access(self, request: pytest.FixtureRequest, mounted: Path, clock: Clock) -> Access:
+        (mounted / "token").write_text("one")
+        if request.param == "kubeconfig":
+            return credentials.from_kubeconfig([kubeconfig(mounted / "config", {"tokenFile": "token"})], clock=clock)
+        return credentials.from_service_account(ENVIRONMENT, mounted, clock=clock)
+
+    @staticmethod
+    def token(proof: Proof) -> str:
+        return (proof.header or "").partition(" ")[2]
+
+    def test_a_rotated_token_is_read_again_after_a_minute_or_a_refusal(
+        self, mounted: Path, access: Access, clock: Clock
+    ) -> None:
+        first = access.proof()
+        assert self.token(first) == "one"
+        (mounted / "token").write_text("two\n")
+        assert access.proof() is first
+        clock.now += credentials.MAX_AGE
+        second = access.proof()
+        assert self.token(second) == "two"
+        (mounted / "token").write_text("three")
+        access.refused(second)
+        assert self.token(access.proof()) == "three"
+
+    def test_only_a_refusal_of_what_is_in_use_counts(self, access: Access) -> None:
+        first = access.proof()
+        access.refused(first)
+        second = access.proof()
+        access.refused(first)
+        assert access.proof() is second
+
+    def test_connections_outlive_a_rotation_but_not_a_refusal(self, access: Access, clock: Clock) -> None:
+        tls = access.tls
+        clock.now += credentials.MAX_AGE
+        assert access.proof().tls is tls
+        access.refused(access.proof())
+        assert access.proof().tls is not tls
+
+    async def test_the_same_holds_for_those_who_may_not_block(
+        self, mounted: Path, access: Access, clock: Clock
+    ) -> None:
+        assert self.token(await access.proof_async()) == "one"
+        (mounted / "token").write_text("two")
+        clock.now += credentials.MAX_AGE
+        assert self.token(await access.proof_async()) == "two"
+
+    @pytest.mark.parametrize("content", [None, " \n", ""])
+    def test_a_missing_or_empty_file_is_named_and_found_again(
+        self, mounted: Path, access: Access, clock: Clock, content: str | None
+    ) -> None:
+        (mounted / "token").unlink()
         if content is not None:
-            (tmp_path / "token").write_text(content)
-        with pytest.raises(TokenFailed, match="token"):
-            FileToken(tmp_path / "token").header()
+            (mounted / "token").write_text(content)
+        clock.now += credentials.MAX_AGE
+        with pytest.raises(NoAccess, match=r"[tT]oken"):
+            access.proof()
+        (mounted / "token").write_text("back")
+        assert self.token(access.proof()) == "back"
 
 
 class TestPlugIns:
-    async def test_its_token_is_kept_until_it_expires_or_is_refused(self, tmp_path: Path) -> None:
-        script = (
-            "import json, pathlib, os\n"
-            f"runs = pathlib.Path({str(tmp_path / 'runs')!r})\n"
-            "n = len(runs.read_text()) + 1 if runs.exists() else 1\n"
-            "runs.write_text('x' * n)\n"
-            "assert json.loads(os.environ['KUBERNETES_EXEC_INFO'])['kind'] == 'ExecCredential'\n"
-            "print(json.dumps({'status': {'token': f'{os.environ[\"WORD\"]}-{n}', "
-            "'expirationTimestamp': '2999-01-01T00:00:00Z'}}))\n"
+    async def test_its_token_is_kept_until_it_is_refused(self, tmp_path: Path) -> None:
+        far = "2999-01-01T00:00:00Z"
+        user = printing(
+            tmp_path, {"token": "one", "expirationTimestamp": far}, {"token": "two", "expirationTimestamp": far}
         )
-        user = plug_in(tmp_path, script, env=[{"name": "WORD", "value": "run"}])
-        source = credentials.load(kubeconfig(tmp_path / "config", user)).token
-        assert isinstance(source, ExecToken)
-        assert await source.header_async() == "Bearer run-1"
-        assert source.header() == "Bearer run-1"
-        source.refused()
-        assert await source.header_async() == "Bearer run-2"
+        clock = Clock()
+        access = credentials.from_kubeconfig([kubeconfig(tmp_path / "config", user)], clock=clock)
+        clock.now += credentials.MAX_AGE
+        assert (await access.proof_async()).header == "Bearer one"
+        assert access.proof().header == "Bearer one"
+        assert runs(tmp_path) == 1
+        access.refused(access.proof())
+        assert (await access.proof_async()).header == "Bearer two"
 
-    def test_a_token_about_to_expire_is_replaced(self, tmp_path: Path) -> None:
-        status = {"status": {"token": "t", "expirationTimestamp": "2001-01-01T00:00:00Z"}}
-        (tmp_path / "n").write_text("")
-        script = f"open({str(tmp_path / 'n')!r}, 'a').write('x'); print({json.dumps(json.dumps(status))})"
-        source = credentials.load(kubeconfig(tmp_path / "config", plug_in(tmp_path, script))).token
-        source.header()
-        source.header()
-        assert (tmp_path / "n").read_text() == "xx"
+    def test_its_environment_is_the_kubeconfigs(self, tmp_path: Path) -> None:
+        script = (
+            "import json, os; print(json.dumps({'kind': 'ExecCredential', "
+            f"'apiVersion': '{API_VERSION}', 'status': {{'token': os.environ['WORD']}}}}))"
+        )
+        user = plug_in(tmp_path, script, env=[{"name": "WORD", "value": "told"}])
+        assert credentials.load(kubeconfig(tmp_path / "config", user)).proof().header == "Bearer told"
+
+    def test_a_token_about_to_expire_is_replaced_but_not_at_every_request(self, tmp_path: Path) -> None:
+        user = printing(tmp_path, {"token": "t", "expirationTimestamp": "2001-01-01T00:00:00Z"})
+        clock = Clock()
+        access = credentials.from_kubeconfig([kubeconfig(tmp_path / "config", user)], clock=clock)
+        before = runs(tmp_path)
+        access.proof()
+        access.proof()
+        assert runs(tmp_path) == before
+        clock.now += credentials.MAX_AGE
+        access.proof()
+        assert runs(tmp_path) == before + 1
 
     @pytest.mark.parametrize(
         ("script", "said"),
         [
             ("import sys; sys.exit('log in first')", "log in first"),
-            ("print('hello')", "no ExecCredential"),
-            ("print('{\"status\": {}}')", "no ExecCredential"),
+            ("print('hello')", "failed to decode process output"),
+            ("print('{\"status\": {}}')", "malformed response"),
         ],
     )
-    def test_its_failure_is_told_in_its_own_words(self, tmp_path: Path, script: str, said: str) -> None:
-        source = credentials.load(kubeconfig(tmp_path / "config", plug_in(tmp_path, script))).token
-        with pytest.raises(TokenFailed, match=said):
-            source.header()
+    def test_its_failure_is_told_in_its_own_words(
+        self, tmp_path: Path, script: str, said: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with caplog.at_level(logging.ERROR), pytest.raises(NoAccess, match="exec of user 'u' gave no credential"):
+            credentials.load(kubeconfig(tmp_path / "config", plug_in(tmp_path, script)))
+        assert said in caplog.text
 
-    def test_one_that_is_not_installed_is_named(self, tmp_path: Path) -> None:
-        user = {"exec": {"command": "no-such-plug-in", "apiVersion": "v1"}}
-        with pytest.raises(TokenFailed, match="no-such-plug-in did not run"):
-            credentials.load(kubeconfig(tmp_path / "config", user)).token.header()
+    def test_one_that_is_not_installed_is_named(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        user: dict[str, Any] = {"exec": {"command": "no-such-plug-in", "apiVersion": "v1"}}
+        with pytest.raises(NoAccess, match="exec of user 'u' gave no credential"):
+            credentials.load(kubeconfig(tmp_path / "config", user))
+        assert "no-such-plug-in" in caplog.text

@@ -46,7 +46,7 @@ async def client(pages: Pages) -> AsyncIterator[Client]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     host, port = runner.addresses[0][:2]
-    async with Client(Access(server=f"http://{host}:{port}")) as client:
+    async with Client(Access("a test", lambda made, _: setattr(made, "host", f"http://{host}:{port}"))) as client:
         yield client
     await runner.cleanup()
 
