@@ -30,7 +30,7 @@ from tests.testbed.controlplane import ControlPlane
 from tests.testbed.fakecloud import FakeCloudProcess
 from tests.testbed.gate import Gate
 from tests.testbed.mirror import Mirror
-from tests.testbed.operators import Killer, OperatorProcess
+from tests.testbed.operators import Around, OperatorProcess
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ class Bed:
 
     # --- acting ------------------------------------------------------------------------------------------------------
 
-    def operator(self, name: str = "purser-0", *, killer: Killer | None = None, **changes: Any) -> OperatorProcess:
+    def operator(self, name: str = "purser-0", *, killer: Around | None = None, **changes: Any) -> OperatorProcess:
         """Start an operator through the gate."""
         kubeconfig = self.plane.service_account_kubeconfig(SYSTEM, "purser", through_url=self.gate.url)
         settings = app.Settings(

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
@@ -24,6 +25,13 @@ from purser.domain.steps import Step
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["purser.app", "purser.providers.fake", "tests.testbed.operators"])
+
+
+class Around(Protocol):
+    """Something that stands around the executor of an operator's process. It is pickled into it."""
+
+    def around(self, executor: Executor) -> Executor:
+        """The executor with this around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +82,7 @@ def _unwrapped(executor: Executor) -> Executor:
     return executor
 
 
-def _main(settings: app.Settings, log: Path, killer: Killer | None) -> None:
+def _main(settings: app.Settings, log: Path, killer: Around | None) -> None:
     import logging
 
     with log.open("a") as stream:
@@ -88,7 +96,7 @@ def _main(settings: app.Settings, log: Path, killer: Killer | None) -> None:
 class OperatorProcess:
     """One ``purser run``."""
 
-    def __init__(self, settings: app.Settings, log: Path, killer: Killer | None = None) -> None:
+    def __init__(self, settings: app.Settings, log: Path, killer: Around | None = None) -> None:
         self.settings = settings
         self.log = log
         self._killer = killer

@@ -72,13 +72,22 @@ class _Case:
         return cls(job, intended, current, tuple(sorted(former, key=lambda item: item.run)), recorded)
 
     def strays(self) -> list[Run]:
-        """Runs that must not be: those status does not name (a deposed leader's), and recorded ones that go on."""
+        """Runs that must not be: those status does not name (a deposed leader's), and recorded ones that go on.
+
+        Also a Job not yet begun that has another shape than intended: a deposed leader's under the number that the
+        next run got.
+        """
         known = {item.run for item in self.superseded} | self.recorded
         if self.intended is not None:
             known.add(self.intended.run)
-        return [
-            run for run in self.job.runs if run.number not in known or (run.number in self.recorded and _active(run))
-        ]
+        return [run for run in self.job.runs if run.number not in known or self._unfit(run)]
+
+    def _unfit(self, run: Run) -> bool:
+        if run.number in self.recorded:
+            return _active(run)
+        if self.intended is None or run.number != self.intended.run or self.job.resize is ResizePolicy.IN_PLACE:
+            return False
+        return run.suspended and run.completions != len(self.intended.placements)
 
 
 def _find(job: Job, number: int) -> Run | None:
@@ -233,10 +242,10 @@ def _expire(case: _Case, view: View) -> RunStep | Wait | None:
 
 _STAGES: tuple[Callable[[_Case, View], RunStep | Wait | None], ...] = (
     _delete_strays,
+    _record_superseded,
     _prepare,
     _stop,
     _label,
-    _record_superseded,
     _record_current,
     _begin,
     _adapt,

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from purser.domain.budget import Mode
+from purser.domain.budget import Budget, Mode
 from purser.domain.ids import BudgetId, JobId, RentalId
 from purser.domain.job import Job
 from purser.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, Verdict, Why
@@ -35,8 +35,9 @@ def plan(snapshot: Snapshot) -> Plan:
     doomed = [draft.doomed() for draft in drafts]
     capacity.open(frozenset(rental for leaving in doomed for rental in leaving))
     would: list[Command] = []
+    enforced = [leaving for draft, leaving in zip(drafts, doomed, strict=True) if _enforces(draft.standing.budget)]
     commands, verdicts = _of_nobody(
-        jobs, {rental: why for leaving in doomed for rental, why in leaving.items()}, snapshot
+        jobs, {name: why for leaving in enforced for name, why in leaving.items()}, snapshot
     )
     budgets: dict[BudgetId, BudgetVerdict] = {}
     again_at = set()
@@ -78,6 +79,10 @@ def _standings(jobs: list[Job], snapshot: Snapshot) -> list[Standing]:
         for budget in snapshot.budgets.values()
     ]
     return sorted(standings, key=lambda one: (one.budget.mode is Mode.OBSERVE, -one.rate, one.budget.id))
+
+
+def _enforces(budget: Budget) -> bool:
+    return budget.mode is Mode.ENFORCE
 
 
 def _of_nobody(

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from math import floor
 
+from purser.domain.billing import accrued
 from purser.domain.budget import Budget
 from purser.domain.ids import InstanceId, JobId, NodeName, RentalId
 from purser.domain.job import Job, Pod, PodPhase, RunOutcome, RunRecord
@@ -201,6 +202,8 @@ class World:
     estimated: bool = False
     hurried: bool = False
     """A period was ended without waiting for the cloud any longer."""
+    cheapened: bool = False
+    """A bill fell after its period had ended: the price fell within the billing minimum. A part is never negative."""
 
     def look(self, behind: float = 0) -> None:
         """Ask the cloud. Answers never go back in time, lists may."""
@@ -309,6 +312,7 @@ class World:
             match step:
                 case Fold():
                     assert self.budget.balance is not None
+                    self.cheapened |= accrued(self.rentals[step.rental], step.period_start) > step.whole
                     if step.rental_uid not in self.budget.balance.folded:
                         self.folded.append(step.rental_uid)
                     self._write_balance(apply_fold(self.budget.balance, step))
@@ -335,11 +339,13 @@ class World:
             case DeleteNode():
                 self._machine(step.node).node_gone = True
             case FailPod() | DeletePod():
-                owner = next(job for job in self.jobs.values() if step.pod.uid in {p.uid for p in job.runs[0].pods})
-                if isinstance(step, DeletePod):
-                    self.jobs[owner.id] = replace(owner, runs=(replace(owner.runs[0], pods=()),))
-                else:
-                    self.change_pod(owner.id, {"phase": PodPhase.FAILED, "disrupted": True})
+                for owner in list(self.jobs.values()):
+                    if step.pod.uid not in {pod.uid for pod in owner.runs[0].pods}:
+                        continue
+                    if isinstance(step, DeletePod):
+                        self.jobs[owner.id] = replace(owner, runs=(replace(owner.runs[0], pods=()),))
+                    else:
+                        self.change_pod(owner.id, {"phase": PodPhase.FAILED, "disrupted": True})
 
     def _machine(self, node: NodeName) -> Machine:
         return next(machine for machine in self.cloud.machines if f"n-{machine.name}" == node)
@@ -353,11 +359,13 @@ class World:
                 self.rentals[step.rental] = orphan
             case Adopt(rental=name, instance=machine):
                 rental = self._fresh(name, decided)
-                assert self.adopted.setdefault(machine.id, rental.uid) == rental.uid, "adopted twice"
+                self._belongs(machine, rental)
                 phase = RentalPhase.STARTING if rental.phase is RentalPhase.REQUESTED else rental.phase
                 self._write(rental, phase=phase, **_told(machine))
             case Refresh(rental=name, instance=machine):
-                self._write(self._fresh(name, decided), **_told(machine))
+                rental = self._fresh(name, decided)
+                self._belongs(machine, rental)
+                self._write(rental, **_told(machine))
             case MarkReady():
                 rental = self._fresh(step.rental, decided)
                 self._write(rental, phase=RentalPhase.READY, ready=step.at, node=step.node)
@@ -371,6 +379,9 @@ class World:
                 self.rentals.pop(step.rental, None)
             case _:
                 raise AssertionError(f"no rental's step: {step}")
+
+    def _belongs(self, machine: Instance, rental: Rental) -> None:
+        assert self.adopted.setdefault(machine.id, rental.uid) == rental.uid, "adopted twice"
 
     # --- the truth ----------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from purser.api.view import Condition, ConditionType, JobState, JobView
 from purser.controller.show.conditions import condition
 from purser.domain.errors import Problem
-from purser.domain.job import FinishKind, Job, PodPhase, Run
+from purser.domain.job import FinishKind, Job, PodPhase
 from purser.domain.plan import Plan, Verdict, Why
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant, after
@@ -47,18 +47,21 @@ def job_state(job: Job) -> JobState:
         return JobState.STOPPING if alive else JobState.SUSPENDED
     if job.allocation is None:
         return JobState.STOPPING if alive else JobState.INVALID if job.invalid else JobState.QUEUED
-    if pods_ready(job.current_run):
+    if pods_ready(job):
         return JobState.RUNNING
     older = any(pod.live for run in job.runs if run.number != job.allocation.run for pod in run.pods)
-    return JobState.RESIZING if older else JobState.STARTING
+    run = job.current_run
+    in_place = run is not None and not run.suspended and run.completions != len(job.allocation.placements)
+    return JobState.RESIZING if older or in_place else JobState.STARTING
 
 
-def pods_ready(run: Run | None) -> bool:
-    """Whether every pod of the run is running and ready."""
-    if run is None or run.suspended:
+def pods_ready(job: Job) -> bool:
+    """Whether every pod that the job is meant to have is running and ready, and no other of its run."""
+    run = job.current_run
+    if job.allocation is None or run is None or run.suspended:
         return False
     ready = {pod.index for pod in run.pods if pod.phase is PodPhase.RUNNING and pod.ready and not pod.deleting}
-    return ready >= set(range(run.completions))
+    return run.completions == len(job.allocation.placements) and ready >= set(range(run.completions))
 
 
 def _progress(job: Job) -> float | None:
@@ -82,7 +85,7 @@ def _conditions(
     message = "" if verdict is None else verdict.reason.message
     limited = verdict is not None and verdict.reason.why in _LIMITED
     placed = job.allocation is not None
-    ready = pods_ready(job.current_run)
+    ready = pods_ready(job)
     found = [
         _admitted(job, problem, now),
         condition(

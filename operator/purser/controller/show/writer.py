@@ -137,9 +137,10 @@ def _encoded(view: AnyView) -> Mapping[str, Any]:
 
 
 def _words(status: Any) -> Any:
-    """The status without what drifts."""
+    """The status without what drifts: of a number only that it is there."""
     if isinstance(status, Mapping):
-        return {key: _words(value) for key, value in status.items() if key not in _NUMBERS | _DATES}
+        shown = {key: value for key, value in status.items() if key not in _DATES}
+        return {key: key in _NUMBERS or _words(value) for key, value in shown.items()}
     if isinstance(status, list):
         return [_words(value) for value in status]
     return status
