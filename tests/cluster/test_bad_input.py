@@ -219,7 +219,7 @@ async def test_a_namespace_without_a_budget_queues_its_jobs_until_it_has_one(bed
     await _a_good_job_completes(bed)
     await bed.budget("late", namespaceSelector={"matchLabels": {"town": town}})
     await bed.until(lambda: _state_in(bed, town, "train").get("state") == "Running")
-    await bed.kube.delete(NAMESPACES.one(town))
+    await bed.kube.delete(TRAINING_JOBS.one("train", town))
 
 
 async def test_a_budget_of_nothing_runs_nothing_and_says_so(bed: Bed) -> None:
@@ -232,7 +232,7 @@ async def test_a_budget_of_nothing_runs_nothing_and_says_so(bed: Bed) -> None:
     await bed.until(lambda: _state_in(bed, town, "train").get("why") == "WaitingForBudget")
     await _a_good_job_completes(bed)
     assert await bed.launched() == 1
-    await bed.kube.delete(NAMESPACES.one(town))
+    await bed.kube.delete(TRAINING_JOBS.one("train", town))
 
 
 async def test_a_time_zone_that_only_the_api_server_knows_stops_one_budget_and_no_other(bed: Bed) -> None:
@@ -247,7 +247,7 @@ async def test_a_time_zone_that_only_the_api_server_knows_stops_one_budget_and_n
     await _a_good_job_completes(bed)
     await bed.kube.merge_patch(GPU_BUDGETS.one("odd"), {"spec": {"timeZone": "Europe/Berlin"}})
     await bed.until(lambda: _state_in(bed, town, "train").get("state") == "Running")
-    await bed.kube.delete(NAMESPACES.one(town))
+    await bed.kube.delete(TRAINING_JOBS.one("train", town))
 
 
 async def test_of_two_budgets_that_select_a_namespace_the_oldest_pays(bed: Bed) -> None:

@@ -14,9 +14,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from purser.cluster.client import RawObject
-from purser.cluster.paths import EVENTS, GPU_BUDGETS, GPU_POOLS, NODES, SECRETS, TRAINING_JOBS
+from purser.cluster.paths import EVENTS, GPU_BUDGETS, GPU_POOLS, NODES, SECRETS, SPEEDUP_PROFILES, TRAINING_JOBS
 from tests.cluster.history import history
-from tests.testbed.bed import SYSTEM, Bed
+from tests.testbed.bed import API, SYSTEM, Bed
 from tests.testbed.mirror import WATCHED
 from tests.testbed.operators import OperatorProcess
 from tests.unit.trainer.support import end, start
@@ -105,6 +105,26 @@ async def test_events_on_a_job_tell_what_was_decided_and_how_its_run_ended(bed: 
     assert {event["regarding"]["uid"] for event in told.values()} == {raw["metadata"]["uid"]}
     assert "4 GPUs on a100" in told["Allocated"]["note"]
     assert {event["type"] for event in told.values()} == {"Normal"}
+
+
+async def test_a_profile_deleted_and_made_again_while_the_operator_slept_is_shown_again(bed: Bed) -> None:
+    operator = await _ground(bed)
+    point = {"gpuType": "NVIDIA-A100-SXM4-40GB", "throughput": [{"gpus": 4, "value": 1}]}
+    metadata = {"name": "class", "namespace": bed.namespace}
+    body = {"apiVersion": API, "kind": "SpeedupProfile", "metadata": metadata, "spec": {"curves": [point]}}
+
+    def state() -> str:
+        raw = bed.mirror.one(SPEEDUP_PROFILES, "class", bed.namespace) or {}
+        return str((raw.get("status") or {}).get("state", ""))
+
+    await bed.kube.post(SPEEDUP_PROFILES.all(bed.namespace), body)
+    await bed.until(lambda: state() == "Ready")
+    operator.freeze()
+    await bed.kube.delete(SPEEDUP_PROFILES.one("class", bed.namespace))
+    await bed.kube.post(SPEEDUP_PROFILES.all(bed.namespace), body)
+    await bed.until(lambda: state() == "")
+    operator.thaw()
+    await bed.until(lambda: state() == "Ready")
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------

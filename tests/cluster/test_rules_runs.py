@@ -10,6 +10,7 @@ from purser.cluster.paths import JOBS, NODES, PODS, TRAINING_JOBS
 from tests.cluster.history import History, history
 from tests.cluster.meddling import Meddler
 from tests.testbed.bed import Bed
+from tests.testbed.controlplane import SILENT_LABEL
 
 STOPS_WITH_0 = {"testbed.purser.dev/stop-exit-code": "0"}
 STOPS_SLOWLY = {"testbed.purser.dev/stop-delay": "0.6s"}
@@ -194,6 +195,20 @@ async def test_pods_of_a_dead_machine_are_failed_as_disrupted_and_gone_with_thei
     last = pods.versions(name)[-1]
     (disrupted,) = (one for one in last["status"]["conditions"] if one["type"] == "DisruptionTarget")
     assert (last["status"]["phase"], disrupted["reason"]) == ("Failed", "InstanceTerminated")
+
+
+async def test_a_run_whose_pods_hang_on_a_silent_node_is_withdrawn_and_starts_elsewhere(bed: Bed) -> None:
+    await _ground(bed)
+    await bed.job("keeper", gpus=1)
+    await bed.running("keeper")
+    node = bed.pods("keeper")[0]["spec"]["nodeName"]
+    await bed.kube.merge_patch(NODES.one(node), {"metadata": {"labels": {SILENT_LABEL: "true"}}})
+    await bed.job("late", gpus=2, readyTimeoutSeconds=3)
+    await bed.until(lambda: [pod["spec"].get("nodeName") for pod in bed.pods("late")] == [node])
+    await bed.until(lambda: bed.run("late") != 1 and bed.runs("late")[0]["spec"]["suspend"])
+    await bed.until(lambda: bed.state("late") == bed.state("keeper") == "Running" and bed.run("late") > 1, 90)
+    assert {pod["spec"]["nodeName"] for job in ("late", "keeper") for pod in bed.pods(job)}.isdisjoint({node})
+    assert bed.tj("late")["runs"][0]["message"]
 
 
 async def test_pods_leave_a_node_that_is_not_heard_of_after_30_seconds_whatever_their_template_tolerates(

@@ -112,6 +112,11 @@ class OperatorProcess:
         """Whether it runs."""
         return self._process.is_alive()
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid or 0
+
     async def death(self) -> None:
         """Wait until it has ended by itself."""
         await asyncio.to_thread(self._process.join)

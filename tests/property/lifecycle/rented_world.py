@@ -241,7 +241,7 @@ class World:
     def release(self, name: RentalId) -> None:
         rental = self.rentals[name]
         if rental.phase not in (RentalPhase.ENDED, RentalPhase.DRAINING):
-            self._write(rental, phase=RentalPhase.DRAINING, released_because="not needed")
+            self.write(rental, phase=RentalPhase.DRAINING, released_because="not needed")
 
     def start_pod(self, name: RentalId) -> None:
         """A job's pod, on the rental's node if that is ready for pods."""
@@ -273,7 +273,7 @@ class World:
 
     # --- the executor -------------------------------------------------------------------------------------------------
 
-    def _write(self, rental: Rental, **changes: object) -> None:
+    def write(self, rental: Rental, **changes: object) -> None:
         version = str(int(rental.resource_version) + 1)
         self.rentals[rental.id] = replace(rental, resource_version=version, **changes)  # type: ignore[arg-type]
 
@@ -361,20 +361,20 @@ class World:
                 rental = self._fresh(name, decided)
                 self._belongs(machine, rental)
                 phase = RentalPhase.STARTING if rental.phase is RentalPhase.REQUESTED else rental.phase
-                self._write(rental, phase=phase, **_told(machine))
+                self.write(rental, phase=phase, **_told(machine))
             case Refresh(rental=name, instance=machine):
                 rental = self._fresh(name, decided)
                 self._belongs(machine, rental)
-                self._write(rental, **_told(machine))
+                self.write(rental, **_told(machine))
             case MarkReady():
                 rental = self._fresh(step.rental, decided)
-                self._write(rental, phase=RentalPhase.READY, ready=step.at, node=step.node)
+                self.write(rental, phase=RentalPhase.READY, ready=step.at, node=step.node)
             case MarkEnded():
                 rental = self._fresh(step.rental, decided)
                 self.estimated |= step.estimated
-                self._write(rental, phase=RentalPhase.ENDED, ended=step.ended, cost=step.cost)
+                self.write(rental, phase=RentalPhase.ENDED, ended=step.ended, cost=step.cost)
             case CloseUnfulfilled():
-                self._write(self._fresh(step.rental, decided), phase=RentalPhase.ENDED, cost=ZERO)
+                self.write(self._fresh(step.rental, decided), phase=RentalPhase.ENDED, cost=ZERO)
             case Forget():
                 self.rentals.pop(step.rental, None)
             case _:

@@ -92,7 +92,7 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
         if how == "release":
             self.world.release(name)
         elif how == "delete":
-            self.world._write(self.world.rentals[name], deleting=True)
+            self.world.write(self.world.rentals[name], deleting=True)
         else:
             self.world.start_pod(name)
 

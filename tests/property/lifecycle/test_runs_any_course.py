@@ -118,6 +118,15 @@ class RunsOnAnyCourse(RuleBasedStateMachine):
         for number, pod in self._running():
             self.world.end_pod(number, pod, 0)
 
+    @precondition(lambda self: self._running())
+    @rule()
+    def a_machine_fails_its_pods_and_dies(self) -> None:
+        """The processes go first, so that no pod is left hanging that would tell."""
+        number, pod = self._running()[0]
+        self.world.kill(str(pod.node).removeprefix("n-"))
+        for other in self.world.live(number):
+            self.world.end_pod(number, other, 1)
+
     @rule(name=st.sampled_from(MACHINES), peers_fail=st.booleans())
     def a_machine_dies(self, name: str, peers_fail: bool) -> None:
         if name in self.world.dead:

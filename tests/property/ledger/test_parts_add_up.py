@@ -1,0 +1,68 @@
+"""Laws of the ledger: parts add up to their whole, bills only grow, periods lose nothing."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from purser.domain.billing import accrued, accrued_in
+from purser.domain.ids import RentalId
+from purser.domain.money import ZERO, Money, Price, total
+from purser.domain.pool import PriceSegment
+from purser.domain.rental import Rental, RentalPhase
+from purser.domain.time import Instant
+from purser.ledger.attribution import Holding, parts, share_out
+from tests.unit.lifecycle.builders import T0, instance, rental
+
+HOUR = 3_600_000_000
+spans = st.integers(0, 3 * HOUR)
+
+
+@st.composite
+def rentals(draw: st.DrawFn, one_price: bool = False) -> Rental:
+    """A rental launched at T0 that may have ended, with up to four prices."""
+    offsets = sorted(draw(st.sets(st.integers(1, 3 * HOUR), max_size=0 if one_price else 3)))
+    prices = draw(st.lists(st.integers(0, 99_999_999), min_size=4, max_size=4))
+    since = [T0, *(Instant(T0 + offset) for offset in offsets)]
+    segments = tuple(PriceSegment(when, Price(price)) for when, price in zip(since, prices, strict=False))
+    minimum = draw(st.sampled_from([0, 60, 600]))
+    machine = instance(segments=segments, billing_minimum_seconds=minimum)
+    ready = draw(st.none() | spans.map(lambda span: Instant(T0 + span)))
+    phase = draw(st.sampled_from([RentalPhase.STARTING, RentalPhase.READY, RentalPhase.DRAINING]))
+    return rental(machine=machine, ready=ready, phase=phase)
+
+
+@st.composite
+def holding(draw: st.DrawFn) -> Holding:
+    start = T0 + draw(spans)
+    name = draw(st.sampled_from(["a/one", "a/two", "b/three"]))
+    return Holding(name, RentalId("a100-1"), draw(st.integers(1, 8)), Instant(start), Instant(start + draw(spans)))
+
+
+@given(rentals(), st.lists(holding(), max_size=5), st.integers(0, 8), spans, spans)
+def test_a_rentals_parts_add_up_to_its_cost_in_the_period(
+    one: Rental, held: list[Holding], gpus: int, begin: int, span: int
+) -> None:
+    start, now = Instant(T0 + begin - HOUR), Instant(T0 + begin - HOUR + span)
+    shared = parts(one, held, gpus, start, now)
+    assert total(shared.values()) == accrued_in(one, start, now)
+    assert all(amount >= ZERO for amount in shared.values())
+
+
+@given(st.integers(0, 10**12), st.dictionaries(st.text(max_size=3), st.integers(0, 10**9), min_size=1))
+def test_sharing_out_is_exact_and_fair_to_a_micro_dollar(amount: int, weights: dict[str, int]) -> None:
+    whole = sum(weights.values())
+    if whole == 0:
+        return
+    shares = share_out(Money(amount), weights)
+    assert total(shares.values()) == Money(amount)
+    for name, share in shares.items():
+        assert abs(share.micros * whole - amount * weights[name]) < whole
+
+
+@given(rentals(one_price=True), spans, spans)
+def test_a_bill_at_one_price_never_falls_and_splits_at_any_boundary(one: Rental, first: int, second: int) -> None:
+    earlier, later = Instant(T0 + min(first, second)), Instant(T0 + max(first, second))
+    assert accrued(one, earlier) <= accrued(one, later)
+    split = accrued(one, earlier) + accrued_in(one, earlier, later)
+    assert split == accrued(one, later) or earlier == T0  # at the very launch all belongs to the later part

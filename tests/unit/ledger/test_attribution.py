@@ -1,0 +1,72 @@
+"""What the money went to, by hand for one node; that parts always add up is in tests/property/ledger."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from purser.domain.job import RunOutcome, RunRecord
+from purser.domain.money import Money, Price
+from purser.domain.pool import PriceSegment
+from purser.domain.rental import RentalPhase
+from purser.ledger.attribution import ENDING, IDLE, OPENING, STARTING, attribute, holdings, job_cost, share_out
+from tests.unit.lifecycle.builders import MARCH, T0, allocation, at, balance, budget, instance, job, rental, world
+
+FOUR_A_SECOND = Price.parse("14400")
+"""One dollar a second for each of a node's four GPUs."""
+NODE = rental(machine=instance(segments=(PriceSegment(T0, FOUR_A_SECOND),), billing_minimum_seconds=0), ready=at(100))
+
+
+def record(number: int, since: float, until: float, gpus: int = 4) -> RunRecord:
+    intent = allocation("a100-1", run=number, gpus=gpus, since=at(since))
+    return RunRecord(number, RunOutcome.STOPPED, intent.option, intent.placements, at(since), at(until), "")
+
+
+def test_a_node_starts_then_serves_jobs_then_is_idle() -> None:
+    trained = job(records=(record(1, 100, 200, gpus=3),))
+    found = dict(attribute(budget(), world(NODE, trained, now=at(300))))
+    assert found == {
+        STARTING: Money.parse("400"),
+        "research/sft": Money.parse("300"),
+        IDLE: Money.parse("500"),
+    }
+
+
+def test_a_released_node_is_ending_from_its_last_job_on() -> None:
+    released = replace(NODE, phase=RentalPhase.DRAINING, released_because="idle")
+    trained = job(records=(record(1, 150, 200),))
+    found = dict(attribute(budget(), world(released, trained, now=at(300))))
+    assert found[IDLE] == Money.parse("200")
+    assert found[ENDING] == Money.parse("400")
+
+
+def test_each_moment_counts_at_its_own_price() -> None:
+    dearer = replace(NODE, segments=(*NODE.segments, PriceSegment(at(200), Price.parse("28800"))))
+    trained = job(records=(record(1, 200, 300),))
+    found = dict(attribute(budget(), world(dearer, trained, now=at(300))))
+    assert found["research/sft"] == Money.parse("800")
+    assert found[STARTING] == Money.parse("400")
+
+
+def test_rentals_that_are_gone_and_the_opening_spend_are_named() -> None:
+    books = budget(balance=balance(settled=Money(7)), created=MARCH, opening_spend=Money(9))
+    assert attribute(books, world(books, now=at(1))) == [(OPENING, Money(9)), ("(earlier)", Money(7))]
+
+
+def test_a_run_that_replaces_another_begins_when_that_has_ended() -> None:
+    moved = job(records=(record(1, 100, 180),), allocation=allocation("a100-2", run=2, since=at(150)))
+    assert [(held.rental, held.start, held.end) for held in holdings(moved, at(200))] == [
+        ("a100-1", at(100), at(180)),
+        ("a100-2", at(180), at(200)),
+    ]
+
+
+def test_a_jobs_cost_stays_when_its_rentals_are_gone() -> None:
+    trained = job(records=(record(1, 0, 3600),))
+    assert job_cost(trained, {}, at(7200)) == Money.parse("19.80")
+    over = replace(NODE, phase=RentalPhase.ENDED, ended=at(1800))
+    assert job_cost(trained, {over.id: over}, at(7200)) == Money.parse("9.90")
+
+
+def test_leftover_micro_dollars_go_to_the_largest_remainders() -> None:
+    assert share_out(Money(10), {"a": 1, "b": 1, "c": 1}) == {"a": Money(4), "b": Money(3), "c": Money(3)}
+    assert share_out(Money(10), {"a": 0, "b": 2}) == {"b": Money(10)}

@@ -1,0 +1,66 @@
+"""Each step changes a balance once, however often it is repeated."""
+
+from __future__ import annotations
+
+import pytest
+
+from purser.domain.ids import BudgetId, RentalId
+from purser.domain.money import ZERO, Money
+from purser.domain.steps import Fold, OpenPeriod, Unlist
+from purser.domain.time import after
+from purser.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_unlist
+from purser.ledger.forecast import current_rate, forecast
+from tests.unit.lifecycle.builders import APRIL, MARCH, PRICE, TEAM, at, balance, budget, instance, rental
+
+FOLD = Fold(RentalId("a100-1"), "uid-1", BudgetId("team"), Money(3), Money(5), MARCH)
+
+
+def test_folding_adds_both_sums_and_the_uid_once() -> None:
+    once = apply_fold(balance(), FOLD)
+    assert (once.settled, once.lifetime, once.folded) == (Money(3), Money(5), frozenset({"uid-1"}))
+    assert apply_fold(once, FOLD) == once
+
+
+def test_a_fold_made_for_another_period_is_refused() -> None:
+    with pytest.raises(StalePeriod, match="plan again"):
+        apply_fold(balance(period_start=APRIL), FOLD)
+
+
+def test_a_fold_whose_answer_was_lost_is_recognised_in_the_next_period() -> None:
+    later = balance(period_start=APRIL, folded=frozenset({"uid-1"}))
+    assert apply_fold(later, FOLD) == later
+
+
+def test_the_first_period_opens_empty() -> None:
+    opened = apply_open_period(None, OpenPeriod(TEAM, MARCH, None, None))
+    assert opened == balance()
+    assert apply_open_period(opened, OpenPeriod(TEAM, MARCH, None, None)) == opened
+
+
+def test_the_next_period_puts_the_last_into_history_once() -> None:
+    step = OpenPeriod(TEAM, APRIL, Money(9), MARCH)
+    before = apply_fold(balance(), FOLD)
+    opened = apply_open_period(before, step)
+    assert (opened.period_start, opened.settled, opened.history) == (APRIL, ZERO, ((MARCH, Money(9)),))
+    assert (opened.lifetime, opened.folded) == (before.lifetime, before.folded)
+    assert apply_open_period(opened, step) == opened
+
+
+def test_the_end_of_a_period_the_balance_is_not_in_is_refused() -> None:
+    with pytest.raises(StalePeriod):
+        apply_open_period(balance(period_start=after(MARCH, -1)), OpenPeriod(TEAM, APRIL, Money(9), MARCH))
+    with pytest.raises(StalePeriod):
+        apply_open_period(None, OpenPeriod(TEAM, APRIL, Money(9), MARCH))
+
+
+def test_unlisting_forgets_uids_and_keeps_sums() -> None:
+    folded = apply_fold(balance(), FOLD)
+    assert apply_unlist(folded, Unlist(TEAM, ("uid-1", "uid-9"))) == balance(settled=Money(3), lifetime=Money(5))
+
+
+def test_the_forecast_is_spent_and_the_rate_for_what_is_left_of_the_period() -> None:
+    running = rental(machine=instance())
+    now = at(3600)
+    assert current_rate(TEAM, [running, rental("a100-2")]) == PRICE
+    left = (APRIL - now) // 1_000_000
+    assert forecast(budget(), [running], PRICE, now) == PRICE.cost(3600) + PRICE.cost(left)

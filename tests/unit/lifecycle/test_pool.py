@@ -1,0 +1,204 @@
+"""The group's target follows the rentals that want a node, and every instance gets a rental."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from purser.domain.budget import Mode
+from purser.domain.ids import InstanceId
+from purser.domain.pool import InstanceState
+from purser.domain.rental import RentalPhase
+from purser.domain.snapshot import Snapshot
+from purser.domain.steps import (
+    Adopt,
+    CancelUnfulfilled,
+    CloseUnfulfilled,
+    Cool,
+    PoolStep,
+    RaiseTarget,
+    RecordOrphan,
+    Wait,
+)
+from purser.lifecycle.pool import orphan_name, pool_step
+from purser.lifecycle.view import View
+from tests.unit.lifecycle.builders import (
+    POOL,
+    PRICE,
+    at,
+    budget,
+    ended,
+    failure,
+    instance,
+    node,
+    pod,
+    pool,
+    rental,
+    run,
+    survey,
+    world,
+)
+from tests.unit.lifecycle.builders import job as a_job
+
+ASKED = rental("a100-1")
+LATER = rental("a100-2", created=at(5))
+LEAVING = replace(ASKED, phase=RentalPhase.DRAINING, released_because="not needed")
+COOLING = pool(cooled_until=at(700), cooled_because="StockOut")
+
+
+def step(snapshot: Snapshot) -> PoolStep | Wait | None:
+    return pool_step(POOL, View.of(snapshot))
+
+
+def test_nothing_is_done_before_the_cloud_was_asked() -> None:
+    assert isinstance(step(world(ASKED)), Wait)
+
+
+def test_the_target_is_raised_to_the_number_of_rentals_that_want_a_node() -> None:
+    serving = rental("a100-0", instance())
+    done = step(world(survey(instance()), serving, ASKED, LATER))
+    assert isinstance(done, RaiseTarget)
+    assert done.at_least == 3
+
+
+def test_a_target_that_is_high_enough_is_left_and_waited_for() -> None:
+    assert isinstance(step(world(survey(target=1), ASKED)), Wait)
+    assert step(world(survey(instance()), rental("a100-0", instance()))) is None
+
+
+def test_the_token_is_the_same_until_the_cloud_was_asked_again() -> None:
+    first, again = step(world(survey(), ASKED)), step(world(survey(), ASKED, now=at(601)))
+    later = step(world(survey(asked=620), ASKED))
+    assert isinstance(first, RaiseTarget)
+    assert isinstance(later, RaiseTarget)
+    assert first == again
+    assert first.token != later.token
+
+
+def test_a_node_that_still_empties_counts_and_one_about_to_be_ended_does_not() -> None:
+    emptying = rental("a100-0", instance(), phase=RentalPhase.DRAINING)
+    busy = a_job(runs=(run(1, pod()),))
+    cordoned = node(unschedulable=True)
+    raised = step(world(survey(instance()), emptying, ASKED, cordoned, busy))
+    assert isinstance(raised, RaiseTarget)
+    assert raised.at_least == 2
+    assert isinstance(step(world(survey(instance()), emptying, ASKED, cordoned)), Wait)
+
+
+def test_the_oldest_waiting_rental_adopts_the_oldest_instance() -> None:
+    newer = instance("i2", launched=at(9))
+    assert step(world(survey(newer, instance()), LATER, ASKED)) == Adopt(ASKED.id, instance())
+
+
+def test_instances_that_live_are_adopted_before_those_that_died() -> None:
+    dead, alive = ended(instance(), at(9)), instance("i2", launched=at(20))
+    assert step(world(survey(dead, alive), ASKED)) == Adopt(ASKED.id, alive)
+
+
+def test_an_instance_that_has_already_died_is_adopted_too_for_it_is_billed() -> None:
+    dead = ended(instance(), at(9))
+    assert step(world(survey(dead), ASKED)) == Adopt(ASKED.id, dead)
+
+
+def test_a_released_rental_takes_what_came_after_all_if_nobody_else_wants_it() -> None:
+    assert step(world(survey(instance()), LEAVING)) == Adopt(LEAVING.id, instance())
+    assert step(world(survey(instance()), LEAVING, LATER)) == Adopt(LATER.id, instance())
+
+
+def test_a_leftover_instance_gets_a_rental_paid_by_who_rented_last() -> None:
+    older = rental("a100-0", instance())
+    newer = rental("a100-1", instance("i2"), created=at(9), budget="other")
+    extra = instance("i3")
+    snapshot = world(survey(instance(), instance("i2"), extra), older, newer, budget(), budget(id="other"))
+    done = step(snapshot)
+    assert isinstance(done, RecordOrphan)
+    assert (done.rental, done.budget, done.instance, done.worst) == ("a100-o-i3", "other", extra, PRICE)
+
+
+def test_a_leftover_instance_in_a_pool_without_rentals_is_paid_by_the_first_budget_that_enforces() -> None:
+    budgets = [budget(id="a", mode=Mode.OBSERVE), budget(id="c"), budget(id="b")]
+    done = step(world(survey(instance()), *budgets))
+    assert isinstance(done, RecordOrphan)
+    assert done.budget == "b"
+    assert isinstance(step(world(survey(instance()), budgets[0])), Wait)
+
+
+def test_only_its_own_rental_adopts_an_orphan() -> None:
+    orphan = rental("a100-o-i1", instance=InstanceId("i1"), created=at(9))
+    assert step(world(survey(instance()), ASKED, orphan)) == Adopt(orphan.id, instance())
+
+
+def test_an_orphan_whose_instance_left_the_list_unread_is_closed() -> None:
+    orphan = rental("a100-o-i1", instance=InstanceId("i1"))
+    assert isinstance(step(world(survey(), orphan)), CloseUnfulfilled)
+    assert step(world(survey(asked=4), orphan)) is None
+
+
+def test_an_instance_of_an_ended_rental_is_not_adopted_again() -> None:
+    over = rental("a100-0", instance(), phase=RentalPhase.ENDED, ended=at(9))
+    assert isinstance(step(world(survey(ended(instance(), at(9)), target=1), over, ASKED)), Wait)
+
+
+def test_a_failed_launch_cools_the_pool_then_lowers_the_target_then_closes_the_rental() -> None:
+    failed = survey(target=1, failures=(failure(5),))
+    assert step(world(failed, ASKED)) == Cool(POOL, at(900), "StockOut", "no g.4 is left in z1")
+    assert step(world(failed, ASKED, COOLING)) == CancelUnfulfilled(POOL, 0)
+    closed = step(world(survey(target=0, failures=(failure(5),)), ASKED, COOLING))
+    assert isinstance(closed, CloseUnfulfilled)
+    assert "StockOut" in closed.because
+
+
+def test_what_was_launched_is_kept_when_the_rest_fails() -> None:
+    serving = rental("a100-0", instance())
+    failed = survey(instance(), target=2, failures=(failure(5),))
+    assert step(world(failed, serving, ASKED, COOLING)) == CancelUnfulfilled(POOL, 1)
+
+
+def test_a_failure_older_than_all_that_wait_is_not_theirs() -> None:
+    assert isinstance(step(world(survey(target=1, failures=(failure(-1),)), ASKED)), Wait)
+
+
+def test_a_failure_that_was_made_good_is_forgotten() -> None:
+    serving = rental("a100-0", instance())
+    assert step(world(survey(instance(), failures=(failure(5),)), serving)) is None
+
+
+def test_a_rental_released_before_anything_came_lowers_the_target_and_is_closed() -> None:
+    assert step(world(survey(target=1), LEAVING)) == CancelUnfulfilled(POOL, 0)
+    assert step(world(survey(target=0), LEAVING)) == CloseUnfulfilled(LEAVING.id, "not needed")
+
+
+def test_a_rental_deleted_by_a_person_is_released() -> None:
+    assert step(world(survey(target=1), replace(ASKED, deleting=True))) == CancelUnfulfilled(POOL, 0)
+
+
+def test_a_group_is_told_not_to_replace_an_instance_that_died() -> None:
+    over = rental("a100-0", instance(), phase=RentalPhase.ENDED, ended=at(9))
+    assert step(world(survey(ended(instance(), at(9)), target=1), over)) == CancelUnfulfilled(POOL, 0)
+
+
+def test_an_instance_the_list_does_not_show_yet_still_counts() -> None:
+    fresh = rental("a100-0", instance(launched=at(599)))
+    assert step(world(survey(target=1, asked=600), fresh)) is None
+
+
+def test_a_stopping_instance_does_not_count() -> None:
+    stopping = instance(state=InstanceState.STOPPING)
+    assert step(world(survey(stopping, target=0), rental("a100-0", stopping))) is None
+
+
+def test_a_pool_being_deleted_closes_what_waits() -> None:
+    assert isinstance(step(world(survey(), ASKED, pool(deleting=True))), CloseUnfulfilled)
+
+
+def test_nothing_is_asked_for_a_budget_that_only_observes_but_what_came_is_adopted() -> None:
+    watching = budget(mode=Mode.OBSERVE)
+    assert step(world(survey(), ASKED, watching)) is None
+    assert step(world(survey(instance()), ASKED, watching)) == Adopt(ASKED.id, instance())
+
+
+def test_orphans_have_names_that_the_cluster_takes_and_that_never_meet() -> None:
+    odd = [instance("i_1"), instance("I-1"), instance("i-1"), instance("/sub/x" * 80)]
+    found = [orphan_name(POOL, item) for item in odd]
+    assert len(set(found)) == 4
+    assert found[2] == "a100-o-i-1"
+    assert all(len(name) <= 253 and name.replace("-", "").isalnum() and name == name.lower() for name in found)
