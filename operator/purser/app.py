@@ -184,7 +184,7 @@ class _Operator:
         templates = Templates(client, environment, self._wake)
         surveys = Surveys(clouds, sight.pools, sight.moving, self._wake, time.monotonic, self._settings.surveys)
         sight.use(surveys, templates)
-        tools = Tools(client, self._store, surveys, templates, clouds, environment, now, sight.last)
+        tools = Tools(client, self._store, surveys, templates, clouds, environment, now, sight.last, asyncio.Lock())
         recorder = Recorder(client, instance=self._settings.pod_name)
         stack.push_async_callback(recorder.flush)
         writer = ViewWriter(client, self._store, lambda key: self._loop is not None and self._loop.busy(key))

@@ -38,7 +38,9 @@ def _submissions(workload: int, jobs: int) -> list[tuple[str, float, str, int]]:
 async def measure(workload: int, jobs: int, faults: bool) -> None:
     """Replay and print the difference."""
     submissions = _submissions(workload, jobs)
-    async with measuring_bed(group("a100", startupSeconds="K80", startupScale=0.02, maxSize=100)) as bed:
+    async with measuring_bed(
+        group("a100", startupSeconds="K80", startupScale=0.02, maxSize=100, listedSeconds=60)
+    ) as bed:
         if faults:
             for kind in ("throttle", "error", "lost-answer", "lost-request"):
                 fault = {"match": {"path": "/v1/*"}, "times": None, "probability": 0.02, "kind": kind}

@@ -107,10 +107,10 @@ def _ever(jobs: History, name: str, condition: str) -> bool:
 
 async def test_two_runs_of_a_job_never_have_live_pods_at_once(bed: Bed) -> None:
     await _ground(bed)
-    await bed.job("train", resizePolicy="Restart", annotations=STOPS_SLOWLY)
+    await bed.job("train", gpus=1, resizePolicy="Restart", annotations=STOPS_SLOWLY)
     await bed.running("train")
     async with history(bed.kube, PODS, bed.namespace) as pods:
-        for gpus in (2, 8, 1):
+        for gpus in (2, 1, 8):  # beside one another on a node there would be room for the first three runs
             await _resized(bed, "train", gpus)
         await _edit(bed, "train", {"suspend": True})
         await _edit(bed, "train", {"suspend": False})

@@ -53,7 +53,7 @@ def group(name: str, **fields: object) -> Mapping[str, object]:
         "maxSize": 20,
         "startupSeconds": [0.2],
         "retrySeconds": 0.5,
-        "listedSeconds": 1,
+        "listedSeconds": 4,
         "nodeDeletionSeconds": 60,
         **fields,
     }
@@ -208,15 +208,15 @@ class Bed:
         lines, _ = await self.cloud.bill()
         return len(lines)
 
-    async def until(self, look: Callable[[], T], seconds: float = 30) -> T:
+    async def until(self, look: Callable[[], T], seconds: float = 90) -> T:
         """Wait for a state of the cluster."""
         return await self.mirror.until(look, seconds, self.describe)
 
-    async def running(self, *jobs: str, seconds: float = 30) -> None:
+    async def running(self, *jobs: str, seconds: float = 90) -> None:
         """Wait until these jobs run."""
         await self.until(lambda: all(self.state(job) == "Running" for job in jobs), seconds)
 
-    async def complete(self, *jobs: str, seconds: float = 30) -> None:
+    async def complete(self, *jobs: str, seconds: float = 90) -> None:
         """Wait until these jobs are complete."""
         await self.until(lambda: all(self.state(job) == "Complete" for job in jobs), seconds)
 
@@ -249,7 +249,7 @@ class Bed:
             self.operator("purser-closing")
         for raw in self.mirror.all(TRAINING_JOBS, self.namespace):
             await self.delete("TrainingJob", raw["metadata"]["name"])
-        await self.until(lambda: not self.mirror.all(TRAINING_JOBS) and not self.rentals(), 60)
+        await self.until(lambda: not self.mirror.all(TRAINING_JOBS) and not self.rentals(), 120)
         departed = [raw for raw in self.mirror.departed if raw["kind"] == "GPUBudget"]
         ledger = sum(self.lifetime(raw) for raw in [*self.mirror.all(GPU_BUDGETS), *departed])
         lines, bill = await self.cloud.bill()
@@ -259,7 +259,7 @@ class Bed:
             await self.delete("GPUPool", raw["metadata"]["name"])
         for raw in self.mirror.all(GPU_BUDGETS):
             await self.delete("GPUBudget", raw["metadata"]["name"])
-        await self.until(lambda: not self.mirror.all(GPU_POOLS) and not self.mirror.all(GPU_BUDGETS), 30)
+        await self.until(lambda: not self.mirror.all(GPU_POOLS) and not self.mirror.all(GPU_BUDGETS), 90)
         for operator in self.operators:
             await operator.stop()
 

@@ -186,6 +186,12 @@ class Store:
             held = self._shelves[kind].held.get(ObjectKey(namespace, name))
         return None if held is None or isinstance(held.value, Problem) else cast(V, held.value)
 
+    def uid(self, kind: Kind[Any], key: ObjectKey) -> str | None:
+        """Which object it is that is there under this key, also if it could not be decoded."""
+        with self._lock:
+            held = self._shelves[kind].held.get(key)
+        return None if held is None else held.uid
+
     @property
     def synced(self) -> bool:
         """Whether every kind was listed at least once: before that, absence means nothing."""

@@ -34,7 +34,7 @@ from purser.lifecycle.view import View, count, draining
 def run_step(job_id: JobId, view: View) -> RunStep | Wait | None:
     """The job's next step, what it waits for, or None: nothing runs, or what runs is as intended."""
     job = view.snapshot.jobs[job_id]
-    if job.deleting or view.observes(job.budget):
+    if job.deleting or view.observes(job.budget) or _idle(job, view):
         return None
     case = _Case.of(job, view)
     waits = None
@@ -44,6 +44,11 @@ def run_step(job_id: JobId, view: View) -> RunStep | Wait | None:
             return step
         waits = waits or step
     return waits
+
+
+def _idle(job: Job, view: View) -> bool:
+    """Whether there is plainly nothing to do, as for most of a long queue."""
+    return not (job.allocation or job.runs or job.replaced or job.finish) and job.run_label not in view.labelled
 
 
 @dataclass(frozen=True, slots=True)

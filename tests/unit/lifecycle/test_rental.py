@@ -82,7 +82,7 @@ def test_it_is_ready_when_its_node_is() -> None:
 
 
 def test_a_node_is_found_by_provider_id_whatever_its_name() -> None:
-    other = node(name=NodeName("ip-10-0-0-7"))
+    other = replace(node(), name=NodeName("ip-10-0-0-7"))
     assert step(world(STARTING, SEEN, other)) == MarkReady(STARTING.id, NodeName("ip-10-0-0-7"), at(600))
 
 

@@ -151,22 +151,25 @@ def _as_listed(rental: Rental, instance: Instance) -> Rental:
 
 async def fold(tools: Tools, do: Fold) -> Outcome:
     """Amount and uid in one conditional write."""
-    budget = tools.budget(do.budget)
-    await tools.record_budget(replace(budget, balance=balance.apply_fold(_opened(budget.balance), do)))
+    async with tools.ledger:
+        budget = tools.budget(do.budget)
+        await tools.record_budget(replace(budget, balance=balance.apply_fold(_opened(budget.balance), do)))
     return Outcome.DONE
 
 
 async def open_period(tools: Tools, do: OpenPeriod) -> Outcome:
     """The first period, or the next."""
-    budget = tools.budget(do.budget)
-    await tools.record_budget(replace(budget, balance=balance.apply_open_period(budget.balance, do)))
+    async with tools.ledger:
+        budget = tools.budget(do.budget)
+        await tools.record_budget(replace(budget, balance=balance.apply_open_period(budget.balance, do)))
     return Outcome.DONE
 
 
 async def unlist(tools: Tools, do: Unlist) -> Outcome:
     """Uids of rentals that are gone."""
-    budget = tools.budget(do.budget)
-    await tools.record_budget(replace(budget, balance=balance.apply_unlist(_opened(budget.balance), do)))
+    async with tools.ledger:
+        budget = tools.budget(do.budget)
+        await tools.record_budget(replace(budget, balance=balance.apply_unlist(_opened(budget.balance), do)))
     return Outcome.DONE
 
 

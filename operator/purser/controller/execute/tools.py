@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -43,6 +44,8 @@ class Tools:
     environment: RunEnvironment
     now: Callable[[], Instant]
     last: Callable[[], Snapshot]
+    ledger: asyncio.Lock
+    """Held while a balance is written: several rentals often end together, and each write must see the one before."""
 
     # --- the objects decided on, raising Stale where the store has moved on since ---------------------------------
 
@@ -65,10 +68,10 @@ class Tools:
         return fresh
 
     def budget(self, budget: BudgetId) -> Budget:
-        """The budget as the store has it, if its ledger is what was decided on."""
+        """The budget as the store has it: what changes a balance is idempotent and names the period it is for."""
         fresh = self.store.get(kinds.GPU_BUDGETS, budget)
         decided = self.last().budgets.get(budget)
-        if fresh is None or decided is None or (fresh.uid, fresh.balance) != (decided.uid, decided.balance):
+        if fresh is None or decided is None or fresh.uid != decided.uid:
             raise Stale
         return fresh
 

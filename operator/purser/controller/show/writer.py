@@ -86,7 +86,7 @@ class ViewWriter:
 
     def _due(self, shown: Shown) -> bool:
         written = self._written.get((shown.kind.name, shown.key))
-        if written is None:
+        if written is None or written.uid != self._store.uid(shown.kind, shown.key):
             return True
         status = _encoded(_dated(shown.view, written.conditions))
         if _words(status) != _words(written.status):

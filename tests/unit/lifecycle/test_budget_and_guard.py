@@ -1,0 +1,149 @@
+"""Periods open and close with exact books, and what is in use is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from purser.domain.budget import Budget, Mode
+from purser.domain.money import Money
+from purser.domain.rental import RentalPhase
+from purser.domain.snapshot import Snapshot
+from purser.domain.steps import BudgetStep, OpenPeriod, SetFinalizer, Unlist, Wait
+from purser.domain.time import Instant, after, moment
+from purser.lifecycle.budget import budget_step
+from purser.lifecycle.guard import budget_guard, pool_guard
+from purser.lifecycle.view import View
+from tests.unit.lifecycle.builders import (
+    APRIL,
+    LAG,
+    MARCH,
+    POOL,
+    PRICE,
+    TEAM,
+    at,
+    balance,
+    budget,
+    instance,
+    pool,
+    rental,
+    survey,
+    world,
+)
+
+EVE = after(APRIL, -3600)
+MACHINE = instance(launched=EVE)
+RUNNING = rental(machine=MACHINE)
+HOURS = PRICE.cost(3600)
+SOON = after(APRIL, 60)
+
+
+def step(snapshot: Snapshot) -> BudgetStep | Wait | None:
+    return budget_step(TEAM, View.of(snapshot))
+
+
+def asked(when: Instant, *machines: Any) -> Any:
+    return replace(survey(*machines), asked=when)
+
+
+def test_a_new_budget_opens_the_month_it_is_in() -> None:
+    assert step(world(budget(balance=None))) == OpenPeriod(TEAM, MARCH, None, None)
+    assert step(world()) is None
+
+
+def test_what_runs_across_the_end_is_split_there() -> None:
+    done = step(world(RUNNING, asked(SOON, MACHINE), now=SOON))
+    assert done == OpenPeriod(TEAM, APRIL, HOURS, MARCH)
+
+
+def test_the_last_period_is_what_was_settled_opened_with_and_running() -> None:
+    books = budget(balance=balance(settled=Money(5)), opening_spend=Money(7))
+    done = step(world(RUNNING, books, asked(SOON, MACHINE), now=SOON))
+    assert done == OpenPeriod(TEAM, APRIL, HOURS + Money(12), MARCH)
+
+
+def test_a_period_ends_only_after_all_that_ended_in_it_was_folded() -> None:
+    over = replace(RUNNING, phase=RentalPhase.ENDED, ended=APRIL, cost=HOURS)
+    assert isinstance(step(world(over, now=SOON)), Wait)
+    folded = budget(balance=balance(settled=HOURS, folded=frozenset({over.uid})))
+    assert step(world(over, folded, now=SOON)) == OpenPeriod(TEAM, APRIL, HOURS, MARCH)
+
+
+def test_what_ended_after_the_end_does_not_hold_it_up() -> None:
+    over = replace(RUNNING, phase=RentalPhase.ENDED, ended=after(APRIL, 30), cost=PRICE.cost(3630))
+    assert step(world(over, now=SOON)) == OpenPeriod(TEAM, APRIL, HOURS, MARCH)
+
+
+def test_the_cloud_is_asked_what_outlived_the_period_but_not_for_ever() -> None:
+    stale = asked(after(APRIL, LAG - 1), MACHINE)
+    waiting = step(world(RUNNING, stale, now=SOON))
+    assert isinstance(waiting, Wait)
+    assert waiting.until == after(APRIL, 600)
+    assert isinstance(step(world(RUNNING, stale, now=after(APRIL, 600))), OpenPeriod)
+
+
+def test_an_instance_launched_in_the_period_is_adopted_before_it_ends() -> None:
+    waiting = rental(created=EVE)
+    assert isinstance(step(world(waiting, asked(SOON, MACHINE), now=SOON)), Wait)
+    assert isinstance(step(world(waiting, asked(SOON), now=SOON)), OpenPeriod)
+    assert isinstance(step(world(waiting, asked(SOON, instance(launched=after(APRIL, 1))), now=SOON)), OpenPeriod)
+
+
+def test_what_was_launched_at_the_very_end_is_the_next_periods() -> None:
+    machine = instance(launched=APRIL)
+    done = step(world(rental(machine=machine), asked(SOON, machine), now=SOON))
+    assert done == OpenPeriod(TEAM, APRIL, Money(0), MARCH)
+
+
+def test_months_that_nobody_saw_are_closed_one_by_one() -> None:
+    done = step(world(now=after(APRIL, 70 * 86_400)))
+    assert isinstance(done, OpenPeriod)
+    assert moment(done.start).month == 4
+
+
+def test_a_changed_time_zone_ends_the_period_with_the_new_zones_month() -> None:
+    moved: Budget = budget(time_zone="Asia/Tokyo")
+    assert step(world(moved, now=after(APRIL, -10 * 3600))) is None
+    done = step(world(moved, now=after(APRIL, -9 * 3600)))
+    assert done == OpenPeriod(TEAM, after(APRIL, -9 * 3600), Money(0), MARCH)
+
+
+def test_uids_of_rentals_that_are_gone_are_dropped() -> None:
+    over = replace(RUNNING, phase=RentalPhase.ENDED)
+    books = budget(balance=balance(folded=frozenset({over.uid, "uid-b", "uid-a"})))
+    assert step(world(over, books)) == Unlist(TEAM, ("uid-a", "uid-b"))
+
+
+def test_a_budget_that_observes_keeps_its_books_too() -> None:
+    watching = budget(mode=Mode.OBSERVE, balance=None)
+    assert isinstance(step(world(watching)), OpenPeriod)
+
+
+def test_budgets_and_pools_are_guarded_while_a_rental_names_them() -> None:
+    view = View.of(world(RUNNING, budget(guarded=False), pool(guarded=False), survey(MACHINE)))
+    assert budget_guard(TEAM, view) == SetFinalizer("GPUBudget", TEAM, "team-uid", present=True)
+    assert pool_guard(POOL, view) == SetFinalizer("GPUPool", POOL, "pool-uid", present=True)
+    idle = View.of(world(budget(guarded=False), pool(guarded=False), survey()))
+    assert budget_guard(TEAM, idle) is None
+    assert pool_guard(POOL, idle) is None
+
+
+def test_what_is_being_deleted_is_kept_until_its_last_rental_is_forgotten() -> None:
+    going = budget(deleting=True), pool(deleting=True)
+    view = View.of(world(RUNNING, *going, survey(MACHINE)))
+    assert isinstance(budget_guard(TEAM, view), Wait)
+    assert isinstance(pool_guard(POOL, view), Wait)
+    free = View.of(world(*going, survey()))
+    assert budget_guard(TEAM, free) == SetFinalizer("GPUBudget", TEAM, "team-uid", present=False)
+    assert pool_guard(POOL, free) == SetFinalizer("GPUPool", POOL, "pool-uid", present=False)
+
+
+def test_a_pool_with_instances_that_nobody_has_or_a_target_is_kept() -> None:
+    going = pool(deleting=True)
+    assert isinstance(pool_guard(POOL, View.of(world(going, survey(MACHINE)))), Wait)
+    assert isinstance(pool_guard(POOL, View.of(world(going, survey(target=1)))), Wait)
+
+
+def test_nothing_can_be_guarded_that_is_already_being_deleted() -> None:
+    view = View.of(world(RUNNING, budget(deleting=True, guarded=False), now=at(0)))
+    assert budget_guard(TEAM, view) is None

@@ -1,0 +1,63 @@
+"""All steps of a snapshot at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from purser.domain.job import Job
+from purser.domain.rental import Rental, RentalPhase
+from purser.domain.snapshot import Node
+from purser.domain.steps import CreateService, MarkReady, Wait
+from purser.lifecycle import next_steps
+from tests.unit.lifecycle.builders import allocation, instance, job, node, pod, rental, run, survey, world
+
+
+def test_every_object_has_at_most_one_step_or_wait_under_its_own_key() -> None:
+    starting = replace(rental(machine=instance()), phase=RentalPhase.STARTING)
+    snapshot = world(
+        starting,
+        rental("a100-2"),
+        survey(instance(), target=2),
+        node(),
+        job(allocation=allocation(), has_service=False),
+    )
+    steps, waits = next_steps(snapshot)
+    assert isinstance(steps["rental/a100-1"], MarkReady)
+    assert isinstance(steps[f"job/{job().id}"], CreateService)
+    assert isinstance(waits["rental/a100-2"], Wait)
+    assert not set(steps) & set(waits)
+    assert {key.rsplit("/", 1)[0] for key in {*steps, *waits}} <= {"rental", "pool", "job", "budget", "guard/pool"}
+
+
+class _Counted(dict[str, str]):
+    """Labels of a node that count how often they are read."""
+
+    reads = 0
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        type(self).reads += 1
+        return super().__iter__()
+
+
+def test_work_grows_in_proportion_to_the_cluster() -> None:
+    def reads(size: int) -> int:
+        things: list[Rental | Node | Job] = []
+        machines = []
+        for index in range(size):
+            machine = instance(f"i{index}")
+            machines.append(machine)
+            name = f"job-{index}"
+            mine = job(name, id=f"{index:08d}-uid", allocation=allocation(f"a100-{index}"))
+            pods = run(1, pod(job=name, node=machine.node, allocation=allocation().annotation), job=name)
+            labels = _Counted({mine.run_label: "r1"})
+            things += [
+                rental(f"a100-{index}", machine),
+                node(machine.id, run_labels=labels),
+                replace(mine, runs=(pods,)),
+            ]
+        _Counted.reads = 0
+        steps, _ = next_steps(world(survey(*machines), *things))
+        assert not steps
+        return _Counted.reads
+
+    assert reads(200) == 2 * reads(100)
