@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +30,7 @@ from purser.domain.pool import PriceSegment
 from purser.domain.rental import RentalPhase
 from purser.domain.time import parse_instant
 from tests.cluster.crd_cases import Json, install_crds, make
-from tests.testbed.controlplane import ControlPlane
+from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
 SINCE = parse_instant("2026-01-31T12:00:00.123456Z")
 OPTION = Option(PoolId("a100"), 8, 1.7560975609756098, Price(39_600_001), 150.25, Money(825_000), "compressed")
@@ -54,8 +55,11 @@ def make_kept(api: ControlPlane) -> Iterator[Any]:
 
     yield create
     for one in kept:
-        api.kubectl("patch", "--type=merge", "-p", '{"metadata":{"finalizers":null}}', "-f", "-", input=json.dumps(one))
-        api.kubectl("delete", "-f", "-", input=json.dumps(one))
+        with suppress(ControlPlaneError):  # the garbage collector may be quicker, when its owner is gone
+            api.kubectl(
+                *("patch", "--type=merge", "-p", '{"metadata":{"finalizers":null}}', "-f", "-"), input=json.dumps(one)
+            )
+        api.kubectl("delete", "--ignore-not-found", "-f", "-", input=json.dumps(one))
 
 
 def _write_status(api: ControlPlane, of: Json, status: Json) -> Json:

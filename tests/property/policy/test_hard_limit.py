@@ -72,7 +72,7 @@ class Slow:
             self.world.ends(name)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     limit=st.sampled_from(["5", "40", "150", "600"]),

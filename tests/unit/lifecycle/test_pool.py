@@ -84,6 +84,15 @@ def test_a_node_that_still_empties_counts_and_one_about_to_be_ended_does_not() -
     assert isinstance(step(world(survey(instance()), emptying, ASKED, cordoned)), Wait)
 
 
+def test_a_node_without_a_node_object_or_with_one_that_goes_is_about_to_be_ended() -> None:
+    emptying = rental("a100-0", instance(), phase=RentalPhase.DRAINING)
+    for nodes in [(), (node(deleting=True),)]:
+        assert isinstance(step(world(survey(instance()), emptying, ASKED, *nodes)), Wait)
+    taking_pods = step(world(survey(instance()), emptying, ASKED, node()))
+    assert isinstance(taking_pods, RaiseTarget)
+    assert taking_pods.at_least == 2
+
+
 def test_the_oldest_waiting_rental_adopts_the_oldest_instance() -> None:
     newer = instance("i2", launched=at(9))
     assert step(world(survey(newer, instance()), LATER, ASKED)) == Adopt(ASKED.id, instance())
@@ -112,6 +121,13 @@ def test_a_leftover_instance_gets_a_rental_paid_by_who_rented_last() -> None:
     done = step(snapshot)
     assert isinstance(done, RecordOrphan)
     assert (done.rental, done.budget, done.instance, done.worst) == ("a100-o-i3", "other", extra, PRICE)
+
+
+def test_nobody_pays_by_a_budget_that_is_gone_and_the_worst_price_is_known_without_a_quote() -> None:
+    orphaned = rental("a100-1", instance(), budget="gone")
+    done = step(world(survey(instance(), instance("i2")), orphaned, pool(quote=None)))
+    assert isinstance(done, RecordOrphan)
+    assert (done.budget, done.worst) == ("team", PRICE)
 
 
 def test_a_leftover_instance_in_a_pool_without_rentals_is_paid_by_the_first_budget_that_enforces() -> None:
@@ -165,6 +181,9 @@ def test_a_failure_that_was_made_good_is_forgotten() -> None:
 def test_a_rental_released_before_anything_came_lowers_the_target_and_is_closed() -> None:
     assert step(world(survey(target=1), LEAVING)) == CancelUnfulfilled(POOL, 0)
     assert step(world(survey(target=0), LEAVING)) == CloseUnfulfilled(LEAVING.id, "not needed")
+    unsaid = step(world(survey(target=0), replace(LEAVING, released_because="")))
+    assert isinstance(unsaid, CloseUnfulfilled)
+    assert unsaid.because
 
 
 def test_a_rental_deleted_by_a_person_is_released() -> None:
