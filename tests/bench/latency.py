@@ -54,12 +54,17 @@ async def _one(bed: Bed, name: str) -> tuple[float, float, float]:
     edited = time.time()
     gpus = {"min": 2, "preferred": 2, "max": 2}
     await bed.kube.merge_patch(TRAINING_JOBS.one(name, bed.namespace), {"spec": {"gpus": gpus}})
-    await bed.until(lambda: bed.run(name) == 2 and bed.state(name) == "Running")
+    await bed.until(lambda: _runs(bed, name, 2) and bed.state(name) == "Running")
     handed = time.time()
     await bed.finish(name)
     await bed.complete(name)
     await bed.until(lambda: not bed.rentals())
     return launched - applied, running - ready, handed - edited
+
+
+def _runs(bed: Bed, name: str, run: int) -> bool:
+    own = [pod for pod in bed.pods(name) if pod["metadata"]["labels"]["purser.dev/run"] == str(run)]
+    return bool(own) and all(pod["status"].get("phase") == "Running" for pod in own)
 
 
 if __name__ == "__main__":
