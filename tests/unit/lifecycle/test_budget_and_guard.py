@@ -69,6 +69,11 @@ def test_a_period_ends_only_after_all_that_ended_in_it_was_folded() -> None:
     assert step(world(over, folded, now=SOON)) == OpenPeriod(TEAM, APRIL, HOURS, MARCH)
 
 
+def test_a_rental_that_got_nothing_is_folded_before_the_period_ends_too() -> None:
+    nothing = rental(phase=RentalPhase.ENDED, cost=Money(0))
+    assert isinstance(step(world(nothing, now=SOON)), Wait)
+
+
 def test_what_ended_after_the_end_does_not_hold_it_up() -> None:
     over = replace(RUNNING, phase=RentalPhase.ENDED, ended=after(APRIL, 30), cost=PRICE.cost(3630))
     assert step(world(over, now=SOON)) == OpenPeriod(TEAM, APRIL, HOURS, MARCH)

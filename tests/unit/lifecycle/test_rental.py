@@ -105,6 +105,11 @@ def test_a_node_name_told_later_is_recorded_once() -> None:
     assert step(world(replace(READY, node=NodeName("other")), SEEN, node())) is None
 
 
+def test_a_provider_id_told_later_is_recorded_and_never_taken_back() -> None:
+    assert step(world(replace(READY, provider_id=""), SEEN, node())) == Refresh(READY.id, MACHINE)
+    assert step(world(READY, survey(replace(MACHINE, provider_id="")), node())) is None
+
+
 def test_draining_cordons_then_waits_for_pods_then_terminates_that_instance() -> None:
     busy = job(runs=(run(1, pod()),))
     assert step(world(DRAINING, SEEN, node(), busy)) == Cordon(DRAINING.id, NodeName("n-i1"), "node-uid-i1")

@@ -224,7 +224,7 @@ def test_a_job_that_kubernetes_calls_complete_without_proof_was_interrupted(proo
     assert isinstance(waiting, Wait)
     assert waiting.until == at(110)
     done = recorded(ending(run(1, *proof, complete=at(100)), now=110))
-    assert done.record.outcome is RunOutcome.INTERRUPTED
+    assert (done.record.outcome, done.record.until) == (RunOutcome.INTERRUPTED, at(99 if proof else 100))
     assert done.finish is None
 
 
@@ -258,7 +258,18 @@ def test_one_interruption_more_than_the_limit_ends_the_job() -> None:
 
 def test_the_jobs_message_tells_of_a_disruption_whose_pod_is_gone() -> None:
     told = run(1, failed=at(100), failed_message="Pod x has condition DisruptionTarget matching FailJob rule")
-    assert recorded(ending(told)).record.outcome is RunOutcome.INTERRUPTED
+    done = recorded(ending(told)).record
+    assert (done.outcome, done.until, done.message) == (RunOutcome.INTERRUPTED, at(100), told.failed_message)
+    seen = run(1, replace(BROKEN, disrupted=True), failed=at(100), failed_message=told.failed_message)
+    assert recorded(ending(seen)).record.message == "sft-r1-0 disrupted"
+
+
+def test_the_rank_that_failed_first_speaks_for_the_run() -> None:
+    echo = pod(1, phase=PodPhase.FAILED, exit_code=1, finished=at(100), message="peer lost")
+    unknown = pod(2, phase=PodPhase.FAILED, exit_code=9)
+    stopped = pod(3, phase=PodPhase.FAILED, exit_code=143, finished=at(50), deleting=True)
+    failed = run(1, stopped, unknown, echo, replace(BROKEN, index=4, name="sft-r1-4"), failed=at(101))
+    assert recorded(ending(failed)).record.message.startswith("pod sft-r1-4 exited with 2")
 
 
 @pytest.mark.parametrize(
@@ -291,7 +302,9 @@ def test_a_run_stopped_because_its_machine_was_lost_was_interrupted() -> None:
     stopped = run(1, suspended=True, started=None)
     lost = replace(RENTALS[0], phase=RentalPhase.ENDED, ended=at(90))
     done = recorded(placed(moving(stopped, NEXT), lost, RENTALS[1], nodes=MOVED))
-    assert done.record.outcome is RunOutcome.INTERRUPTED
+    assert (done.record.outcome, done.record.message) == (RunOutcome.INTERRUPTED, "a100-1 lost")
+    shot = run(1, pod(phase=PodPhase.FAILED, disrupted=True, finished=at(90)), suspended=True)
+    assert recorded(placed(moving(shot, NEXT), nodes=MOVED)).record.message == "sft-r1-0 lost"
 
 
 def test_a_replaced_run_that_completed_meanwhile_ends_the_job_and_the_next_never_begins() -> None:
@@ -367,6 +380,10 @@ def test_a_finished_job_is_deleted_when_its_time_to_live_has_passed() -> None:
     assert isinstance(waiting, Wait)
     assert waiting.until == at(600)
     assert step(placed(over, nodes=())) == DeleteJob(job().id)
+
+
+def test_a_label_left_on_a_node_is_taken_off_also_from_a_job_that_only_waits() -> None:
+    assert isinstance(step(placed(job())), LabelNode)
 
 
 def test_labels_of_a_job_that_is_gone_are_taken_off() -> None:
