@@ -162,17 +162,19 @@ def _deposed(run: RawObject, number: int) -> RawObject:
     }
 
 
-async def test_a_job_deleted_and_made_again_under_its_name_at_once_runs_when_the_old_pods_are_gone(bed: Bed) -> None:
+async def test_a_job_deleted_and_made_again_under_its_name_at_once_begins_anew_and_completes(bed: Bed) -> None:
     await _ground(bed)
     await bed.job("train", annotations=STOPS_SLOWLY)
     await bed.running("train")
-    (old,) = (pod["metadata"]["uid"] for pod in bed.pods("train"))
+    (old,) = bed.pods("train")
     await bed.delete("TrainingJob", "train")
     await bed.job("train")
-    await bed.until(
-        lambda: bed.state("train") == "Running" and [p["metadata"]["uid"] for p in bed.pods("train")] != [old]
-    )
+    await bed.until(lambda: bed.state("train") == "Running")
     assert bed.run("train") == 1
+    await bed.until(lambda: len(bed.pods("train")) == 1)
+    (new,) = bed.pods("train")
+    for label in ("purser.dev/job-uid", "batch.kubernetes.io/controller-uid"):
+        assert new["metadata"]["labels"][label] != old["metadata"]["labels"][label]
     await bed.finish("train")
     await bed.complete("train")
 
