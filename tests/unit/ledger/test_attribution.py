@@ -9,7 +9,20 @@ from purser.domain.money import Money, Price
 from purser.domain.pool import PriceSegment
 from purser.domain.rental import RentalPhase
 from purser.ledger.attribution import ENDING, IDLE, OPENING, STARTING, attribute, holdings, job_cost, share_out
-from tests.unit.lifecycle.builders import MARCH, T0, allocation, at, balance, budget, instance, job, rental, world
+from tests.unit.lifecycle.builders import (
+    MARCH,
+    T0,
+    allocation,
+    at,
+    balance,
+    budget,
+    instance,
+    job,
+    node,
+    pool,
+    rental,
+    world,
+)
 
 FOUR_A_SECOND = Price.parse("14400")
 """One dollar a second for each of a node's four GPUs."""
@@ -37,6 +50,21 @@ def test_a_released_node_is_ending_from_its_last_job_on() -> None:
     found = dict(attribute(budget(), world(released, trained, now=at(300))))
     assert found[IDLE] == Money.parse("200")
     assert found[ENDING] == Money.parse("400")
+
+
+def test_a_node_that_died_was_idle_and_one_that_was_released_was_ending() -> None:
+    over = replace(NODE, phase=RentalPhase.ENDED, ended=at(200), cost=Money.parse("800"))
+    assert dict(attribute(budget(), world(over, now=at(300))))[IDLE] == Money.parse("400")
+    released = replace(over, released_because="idle")
+    assert dict(attribute(budget(), world(released, now=at(300))))[ENDING] == Money.parse("400")
+
+
+def test_a_pool_that_is_not_yet_discovered_leaves_the_gpus_to_its_node() -> None:
+    trained = job(records=(record(1, 100, 200, gpus=1),))
+    found = dict(attribute(budget(), world(NODE, node(gpus=4), pool(offering=None), trained, now=at(200))))
+    assert found["research/sft"] == Money.parse("100")
+    unknown = dict(attribute(budget(), world(NODE, pool(offering=None), trained, now=at(200))))
+    assert unknown["research/sft"] == Money.parse("800")
 
 
 def test_each_moment_counts_at_its_own_price() -> None:
