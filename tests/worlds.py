@@ -49,7 +49,7 @@ from purser.domain.pool import (
     Quote,
     Survey,
 )
-from purser.domain.profile import Amdahl, PowerLaw, Profile, SpeedCurve, Table
+from purser.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, Table
 from purser.domain.rental import Rental, RentalPhase
 from purser.domain.snapshot import Node, Snapshot
 from purser.domain.time import Instant, after, parse_instant
@@ -163,7 +163,7 @@ class World:
         made = Profile(
             id=ClassId(f"{NAMESPACE}/{name}"),
             generation=1,
-            curves=(SpeedCurve(gpu_type, form), *others),
+            phases=(Phase(1.0, (SpeedCurve(gpu_type, form), *others)),),
             mean_work=None if work_hours is None else work_hours * 3600,
             arrivals_per_hour=arrivals_per_hour,
             restart_seconds=restart_seconds,

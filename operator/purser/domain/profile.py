@@ -41,8 +41,23 @@ class SpeedCurve:
 
 
 @dataclass(frozen=True, slots=True)
+class Phase:
+    """A stretch of a job's life with curves of its own: training tolerates larger batches later.
+
+    It ends where the part ``until`` of the job's work is done (the last phase's is 1). Throughput is work per second,
+    in one unit over all phases and GPU types.
+    """
+
+    until: float
+    curves: tuple[SpeedCurve, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
-    """A SpeedupProfile. Work is measured in seconds of the reference option: the first curve at its smallest width.
+    """A SpeedupProfile. Work is measured in seconds of the reference option: the first phase's first curve at its
+    smallest width.
+
+    ``phases``: in order, at least one; declared curves are a single phase.
 
     ``mean_work`` and ``arrivals_per_hour`` are as declared (None: observed from the jobs in sight).
     ``restart_seconds``: from stopping one run to training on in the next, node start-up not included. ``budget`` pays
@@ -51,7 +66,7 @@ class Profile:
 
     id: ClassId
     generation: int
-    curves: tuple[SpeedCurve, ...]
+    phases: tuple[Phase, ...]
     mean_work: float | None
     arrivals_per_hour: float | None
     restart_seconds: float
@@ -60,5 +75,6 @@ class Profile:
     @property
     def widest(self) -> int:
         """The largest number of GPUs for which anything is said; formulas say something for any number."""
-        lasts = [form.points[-1][0] for curve in self.curves if isinstance(form := curve.form, Table)]
-        return max(lasts) if len(lasts) == len(self.curves) else _UNBOUNDED
+        curves = [curve for phase in self.phases for curve in phase.curves]
+        lasts = [form.points[-1][0] for curve in curves if isinstance(form := curve.form, Table)]
+        return max(lasts) if len(lasts) == len(curves) else _UNBOUNDED

@@ -84,7 +84,7 @@ def build_menu(
         if node < 1 or (gpu_types and pool.offering.gpu_type not in gpu_types):
             continue
         for gpus in offered_widths(node, widths, pool.max_nodes):
-            known = speed(profile, pool.offering.gpu_type, gpus) if profile else None
+            known = speed(profile, 0, pool.offering.gpu_type, gpus) if profile else None
             if known is not None:
                 measured.append(_option(pool, gpus, node, pool.quote.price, known, restart))
             elif gpus <= widths.preferred:

@@ -37,20 +37,20 @@ def reference_width(form: Table | Amdahl | PowerLaw) -> int:
 
 
 def reference_throughput(profile: Profile) -> float | None:
-    """Throughput of the class's reference option (first curve, smallest width); None when the class has no curve."""
-    if not profile.curves:
+    """Throughput of the class's reference option (first phase's first curve, smallest width); None without curves."""
+    if not profile.phases or not profile.phases[0].curves:
         return None
-    form = profile.curves[0].form
+    form = profile.phases[0].curves[0].form
     return throughput(form, reference_width(form))
 
 
-def speed(profile: Profile, gpu_type: str, gpus: int) -> float | None:
-    """Units of work per second on ``gpus`` GPUs of a type, where the reference option does one; None if unknown.
+def speed(profile: Profile, phase: int, gpu_type: str, gpus: int) -> float | None:
+    """Units of work per second on ``gpus`` GPUs of a type in a phase, where the reference option does one.
 
-    Of several curves for a type the first counts.
+    None if unknown. Of several curves for a type the first counts.
     """
     reference = reference_throughput(profile)
-    form = next((curve.form for curve in profile.curves if curve.gpu_type == gpu_type), None)
+    form = next((curve.form for curve in profile.phases[phase].curves if curve.gpu_type == gpu_type), None)
     if form is None or not reference:
         return None
     value = throughput(form, gpus)

@@ -101,7 +101,7 @@ class TestSpeedupProfile:
         ]
         profile = decode.profile(values.raw("SpeedupProfile", {"curves": curves}, name="sft-7b"))
         assert profile.id == "research/sft-7b"
-        assert profile.curves == (
+        assert profile.phases[0].curves == (
             SpeedCurve("A100", Table(((8, 410.5), (16, 718.0)))),
             SpeedCurve("H100", Amdahl(0.95, 70.0)),
             SpeedCurve("T4", PowerLaw(0.8, 9.0)),
@@ -116,7 +116,7 @@ class TestSpeedupProfile:
 
     def test_a_curve_that_stays_level_is_none(self) -> None:
         points = [{"gpus": 8, "value": 410}, {"gpus": 16, "value": 410}]
-        assert decode.profile(self._raw(throughput=points)).curves[0].form == Table(((8, 410.0), (16, 410.0)))
+        assert decode.profile(self._raw(throughput=points)).phases[0].curves[0].form == Table(((8, 410.0), (16, 410.0)))
 
     def test_a_curve_without_a_form_is_a_problem(self) -> None:
         assert _problem(self._raw(), decode.profile).field == "spec.curves[0]"

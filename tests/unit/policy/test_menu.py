@@ -7,7 +7,7 @@ import pytest
 from purser.domain.ids import ClassId
 from purser.domain.job import SpotPolicy, Widths
 from purser.domain.pool import CapacityType
-from purser.domain.profile import Amdahl, PowerLaw, Profile, SpeedCurve, Table
+from purser.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, Table
 from purser.policy.menu import Menu, build_menu, offered_widths
 from purser.policy.speedup import speed, throughput
 from tests.worlds import World
@@ -16,7 +16,7 @@ TABLE = Table(((8, 400.0), (16, 700.0), (32, 1000.0)))
 
 
 def profile(*curves: SpeedCurve) -> Profile:
-    return Profile(ClassId("team/x"), 1, curves, None, None, 45.0)
+    return Profile(ClassId("team/x"), 1, (Phase(1.0, curves),), None, None, 45.0)
 
 
 @pytest.mark.parametrize(("gpus", "value"), [(8, 400.0), (12, 550.0), (16, 700.0), (24, 850.0), (32, 1000.0)])
@@ -40,10 +40,10 @@ def test_a_power_law_is_a_power() -> None:
 
 def test_speed_is_one_at_the_first_curves_smallest_width_and_comparable_across_gpu_types() -> None:
     known = profile(SpeedCurve("a100", TABLE), SpeedCurve("h100", Table(((8, 800.0),))))
-    assert speed(known, "a100", 8) == 1.0
-    assert speed(known, "h100", 8) == 2.0
-    assert speed(known, "t4", 8) is None
-    assert speed(profile(), "a100", 8) is None
+    assert speed(known, 0, "a100", 8) == 1.0
+    assert speed(known, 0, "h100", 8) == 2.0
+    assert speed(known, 0, "t4", 8) is None
+    assert speed(profile(), 0, "a100", 8) is None
 
 
 @pytest.mark.parametrize(

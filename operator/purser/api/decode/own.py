@@ -20,7 +20,7 @@ from purser.domain.job import Allocation, Finish, Job, Placement, Progress, RunR
 from purser.domain.money import ZERO
 from purser.domain.option import Option
 from purser.domain.pool import CapacityType, FakeGroup, Offering, Pool, PriceSegment, Quote
-from purser.domain.profile import Amdahl, PowerLaw, Profile, SpeedCurve, Table
+from purser.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, Table
 from purser.domain.rental import Rental, RentalPhase
 
 _DEFAULT_GRACE_SECONDS: Final = 30
@@ -193,7 +193,9 @@ def profile(raw: Raw) -> Profile:
     return Profile(
         id=ClassId(f"{meta.namespace}/{meta.name}"),
         generation=meta.generation,
-        curves=tuple(_curve(meta, f"spec.curves[{index}]", curve) for index, curve in enumerate(spec.curves)),
+        phases=(
+            Phase(1.0, tuple(_curve(meta, f"spec.curves[{index}]", curve) for index, curve in enumerate(spec.curves))),
+        ),
         mean_work=spec.mean_work,
         arrivals_per_hour=spec.arrivals_per_hour,
         restart_seconds=spec.restart_seconds,
