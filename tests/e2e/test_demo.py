@@ -203,8 +203,16 @@ def test_the_whole_demo_completes_all_jobs_and_its_ledger_equals_the_bill(tmp_pa
     assert (out / "demo.png").stat().st_size > 10_000
 
 
+def _hear_interrupts() -> None:
+    """A shell without job control starts what it puts into the background, tests too, with interrupts ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
-    with subprocess.Popen([*DEMO, f"--out={tmp_path / 'demo'}"], cwd=ROOT, stdout=subprocess.PIPE, text=True) as demo:
+    out = f"--out={tmp_path / 'demo'}"
+    with subprocess.Popen(
+        [*DEMO, out], cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=_hear_interrupts
+    ) as demo:
         assert demo.stdout is not None
         for line in demo.stdout:
             if "starting the operator" in line:

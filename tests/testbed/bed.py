@@ -251,7 +251,8 @@ class Bed:
             await self.delete("TrainingJob", raw["metadata"]["name"])
         await self.until(lambda: not self.mirror.all(TRAINING_JOBS) and not self.rentals(), 120)
         departed = [raw for raw in self.mirror.departed if raw["kind"] == "GPUBudget"]
-        ledger = sum(self.lifetime(raw) for raw in [*self.mirror.all(GPU_BUDGETS), *departed])
+        budgets = await self.kube.list(GPU_BUDGETS.all())
+        ledger = sum(self.lifetime(raw) for raw in [*budgets.items, *departed])
         lines, bill = await self.cloud.bill()
         assert await self.instances() == [], "instances were left running"
         assert ledger == bill, f"ledger {ledger} µ$ is not the bill {bill} µ$: {lines}\n{self.describe()}"

@@ -36,6 +36,9 @@ WATCHED: Sequence[Resource] = (
     NODES,
 )
 
+RELIST_SECONDS = 10
+"""A watch of a kind whose CustomResourceDefinition has just been changed may be served by its old storage: silent."""
+
 
 class Mirror:
     """Raw objects by resource, from the admin's own connection; ``until`` waits for a state of them."""
@@ -93,13 +96,15 @@ class Mirror:
     async def _list(self, resource: Resource) -> int:
         listing = await self._client.list(resource.all())
         async with self._changed:
-            self._objects[resource.plural] = {_key(raw): raw for raw in listing.items}
+            before = self._objects[resource.plural]
+            self._objects[resource.plural] = now = {_key(raw): raw for raw in listing.items}
+            self.departed += [raw for key, raw in before.items() if key not in now]
             self._changed.notify_all()
         return listing.resource_version
 
     async def _watch(self, resource: Resource, version: int) -> None:
         access = self._client.access
-        query = {"watch": "true", "resourceVersion": str(version)}
+        query = {"watch": "true", "resourceVersion": str(version), "timeoutSeconds": str(RELIST_SECONDS)}
         timeout = aiohttp.ClientTimeout(total=None, sock_read=None)
         async with (
             access.session() as session,
