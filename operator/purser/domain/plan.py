@@ -121,16 +121,30 @@ class BudgetVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """The option that is had until the part ``until`` of a job's work is done."""
+
+    until: float
+    option: Option
+
+
+@dataclass(frozen=True, slots=True)
 class ClassVerdict:
-    """What a class of one budget's jobs is given: ``option``, or with probability ``mix`` ``wider``."""
+    """What a class of one budget's jobs is given: ``path``, or with probability ``mix`` the ``wider`` one (else empty).
+
+    ``seconds`` and ``cost``: expected of a job on ``path``, start-up and restarts included. ``mean_work``: seconds of
+    the class's reference option.
+    """
 
     budget: BudgetId
     class_id: ClassId
     arrivals_per_hour: float
     mean_work: float
-    option: Option
-    wider: Option | None
+    path: tuple[Stage, ...]
+    wider: tuple[Stage, ...]
     mix: float
+    seconds: float
+    cost: Money
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,23 @@
-"""Which option each waiting job should have: its class's share of the budget, or its own best when partly done."""
+"""What each waiting job looks at when it chooses, and the queue."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from purser.domain.ids import JobId, Rate
+from purser.domain.ids import JobId
 from purser.domain.job import Job
 from purser.domain.option import Option
 from purser.policy.load import GroupKey
+from purser.policy.prospects import Outcome, Prospects, key_of
 from purser.policy.queueing import QueueKey, by_dollars, by_value, takes_wider
-from purser.policy.standing import Share, Standing, key_of, rank
+from purser.policy.standing import Share, Standing
 
 
-class Wishes:
-    """The options that a budget's waiting jobs should have. A class that mixes does so by a credit counter.
+class Lots:
+    """Which of a mixing class's two paths each job takes: by a credit counter, once per job.
 
-    The counter is counted anew from the jobs in sight: each that holds, or first held, one of the two options.
+    The counter is counted anew from the jobs in sight: each that holds, or first held, the first option of a path.
+    Paths that begin alike tell nothing of who took which: then a job's uid decides.
     """
 
     def __init__(self, standing: Standing) -> None:
@@ -24,34 +26,36 @@ class Wishes:
         for job in standing.jobs:
             share = standing.share(job)
             before = former(job)
-            if share is None or share.wider is None or before is None:
+            if share is None or before is None or not _tells(share):
                 continue
-            counter = self._taken.setdefault(standing.keys[job.id], [0, 0])
-            key = key_of(before)
-            counter[0] += key in (key_of(share.option), key_of(share.wider))
-            counter[1] += key == key_of(share.wider)
+            counter = self._counter(job)
+            counter[0] += key_of(before) in (key_of(share.path[0]), _wider_key(share))
+            counter[1] += key_of(before) == _wider_key(share)
 
-    def of(self, jobs: Iterable[Job]) -> dict[JobId, Option]:
-        """Each job's option; jobs whose menu is empty are left out."""
-        wanted: dict[JobId, Option] = {}
-        for job in jobs:
-            share = self._standing.share(job)
-            if share is not None:
-                wanted[job.id] = self._wish(job, share)
-        return wanted
-
-    def _wish(self, job: Job, share: Share) -> Option:
+    def prospects(self, job: Job, share: Share) -> Prospects:
+        """The prospects of a waiting job; asked once for each new one, in order of creation."""
+        if not _tells(share):
+            return share.by_lot(job)
         before = former(job)
         if before is not None:
-            kept = next((one for one in (share.option, share.wider) if one and key_of(one) == key_of(before)), None)
-            return kept or best(share, job.remaining, self._standing.rate)
-        if share.wider is None:
-            return share.option
-        counter = self._taken.setdefault(self._standing.keys[job.id], [0, 0])
+            return share.for_wider if key_of(before) == _wider_key(share) else share.prospects
+        counter = self._counter(job)
         wider = takes_wider(counter[0], counter[1], share.mix)
         counter[0] += 1
         counter[1] += wider
-        return share.wider if wider else share.option
+        return share.for_wider if wider else share.prospects
+
+    def _counter(self, job: Job) -> list[int]:
+        return self._taken.setdefault(self._standing.keys[job.id], [0, 0])
+
+
+def _tells(share: Share) -> bool:
+    """Whether the first option of a job's path shows which of two it is."""
+    return share.wider is not None and key_of(share.path[0]) != key_of(share.wider[0])
+
+
+def _wider_key(share: Share) -> object:
+    return None if share.wider is None else key_of(share.wider[0])
 
 
 def former(job: Job) -> Option | None:
@@ -63,21 +67,22 @@ def former(job: Job) -> Option | None:
     return job.replaced[-1].option if job.replaced else None
 
 
-def best(share: Share, remaining: float | None, rate: Rate) -> Option:
-    """The best option at θ* for what this job has left."""
-    if remaining is None:
-        return share.ranked[0]
-    return rank(share.group.menu.options, remaining, rate, share.group.weight)[0]
+def wishes(jobs: Iterable[Job], standing: Standing) -> dict[JobId, Sequence[Outcome]]:
+    """Each waiting job's options, best first; jobs whose menu is empty are left out."""
+    lots = Lots(standing)
+    found: dict[JobId, Sequence[Outcome]] = {}
+    for job in jobs:
+        share = standing.share(job)
+        if share is not None:
+            found[job.id] = lots.prospects(job, share).entering(share.position(job))
+    return found
 
 
-def in_order(jobs: Sequence[Job], wanted: dict[JobId, Option], standing: Standing) -> list[Job]:
+def in_order(jobs: Sequence[Job], wanted: Mapping[JobId, Sequence[Outcome]], standing: Standing) -> list[Job]:
     """The queue: jobs with an option, in the order in which they are offered GPUs."""
 
     def key(job: Job) -> QueueKey:
-        share = standing.share(job)
-        if standing.feasible or share is None:
-            return by_value(job, wanted[job.id])
-        work = share.group.work if job.remaining is None else job.remaining
-        return by_dollars(job, wanted[job.id], work)
+        best = wanted[job.id][0]
+        return by_value(job, best.option) if standing.feasible else by_dollars(job, best.dollars)
 
     return sorted((job for job in jobs if job.id in wanted), key=key)

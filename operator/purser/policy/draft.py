@@ -127,7 +127,17 @@ class Draft:
 
     def must_rent(self, job: Job, option: Option) -> bool:
         """Whether nodes would have to be rented for it."""
-        return self._yard(option.pool).must_rent(option, self._capacity.held(job.id)) > 0
+        _, _, missing = self._yard(option.pool).look(option, self._capacity.held(job.id))
+        return missing > 0
+
+    def start_up(self, option: Option) -> float:
+        """Seconds that a node of the option's pool takes to be ready."""
+        return self.snapshot.pools[option.pool].start_seconds
+
+    def ready(self, job: Job, option: Option) -> bool:
+        """Whether the job could begin there at once."""
+        _, booting, missing = self._yard(option.pool).look(option, self._capacity.held(job.id))
+        return not booting and not missing
 
     def pods(self, option: Option) -> int:
         """How many pods the option has: one below a node, else one for each whole node."""

@@ -6,9 +6,8 @@ from purser.domain.ids import Rate
 from purser.domain.money import ZERO, Money
 from purser.domain.option import Option
 from purser.domain.plan import Reason, Why
-from purser.policy.hull import dollars, seconds
-from purser.policy.load import Group
-from purser.policy.moves import Move
+from purser.policy.prospects import Move, Position, key_of
+from purser.policy.standing import Share
 
 
 def span(duration: float) -> str:
@@ -35,34 +34,44 @@ def pays(rate: Rate) -> str:
     return f"{money(rate * 3600)} per job-hour saved"
 
 
-def _same(a: Option, b: Option) -> bool:
-    return a.pool == b.pool and a.gpus == b.gpus and a.variant == b.variant
-
-
-def choice(option: Option, group: Group, rate: Rate, work: float | None, *, feasible: bool) -> Reason:
+def choice(option: Option, share: Share, rate: Rate, position: Position, *, feasible: bool) -> Reason:
     """Why a job of the group has this option: against the next cheaper one in numbers, the next wider one in words."""
-    x = group.work if work is None else work
-    takes, costs = seconds(option, x), dollars(option, x)
+    group, menu = share.group, share.group.menu
+    takes, costs = _to_the_end(option, share, position)
     text = f"{name(option)}: {span(takes)} for {money(costs)}"
-    if not group.menu.known:
-        why = Why.RIGID if group.menu.rigid else Why.NO_CURVE
-        return Reason(why, 0.0, ZERO, f"{text} if {span(x)} of work are left; no speedup curve is known yet")
-    corners = group.hull.options
-    at = next((k for k, corner in enumerate(corners) if _same(corner, option)), None)
+    if not menu.known:
+        why = Why.RIGID if menu.rigid else Why.NO_CURVE
+        return Reason(
+            why, 0.0, ZERO, f"{text} if {span(position.left)} of work are left; no speedup curve is known yet"
+        )
+    corners = [path[min(menu.phase(position.done), len(path) - 1)] for path in group.hull.paths]
+    at = next((k for k, corner in enumerate(corners) if key_of(corner) == key_of(option)), None)
     below = corners[at - 1] if at else None
-    above = corners[at + 1] if at is not None and at + 1 < len(corners) else None
+    above = (
+        next((corner for corner in corners[at + 1 :] if key_of(corner) != key_of(option)), None)
+        if at is not None
+        else None
+    )
     if above is not None:
-        saved, more = takes - seconds(above, x), dollars(above, x) - costs
+        above_takes, above_costs = _to_the_end(above, share, position)
+        saved, more = takes - above_takes, above_costs - costs
         if saved > 0:
             text += f"; {name(above)} would save {span(saved)} for {money(more)}, {money(more / saved * 3600)} per hour"
             text += f" saved, budget pays up to {money(rate * group.weight * 3600)}"
     elif at is not None:
         text += "; nothing on its menu is faster"
-    why = Why.RIGID if group.menu.rigid else Why.BUDGET_OPTIMAL if feasible else Why.CHEAPEST_OVER_BUDGET
+    why = Why.RIGID if menu.rigid else Why.BUDGET_OPTIMAL if feasible else Why.CHEAPEST_OVER_BUDGET
     if below is None:
         return Reason(why, 0.0, ZERO, text)
-    saved, more = seconds(below, x) - takes, costs - dollars(below, x)
+    below_takes, below_costs = _to_the_end(below, share, position)
+    saved, more = below_takes - takes, costs - below_costs
     return Reason(why, group.weight * saved, Money(round(more * 1_000_000)), text, below)
+
+
+def _to_the_end(option: Option, share: Share, position: Position) -> tuple[float, float]:
+    """Seconds and dollars of the rest of the job, entering the option included, as if for a new run."""
+    way = share.prospects.staying(option, position)
+    return way.seconds + option.entry_seconds, way.dollars + option.entry_cost.dollars
 
 
 def moving(move: Move, here: Option, work: float, rate: Rate, weight: float) -> Reason:

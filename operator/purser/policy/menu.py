@@ -6,6 +6,7 @@ Below one node a job is one pod of 1, 2, 4, … GPUs; from one node on it is who
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,8 @@ from purser.domain.money import Price
 from purser.domain.option import Option
 from purser.domain.pool import CapacityType, Pool
 from purser.domain.profile import Profile
-from purser.policy.hull import Hull, hull
+from purser.policy.course import Ways, work_ahead
+from purser.policy.hull import Hull, hull, path_hull
 from purser.policy.speedup import speed
 
 DEFAULT_RESTART_SECONDS = 30.0
@@ -24,17 +26,38 @@ DEFAULT_RESTART_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Menu:
-    """``options``: what may be chosen. ``narrower``: only when the budget's limits force it (no curve is known).
+    """What may be chosen: ``stages[p]`` are the options with their speeds in phase p, which ends at ``until[p]``.
 
-    ``known``: whether speeds are measured; if not, every option has the speed of its share of ``preferred``. ``rigid``:
-    whether the job has one width only.
+    ``narrower``: only when the budget's limits force it (no curve is known). ``known``: whether speeds are measured; if
+    not, every option has the speed of its share of ``preferred``. ``rigid``: whether the job has one width only.
+    ``ways``: the same options as numbers.
     """
 
-    options: tuple[Option, ...]
+    stages: tuple[tuple[Option, ...], ...]
+    until: tuple[float, ...]
     narrower: tuple[Option, ...]
     known: bool
     rigid: bool
-    restart_seconds: float
+    ways: Ways
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """The options as a job meets them first."""
+        return self.stages[0]
+
+    def phase(self, done: float) -> int:
+        """Which phase a job is in, of whose work the part ``done`` is done."""
+        return min(bisect_right(self.until, done), len(self.until) - 1)
+
+    def work_ahead(self, total: float, done: float = 0.0) -> tuple[float, ...]:
+        """Work left in the phases from the present one on, of a job of ``total`` work."""
+        return work_ahead(self.until, total, done)
+
+    def hull(self, work: float) -> Hull:
+        """The hull of its ways to run a new job of ``work`` seconds of the reference option."""
+        if len(self.stages) == 1:
+            return hull(self.options, work)
+        return path_hull(self.stages, self.ways, self.work_ahead(work))
 
 
 def offered_widths(gpus_per_node: int, widths: Widths, max_nodes: int) -> list[int]:
@@ -67,37 +90,52 @@ def build_menu(
 
     Where the class has a curve for none of these types, the menu is ``preferred`` alone (or the widest below it that
     is offered): never wider before something is known of it. GPU types without a curve are not mixed with types that
-    have one.
+    have one. An option needs a speed in every phase of the class.
     """
     restart = profile.restart_seconds if profile else DEFAULT_RESTART_SECONDS
-    measured: list[Option] = []
+    measured: list[list[Option]] = []
     preferred: list[Option] = []
     narrower: list[Option] = []
+    for pool, gpu_type, node, price in _open(pools, gpu_types, spot):
+        for gpus in offered_widths(node, widths, pool.max_nodes):
+            speeds = _speeds(profile, gpu_type, gpus)
+            if speeds:
+                measured.append([_option(pool, gpus, node, price, speed, restart) for speed in speeds])
+            elif gpus <= widths.preferred:
+                into = preferred if gpus == widths.preferred else narrower
+                into.append(_option(pool, gpus, node, price, gpus / widths.preferred, restart))
+    rigid = widths.min == widths.max
+    if profile is not None and measured:
+        stages = tuple(zip(*measured, strict=True))
+        until = tuple(phase.until for phase in profile.phases)
+        return Menu(stages, until, (), True, rigid, Ways.of(stages, restart))
+    if not preferred and narrower:  # preferred is no whole number of nodes: then the widest below it
+        widest = max(option.gpus for option in narrower)
+        preferred = [option for option in narrower if option.gpus == widest]
+        narrower = [option for option in narrower if option.gpus != widest]
+    return Menu((tuple(preferred),), (1.0,), tuple(narrower), False, rigid, Ways.of((preferred,), restart))
+
+
+def _open(pools: Iterable[Pool], gpu_types: Sequence[str], spot: SpotPolicy) -> Iterable[tuple[Pool, str, int, Price]]:
+    """The pools that a job may use, with GPU type, GPUs per node and price of a node."""
     for pool in pools:
-        if pool.deleting or pool.offering is None or pool.quote is None:
+        if pool.deleting or pool.offering is None or pool.quote is None or pool.offering.gpus_per_node < 1:
             continue
         if pool.capacity_type is CapacityType.SPOT and spot is not SpotPolicy.ALLOWED:
             continue
         if pool.capacity_type not in (CapacityType.ON_DEMAND, CapacityType.SPOT):
             continue
-        node = pool.offering.gpus_per_node
-        if node < 1 or (gpu_types and pool.offering.gpu_type not in gpu_types):
-            continue
-        for gpus in offered_widths(node, widths, pool.max_nodes):
-            known = speed(profile, 0, pool.offering.gpu_type, gpus) if profile else None
-            if known is not None:
-                measured.append(_option(pool, gpus, node, pool.quote.price, known, restart))
-            elif gpus <= widths.preferred:
-                into = preferred if gpus == widths.preferred else narrower
-                into.append(_option(pool, gpus, node, pool.quote.price, gpus / widths.preferred, restart))
-    rigid = widths.min == widths.max
-    if measured:
-        return Menu(tuple(measured), (), True, rigid, restart)
-    if not preferred and narrower:  # preferred is no whole number of nodes: then the widest below it
-        widest = max(option.gpus for option in narrower)
-        preferred = [option for option in narrower if option.gpus == widest]
-        narrower = [option for option in narrower if option.gpus != widest]
-    return Menu(tuple(preferred), tuple(narrower), False, rigid, restart)
+        if not gpu_types or pool.offering.gpu_type in gpu_types:
+            yield pool, pool.offering.gpu_type, pool.offering.gpus_per_node, pool.quote.price
+
+
+def _speeds(profile: Profile | None, gpu_type: str, gpus: int) -> list[float]:
+    """The speed in each phase; empty where one is not known."""
+    if profile is None:
+        return []
+    known = [speed(profile, phase, gpu_type, gpus) for phase in range(len(profile.phases))]
+    speeds = [value for value in known if value is not None]
+    return speeds if len(speeds) == len(known) else []
 
 
 MenuKey = tuple[ClassId | None, int, int, int, tuple[str, ...], SpotPolicy]
@@ -132,5 +170,5 @@ class Menus:
         """The hull of that menu for jobs of ``work`` seconds of the reference option."""
         made = self._hulls.get((key, work))
         if made is None:
-            made = self._hulls[key, work] = hull(self.menu(key).options, work)
+            made = self._hulls[key, work] = self.menu(key).hull(work)
         return made

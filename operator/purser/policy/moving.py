@@ -9,13 +9,13 @@ from purser.domain.job import Allocation, Job, Placement, ResizePolicy
 from purser.domain.money import ZERO
 from purser.domain.option import Option
 from purser.domain.plan import Reason, Why
+from purser.domain.time import after
 from purser.policy import explain
 from purser.policy.draft import Draft
-from purser.policy.moves import Move, in_place
 from purser.policy.placement import Claim
+from purser.policy.prospects import Move, Position, Prospects, in_place
 from purser.policy.roll import must_move, reason, settled
 from purser.policy.serving import next_run
-from purser.policy.standing import Share, key_of, rank
 
 
 class Moving:
@@ -27,7 +27,7 @@ class Moving:
 
     def move(self, running: Iterable[Job]) -> None:
         """Jobs that must move first, in order of creation, then those that may gain most."""
-        worth: list[tuple[Job, Allocation, Share, list[Move]]] = []
+        worth: list[tuple[Job, Allocation, Prospects, Position, list[Move]]] = []
         for job in running:
             if job.allocation is None:
                 continue
@@ -35,40 +35,49 @@ class Moving:
             if share is None:
                 self._draft.judge(job, here, reason(Why.NO_OPTION, "its menu is empty now; it runs on where it is"))
                 continue
+            position, prospects = share.position(job), share.by_lot(job)
             rate, feasible = self._standing.rate, self._standing.feasible
-            self._draft.judge(job, here, explain.choice(here, share.group, rate, job.remaining, feasible=feasible))
+            self._draft.judge(job, here, explain.choice(here, share, rate, position, feasible=feasible))
             if job.resize is ResizePolicy.NEVER or not settled(job):
                 continue
             forced = must_move(job, self._draft.snapshot)
             if forced:
-                self._force(job, job.allocation, share, forced)
+                self._force(job, job.allocation, prospects, position, forced)
             elif share.group.menu.known and job.remaining:
-                paying = share.offers.paying(here, job.remaining)
+                paying = prospects.paying(here, position)
                 if paying:
-                    worth.append((job, job.allocation, share, paying))
-        for job, allocation, share, paying in sorted(
-            worth, key=lambda one: (-one[3][0].gain, one[0].created, one[0].id)
+                    worth.append((job, job.allocation, prospects, position, paying))
+                self._look_again(here, prospects, position)
+        for job, allocation, prospects, position, paying in sorted(
+            worth, key=lambda one: (-one[4][0].gain, one[0].created, one[0].id)
         ):
-            self._move_if_it_pays(job, allocation, share, paying)
+            self._move_if_it_pays(job, allocation, prospects, position, paying)
 
-    def _force(self, job: Job, allocation: Allocation, share: Share, forced: str) -> None:
-        work = share.group.work if job.remaining is None else job.remaining
-        ranked = rank(share.group.menu.options, work, self._standing.rate, job.weight)
+    def _look_again(self, here: Option, prospects: Prospects, position: Position) -> None:
+        """When the job comes to a phase in which another option is better."""
+        work = prospects.next_change(here, position)
+        if work is not None:
+            self._draft.decided.again_at.append(after(self._draft.snapshot.now, work / here.speed))
+
+    def _force(self, job: Job, allocation: Allocation, prospects: Prospects, position: Position, forced: str) -> None:
+        ranked = [outcome.option for outcome in prospects.entering(position)]
         for option in sorted(ranked, key=lambda one: not self._stays(job, allocation, one)):
             text = f"{forced}: it goes to {explain.name(option)}"
             why = Reason(Why.WIDTH_NO_LONGER_ALLOWED, 0.0, ZERO, text, allocation.option)
             if self._go(job, allocation, option, why):
                 return
 
-    def _move_if_it_pays(self, job: Job, allocation: Allocation, share: Share, paying: Iterable[Move]) -> None:
+    def _move_if_it_pays(
+        self, job: Job, allocation: Allocation, prospects: Prospects, position: Position, paying: Iterable[Move]
+    ) -> None:
         """The best move that can be had and that still pays after what entering really costs."""
-        work, here = job.remaining or 0.0, allocation.option
+        here = allocation.option
         for ready in paying:
             rented = self._draft.must_rent(job, ready.to)
-            move = share.offers.net(here, ready.to, work, rented=True) if rented else ready
-            if key_of(move.to) == key_of(here) or move.gain <= 0:
+            move = prospects.move(here, ready.to, position, rented=True) if rented else ready
+            if move.gain <= 0:
                 continue
-            why = explain.moving(move, here, work, self._standing.rate, job.weight)
+            why = explain.moving(move, here, position.left, self._standing.rate, job.weight)
             if self._go(job, allocation, move.to, why):
                 return
 

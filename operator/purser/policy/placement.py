@@ -62,14 +62,14 @@ class Yard:
                 self._cell.ready.take(rental, max(gpus - taken.get(rental, 0), 0))
         return claim
 
-    def must_rent(self, option: Option, own: Held) -> int:
-        """How many nodes a claim would rent."""
+    def look(self, option: Option, own: Held) -> tuple[list[RentalId], list[RentalId], int]:
+        """Ready nodes, booting nodes and the number of nodes to be rented that a claim would take."""
         self._lend(own)
-        _, _, missing = self._find(option.gpus)
+        found = self._find(option.gpus)
         for rental, gpus in own.items():
             if rental in self._cell.ready.free:
                 self._cell.ready.take(rental, gpus)
-        return missing
+        return found
 
     def _lend(self, own: Held) -> None:
         for rental, gpus in own.items():

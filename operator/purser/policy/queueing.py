@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from purser.domain.job import Job
 from purser.domain.option import Option
-from purser.policy.hull import dollars
 
 QueueKey = tuple[float, int, str]
 
@@ -22,9 +21,8 @@ def by_value(job: Job, wanted: Option) -> QueueKey:
     return (-job.weight / price if price else float("-inf"), job.created, job.id)
 
 
-def by_dollars(job: Job, wanted: Option, work: float) -> QueueKey:
-    """Sort key (ascending) while the budget is too small; ``work`` is what the job has left."""
-    cost = dollars(wanted, work)
+def by_dollars(job: Job, cost: float) -> QueueKey:
+    """Sort key (ascending) while the budget is too small; ``cost`` is what the job still costs, in dollars."""
     return (-job.weight / cost if cost else float("-inf"), job.created, job.id)
 
 

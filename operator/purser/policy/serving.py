@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 
 from purser.domain.ids import JobId
 from purser.domain.job import Job, Placement
@@ -10,8 +11,9 @@ from purser.domain.money import ZERO
 from purser.domain.option import Option
 from purser.domain.plan import Reason, Why
 from purser.policy import explain
-from purser.policy.choose import Wishes, former, in_order
+from purser.policy.choose import former, in_order, wishes
 from purser.policy.draft import Draft
+from purser.policy.prospects import Outcome
 from purser.policy.roll import Roll, reason
 from purser.policy.standing import Share
 
@@ -41,11 +43,11 @@ class Serving:
         """Displaced jobs first, then the queue; who is displaced and finds nothing is stopped."""
         displaced = [job for job, _ in roll.leaving]
         waiting = sorted([*roll.waiting, *displaced], key=lambda job: (job.created, job.id))
-        wanted = Wishes(self._standing).of(waiting)
+        wanted = wishes(waiting, self._standing)
         for job, why in roll.leaving:
             share = self._standing.share(job)
             if share is not None and why.why not in _LIMITS:
-                self._restart_at_once(job, wanted[job.id], share, why)
+                self._restart_at_once(job, wanted[job.id], why)
         for job in waiting:
             if job.id not in wanted:
                 self._draft.judge(job, None, reason(Why.NO_OPTION, no_option(job)))
@@ -57,11 +59,11 @@ class Serving:
             if job.id not in self._placed:
                 self._draft.stop(job, why)
 
-    def _restart_at_once(self, job: Job, wanted: Option, share: Share, why: Reason) -> None:
+    def _restart_at_once(self, job: Job, wanted: Sequence[Outcome], why: Reason) -> None:
         """On what is left; it is optimised later, as a move."""
-        if not self._affords(wanted):
+        if not self._affords(wanted[0].option):
             return
-        for option in _options(wanted, share):
+        for option in (outcome.option for outcome in wanted):
             claim = self._draft.claim(job, option, only_ready=True)
             if claim.placements is not None:
                 text = f"{why.message}; restarted at once on {explain.name(option)}"
@@ -84,13 +86,14 @@ class Serving:
         self._queue_ends = True
         return False
 
-    def _serve(self, job: Job, wanted: Option, share: Share) -> None:
+    def _serve(self, job: Job, outcomes: Sequence[Outcome], share: Share) -> None:
+        wanted = outcomes[0].option
         if not self._affords(wanted):
             text = f"the {explain.money(self._standing.allowed * 3600)}/h that the budget still allows are in use"
             self._draft.judge(job, wanted, explain.waiting(Why.WAITING_FOR_BUDGET, wanted, text))
             return
         blocks: list[Why] = []
-        for option in _options(wanted, share):
+        for option in self._by_availability(job, outcomes, share):
             why = self._try(job, option, share)
             if why is None:
                 return
@@ -102,6 +105,27 @@ class Serving:
         first = blocks[0]
         self._draft.judge(job, wanted, explain.waiting(first, wanted, _BLOCKED.get(first, "no node can be had now")))
 
+    def _by_availability(self, job: Job, outcomes: Sequence[Outcome], share: Share) -> Iterable[Option]:
+        """The options, best first, now that some could begin at once and others wait for nodes to start up.
+
+        An outcome counts a whole start-up: where nodes are ready, its seconds are taken off. Its dollars are not, for
+        whoever takes a ready node lets another job rent one; nor is anything for nodes that boot, or a job would want
+        more the more boots for it. A job of a class that mixes takes what its lot gave it, or the mix would not be met.
+        """
+        start_up = self._draft.start_up
+        if share.wider is not None or not any(start_up(outcome.option) for outcome in outcomes):
+            return [outcome.option for outcome in outcomes]
+        worth, least = share.prospects.worth, inf
+        ranked: list[tuple[float, int, Option]] = []
+        for rank, outcome in enumerate(outcomes):
+            total = outcome.worth
+            sooner = total - worth * start_up(outcome.option)
+            if sooner < least and self._draft.ready(job, outcome.option):
+                total = sooner
+            least = min(least, total)
+            ranked.append((total, rank, outcome.option))
+        return [option for _, _, option in sorted(ranked, key=lambda one: one[:2])]
+
     def _try(self, job: Job, option: Option, share: Share) -> Why | None:
         """Place the job or let it wait for nodes; the reason when neither can be."""
         claim = self._draft.claim(job, option)
@@ -109,7 +133,7 @@ class Serving:
             return claim.blocked
         if claim.placements is not None:
             feasible = self._standing.feasible
-            why = explain.choice(option, share.group, self._standing.rate, job.remaining, feasible=feasible)
+            why = explain.choice(option, share, self._standing.rate, share.position(job), feasible=feasible)
             self._place(job, option, claim.placements, why)
             return None
         self._rate += option.price.dollars_per_second
@@ -122,11 +146,6 @@ class Serving:
         self._placed.add(job.id)
         self._draft.allocate(job, option, next_run(job), tuple(placements), why)
         self._draft.judge(job, option, why)
-
-
-def _options(wanted: Option, share: Share) -> list[Option]:
-    """The wanted option, then the others, best first, for when its pool is full or cools."""
-    return [wanted, *(option for option in share.ranked if option is not wanted)]
 
 
 def next_run(job: Job) -> int:

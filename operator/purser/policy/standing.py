@@ -4,46 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from zlib import crc32
 
 from purser.domain.billing import spent
 from purser.domain.budget import Budget
-from purser.domain.ids import PoolId, Rate
+from purser.domain.ids import Rate
 from purser.domain.job import Job
 from purser.domain.money import Money, Price
-from purser.domain.option import Option
 from purser.domain.period import period_bounds, period_end
-from purser.domain.plan import BudgetVerdict, ClassVerdict
+from purser.domain.plan import BudgetVerdict, ClassVerdict, Stage
 from purser.domain.rental import Rental
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant, seconds_between
 from purser.policy.allowance import allowed_rate
 from purser.policy.exchange_rate import Fit, solve
-from purser.policy.hull import dollars, seconds
+from purser.policy.hull import Hull, Path
 from purser.policy.load import Group, GroupKey, group_key, groups
 from purser.policy.menu import Menus
-from purser.policy.moves import Offers
+from purser.policy.prospects import Position, Prospects, key_of
 
-OptionKey = tuple[PoolId, int, str]
-
-
-def key_of(option: Option) -> OptionKey:
-    """What makes two options the same way to run, whatever their price was when they were chosen."""
-    return option.pool, option.gpus, option.variant
+_ALL_BUT = 1.0 - 1e-9
+_NUDGE = 1e-6
+"""Where two corners tie at θ*, a second is worth so much more or less to the jobs that are to take the one or other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a group is given: ``option``, or ``wider`` with probability ``mix``.
+    """What a group is given: ``path``, or ``wider`` with probability ``mix``.
 
-    ``ranked``: its whole menu, best first at θ*. ``offers``: the same options as a running job looks at them.
+    ``prospects``: its menu at θ*. ``for_wider``: the same for those of its jobs that take the wider path.
     """
 
     group: Group
-    option: Option
-    wider: Option | None
+    path: Path
+    wider: Path | None
     mix: float
-    ranked: tuple[Option, ...]
-    offers: Offers
+    prospects: Prospects
+    for_wider: Prospects
+
+    def position(self, job: Job) -> Position:
+        """Where the job is, by what it reported; at its class's mean size where it says nothing."""
+        done = 0.0 if job.progress is None or job.progress.fraction is None else min(job.progress.fraction, _ALL_BUT)
+        return Position(self.group.work if job.remaining is None else job.remaining / (1.0 - done), done)
+
+    def by_lot(self, job: Job) -> Prospects:
+        """The prospects of a job whose path does not show which of two it took: by its uid, always the same."""
+        if self.wider is None:
+            return self.prospects
+        lot = crc32(job.id.encode()) / 2**32
+        return self.for_wider if lot < self.mix else self.prospects
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +100,28 @@ def _hourly(rate: float) -> Price:
 
 def _class_verdict(budget: Budget, share: Share) -> ClassVerdict:
     group = share.group
-    level = next(k for k, option in enumerate(group.hull.options) if option is share.option)
+    level = group.hull.paths.index(share.path)
     return ClassVerdict(
         budget=budget.id,
         class_id=group.class_id,
         arrivals_per_hour=group.arrivals_per_hour(level),
         mean_work=group.work,
-        option=share.option,
-        wider=share.wider,
+        path=_stages(group, share.path),
+        wider=() if share.wider is None else _stages(group, share.wider),
         mix=share.mix,
+        seconds=group.hull.seconds[level],
+        cost=Money(round(group.hull.money[level] * 1_000_000)),
     )
 
 
-def rank(options: Sequence[Option], work: float, rate: Rate, weight: float) -> list[Option]:
-    """Best first: by w·θ·a + m for this much work, ties to the cheaper, then by pool and width."""
-
-    def total(option: Option) -> tuple[float, float, str, int]:
-        cost = dollars(option, work)
-        return weight * rate * seconds(option, work) + cost, cost, option.pool, option.gpus
-
-    return sorted(options, key=total)
+def _stages(group: Group, path: Path) -> tuple[Stage, ...]:
+    """A path's options with the part of the work up to which each is had; equal neighbours are one stage."""
+    stages: list[Stage] = []
+    for until, option in zip(group.menu.until, path, strict=True):
+        if stages and key_of(stages[-1].option) == key_of(option):
+            stages.pop()
+        stages.append(Stage(until, option))
+    return tuple(stages)
 
 
 def _of_this_period(budget: Budget, now: Instant) -> Budget:
@@ -121,6 +132,13 @@ def _of_this_period(budget: Budget, now: Instant) -> Budget:
     balance = budget.balance
     over = balance is not None and period_end(budget.time_zone, balance.period_start) <= now
     return replace(budget, balance=None) if over else budget
+
+
+def _inside(hull: Hull, level: int, worth: float) -> float:
+    """A worth of a second, next to ``worth``, at which the corner ``level`` is better than its neighbours."""
+    least = hull.slopes[level - 1] * (1.0 + _NUDGE) if level else 0.0
+    most = hull.slopes[level] * (1.0 - _NUDGE) if level < len(hull.slopes) else worth
+    return (least + most) / 2 if least > most else min(max(worth, least), most)
 
 
 def stand(budget: Budget, jobs: Sequence[Job], rentals: Sequence[Rental], menus: Menus, snapshot: Snapshot) -> Standing:
@@ -134,16 +152,16 @@ def stand(budget: Budget, jobs: Sequence[Job], rentals: Sequence[Rental], menus:
     shares: dict[GroupKey, Share] = {}
     for at, (key, group) in enumerate(found.items()):
         level = solution.levels[at]
-        corners = group.hull.options
         mixed = at == solution.mixed
-        ranked = rank(group.menu.options, group.work, solution.rate, group.weight)
+        worth = solution.rate * group.weight
+        prospects = Prospects(group.menu, _inside(group.hull, level, worth))
         shares[key] = Share(
             group=group,
-            option=corners[level],
-            wider=corners[level + 1] if mixed else None,
+            path=group.hull.paths[level],
+            wider=group.hull.paths[level + 1] if mixed else None,
             mix=solution.mix if mixed else 0.0,
-            ranked=tuple(ranked),
-            offers=Offers(group.menu.options, solution.rate, group.weight, group.menu.restart_seconds),
+            prospects=prospects,
+            for_wider=Prospects(group.menu, _inside(group.hull, level + 1, worth)) if mixed else prospects,
         )
     return Standing(
         budget=budget,

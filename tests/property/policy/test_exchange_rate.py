@@ -199,7 +199,7 @@ def options(form: Amdahl | PowerLaw, price: Price, most: int) -> list[Option]:
 
 
 def widths(found: Hull, theta: float) -> float:
-    return found.best(Rate(theta)).gpus
+    return found.best(Rate(theta))[0].gpus
 
 
 @settings(max_examples=100, deadline=None)

@@ -18,11 +18,13 @@ from purser.domain.profile import Amdahl
 from purser.domain.rental import RentalPhase
 from purser.policy import explain
 from purser.policy.capacity import Cell, Nodes, held_by
+from purser.policy.course import Ways
 from purser.policy.limits import MARGIN_SECONDS, START_BOUND_FACTOR, Purse, exposure, reserve
 from purser.policy.load import Group
-from purser.policy.menu import Menus
-from purser.policy.moves import Offers, in_place, net_gain
+from purser.policy.menu import Menu, Menus
 from purser.policy.placement import Yard
+from purser.policy.prospects import Position, Prospects, in_place
+from purser.policy.standing import Share
 from tests.worlds import World
 
 DOLLAR_A_SECOND = Price.parse("3600")
@@ -33,38 +35,46 @@ def option(gpus: int, speed: float, price: str = "3600", pool: str = "a") -> Opt
     return Option(PoolId(pool), gpus, speed, each, 150.0, each.cost(150))
 
 
+def menu(*stages: tuple[Option, ...], until: tuple[float, ...] = (1.0,), restart: float = 30.0) -> Menu:
+    return Menu(stages, until, (), True, False, Ways.of(stages, restart))
+
+
 # --- moves ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_move_is_charged_its_restart_in_seconds_and_dollars() -> None:
-    move = net_gain(option(1, 1.0), option(2, 1.5), 900.0, Rate(3.0), 1.0, 30.0, rented=False)
+    here, to = option(1, 1.0), option(2, 1.5)
+    move = Prospects(menu((here, to)), 3.0).move(here, to, Position(900.0), rented=False)
     assert move.saved_seconds == pytest.approx(900 - 600 - 30)
     assert move.cost.dollars == pytest.approx(2 * 600 + 2 * 30 - 900)
     assert move.gain == pytest.approx(3.0 * 270 - 360)
 
 
-def test_nodes_that_must_be_rented_are_charged_as_the_option_says() -> None:
-    to = option(2, 1.5)
-    ready = net_gain(option(1, 1.0), to, 900.0, Rate(3.0), 1.0, 30.0, rented=False)
-    rented = net_gain(option(1, 1.0), to, 900.0, Rate(3.0), 1.0, 30.0, rented=True)
-    assert rented.saved_seconds == ready.saved_seconds
-    assert (rented.cost - ready.cost).dollars == pytest.approx(to.entry_cost.dollars - 2 * 30)
+def test_nodes_that_must_be_rented_boot_while_the_job_runs_on_and_cost_only_what_it_is_wider() -> None:
+    here, to, other = option(1, 1.0), option(2, 1.5), option(2, 1.5, pool="b")
+    prospects = Prospects(menu((here, to, other)), 3.0)
+    for target, wider in ((to, 1), (other, 2)):
+        ready, rented = (prospects.move(here, target, Position(900.0), rented=rented) for rented in (False, True))
+        assert rented.saved_seconds == ready.saved_seconds
+        assert (rented.cost - ready.cost).dollars == pytest.approx(wider * 120)
 
 
-SPEEDS = st.lists(st.tuples(st.integers(1, 64), st.floats(0.1, 50.0)), min_size=1, max_size=8)
+SPEEDS = st.lists(
+    st.tuples(st.integers(1, 64), st.floats(0.1, 50.0)), min_size=1, max_size=8, unique_by=lambda one: one[0]
+)
 
 
-@given(SPEEDS, st.floats(0.0, 50.0), st.floats(1.0, 1e6), st.floats(0.0, 600.0))
+@given(SPEEDS, st.floats(0.0, 50.0), st.floats(1.0, 1e6), st.floats(0.0, 150.0))
 def test_the_quick_search_finds_exactly_the_moves_that_gain(
-    menu: list[tuple[int, float]], rate: float, work: float, restart: float
+    found: list[tuple[int, float]], worth: float, work: float, restart: float
 ) -> None:
-    options = [option(gpus, speed) for gpus, speed in menu]
-    here = options[0]
-    found = Offers(options, Rate(rate), 1.0, restart).paying(here, work)
-    expected = [net_gain(here, to, work, Rate(rate), 1.0, restart, rented=False) for to in options]
+    options = tuple(option(gpus, speed) for gpus, speed in found)
+    here, prospects = options[0], Prospects(menu(options, restart=restart), worth)
+    paying = prospects.paying(here, Position(work))
+    expected = [prospects.move(here, to, Position(work), rented=False) for to in options[1:]]
     sure = {move.to for move in expected if move.gain > 1e-6 * work}
-    assert sure <= {move.to for move in found} <= {move.to for move in expected if move.gain > 0}
-    assert [move.gain for move in found] == sorted((move.gain for move in found), reverse=True)
+    assert sure <= {move.to for move in paying} <= {move.to for move in expected if move.gain > 0}
+    assert [move.gain for move in paying] == sorted((move.gain for move in paying), reverse=True)
 
 
 def test_only_a_change_in_the_number_of_equal_pods_is_made_in_place() -> None:
@@ -182,8 +192,8 @@ def test_a_blocked_claim_takes_nothing() -> None:
 def test_a_jobs_own_gpus_are_free_for_its_own_next_run_only() -> None:
     pool = yard({"a": 4})
     own = {RentalId("a"): 4}
-    assert pool.must_rent(option(8, 1.0), own) == 0
-    assert pool.must_rent(option(8, 1.0), {}) == 1
+    assert pool.look(option(8, 1.0), own)[2] == 0
+    assert pool.look(option(8, 1.0), {})[2] == 1
     assert pool.claim(option(8, 1.0), own, lambda _: True).placements is not None
     assert pool.claim(option(1, 1.0), {}, lambda _: True, only_ready=True).placements is None
 
@@ -206,13 +216,16 @@ def test_a_choice_is_explained_with_its_numbers() -> None:
     key = menus.key(job)
     hull = menus.hull(key, 36_000.0)
     group = Group(profile.id, 1.0, menus.menu(key), hull, 36_000.0, 1, None)
-    reason = explain.choice(hull.options[0], group, Rate(0.001), None, feasible=True)
+    prospects = Prospects(group.menu, 0.001)
+    share = Share(group, hull.paths[0], None, 0.0, prospects, prospects)
+    (narrow,), (wide,) = hull.paths
+    reason = explain.choice(narrow, share, Rate(0.001), Position(36_000.0), feasible=True)
     assert reason.message == (
         "4 GPUs on a100: 3.2 h for $26.00; 8 GPUs on a100 would save 68 min for $8.00, $7.11 per hour saved, "
         "budget pays up to $3.60"
     )
-    wider = explain.choice(hull.options[1], group, Rate(0.001), None, feasible=True)
-    assert (wider.why, wider.instead_of) == (Why.BUDGET_OPTIMAL, hull.options[0])
+    wider = explain.choice(wide, share, Rate(0.001), Position(36_000.0), feasible=True)
+    assert (wider.why, wider.instead_of) == (Why.BUDGET_OPTIMAL, narrow)
     assert wider.seconds == pytest.approx(4050.0)
     assert wider.money.dollars == pytest.approx(8.0)
 

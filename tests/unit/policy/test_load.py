@@ -106,8 +106,8 @@ def test_the_queue_puts_the_most_weight_for_a_dollar_first_and_the_older_of_equa
         "heavy": by_value(heavy, option(8)),
     }
     assert sorted(keys, key=lambda name: keys[name]) == ["heavy", "older", "narrow", "wide"]
-    assert by_dollars(narrow, option(2), 10.0) < by_dollars(narrow, option(2), 20.0)
-    assert by_dollars(heavy, option(8), 10.0) < by_dollars(wide, option(8), 10.0)
+    assert by_dollars(narrow, 10.0) < by_dollars(narrow, 20.0)
+    assert by_dollars(heavy, 10.0) < by_dollars(wide, 10.0)
 
 
 @given(st.floats(0.0, 1.0), st.integers(1, 200))

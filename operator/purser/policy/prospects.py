@@ -1,0 +1,178 @@
+"""What each option is worth to a job at an exchange rate: from now to its end, and as a move of a running job.
+
+With J(o) from ``course``: dollars of money and of time to the end on option o,
+
+    a new run on o costs      J(o) + w·θ·e + g                     e, g: seconds and dollars of entering o once
+    a move from o to o' gains J(o) − J(o') − (w·θ + c')·r − b      r: restart; b: dollars for nodes that must boot first
+
+These are the numbers that ``course`` charges for a later change, so that no job puts off what it was promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from purser.domain.ids import PoolId
+from purser.domain.money import Money
+from purser.domain.option import Option
+from purser.policy.course import Course
+from purser.policy.menu import Menu
+
+OptionKey = tuple[PoolId, int, str]
+
+
+def key_of(option: Option) -> OptionKey:
+    """What makes two options the same way to run, whatever their price and speed were when they were chosen."""
+    return option.pool, option.gpus, option.variant
+
+
+def in_place(here: Option, here_pods: int, to: Option, to_pods: int) -> bool:
+    """Whether only the number of equal pods changes, so that a resizable run need not be restarted."""
+    same_pods = here.gpus * to_pods == to.gpus * here_pods
+    return here.pool == to.pool and here.variant == to.variant and here_pods > 1 and to_pods > 1 and same_pods
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a job is: ``total`` work of which the part ``done`` is done."""
+
+    total: float
+    done: float = 0.0
+
+    @property
+    def left(self) -> float:
+        """Work left, in seconds of the reference option."""
+        return self.total * (1.0 - self.done)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A way to the end: ``seconds`` and ``dollars`` from now on, entering it included where that is still to come.
+
+    ``worth``: both in dollars, as the budget values seconds.
+    """
+
+    option: Option
+    seconds: float
+    dollars: float
+    worth: float
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """``saved_seconds`` of the job's life for ``cost`` (negative: money saved); ``gain`` in dollars, net."""
+
+    to: Option
+    saved_seconds: float
+    cost: Money
+    gain: float
+
+
+class Prospects:
+    """A menu as jobs see it for which a second is worth ``worth`` = w·θ dollars."""
+
+    def __init__(self, menu: Menu, worth: float) -> None:
+        self.menu = menu
+        self.worth = worth
+        self._at: Mapping[OptionKey, int] = {key_of(option): at for at, option in enumerate(menu.options)}
+        ways = menu.ways
+        self._units = [
+            [(self.worth + price) / speed for price, speed in zip(ways.prices, speeds, strict=True)]
+            for speeds in ways.speeds
+        ]
+        self._least_units = [min(units, default=0.0) for units in self._units]
+        self._least_restart = (self.worth + min(ways.prices, default=0.0)) * ways.restart
+        self._fresh: dict[Position, list[Outcome]] = {}
+        self._last: tuple[Position, Course] | None = None
+
+    def on_menu(self, option: Option) -> bool:
+        """Whether a job may still choose that option."""
+        return key_of(option) in self._at
+
+    def entering(self, position: Position) -> list[Outcome]:
+        """Every option for a new run, best first; ties go to the cheaper, then by pool and width."""
+        known = self._fresh.get(position)
+        if known is None:
+            known = self._fresh[position] = self._entering(position)
+        return known
+
+    def _entering(self, position: Position) -> list[Outcome]:
+        course, options = self._course(position)
+        found: list[Outcome] = []
+        for at, option in enumerate(options):
+            money, time = course.point(at)
+            money, time = money + option.entry_cost.dollars, time + option.entry_seconds
+            found.append(Outcome(option, time, money, self.worth * time + money))
+        return sorted(found, key=lambda one: (one.worth, one.dollars, one.option.pool, one.option.gpus))
+
+    def staying(self, here: Option, position: Position) -> Outcome:
+        """The way to the end of a job that runs on ``here``."""
+        at = self._at.get(key_of(here))
+        if at is None:
+            time = position.left / here.speed
+            money = time * here.price.dollars_per_second
+            return Outcome(here, time, money, self.worth * time + money)
+        course, options = self._course(position)
+        money, time = course.point(at)
+        return Outcome(options[at], time, money, course.cost[at])
+
+    def next_change(self, here: Option, position: Position) -> float | None:
+        """Work until the end of the present phase, if the best way then leaves ``here``; None if it never does."""
+        at = self._at.get(key_of(here))
+        if at is None or len(self.menu.stages) == 1:
+            return None
+        course, _ = self._course(position)
+        return None if course.stays(at) else self.menu.work_ahead(position.total, position.done)[0]
+
+    def paying(self, here: Option, position: Position) -> list[Move]:
+        """The moves with a gain when their nodes are ready, the best first; ties by pool and width."""
+        at = self._at.get(key_of(here))
+        if at is not None and self._cannot_pay(at, position):
+            return []
+        course, options = self._course(position)
+        stay = self.staying(here, position).worth
+        ways = self.menu.ways
+        gaining = [
+            to
+            for to, (cost, price) in enumerate(zip(course.cost, ways.prices, strict=True))
+            if to != at and stay - cost > (self.worth + price) * ways.restart
+        ]
+        moves = [self._move(here, at, to, options[to], course, position, rented=False) for to in gaining]
+        return sorted((move for move in moves if move.gain > 0), key=lambda one: (-one.gain, one.to.pool, one.to.gpus))
+
+    def move(self, here: Option, to: Option, position: Position, *, rented: bool) -> Move:
+        """The worth of one move; ``rented`` says that its nodes are still to be rented."""
+        course, options = self._course(position)
+        at = self._at[key_of(to)]
+        return self._move(here, self._at.get(key_of(here)), at, options[at], course, position, rented=rented)
+
+    def _move(
+        self, here: Option, at: int | None, to: int, option: Option, course: Course, position: Position, *, rented: bool
+    ) -> Move:
+        ways = self.menu.ways
+        stay = self.staying(here, position)
+        money, time = course.point(to)
+        cost = money + ways.prices[to] * ways.restart - stay.dollars
+        if rented and at is not None:
+            cost += ways.start_up(at, to, here.pool == option.pool)
+        elif rented:
+            cost += ways.prices[to] * ways.starts[to]
+        saved = stay.seconds - time - ways.restart
+        return Move(option, saved, Money(round(cost * 1_000_000)), self.worth * saved - cost)
+
+    def _cannot_pay(self, at: int, position: Position) -> bool:
+        """Whether even the best option of each phase would save less than one restart: most jobs, most of the time."""
+        ahead = self.menu.work_ahead(position.total, position.done)
+        first = len(self._units) - len(ahead)
+        save = sum(
+            left * (units[at] - least)
+            for left, units, least in zip(ahead, self._units[first:], self._least_units[first:], strict=True)
+        )
+        return save <= self._least_restart
+
+    def _course(self, position: Position) -> tuple[Course, tuple[Option, ...]]:
+        if self._last is None or self._last[0] != position:
+            ahead = self.menu.work_ahead(position.total, position.done)
+            self._last = position, Course(self.menu.ways, ahead, self.worth)
+        return self._last[1], self.menu.stages[self.menu.phase(position.done)]

@@ -1,0 +1,95 @@
+"""Paths through a job's phases: the best one is the best of all that there are, and the hull has every best one."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from purser.domain.ids import PoolId
+from purser.domain.money import Price
+from purser.domain.option import Option
+from purser.policy.course import Course, Ways, work_ahead
+from purser.policy.hull import path_hull
+
+RESTARTS = st.floats(0.0, 300.0)
+WORTHS = st.floats(0.0, 0.5)
+
+
+@st.composite
+def stages(draw: st.DrawFn) -> tuple[tuple[Option, ...], ...]:
+    """Two to four phases of up to four options on up to two pools, with any speeds."""
+    start = draw(st.sampled_from([0.0, 120.0]))
+    places = draw(
+        st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([1, 2, 4, 8])), min_size=1, max_size=4, unique=True)
+    )
+    phases = draw(st.integers(2, 4))
+    found = []
+    for _ in range(phases):
+        stage = []
+        for pool, gpus in places:
+            price = Price(round(gpus * (1.0 if pool == "a" else 1.7) * 1e6))
+            speed = draw(st.floats(0.2, 4.0)) * gpus**0.5
+            stage.append(Option(PoolId(pool), gpus, speed, price, start + RESTART, price.cost(round(start + RESTART))))
+        found.append(tuple(stage))
+    return tuple(found)
+
+
+RESTART = 30.0
+
+
+def every_path(found: tuple[tuple[Option, ...], ...], work: tuple[float, ...]) -> list[tuple[float, float]]:
+    """Dollars and seconds of all paths, by the definition."""
+    points = []
+    for path in product(range(len(found[0])), repeat=len(found)):
+        options = [stage[at] for stage, at in zip(found, path, strict=True)]
+        seconds = options[0].entry_seconds + sum(x / one.speed for x, one in zip(work, options, strict=True))
+        money = options[0].entry_cost.dollars + sum(
+            x / one.speed * one.price.dollars_per_second for x, one in zip(work, options, strict=True)
+        )
+        for before, then in pairwise(options):
+            if (before.pool, before.gpus) != (then.pool, then.gpus):
+                wider = then.price.dollars_per_second - (
+                    before.price.dollars_per_second if before.pool == then.pool else 0.0
+                )
+                money += then.price.dollars_per_second * RESTART + max(wider, 0.0) * (then.entry_seconds - RESTART)
+                seconds += RESTART
+        points.append((money, seconds))
+    return points
+
+
+WORK = (4000.0, 900.0, 2500.0, 60.0)
+
+
+@given(stages(), WORTHS)
+def test_the_best_path_is_the_best_of_all(found: tuple[tuple[Option, ...], ...], worth: float) -> None:
+    work = WORK[: len(found)]
+    course = Course(Ways.of(found, RESTART), work, worth)
+    entered = [
+        cost + worth * one.entry_seconds + one.entry_cost.dollars
+        for cost, one in zip(course.cost, found[0], strict=True)
+    ]
+    best = min(worth * seconds + money for money, seconds in every_path(found, work))
+    assert min(entered) == pytest.approx(best, rel=1e-9)
+    for at, cost in enumerate(course.cost):
+        money, seconds = course.point(at)
+        assert worth * seconds + money == pytest.approx(cost, rel=1e-9)
+
+
+@given(stages(), WORTHS)
+def test_some_corner_of_the_hull_is_best_at_any_rate(found: tuple[tuple[Option, ...], ...], worth: float) -> None:
+    work = WORK[: len(found)]
+    hull = path_hull(found, Ways.of(found, RESTART), work)
+    best = min(worth * seconds + money for money, seconds in every_path(found, work))
+    corners = [worth * seconds + money for money, seconds in zip(hull.money, hull.seconds, strict=True)]
+    assert min(corners) == pytest.approx(best, rel=1e-6)
+    assert list(hull.slopes) == sorted(hull.slopes)
+
+
+@given(st.lists(st.floats(0.01, 0.99), max_size=5, unique=True), st.floats(0.0, 0.999), st.floats(1.0, 1e6))
+def test_the_work_ahead_is_what_is_not_done(ends: list[float], done: float, total: float) -> None:
+    ahead = work_ahead([*sorted(ends), 1.0], total, done)
+    assert sum(ahead) == pytest.approx(total * (1 - done))
+    assert min(ahead) >= 0.0
