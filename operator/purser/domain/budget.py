@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from purser.domain.ids import BudgetId
+from purser.domain.ids import BudgetId, Rate
 from purser.domain.money import Money, Price
 from purser.domain.time import Instant
 
@@ -46,7 +46,8 @@ class Budget:
     """A GPUBudget with its balance. ``balance`` is None until the first period has been opened in status.
 
     ``opening_spend``: spent in the period of creation before Purser came (joining mid-month).
-    ``weights``: weight by priorityClassName; 1 where none is named. ``guarded``: it has the finalizer
+    ``weights``: weight by priorityClassName; 1 where none is named. ``fixed_rate``: the exchange rate that is used
+    whatever is spent, for what-ifs and simulations. ``guarded``: it has the finalizer
     ``purser.dev/in-use``, which keeps it while rentals name it.
     """
 
@@ -66,3 +67,4 @@ class Budget:
     balance: Balance | None
     deleting: bool
     guarded: bool = False
+    fixed_rate: Rate | None = None

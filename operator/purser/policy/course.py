@@ -134,6 +134,11 @@ class Course:
             before = at
         return money, seconds
 
-    def stays(self, option: int) -> bool:
-        """Whether that path never leaves the option."""
-        return all(follow[option] == option for follow in self._follow)
+    def leaves_after(self, option: int) -> float | None:
+        """Seconds until that path leaves the option; None if it never does."""
+        seconds = 0.0
+        for left, speeds, follow in zip(self._work, self._ways.speeds[self._first :], self._follow, strict=False):
+            seconds += left / speeds[option]
+            if follow[option] != option:
+                return seconds
+        return None

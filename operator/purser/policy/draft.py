@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from purser.domain.ids import JobId, PoolId, RentalId
@@ -154,7 +154,7 @@ class Draft:
         """Take the job's place away."""
         self.decided.stops.append(Allocate(job.id, None, why))
 
-    def judge(self, job: Job, option: Option | None, why: Reason) -> None:
+    def judge(self, job: Job, option: Option | None, why: Reason | Callable[[], Reason]) -> None:
         """What is thought of the job; its time left is known where its work is."""
         left = None if option is None or job.remaining is None else job.remaining / option.speed
         if left is not None and option is not None and job.allocation is None:

@@ -6,7 +6,7 @@ from purser.domain.ids import Rate
 from purser.domain.money import ZERO, Money
 from purser.domain.option import Option
 from purser.domain.plan import Reason, Why
-from purser.policy.prospects import Move, Position, key_of
+from purser.policy.prospects import Move, Outcome, Position, key_of
 from purser.policy.standing import Share
 
 
@@ -37,41 +37,38 @@ def pays(rate: Rate) -> str:
 def choice(option: Option, share: Share, rate: Rate, position: Position, *, feasible: bool) -> Reason:
     """Why a job of the group has this option: against the next cheaper one in numbers, the next wider one in words."""
     group, menu = share.group, share.group.menu
-    takes, costs = _to_the_end(option, share, position)
-    text = f"{name(option)}: {span(takes)} for {money(costs)}"
+    here = _to_the_end(option, share, position)
+    text = f"{name(option)}: {span(here.seconds)} for {money(here.dollars)}"
     if not menu.known:
         why = Why.RIGID if menu.rigid else Why.NO_CURVE
         return Reason(
             why, 0.0, ZERO, f"{text} if {span(position.left)} of work are left; no speedup curve is known yet"
         )
-    corners = [path[min(menu.phase(position.done), len(path) - 1)] for path in group.hull.paths]
-    at = next((k for k, corner in enumerate(corners) if key_of(corner) == key_of(option)), None)
-    below = corners[at - 1] if at else None
-    above = (
-        next((corner for corner in corners[at + 1 :] if key_of(corner) != key_of(option)), None)
-        if at is not None
-        else None
-    )
+    ways = [_to_the_end(other, share, position) for other in menu.options if key_of(other) != key_of(option)]
+    above = min((way for way in ways if way.seconds < here.seconds), key=_worth, default=None)
+    below = min((way for way in ways if way.dollars < here.dollars), key=_worth, default=None)
     if above is not None:
-        above_takes, above_costs = _to_the_end(above, share, position)
-        saved, more = takes - above_takes, above_costs - costs
-        if saved > 0:
-            text += f"; {name(above)} would save {span(saved)} for {money(more)}, {money(more / saved * 3600)} per hour"
-            text += f" saved, budget pays up to {money(rate * group.weight * 3600)}"
-    elif at is not None:
+        saved, more = here.seconds - above.seconds, above.dollars - here.dollars
+        text += f"; {name(above.option)} would save {span(saved)} for {money(more)}, {money(more / saved * 3600)} per"
+        text += f" hour saved, budget pays up to {money(rate * group.weight * 3600)}"
+    elif share.prospects.on_menu(option):
         text += "; nothing on its menu is faster"
     why = Why.RIGID if menu.rigid else Why.BUDGET_OPTIMAL if feasible else Why.CHEAPEST_OVER_BUDGET
     if below is None:
         return Reason(why, 0.0, ZERO, text)
-    below_takes, below_costs = _to_the_end(below, share, position)
-    saved, more = below_takes - takes, costs - below_costs
-    return Reason(why, group.weight * saved, Money(round(more * 1_000_000)), text, below)
+    saved, more = below.seconds - here.seconds, here.dollars - below.dollars
+    return Reason(why, group.weight * saved, Money(round(more * 1_000_000)), text, below.option)
 
 
-def _to_the_end(option: Option, share: Share, position: Position) -> tuple[float, float]:
-    """Seconds and dollars of the rest of the job, entering the option included, as if for a new run."""
+def _to_the_end(option: Option, share: Share, position: Position) -> Outcome:
+    """The rest of the job, entering the option included, as if for a new run."""
     way = share.prospects.staying(option, position)
-    return way.seconds + option.entry_seconds, way.dollars + option.entry_cost.dollars
+    time, cost = way.seconds + option.entry_seconds, way.dollars + option.entry_cost.dollars
+    return Outcome(option, time, cost, share.prospects.worth * time + cost)
+
+
+def _worth(way: Outcome) -> float:
+    return way.worth
 
 
 def moving(move: Move, here: Option, work: float, rate: Rate, weight: float) -> Reason:

@@ -9,8 +9,9 @@ A group is a class, a menu and a weight. Its load is one of two things (docs/pol
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from purser.domain.ids import BudgetId, ClassId
 from purser.domain.job import Job, SpotPolicy
@@ -39,10 +40,15 @@ class Group:
     class_id: ClassId
     weight: float
     menu: Menu
-    hull: Hull
+    frontier: Callable[[], Hull]
     work: float
     active: int
     arrivals: float | None
+
+    @property
+    def hull(self) -> Hull:
+        """The hull of its ways to run a new job, computed when it is first asked for."""
+        return self.frontier()
 
     def demand(self) -> Demand:
         """The group as the solver sees it."""
@@ -118,7 +124,7 @@ def groups(
         menu = menus.menu(menu_key)
         if menu.options and (active or arrivals):
             work = works[class_id]
-            hull = menus.hull(menu_key, work)
+            hull = partial(menus.hull, menu_key, work)
             found[key] = Group(mine[0].class_id, weight, menu, hull, work, active, arrivals)
     for profile in profiles.values():
         if profile.budget is not None and profile.budget == budget and profile.id not in in_class:
@@ -134,6 +140,6 @@ def _expected(profile: Profile, menus: Menus) -> dict[GroupKey, Group]:
     menu = menus.menu(menu_key)
     if not menu.options:
         return {}
-    hull = menus.hull(menu_key, profile.mean_work)
+    hull = partial(menus.hull, menu_key, profile.mean_work)
     arrivals = profile.arrivals_per_hour / 3600.0
     return {(profile.id, menu_key, 1.0): Group(profile.id, 1.0, menu, hull, profile.mean_work, 0, arrivals)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from purser.domain.ids import ClassId, PoolId
 from purser.domain.job import Job, SpotPolicy, Widths
@@ -142,13 +142,21 @@ MenuKey = tuple[ClassId | None, int, int, int, tuple[str, ...], SpotPolicy]
 
 
 class Menus:
-    """The menus of one plan, each made once for all jobs that are alike."""
+    """The menus of one plan, each made once for all jobs that are alike.
 
-    def __init__(self, profiles: Mapping[ClassId, Profile], pools: Mapping[PoolId, Pool]) -> None:
+    Those of the plan ``before`` are taken over where the class's profile and the pools are what they were.
+    """
+
+    def __init__(
+        self, profiles: Mapping[ClassId, Profile], pools: Mapping[PoolId, Pool], before: Menus | None = None
+    ) -> None:
         self._profiles = profiles
         self._pools = [pools[name] for name in sorted(pools)]
-        self._menus: dict[MenuKey, Menu] = {}
-        self._hulls: dict[tuple[MenuKey, float], Hull] = {}
+        self._sold = [_sold(pool) for pool in self._pools]
+        self._known: dict[MenuKey, _Known] = {}
+        self._before: Mapping[MenuKey, _Known] = {}
+        if before is not None and before._sold == self._sold:
+            self._before = {**before._before, **before._known}
 
     def key(self, job: Job) -> MenuKey:
         """What decides a job's menu."""
@@ -158,17 +166,39 @@ class Menus:
 
     def menu(self, key: MenuKey) -> Menu:
         """The menu of all jobs with this key."""
-        made = self._menus.get(key)
-        if made is None:
-            class_id, least, preferred, most, gpu_types, spot = key
-            profile = None if class_id is None else self._profiles[class_id]
-            made = build_menu(profile, Widths(least, preferred, most), gpu_types, spot, self._pools)
-            self._menus[key] = made
-        return made
+        return self._of(key).menu
 
     def hull(self, key: MenuKey, work: float) -> Hull:
         """The hull of that menu for jobs of ``work`` seconds of the reference option."""
-        made = self._hulls.get((key, work))
-        if made is None:
-            made = self._hulls[key, work] = self.menu(key).hull(work)
-        return made
+        hulls = self._of(key).hulls
+        if work not in hulls:
+            hulls.clear()
+            hulls[work] = self.menu(key).hull(work)
+        return hulls[work]
+
+    def _of(self, key: MenuKey) -> _Known:
+        known = self._known.get(key)
+        if known is None:
+            class_id, least, preferred, most, gpu_types, spot = key
+            profile = None if class_id is None else self._profiles[class_id]
+            known = self._before.get(key)
+            if known is None or known.profile is not profile:
+                menu = build_menu(profile, Widths(least, preferred, most), gpu_types, spot, self._pools)
+                known = _Known(profile, menu)
+            self._known[key] = known
+        return known
+
+
+@dataclass(slots=True)
+class _Known:
+    """A menu with the profile it was made from, and its hull by the work of the jobs (of one size at a time)."""
+
+    profile: Profile | None
+    menu: Menu
+    hulls: dict[float, Hull] = field(default_factory=dict)
+
+
+def _sold(pool: Pool) -> object:
+    """What of a pool decides the menus."""
+    price = None if pool.quote is None else pool.quote.price
+    return pool.id, pool.offering, price, pool.max_nodes, pool.capacity_type, pool.start_seconds, pool.deleting

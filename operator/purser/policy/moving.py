@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from purser.domain.job import Allocation, Job, Placement, ResizePolicy
 from purser.domain.money import ZERO
@@ -37,7 +38,7 @@ class Moving:
                 continue
             position, prospects = share.position(job), share.by_lot(job)
             rate, feasible = self._standing.rate, self._standing.feasible
-            self._draft.judge(job, here, explain.choice(here, share, rate, position, feasible=feasible))
+            self._draft.judge(job, here, partial(explain.choice, here, share, rate, position, feasible=feasible))
             if job.resize is ResizePolicy.NEVER or not settled(job):
                 continue
             forced = must_move(job, self._draft.snapshot)
@@ -55,9 +56,9 @@ class Moving:
 
     def _look_again(self, here: Option, prospects: Prospects, position: Position) -> None:
         """When the job comes to a phase in which another option is better."""
-        work = prospects.next_change(here, position)
-        if work is not None:
-            self._draft.decided.again_at.append(after(self._draft.snapshot.now, work / here.speed))
+        seconds = prospects.next_change(here, position)
+        if seconds is not None:
+            self._draft.decided.again_at.append(after(self._draft.snapshot.now, seconds))
 
     def _force(self, job: Job, allocation: Allocation, prospects: Prospects, position: Position, forced: str) -> None:
         ranked = [outcome.option for outcome in prospects.entering(position)]

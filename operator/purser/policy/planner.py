@@ -8,8 +8,8 @@ that what they would do takes nothing from anybody.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from purser.domain.budget import Budget, Mode
 from purser.domain.ids import BudgetId, JobId, RentalId
@@ -26,12 +26,25 @@ from purser.policy.roll import call
 from purser.policy.standing import Standing, stand
 
 
-def plan(snapshot: Snapshot) -> Plan:
-    """What to rent, release and allocate now, why, and when to think again if nothing happens before."""
+@dataclass(slots=True)
+class Memo:
+    """What one plan may leave for the next to be made faster by: never anything that makes it different."""
+
+    menus: Menus | None = None
+
+
+def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
+    """What to rent, release and allocate now, why, and when to think again if nothing happens before.
+
+    ``plan(snapshot, memo) == plan(snapshot)`` whatever was planned with the memo before.
+    """
     jobs = sorted(snapshot.jobs.values(), key=lambda job: (job.created, job.id))
-    standings = _standings(jobs, snapshot)
+    menus = Menus(snapshot.profiles, snapshot.pools, None if memo is None else memo.menus)
+    if memo is not None:
+        memo.menus = menus
+    stands = standings(jobs, snapshot, menus)
     capacity, market = Capacity(snapshot), Market(snapshot)
-    drafts = [Draft(standing, capacity, market, snapshot) for standing in standings]
+    drafts = [Draft(standing, capacity, market, snapshot) for standing in stands]
     doomed = [draft.doomed() for draft in drafts]
     capacity.open(frozenset(rental for leaving in doomed for rental in leaving))
     would: list[Command] = []
@@ -57,16 +70,15 @@ def plan(snapshot: Snapshot) -> Plan:
     return Plan(
         commands=tuple(commands),
         budgets=budgets,
-        classes=tuple(verdict for standing in standings for verdict in standing.classes()),
+        classes=tuple(verdict for standing in stands for verdict in standing.classes()),
         jobs=verdicts,
         would=tuple(would),
         again_at=min(later, default=None),
     )
 
 
-def _standings(jobs: list[Job], snapshot: Snapshot) -> list[Standing]:
+def standings(jobs: Sequence[Job], snapshot: Snapshot, menus: Menus) -> list[Standing]:
     """Every budget solved, in the order in which they act."""
-    menus = Menus(snapshot.profiles, snapshot.pools)
     jobs_of: dict[BudgetId, list[Job]] = defaultdict(list)
     for job in jobs:
         if job.budget is not None:
@@ -74,11 +86,11 @@ def _standings(jobs: list[Job], snapshot: Snapshot) -> list[Standing]:
     rentals_of: dict[BudgetId, list[Rental]] = defaultdict(list)
     for rental in sorted(snapshot.rentals.values(), key=lambda rental: (rental.created, rental.id)):
         rentals_of[rental.budget].append(rental)
-    standings = [
+    found = [
         stand(budget, jobs_of[budget.id], rentals_of[budget.id], menus, snapshot)
         for budget in snapshot.budgets.values()
     ]
-    return sorted(standings, key=lambda one: (one.budget.mode is Mode.OBSERVE, -one.rate, one.budget.id))
+    return sorted(found, key=lambda one: (one.budget.mode is Mode.OBSERVE, -one.rate, one.budget.id))
 
 
 def _enforces(budget: Budget) -> bool:
@@ -96,10 +108,9 @@ def _of_nobody(
 
 
 def _only_observed(verdict: Verdict) -> Verdict:
-    why = verdict.reason
-    message = f"mode Observe, nothing is done: {why.message}"
-    return Verdict(
-        verdict.option,
-        Reason(Why.OBSERVE_ONLY, why.seconds, why.money, message, why.instead_of),
-        verdict.remaining_seconds,
-    )
+    def reason() -> Reason:
+        why = verdict.reason
+        message = f"mode Observe, nothing is done: {why.message}"
+        return Reason(Why.OBSERVE_ONLY, why.seconds, why.money, message, why.instead_of)
+
+    return Verdict(verdict.option, reason, verdict.remaining_seconds)

@@ -92,10 +92,11 @@ class Prospects:
 
     def entering(self, position: Position) -> list[Outcome]:
         """Every option for a new run, best first; ties go to the cheaper, then by pool and width."""
-        known = self._fresh.get(position)
-        if known is None:
-            known = self._fresh[position] = self._entering(position)
-        return known
+        if position.done:
+            return self._entering(position)
+        if position not in self._fresh:
+            self._fresh = {position: self._entering(position)}
+        return self._fresh[position]
 
     def _entering(self, position: Position) -> list[Outcome]:
         course, options = self._course(position)
@@ -118,12 +119,18 @@ class Prospects:
         return Outcome(options[at], time, money, course.cost[at])
 
     def next_change(self, here: Option, position: Position) -> float | None:
-        """Work until the end of the present phase, if the best way then leaves ``here``; None if it never does."""
+        """Seconds until a phase begins for which the best way leaves ``here``; None if none does."""
         at = self._at.get(key_of(here))
         if at is None or len(self.menu.stages) == 1:
             return None
         course, _ = self._course(position)
-        return None if course.stays(at) else self.menu.work_ahead(position.total, position.done)[0]
+        return course.leaves_after(at)
+
+    def path(self, option: Option, position: Position) -> tuple[Option, ...]:
+        """The option in each phase from the present one on, for a job that has ``option`` now."""
+        course, _ = self._course(position)
+        stages = self.menu.stages[self.menu.phase(position.done) :]
+        return tuple(stage[at] for stage, at in zip(stages, course.path(self._at[key_of(option)]), strict=True))
 
     def paying(self, here: Option, position: Position) -> list[Move]:
         """The moves with a gain when their nodes are ready, the best first; ties by pool and width."""

@@ -17,7 +17,7 @@ from purser.domain.rental import Rental
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant, seconds_between
 from purser.policy.allowance import allowed_rate
-from purser.policy.exchange_rate import Fit, solve
+from purser.policy.exchange_rate import Fit, Solution, solve
 from purser.policy.hull import Hull, Path
 from purser.policy.load import Group, GroupKey, group_key, groups
 from purser.policy.menu import Menus
@@ -32,15 +32,28 @@ _NUDGE = 1e-6
 class Share:
     """What a group is given: ``path``, or ``wider`` with probability ``mix``.
 
-    ``prospects``: its menu at θ*. ``for_wider``: the same for those of its jobs that take the wider path.
+    ``seconds`` and ``dollars``: of a new job on ``path``. ``prospects``: its menu at θ*. ``for_wider``: the same for
+    those of its jobs that take the wider path.
     """
 
     group: Group
     path: Path
+    seconds: float
+    dollars: float
     wider: Path | None
     mix: float
     prospects: Prospects
     for_wider: Prospects
+
+    @property
+    def arrivals(self) -> float:
+        """Jobs a second; of jobs in sight what Little's law gives."""
+        return self.group.active / self.seconds if self.group.arrivals is None else self.group.arrivals
+
+    @property
+    def spend(self) -> float:
+        """Dollars a second in the long run, if all its jobs take ``path``."""
+        return self.arrivals * self.dollars
 
     def position(self, job: Job) -> Position:
         """Where the job is, by what it reported; at its class's mean size where it says nothing."""
@@ -100,17 +113,16 @@ def _hourly(rate: float) -> Price:
 
 def _class_verdict(budget: Budget, share: Share) -> ClassVerdict:
     group = share.group
-    level = group.hull.paths.index(share.path)
     return ClassVerdict(
         budget=budget.id,
         class_id=group.class_id,
-        arrivals_per_hour=group.arrivals_per_hour(level),
+        arrivals_per_hour=share.arrivals * 3600.0,
         mean_work=group.work,
         path=_stages(group, share.path),
         wider=() if share.wider is None else _stages(group, share.wider),
         mix=share.mix,
-        seconds=group.hull.seconds[level],
-        cost=Money(round(group.hull.money[level] * 1_000_000)),
+        seconds=share.seconds,
+        cost=Money(round(share.dollars * 1_000_000)),
     )
 
 
@@ -141,6 +153,32 @@ def _inside(hull: Hull, level: int, worth: float) -> float:
     return (least + most) / 2 if least > most else min(max(worth, least), most)
 
 
+def _share(group: Group, solution: Solution, at: int) -> Share:
+    """What the solution gives the group, which is its class number ``at``."""
+    level, hull, worth = solution.levels[at], group.hull, solution.rate * group.weight
+    mixed = at == solution.mixed
+    prospects = Prospects(group.menu, _inside(hull, level, worth))
+    return Share(
+        group=group,
+        path=hull.paths[level],
+        seconds=hull.seconds[level],
+        dollars=hull.money[level],
+        wider=hull.paths[level + 1] if mixed else None,
+        mix=solution.mix if mixed else 0.0,
+        prospects=prospects,
+        for_wider=Prospects(group.menu, _inside(hull, level + 1, worth)) if mixed else prospects,
+    )
+
+
+def _share_at(group: Group, rate: Rate) -> Share:
+    """What the group is given at an exchange rate, whatever it costs: no hull is needed for that."""
+    prospects = Prospects(group.menu, rate * group.weight)
+    new = Position(group.work)
+    best = prospects.entering(new)[0]
+    path = prospects.path(best.option, new)
+    return Share(group, path, best.seconds, best.dollars, None, 0.0, prospects, prospects)
+
+
 def stand(budget: Budget, jobs: Sequence[Job], rentals: Sequence[Rental], menus: Menus, snapshot: Snapshot) -> Standing:
     """Solve the budget's θ* for the load of its jobs."""
     now = snapshot.now
@@ -148,21 +186,13 @@ def stand(budget: Budget, jobs: Sequence[Job], rentals: Sequence[Rental], menus:
     used = spent(_of_this_period(budget, now), rentals, now)
     allowed = allowed_rate(budget.amount, used, period, now)
     found = groups(jobs, snapshot.profiles, menus, now, budget.id)
-    solution = solve([group.demand() for group in found.values()], allowed)
-    shares: dict[GroupKey, Share] = {}
-    for at, (key, group) in enumerate(found.items()):
-        level = solution.levels[at]
-        mixed = at == solution.mixed
-        worth = solution.rate * group.weight
-        prospects = Prospects(group.menu, _inside(group.hull, level, worth))
-        shares[key] = Share(
-            group=group,
-            path=group.hull.paths[level],
-            wider=group.hull.paths[level + 1] if mixed else None,
-            mix=solution.mix if mixed else 0.0,
-            prospects=prospects,
-            for_wider=Prospects(group.menu, _inside(group.hull, level + 1, worth)) if mixed else prospects,
-        )
+    if budget.fixed_rate is None:
+        solution = solve([group.demand() for group in found.values()], allowed)
+        shares = {key: _share(group, solution, at) for at, (key, group) in enumerate(found.items())}
+        rate, planned, feasible = solution.rate, solution.spend, solution.fit is not Fit.INFEASIBLE
+    else:
+        shares = {key: _share_at(group, budget.fixed_rate) for key, group in found.items()}
+        rate, planned, feasible = budget.fixed_rate, sum(share.spend for share in shares.values()), True
     return Standing(
         budget=budget,
         jobs=jobs,
@@ -170,9 +200,9 @@ def stand(budget: Budget, jobs: Sequence[Job], rentals: Sequence[Rental], menus:
         spent=used,
         period_end=period[1],
         allowed=allowed,
-        planned=solution.spend,
-        rate=solution.rate,
-        feasible=solution.fit is not Fit.INFEASIBLE,
+        planned=planned,
+        rate=rate,
+        feasible=feasible,
         shares=shares,
         keys={job.id: group_key(job, menus) for job in jobs},
     )

@@ -1,0 +1,295 @@
+"""Why this option and no other: a row for each option that a job might have now, and what would make another one win.
+
+Every number is the planner's own: what is left on an option is what ``prospects`` says of it, a running job's row holds
+the move that it would take (restart and start-up included), a waiting job's the new run. Against the chosen option an
+alternative saves a hours for m dollars; it is right exactly when the budget pays more than m / a for an hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import sqrt
+
+from purser.domain.ids import PoolId, Rate
+from purser.domain.job import Job
+from purser.domain.money import Price
+from purser.domain.option import Option
+from purser.domain.plan import Verdict
+from purser.domain.profile import Profile, Table
+from purser.domain.snapshot import Snapshot
+from purser.policy.capacity import Capacity
+from purser.policy.course import Ways
+from purser.policy.draft import Draft
+from purser.policy.market import Market
+from purser.policy.menu import Menu
+from purser.policy.prospects import OptionKey, Position, Prospects, key_of
+from purser.policy.standing import Share, Standing
+
+_HALVINGS = 40
+_MOST = 1_000.0
+"""A change by more than this factor is no answer to "what would have to change"."""
+
+
+class Basis(StrEnum):
+    """What a speed rests on."""
+
+    MEASURED = "measured"
+    INTERPOLATED = "between measured points"
+    FORMULA = "formula"
+    ASSUMED = "assumed"
+
+
+class Nodes(StrEnum):
+    """Where the nodes of an option would come from."""
+
+    HERE = "it has them"
+    READY = "ready"
+    BOOTING = "booting"
+    RENT = "to be rented"
+    FULL = "pool full"
+    COOLING = "pool cooling"
+    UNKNOWN = "cloud not heard"
+
+
+class Rank(StrEnum):
+    """How an option compares with the chosen one at the budget's rate."""
+
+    CHOSEN = "chosen"
+    TOO_DEAR = "too dear"
+    TOO_SLOW = "too slow"
+    WORSE = "slower and dearer"
+    BETTER = "better"
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One option: ``seconds`` and ``dollars`` from now to the job's end, getting there included.
+
+    ``per_hour_saved``: dollars for each hour that it saves over the chosen option, if it is faster, or that the chosen
+    one saves over it, if it is slower; None where one of the two is both faster and cheaper.
+    """
+
+    option: Option
+    seconds: float
+    dollars: float
+    basis: Basis
+    nodes: Nodes
+    rank: Rank
+    per_hour_saved: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What alone would make ``to`` win over the chosen option; None where nothing of that kind would.
+
+    ``rate``: dollars per second that the budget would have to pay. ``node_price``: of a node of its pool, at today's
+    rate. ``work``: seconds of the reference option that would have to be left, at today's rate and prices.
+    """
+
+    to: Option
+    rate: Rate
+    node_price: Price | None
+    work: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """All options of a job, cheapest first, and what would have to change for the nearest faster and slower one.
+
+    ``known_work``: whether what is left is known, or its class's mean is taken for it.
+    """
+
+    rows: tuple[Alternative, ...]
+    chosen: Alternative
+    position: Position
+    known_work: bool
+    changes: tuple[Change, ...]
+
+
+def alternatives(job: Job, standing: Standing, verdict: Verdict, snapshot: Snapshot) -> Alternatives | None:
+    """The options of a job for which the planner found one; None where its menu is empty or it has no option."""
+    share = standing.share(job)
+    chosen = job.allocation.option if job.allocation is not None else verdict.option
+    if share is None or chosen is None:
+        return None
+    weigh = _Weighing(job, chosen, share, standing, snapshot)
+    prospects, position = share.by_lot(job), share.position(job)
+    points = weigh.points(prospects, position)
+    here = points[key_of(chosen)]
+    rows = sorted(
+        (weigh.row(point, here, prospects.worth) for point in points.values()),
+        key=lambda row: (row.dollars, row.seconds, row.option.pool, row.option.gpus),
+    )
+    found = next(row for row in rows if row.rank is Rank.CHOSEN)
+    nearest = [_cheapest_hour(rows, Rank.TOO_DEAR), _dearest_hour(rows, Rank.TOO_SLOW)]
+    changes = [weigh.change(row, prospects, position) for row in nearest if row is not None]
+    return Alternatives(tuple(rows), found, position, job.remaining is not None, tuple(changes))
+
+
+def basis(profile: Profile | None, gpu_type: str, gpus: int) -> Basis:
+    """What the speed on a width rests on: the weakest of the class's phases."""
+    if profile is None:
+        return Basis.ASSUMED
+    found = [_of_phase(profile, phase, gpu_type, gpus) for phase in range(len(profile.phases))]
+    return max(found, key=list(Basis).index, default=Basis.ASSUMED)
+
+
+def _of_phase(profile: Profile, phase: int, gpu_type: str, gpus: int) -> Basis:
+    form = next((curve.form for curve in profile.phases[phase].curves if curve.gpu_type == gpu_type), None)
+    if form is None:
+        return Basis.ASSUMED
+    if not isinstance(form, Table):
+        return Basis.FORMULA
+    return Basis.MEASURED if any(width == gpus for width, _ in form.points) else Basis.INTERPOLATED
+
+
+def _cheapest_hour(rows: Sequence[Alternative], rank: Rank) -> Alternative | None:
+    return min((row for row in rows if row.rank is rank), key=lambda row: row.per_hour_saved or 0.0, default=None)
+
+
+def _dearest_hour(rows: Sequence[Alternative], rank: Rank) -> Alternative | None:
+    return max((row for row in rows if row.rank is rank), key=lambda row: row.per_hour_saved or 0.0, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    option: Option
+    seconds: float
+    dollars: float
+
+
+class _Weighing:
+    """One job's options, each from now to the end, at whatever rate, prices and work left are asked about."""
+
+    def __init__(self, job: Job, chosen: Option, share: Share, standing: Standing, snapshot: Snapshot) -> None:
+        self._job = job
+        self._chosen = chosen
+        self._share = share
+        self._snapshot = snapshot
+        self._market = Market(snapshot)
+        capacity = Capacity(snapshot)
+        capacity.open(frozenset())
+        self._draft = Draft(standing, capacity, self._market, snapshot)
+        self._runs = job.allocation is not None
+
+    def points(self, prospects: Prospects, position: Position) -> dict[OptionKey, _Point]:
+        """Seconds and dollars from now to the end on every option, the chosen one included."""
+        if not self._runs:
+            return {
+                key_of(one.option): self._entering(one.option, one.seconds, one.dollars)
+                for one in prospects.entering(position)
+            }
+        stay = prospects.staying(self._chosen, position)
+        points = {key_of(stay.option): _Point(stay.option, stay.seconds, stay.dollars)}
+        for option in prospects.menu.options:
+            if key_of(option) not in points:
+                rented = self._draft.must_rent(self._job, option)
+                move = prospects.move(self._chosen, option, position, rented=rented)
+                seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
+                points[key_of(option)] = _Point(move.to, seconds, dollars)
+        return points
+
+    def _entering(self, option: Option, seconds: float, dollars: float) -> _Point:
+        """As the queue is served: where nodes are ready, nobody waits for their start-up."""
+        ready = self._draft.ready(self._job, option)
+        return _Point(option, seconds - (self._draft.start_up(option) if ready else 0.0), dollars)
+
+    def row(self, point: _Point, here: _Point, worth: float) -> Alternative:
+        """The option against the chosen one, for which a second is worth ``worth`` dollars."""
+        option = point.option
+        pool = self._snapshot.pools.get(option.pool)
+        gpu_type = "" if pool is None or pool.offering is None else pool.offering.gpu_type
+        rank, price = _rank(here.seconds - point.seconds, point.dollars - here.dollars, worth)
+        chosen = key_of(option) == key_of(self._chosen)
+        return Alternative(
+            option=option,
+            seconds=point.seconds,
+            dollars=point.dollars,
+            basis=basis(self._snapshot.profiles.get(self._job.class_id), gpu_type, option.gpus),
+            nodes=Nodes.HERE if chosen and self._runs else self._nodes(option),
+            rank=Rank.CHOSEN if chosen else rank,
+            per_hour_saved=None if chosen or price is None else price * 3600.0,
+        )
+
+    def _nodes(self, option: Option) -> Nodes:
+        pool = self._snapshot.pools.get(option.pool)
+        if pool is None or option.pool not in self._snapshot.surveys:
+            return Nodes.UNKNOWN
+        if self._draft.ready(self._job, option):
+            return Nodes.READY
+        if not self._draft.must_rent(self._job, option):
+            return Nodes.BOOTING
+        if pool.cooled_until is not None and pool.cooled_until > self._snapshot.now:
+            return Nodes.COOLING
+        return Nodes.RENT if self._market.refusal(pool, 1) is None else Nodes.FULL
+
+    # --- what would have to change ------------------------------------------------------------------------------------
+
+    def change(self, row: Alternative, prospects: Prospects, position: Position) -> Change:
+        """What alone would make the option of ``row`` win."""
+        to = key_of(row.option)
+        weight = self._share.group.weight
+
+        def loses_by(at: Prospects, where: Position) -> float:
+            points = self.points(at, where)
+            here, there = points[key_of(self._chosen)], points[to]
+            return there.dollars - here.dollars + at.worth * (there.seconds - here.seconds)
+
+        def dearer(factor: float) -> float:
+            repriced = Prospects(_repriced(prospects.menu, row.option.pool, factor), prospects.worth)
+            return loses_by(repriced, position)
+
+        def more(factor: float) -> float:
+            return loses_by(prospects, Position(position.total * factor, position.done))
+
+        price, work = _turning(dearer), _turning(more) if self._job.remaining is not None else None
+        pool = self._snapshot.pools[row.option.pool]
+        return Change(
+            to=row.option,
+            rate=Rate((row.per_hour_saved or 0.0) / 3600.0 / weight),
+            node_price=None
+            if price is None or pool.quote is None or self._left_behind(row.option)
+            else Price(round(pool.quote.price.micros_per_hour * price)),
+            work=None if work is None else position.left * work,
+        )
+
+    def _left_behind(self, option: Option) -> bool:
+        """Whether the job's own option is no longer on its menu, so that its price is not one of today's."""
+        return option.pool == self._chosen.pool and not self._share.prospects.on_menu(self._chosen)
+
+
+def _rank(saved: float, more: float, worth: float) -> tuple[Rank, float | None]:
+    """Of an option that saves so many seconds for so many dollars more (or the opposite), with dollars per second."""
+    if saved > 0 and more > 0:
+        return (Rank.TOO_DEAR if more >= worth * saved else Rank.BETTER), more / saved
+    if saved < 0 and more < 0:
+        return (Rank.TOO_SLOW if worth * saved <= more else Rank.BETTER), more / saved
+    return (Rank.WORSE if saved <= 0 and more >= 0 else Rank.BETTER), None
+
+
+def _repriced(menu: Menu, pool: PoolId, factor: float) -> Menu:
+    """The menu if the pool's nodes cost ``factor`` times as much."""
+
+    def repriced(option: Option) -> Option:
+        if option.pool != pool:
+            return option
+        price = Price(round(option.price.micros_per_hour * factor))
+        return replace(option, price=price, entry_cost=price.cost(round(option.entry_seconds)))
+
+    stages = tuple(tuple(repriced(option) for option in stage) for stage in menu.stages)
+    return replace(menu, stages=stages, ways=Ways.of(stages, menu.ways.restart))
+
+
+def _turning(loses_by: Callable[[float], float]) -> float | None:
+    """The factor nearest to 1 from which on nothing is lost any more, above or below it; None if there is none."""
+    for far in (1.0 / _MOST, _MOST):
+        loses, wins = 1.0, far
+        if loses_by(wins) > 0:
+            continue
+        for _ in range(_HALVINGS):
+            middle = sqrt(loses * wins)
+            loses, wins = (middle, wins) if loses_by(middle) > 0 else (loses, middle)
+        return wins
+    return None

@@ -1,0 +1,140 @@
+"""What more or less money would buy: completion time against dollars a period, as the planner itself would spend them.
+
+In the long run a budget of A dollars a period of P seconds allows b = A / P. ``exchange_rate.solve`` gives the corner
+of each group's hull at that rate, and with λ_i jobs a second of a_i seconds the mean completion time is Σ λ·a / Σ λ.
+A dollar more saves 1 / θ seconds of (weighted) job life: that is what θ means, and a property test holds it to it.
+
+λ_i is as the group's load says; for jobs in sight it is what Little's law gives at the options they have now, so that
+the mean stays one over the same jobs however much is spent on them (docs/policy.md, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from purser.domain.ids import Rate
+from purser.domain.money import Money
+from purser.domain.period import period_bounds
+from purser.domain.time import after, seconds_between
+from purser.policy.exchange_rate import Demand, Fit, Solution, solve, spend_rate
+from purser.policy.load import Group
+from purser.policy.standing import Standing
+
+FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
+"""A quarter to four times: beyond that most teams would ask another question."""
+
+_A_HAIR = 1.0 + 1e-9
+"""At θ itself two corners tie; just above it the faster one is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bought:
+    """What ``amount`` dollars a period buy in the long run, ``factor`` times the budget's own amount.
+
+    ``spend``: what is then spent of it (dollars a period). ``mean_seconds``: from submitting a job to its completion;
+    None where even the cheapest options are too dear and jobs queue without end. ``served``: the part of the load that
+    the amount pays for, below 1 only then.
+    """
+
+    factor: float
+    amount: Money
+    spend: Money
+    rate: Rate
+    fit: Fit
+    mean_seconds: float | None
+    served: float
+
+    @property
+    def seconds_per_dollar(self) -> float | None:
+        """Seconds of weighted job life that one more dollar saves; None while jobs queue, 0 where nothing is faster."""
+        if self.fit is Fit.INFEASIBLE:
+            return None
+        return 0.0 if self.fit is Fit.SURPLUS or not self.rate else 1.0 / self.rate
+
+
+class Frontier:
+    """The frontier of one budget. Without any job in sight or expected it is ``empty``, and nothing may be asked."""
+
+    def __init__(self, standing: Standing) -> None:
+        groups = [share.group for share in standing.shares.values()]
+        start, end = period_bounds(standing.budget.time_zone, after(standing.period_end, -1.0))
+        self.amount = standing.budget.amount
+        self.period_seconds = seconds_between(start, end)
+        self._groups = groups
+        self._demands = _demands(groups)
+        self._loads = [
+            share.group.arrivals_per_hour(share.group.hull.paths.index(share.path)) / 3600.0
+            for share in standing.shares.values()
+        ]
+        self.empty = not sum(self._loads)
+
+    @property
+    def cheapest(self) -> Money:
+        """The smallest budget (a period) with which no job queues for money."""
+        return self._a_period(sum(one.load * one.spends[0] for one in self._demands))
+
+    @property
+    def fastest(self) -> Money:
+        """The budget (a period) above which a surplus stays unspent: every job has its fastest option."""
+        return self._a_period(sum(one.load * one.spends[-1] for one in self._demands))
+
+    def at(self, amount: Money) -> Bought:
+        """What that many dollars a period buy."""
+        allowed = amount.dollars / self.period_seconds
+        solution = solve(self._demands, allowed)
+        feasible = solution.fit is not Fit.INFEASIBLE
+        return Bought(
+            factor=amount.dollars / self.amount.dollars if self.amount.dollars else 0.0,
+            amount=amount,
+            spend=self._a_period(min(solution.spend, allowed)),
+            rate=solution.rate,
+            fit=solution.fit,
+            mean_seconds=self._mean_seconds(solution) if feasible else None,
+            served=1.0 if feasible else max(allowed, 0.0) / solution.spend,
+        )
+
+    def times(self, factors: Sequence[float] = FACTORS) -> tuple[Bought, ...]:
+        """What so many times the budget's amount buys; of a budget of zero, of the smallest one that suffices."""
+        base = self.amount.micros or self.cheapest.micros
+        return tuple(self.at(Money(round(base * factor))) for factor in factors)
+
+    def amount_for(self, rate: Rate) -> Money:
+        """The budget (a period) from which on a second is worth ``rate`` and whatever costs that much is bought."""
+        return self._a_period(spend_rate(self._demands, Rate(rate * _A_HAIR)))
+
+    def _mean_seconds(self, solution: Solution) -> float:
+        whole = sum(
+            load * _seconds(group, level, solution.mix if at == solution.mixed else 0.0)
+            for at, (group, load, level) in enumerate(zip(self._groups, self._loads, solution.levels, strict=True))
+        )
+        return whole / sum(self._loads)
+
+    def _a_period(self, dollars_a_second: float) -> Money:
+        return Money(round(dollars_a_second * self.period_seconds * 1_000_000))
+
+
+def mean_seconds(standing: Standing) -> float | None:
+    """Mean completion time of the jobs to come at what the budget pays now; None without jobs, or while they queue."""
+    loads = [
+        (share, share.group.arrivals_per_hour(share.group.hull.paths.index(share.path)))
+        for share in standing.shares.values()
+    ]
+    weight = sum(load for _, load in loads)
+    if not weight or not standing.feasible:
+        return None
+    whole = sum(
+        load * _seconds(share.group, share.group.hull.paths.index(share.path), share.mix) for share, load in loads
+    )
+    return whole / weight
+
+
+def _demands(groups: Sequence[Group]) -> list[Demand]:
+    """The groups as the planner's own solver sees them."""
+    return [group.demand() for group in groups]
+
+
+def _seconds(group: Group, level: int, mix: float) -> float:
+    """Expected seconds of a job of the group that takes a corner, or with probability ``mix`` the next one."""
+    seconds = group.hull.seconds
+    return seconds[level] if not mix else (1.0 - mix) * seconds[level] + mix * seconds[level + 1]

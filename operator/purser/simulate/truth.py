@@ -1,0 +1,89 @@
+"""What training really does, which a planner only sees by its reports.
+
+An application goes through epochs. On k GPUs with a total batch size B it makes statistical progress at
+
+    throughput(k, B) · efficiency(B, epoch)
+
+so each epoch takes a time that depends on width and batch size. All progress here is the part of the whole job done.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a trainer measures of itself: seconds a step, squared norm and variance of the gradient (Pollux, §3.1)."""
+
+    batch: int
+    step_seconds: float
+    grad_sqr: float
+    grad_var: float
+
+
+@dataclass(frozen=True)
+class Application:
+    """A training application. ``rates[e][k]``: part of the whole job a second in epoch e on k GPUs, at its best batch.
+
+    ``ends[e]`` is the part done at the end of epoch e (the last one's is 1). ``batches[e][k]`` is that best batch size,
+    0 where it does not matter. Widths that are missing cannot run it.
+    """
+
+    name: str
+    ends: Sequence[float]
+    rates: Sequence[Mapping[int, float]]
+    batches: Sequence[Mapping[int, int]] = field(default_factory=tuple)
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """Numbers of GPUs on which it can run, ascending."""
+        return tuple(sorted(self.rates[0]))
+
+    @cached_property
+    def _until_end(self) -> Mapping[int, Sequence[float]]:
+        """By width: seconds from the beginning of each epoch to the end of the job."""
+        spans = [end - begin for begin, end in zip((0.0, *self.ends), self.ends, strict=False)]
+        found = {}
+        for width in self.widths:
+            times = [span / rates[width] for span, rates in zip(spans, self.rates, strict=True)]
+            found[width] = [*list(accumulate(reversed(times)))[::-1], 0.0]
+        return found
+
+    def epoch(self, done: float) -> int:
+        """The epoch in which a job is of which the part ``done`` is done."""
+        return min(bisect_right(self.ends, done), len(self.ends) - 1)
+
+    def seconds_left(self, done: float, gpus: int) -> float:
+        """Seconds to the end on that many GPUs, each epoch at its best batch size."""
+        epoch = self.epoch(done)
+        return (self.ends[epoch] - done) / self.rates[epoch][gpus] + self._until_end[gpus][epoch + 1]
+
+    def after(self, done: float, gpus: int, seconds: float) -> float:
+        """The part done ``seconds`` later on that many GPUs; 1 at the end."""
+        left = self.seconds_left(done, gpus) - seconds
+        if left <= 0.0:
+            return 1.0
+        until_end = self._until_end[gpus]
+        low, high = self.epoch(done), len(self.ends) - 1
+        while low < high:  # the first epoch whose end is not yet reached
+            middle = (low + high) // 2
+            if until_end[middle + 1] < left:
+                high = middle
+            else:
+                low = middle + 1
+        return self.ends[low] - (left - until_end[low + 1]) * self.rates[low][gpus]
+
+    def before(self, done: float, gpus: int, seconds: float) -> float:
+        """The part done ``seconds`` earlier on that many GPUs; 0 at the beginning."""
+        left = self.seconds_left(done, gpus) + seconds
+        return 0.0 if left >= self._until_end[gpus][0] else self.after(0.0, gpus, self._until_end[gpus][0] - left)
+
+
+def from_speeds(name: str, seconds: Mapping[int, float]) -> Application:
+    """An application of a single epoch that takes so many seconds by its number of GPUs."""
+    return Application(name, (1.0,), ({gpus: 1.0 / time for gpus, time in seconds.items()},))
