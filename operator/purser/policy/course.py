@@ -63,36 +63,39 @@ def work_ahead(until: Sequence[float], total: float, done: float) -> tuple[float
     return tuple((end - begin) * total for begin, end in zip([done, *ends], ends, strict=False))
 
 
-class Course:
-    """The best that a job can make of each option it might have now, for ``worth`` = w·θ dollars a second.
+class Life:
+    """All phases of a job's life of ``total`` work, for which a second is worth ``worth`` = w·θ dollars.
 
-    ``work``: what is left in the present phase and in each later one. Entering an option now is not included.
+    Jobs of one size share it: only where in its phase a job is makes a difference (``Course``).
     """
 
-    def __init__(self, ways: Ways, work: Sequence[float], worth: float) -> None:
-        self._ways = ways
-        self._work = work
-        self._first = len(ways.speeds) - len(work)
-        self._worth = worth
-        self._follow: list[list[int]] = []
-        cost = [0.0] * len(ways.prices)
-        for back, (left, speeds) in enumerate(zip(reversed(work), reversed(ways.speeds), strict=False)):
-            if back:
-                follow, cost = self._change_or_stay(cost)
-                self._follow.append(follow)
-            cost = [
-                to_go + (worth + price) * left / speed
-                for to_go, price, speed in zip(cost, ways.prices, speeds, strict=True)
-            ]
-        self._follow.reverse()
-        self.cost = cost
+    def __init__(self, ways: Ways, until: Sequence[float], total: float, worth: float) -> None:
+        self.ways = ways
+        self.until = until
+        self.total = total
+        self.worth = worth
+        self.units = [
+            [(worth + price) / speed for price, speed in zip(ways.prices, speeds, strict=True)]
+            for speeds in ways.speeds
+        ]
+        work = work_ahead(until, total, 0.0)
+        to_go, follow = [0.0] * len(ways.prices), list(range(len(ways.prices)))
+        self.after = [to_go]
+        self.follow = [follow]
+        for left, units in zip(reversed(work[1:]), reversed(self.units), strict=False):
+            cost = [then + left * unit for then, unit in zip(to_go, units, strict=True)]
+            follow, to_go = self._change_or_stay(cost)
+            self.after.append(to_go)
+            self.follow.append(follow)
+        self.after.reverse()
+        self.follow.reverse()
 
     def _change_or_stay(self, to_go: Sequence[float]) -> tuple[list[int], list[float]]:
         """For each option at a phase's end: the one that follows, and its dollars to go, the change included.
 
         Within a pool the options are in order of price, so the best narrower and the best wider one are running minima.
         """
-        ways, worth = self._ways, self._worth
+        ways, worth = self.ways, self.worth
         entered = [cost + (worth + price) * ways.restart for cost, price in zip(to_go, ways.prices, strict=True)]
         rented = [cost + price * start for cost, price, start in zip(entered, ways.prices, ways.starts, strict=True)]
         by_lane = sorted((min((rented[at], at) for at in lane), number) for number, lane in enumerate(ways.lanes))
@@ -112,16 +115,32 @@ class Course:
                 offer(at, *elsewhere)
         return follow, best
 
+
+class Course:
+    """The best that a job can make of each option it might have now, when the part ``done`` of its work is done.
+
+    ``cost[o]``: dollars of money and time to its end on option o. Entering an option now is not included.
+    """
+
+    def __init__(self, life: Life, done: float) -> None:
+        self._life = life
+        self._work = work_ahead(life.until, life.total, done)
+        self._first = len(life.until) - len(self._work)
+        left = self._work[0]
+        self.cost = [
+            then + left * unit for then, unit in zip(life.after[self._first], life.units[self._first], strict=True)
+        ]
+
     def path(self, option: int) -> tuple[int, ...]:
         """The option in each phase from the present one on, when ``option`` is had now."""
         taken = [option]
-        for follow in self._follow:
+        for follow in self._life.follow[self._first : -1]:
             taken.append(follow[taken[-1]])
         return tuple(taken)
 
     def point(self, option: int) -> tuple[float, float]:
         """Dollars and seconds to the job's end along that path, changes included, entering ``option`` not."""
-        ways = self._ways
+        ways = self._life.ways
         money = seconds = 0.0
         before = option
         for left, speeds, at in zip(self._work, ways.speeds[self._first :], self.path(option), strict=True):
@@ -137,7 +156,9 @@ class Course:
     def leaves_after(self, option: int) -> float | None:
         """Seconds until that path leaves the option; None if it never does."""
         seconds = 0.0
-        for left, speeds, follow in zip(self._work, self._ways.speeds[self._first :], self._follow, strict=False):
+        for left, speeds, follow in zip(
+            self._work, self._life.ways.speeds[self._first :], self._life.follow[self._first :], strict=True
+        ):
             seconds += left / speeds[option]
             if follow[option] != option:
                 return seconds

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from purser.domain.ids import Rate
 from purser.domain.option import Option
-from purser.policy.course import Course, Ways
+from purser.policy.course import Course, Life, Ways
 
 _ANY_PRICE = 1e6
 """Dollars for a second so many times dearer than any option: the path that only looks at time."""
@@ -84,15 +84,15 @@ def hull(options: Iterable[Option], work: float) -> Hull:
     return _hull([(dollars(option, work), seconds(option, work), (option,)) for option in options])
 
 
-def path_hull(stages: Sequence[Sequence[Option]], ways: Ways, work: Sequence[float]) -> Hull:
-    """The hull of all paths through ``stages`` (the same options, with each phase's speeds) for so much work in each.
+def path_hull(stages: Sequence[Sequence[Option]], ways: Ways, until: Sequence[float], work: float) -> Hull:
+    """The hull of all paths of a job of ``work`` through ``stages``: the same options, with each phase's speeds.
 
     Between two corners the rate at which they tie is tried: the best path there is a further corner, or there is none.
     That finds every corner with two solutions each (Eisner and Severance, 1976).
     """
 
     def best(worth: float) -> tuple[float, float, Path]:
-        course = Course(ways, work, worth)
+        course = Course(Life(ways, until, work, worth), 0.0)
         entered = [
             cost + worth * option.entry_seconds + option.entry_cost.dollars
             for cost, option in zip(course.cost, stages[0], strict=True)

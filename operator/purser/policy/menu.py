@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from purser.domain.ids import ClassId, PoolId
 from purser.domain.job import Job, SpotPolicy, Widths
@@ -20,6 +21,9 @@ from purser.policy.course import Ways, work_ahead
 from purser.policy.hull import Hull, hull, path_hull
 from purser.policy.speedup import speed
 
+if TYPE_CHECKING:
+    from purser.policy.prospects import Prospects
+
 DEFAULT_RESTART_SECONDS = 30.0
 """From stopping a run to training on in the next, for jobs whose profile does not say."""
 
@@ -30,7 +34,7 @@ class Menu:
 
     ``narrower``: only when the budget's limits force it (no curve is known). ``known``: whether speeds are measured; if
     not, every option has the speed of its share of ``preferred``. ``rigid``: whether the job has one width only.
-    ``ways``: the same options as numbers.
+    ``ways``: the same options as numbers. ``seen``: what ``prospects`` worked out already.
     """
 
     stages: tuple[tuple[Option, ...], ...]
@@ -39,6 +43,7 @@ class Menu:
     known: bool
     rigid: bool
     ways: Ways
+    seen: dict[float, Prospects] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -57,7 +62,7 @@ class Menu:
         """The hull of its ways to run a new job of ``work`` seconds of the reference option."""
         if len(self.stages) == 1:
             return hull(self.options, work)
-        return path_hull(self.stages, self.ways, self.work_ahead(work))
+        return path_hull(self.stages, self.ways, self.until, work)
 
 
 def offered_widths(gpus_per_node: int, widths: Widths, max_nodes: int) -> list[int]:

@@ -16,8 +16,14 @@ from dataclasses import dataclass
 from purser.domain.ids import PoolId
 from purser.domain.money import Money
 from purser.domain.option import Option
-from purser.policy.course import Course
+from purser.policy.course import Course, Life
 from purser.policy.menu import Menu
+
+_MANY = 64
+"""Sizes of jobs of which the phases are kept worked out."""
+
+_FEW = 4
+"""Worths of which the prospects are kept: a weight's two lots, now and in the plan before."""
 
 OptionKey = tuple[PoolId, int, str]
 
@@ -69,6 +75,16 @@ class Move:
     gain: float
 
 
+def prospects(menu: Menu, worth: float) -> Prospects:
+    """The menu's prospects; those of the last few worths are kept with the menu."""
+    known = menu.seen.get(worth)
+    if known is None:
+        if len(menu.seen) >= _FEW:
+            menu.seen.clear()
+        known = menu.seen[worth] = Prospects(menu, worth)
+    return known
+
+
 class Prospects:
     """A menu as jobs see it for which a second is worth ``worth`` = w·θ dollars."""
 
@@ -77,12 +93,8 @@ class Prospects:
         self.worth = worth
         self._at: Mapping[OptionKey, int] = {key_of(option): at for at, option in enumerate(menu.options)}
         ways = menu.ways
-        self._units = [
-            [(self.worth + price) / speed for price, speed in zip(ways.prices, speeds, strict=True)]
-            for speeds in ways.speeds
-        ]
-        self._least_units = [min(units, default=0.0) for units in self._units]
         self._least_restart = (self.worth + min(ways.prices, default=0.0)) * ways.restart
+        self._lives: dict[float, Life] = {}
         self._fresh: dict[Position, list[Outcome]] = {}
         self._last: tuple[Position, Course] | None = None
 
@@ -169,17 +181,21 @@ class Prospects:
         return Move(option, saved, Money(round(cost * 1_000_000)), self.worth * saved - cost)
 
     def _cannot_pay(self, at: int, position: Position) -> bool:
-        """Whether even the best option of each phase would save less than one restart: most jobs, most of the time."""
+        """Whether the best option of each phase would save less than one restart: most jobs, most of the time."""
         ahead = self.menu.work_ahead(position.total, position.done)
-        first = len(self._units) - len(ahead)
-        save = sum(
-            left * (units[at] - least)
-            for left, units, least in zip(ahead, self._units[first:], self._least_units[first:], strict=True)
-        )
+        units = self._life(position.total).units[-len(ahead) :]
+        save = sum(left * (unit[at] - min(unit)) for left, unit in zip(ahead, units, strict=True))
         return save <= self._least_restart
+
+    def _life(self, total: float) -> Life:
+        life = self._lives.get(total)
+        if life is None:
+            if len(self._lives) >= _MANY:
+                self._lives.clear()
+            life = self._lives[total] = Life(self.menu.ways, self.menu.until, total, self.worth)
+        return life
 
     def _course(self, position: Position) -> tuple[Course, tuple[Option, ...]]:
         if self._last is None or self._last[0] != position:
-            ahead = self.menu.work_ahead(position.total, position.done)
-            self._last = position, Course(self.menu.ways, ahead, self.worth)
+            self._last = position, Course(self._life(position.total), position.done)
         return self._last[1], self.menu.stages[self.menu.phase(position.done)]

@@ -21,7 +21,7 @@ from purser.policy.exchange_rate import Fit, Solution, solve
 from purser.policy.hull import Hull, Path
 from purser.policy.load import Group, GroupKey, group_key, groups
 from purser.policy.menu import Menus
-from purser.policy.prospects import Position, Prospects, key_of
+from purser.policy.prospects import Position, Prospects, key_of, prospects
 
 _ALL_BUT = 1.0 - 1e-9
 _NUDGE = 1e-6
@@ -157,7 +157,7 @@ def _share(group: Group, solution: Solution, at: int) -> Share:
     """What the solution gives the group, which is its class number ``at``."""
     level, hull, worth = solution.levels[at], group.hull, solution.rate * group.weight
     mixed = at == solution.mixed
-    prospects = Prospects(group.menu, _inside(hull, level, worth))
+    mine = prospects(group.menu, _inside(hull, level, worth))
     return Share(
         group=group,
         path=hull.paths[level],
@@ -165,18 +165,18 @@ def _share(group: Group, solution: Solution, at: int) -> Share:
         dollars=hull.money[level],
         wider=hull.paths[level + 1] if mixed else None,
         mix=solution.mix if mixed else 0.0,
-        prospects=prospects,
-        for_wider=Prospects(group.menu, _inside(hull, level + 1, worth)) if mixed else prospects,
+        prospects=mine,
+        for_wider=prospects(group.menu, _inside(hull, level + 1, worth)) if mixed else mine,
     )
 
 
 def _share_at(group: Group, rate: Rate) -> Share:
     """What the group is given at an exchange rate, whatever it costs: no hull is needed for that."""
-    prospects = Prospects(group.menu, rate * group.weight)
+    mine = prospects(group.menu, rate * group.weight)
     new = Position(group.work)
-    best = prospects.entering(new)[0]
-    path = prospects.path(best.option, new)
-    return Share(group, path, best.seconds, best.dollars, None, 0.0, prospects, prospects)
+    best = mine.entering(new)[0]
+    path = mine.path(best.option, new)
+    return Share(group, path, best.seconds, best.dollars, None, 0.0, mine, mine)
 
 
 def stand(budget: Budget, jobs: Sequence[Job], rentals: Sequence[Rental], menus: Menus, snapshot: Snapshot) -> Standing:

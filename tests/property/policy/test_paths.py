@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from purser.domain.ids import PoolId
 from purser.domain.money import Price
 from purser.domain.option import Option
-from purser.policy.course import Course, Ways, work_ahead
+from purser.policy.course import Course, Life, Ways, work_ahead
 from purser.policy.hull import path_hull
 
 RESTARTS = st.floats(0.0, 300.0)
@@ -63,10 +63,16 @@ def every_path(found: tuple[tuple[Option, ...], ...], work: tuple[float, ...]) -
 WORK = (4000.0, 900.0, 2500.0, 60.0)
 
 
+def phases(many: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Work of so many phases, and the part of it at which each ends."""
+    work = WORK[:many]
+    return work, (*(done / sum(work) for done in list(accumulate(work))[:-1]), 1.0)
+
+
 @given(stages(), WORTHS)
 def test_the_best_path_is_the_best_of_all(found: tuple[tuple[Option, ...], ...], worth: float) -> None:
-    work = WORK[: len(found)]
-    course = Course(Ways.of(found, RESTART), work, worth)
+    work, until = phases(len(found))
+    course = Course(Life(Ways.of(found, RESTART), until, sum(work), worth), 0.0)
     entered = [
         cost + worth * one.entry_seconds + one.entry_cost.dollars
         for cost, one in zip(course.cost, found[0], strict=True)
@@ -80,8 +86,8 @@ def test_the_best_path_is_the_best_of_all(found: tuple[tuple[Option, ...], ...],
 
 @given(stages(), WORTHS)
 def test_some_corner_of_the_hull_is_best_at_any_rate(found: tuple[tuple[Option, ...], ...], worth: float) -> None:
-    work = WORK[: len(found)]
-    hull = path_hull(found, Ways.of(found, RESTART), work)
+    work, until = phases(len(found))
+    hull = path_hull(found, Ways.of(found, RESTART), until, sum(work))
     best = min(worth * seconds + money for money, seconds in every_path(found, work))
     corners = [worth * seconds + money for money, seconds in zip(hull.money, hull.seconds, strict=True)]
     assert min(corners) == pytest.approx(best, rel=1e-6)

@@ -215,9 +215,9 @@ def test_a_choice_is_explained_with_its_numbers() -> None:
     menus = Menus(world.profiles, world.pools)
     key = menus.key(job)
     hull = menus.hull(key, 36_000.0)
-    group = Group(profile.id, 1.0, menus.menu(key), hull, 36_000.0, 1, None)
+    group = Group(profile.id, 1.0, menus.menu(key), lambda: hull, 36_000.0, 1, None)
     prospects = Prospects(group.menu, 0.001)
-    share = Share(group, hull.paths[0], None, 0.0, prospects, prospects)
+    share = Share(group, hull.paths[0], hull.seconds[0], hull.money[0], None, 0.0, prospects, prospects)
     (narrow,), (wide,) = hull.paths
     reason = explain.choice(narrow, share, Rate(0.001), Position(36_000.0), feasible=True)
     assert reason.message == (
