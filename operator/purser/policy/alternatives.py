@@ -28,7 +28,9 @@ from purser.policy.prospects import OptionKey, Position, Prospects, key_of
 from purser.policy.standing import Share, Standing
 
 _HALVINGS = 40
-_MOST = 1_000.0
+_TIE = 1e-5
+"""Dollars closer to each other than this part are equal: a mixing class's two options are, save for rounding."""
+_MOST = 20.0
 """A change by more than this factor is no answer to "what would have to change"."""
 
 
@@ -57,6 +59,7 @@ class Rank(StrEnum):
     """How an option compares with the chosen one at the budget's rate."""
 
     CHOSEN = "chosen"
+    EQUAL = "as good"
     TOO_DEAR = "too dear"
     TOO_SLOW = "too slow"
     WORSE = "slower and dearer"
@@ -262,11 +265,14 @@ class _Weighing:
 
 def _rank(saved: float, more: float, worth: float) -> tuple[Rank, float | None]:
     """Of an option that saves so many seconds for so many dollars more (or the opposite), with dollars per second."""
-    if saved > 0 and more > 0:
-        return (Rank.TOO_DEAR if more >= worth * saved else Rank.BETTER), more / saved
-    if saved < 0 and more < 0:
-        return (Rank.TOO_SLOW if worth * saved <= more else Rank.BETTER), more / saved
-    return (Rank.WORSE if saved <= 0 and more >= 0 else Rank.BETTER), None
+    traded = more / saved if saved * more > 0 else None
+    if abs(more - worth * saved) <= _TIE * max(abs(more), abs(worth * saved)):
+        return Rank.EQUAL, traded
+    if more < worth * saved:
+        return Rank.BETTER, traded
+    if traded is None:
+        return Rank.WORSE, None
+    return (Rank.TOO_DEAR if saved > 0 else Rank.TOO_SLOW), traded
 
 
 def _repriced(menu: Menu, pool: PoolId, factor: float) -> Menu:

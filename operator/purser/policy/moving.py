@@ -18,6 +18,9 @@ from purser.policy.prospects import Move, Position, Prospects, in_place
 from purser.policy.roll import must_move, reason, settled
 from purser.policy.serving import next_run
 
+_AT_THE_EARLIEST = 1.0
+"""Seconds to the next look: what a job reports may lag, and a phase that is all but over stays so until it is heard."""
+
 
 class Moving:
     """Moves one budget's running jobs in its draft, after the queue was served."""
@@ -58,7 +61,7 @@ class Moving:
         """When the job comes to a phase in which another option is better."""
         seconds = prospects.next_change(here, position)
         if seconds is not None:
-            self._draft.decided.again_at.append(after(self._draft.snapshot.now, seconds))
+            self._draft.decided.again_at.append(after(self._draft.snapshot.now, max(seconds, _AT_THE_EARLIEST)))
 
     def _force(self, job: Job, allocation: Allocation, prospects: Prospects, position: Position, forced: str) -> None:
         ranked = [outcome.option for outcome in prospects.entering(position)]

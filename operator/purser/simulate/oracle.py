@@ -11,8 +11,8 @@ from purser.domain.ids import ClassId
 from purser.domain.profile import Phase, Profile, SpeedCurve, Table
 from purser.simulate.truth import Application
 
-MOST_PHASES = 16
-_ALIKE = 0.02
+MOST_PHASES = 128
+_ALIKE = 0.001
 """Epochs whose speeds differ by less than this at every width, but for a common factor, are always one phase."""
 
 
