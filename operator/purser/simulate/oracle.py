@@ -12,7 +12,8 @@ from purser.domain.profile import Phase, Profile, SpeedCurve, Table
 from purser.simulate.truth import Application
 
 MOST_PHASES = 128
-_ALIKE = 0.001
+"""Who knows the truth knows every epoch of the applications that there are."""
+ALIKE = 0.001
 """Epochs whose speeds differ by less than this at every width, but for a common factor, are always one phase."""
 
 
@@ -36,7 +37,9 @@ class _Stretch:
             self.seconds[width] += seconds
 
 
-def phases(application: Application, gpu_type: str) -> tuple[Phase, ...]:
+def phases(
+    application: Application, gpu_type: str, most: int = MOST_PHASES, alike: float = ALIKE
+) -> tuple[Phase, ...]:
     """The application's epochs as phases, the most alike neighbours joined; throughput is the part of the job a second.
 
     What joining two costs grows with how unlike they are and with the work of the smaller one.
@@ -48,11 +51,11 @@ def phases(application: Application, gpu_type: str) -> tuple[Phase, ...]:
     ]
     while len(stretches) > 1:
         costs = [
-            (first.unlike(second) - 1.0) * (1.0 if len(stretches) <= MOST_PHASES else min(first.span, second.span))
+            (first.unlike(second) - 1.0) * (1.0 if len(stretches) <= most else min(first.span, second.span))
             for first, second in pairwise(stretches)
         ]
         at = min(range(len(costs)), key=costs.__getitem__)
-        if len(stretches) <= MOST_PHASES and costs[at] >= _ALIKE:
+        if len(stretches) <= most and costs[at] >= alike:
             break
         stretches[at].join(stretches.pop(at + 1))
     return tuple(_phase(stretch, gpu_type) for stretch in stretches)

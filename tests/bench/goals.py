@@ -1,0 +1,135 @@
+"""How much sooner jobs complete than under the schedulers of the literature, at equal rented GPU-hours.
+
+    python -m tests.bench.goals [--rates 60] [--workloads 1234] [--start 0|120]
+
+For each workload and at least 60 values of θ the operator's planner is simulated; the table holds the geometric mean
+over the workloads of (scheduler's mean completion time ÷ Purser's), and each application's completion time by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from time import perf_counter
+
+from rich.progress import Progress
+
+from purser.policy.planner import Memo, plan
+from purser.simulate import oracle
+from purser.simulate.simulation import Simulation, class_of
+from tests.bench import _pollux as pollux
+
+GOALS = (
+    ("Pollux, fixed 16 nodes", 0.0, 1.92),
+    ("Pollux autoscaling, utilisation 0.35-0.65", 0.0, 1.56),
+    ("Pollux autoscaling, utilisation 0.70-0.90", 0.0, 1.55),
+    ("Pollux autoscaling, utilisation 0.35-0.65", 120.0, 1.40),
+)
+"""Scheduler, start-up of Purser's nodes in seconds, ratio to reach with true tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One simulation."""
+
+    workload: int
+    rate: float
+    start_seconds: float
+    hours: float
+    mean: float
+    p50: float
+    p90: float
+    restarts: int
+    by_application: Mapping[str, float]
+    seconds: float
+
+
+def simulate(workload: int, rate: float, start_seconds: float) -> Run:
+    """The operator's planner with exact curves at one exchange rate."""
+    began = perf_counter()
+    truth = {class_of(name): one for name, one in pollux.applications().items()}
+    profiles = oracle.profiles(truth, "gpu", 30.0)
+    memo = Memo()
+    scenario = pollux.scenario(workload, rate, start_seconds)
+    result = Simulation(scenario, lambda snapshot: plan(snapshot, memo), lambda: profiles).run()
+    times: dict[str, list[float]] = {}
+    for job in result.jobs:
+        times.setdefault(job.application, []).append(job.completion_seconds or float("inf"))
+    return Run(
+        workload,
+        rate,
+        start_seconds,
+        result.total_gpu_hours,
+        result.mean_completion_seconds,
+        result.quantile(0.5),
+        result.quantile(0.9),
+        result.restarts,
+        {name: statistics.fmean(found) for name, found in sorted(times.items())},
+        perf_counter() - began,
+    )
+
+
+def ratios(runs: Sequence[Run], scheduler: str) -> list[tuple[int, float | None]]:
+    """By workload: the scheduler's mean completion time ÷ Purser's at its rented GPU-hours."""
+    found: list[tuple[int, float | None]] = []
+    for row in pollux.baseline("schedulers"):
+        workload = int(row["workload"])
+        points = [(run.hours, run.mean) for run in runs if run.workload == workload]
+        if row["scheduler"] == scheduler and points:
+            ours = pollux.at_hours(points, float(row["rented_gpu_h"]))
+            found.append((workload, None if ours is None else float(row["mean_jct_s"]) / ours))
+    return found
+
+
+def beside(runs: Sequence[Run], scheduler: str) -> None:
+    """The run of each workload whose hours are next to the scheduler's: median, 90th percentile, applications."""
+    for row in pollux.baseline("schedulers"):
+        if row["scheduler"] != scheduler:
+            continue
+        mine = [run for run in runs if run.workload == int(row["workload"])]
+        if mine:
+            run = min(mine, key=lambda one: abs(one.hours - float(row["rented_gpu_h"])))
+            each = "  ".join(f"{name} {seconds:,.0f}" for name, seconds in run.by_application.items())
+            print(
+                f"    {run.workload}: {run.hours:,.0f} h (theirs {float(row['rented_gpu_h']):,.0f})"
+                f"  median {run.p50:,.0f} s ({float(row['p50_s']):,.0f})  p90 {run.p90:,.0f} s ({float(row['p90_s']):,.0f})"
+                f"  restarts {run.restarts} ({row['restarts']})\n       mean s: {each}"
+            )
+
+
+def main() -> None:
+    """Sweeps, and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rates", type=int, default=60, help="values of θ per workload")
+    parser.add_argument("--workloads", default="1234", help="which of the four, as digits")
+    parser.add_argument("--start", type=float, nargs="*", default=[0.0, 120.0], help="start-up of nodes in seconds")
+    arguments = parser.parse_args()
+    pollux.need_data()
+    work = [
+        (int(digit), rate, start)
+        for start in arguments.start
+        for rate in pollux.rates(arguments.rates)
+        for digit in arguments.workloads
+    ]
+    runs: list[Run] = []
+    with ProcessPoolExecutor() as pool, Progress() as progress:
+        bar = progress.add_task(f"{len(work)} simulations", total=len(work))
+        for done in as_completed([pool.submit(simulate, *one) for one in work]):
+            runs.append(done.result())
+            progress.advance(bar)
+    print(f"{len(runs)} simulations, {statistics.fmean(run.seconds for run in runs):.2f} s each on one core")
+    for scheduler, start, goal in GOALS:
+        mine = [run for run in runs if run.start_seconds == start]
+        if mine:
+            found = ratios(mine, scheduler)
+            mean = pollux.geometric_mean([ratio for _, ratio in found if ratio is not None])
+            each = "  ".join(f"{workload}: {'-' if ratio is None else f'{ratio:.3f}'}" for workload, ratio in found)
+            print(f"{scheduler}, nodes of Purser start in {start:g} s: {mean:.3f} (goal {goal:.2f})   {each}")
+            beside(mine, scheduler)
+
+
+if __name__ == "__main__":
+    main()
