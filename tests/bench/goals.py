@@ -95,7 +95,8 @@ def beside(runs: Sequence[Run], scheduler: str) -> None:
             each = "  ".join(f"{name} {seconds:,.0f}" for name, seconds in run.by_application.items())
             print(
                 f"    {run.workload}: {run.hours:,.0f} h (theirs {float(row['rented_gpu_h']):,.0f})"
-                f"  median {run.p50:,.0f} s ({float(row['p50_s']):,.0f})  p90 {run.p90:,.0f} s ({float(row['p90_s']):,.0f})"
+                f"  median {run.p50:,.0f} s ({float(row['p50_s']):,.0f})"
+                f"  p90 {run.p90:,.0f} s ({float(row['p90_s']):,.0f})"
                 f"  restarts {run.restarts} ({row['restarts']})\n       mean s: {each}"
             )
 
