@@ -25,6 +25,9 @@ from purser.providers.errors import ProviderError
 
 _log = logging.getLogger(__name__)
 
+_REST = 2.0
+"""So many times as long as a thought took nothing is thought: what was decided, seen and shown needs the thread too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -66,6 +69,7 @@ class Loop:
         self._wake = asyncio.Event()
         self._in_flight: dict[str, asyncio.Task[None]] = {}
         self._retry: dict[str, _Retry] = {}
+        self._thought = 0.0
         self.turned = time.monotonic()
 
     def wake(self) -> None:
@@ -90,7 +94,9 @@ class Loop:
 
     async def turn(self) -> Instant | None:
         """See, plan, write the intents and wait for them, start the next steps. Returns when to look again."""
+        began = time.perf_counter()
         snapshot, decided = self._think()
+        self._thought = time.perf_counter() - began
         if decided.commands:
             await self._write_intents(decided.commands)
             snapshot = self._see()
@@ -118,7 +124,7 @@ class Loop:
                 await self._wake.wait()
         except TimeoutError:
             return
-        await asyncio.sleep(self._pace.debounce_seconds)
+        await asyncio.sleep(max(self._pace.debounce_seconds, _REST * self._thought))
         self._wake.clear()
 
     async def _write_intents(self, commands: Iterable[Command]) -> None:

@@ -47,6 +47,7 @@ class Shown:
 @dataclass(slots=True)
 class _Written:
     uid: str
+    view: AnyView
     status: Mapping[str, Any]
     conditions: tuple[Condition, ...]
     at: float = field(default_factory=time.monotonic)
@@ -88,6 +89,8 @@ class ViewWriter:
         written = self._written.get((shown.kind.name, shown.key))
         if written is None or written.uid != self._store.uid(shown.kind, shown.key):
             return True
+        if shown.view == written.view:
+            return False
         status = _encoded(_dated(shown.view, written.conditions))
         if _words(status) != _words(written.status):
             return True
@@ -115,7 +118,7 @@ class ViewWriter:
         body = status_body(shown.kind, shown.key, version, status)
         answer = await self._client.apply(f"{path}/status", body, names.MANAGER_VIEW)
         self._store.put(shown.kind, answer)
-        self._written[at] = _Written(answer["metadata"]["uid"], status, decode.conditions(answer))
+        self._written[at] = _Written(answer["metadata"]["uid"], shown.view, status, decode.conditions(answer))
 
 
 def _dated(view: AnyView, before: Iterable[Condition]) -> AnyView:
