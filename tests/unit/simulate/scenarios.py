@@ -1,0 +1,75 @@
+"""Small scenarios whose outcome can be worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from purser.domain.budget import Budget, Mode, Selector
+from purser.domain.ids import BudgetId, ClassId, Rate
+from purser.domain.job import Widths
+from purser.domain.money import ZERO, Money, Price
+from purser.domain.profile import Profile
+from purser.domain.time import parse_instant
+from purser.policy.planner import Memo, plan
+from purser.simulate import oracle
+from purser.simulate.market import PoolModel
+from purser.simulate.result import Result
+from purser.simulate.simulation import Planner, Scenario, Simulation, Terms, class_of
+from purser.simulate.truth import Application, from_speeds
+from purser.simulate.workload import Submission
+
+START = parse_instant("2026-06-01T00:00:00Z")
+NODE = PoolModel("a100", 4, Price.parse("14400"), "a100")
+"""Four GPUs for four dollars a second."""
+HALVES: Application = from_speeds("halves", {1: 1000.0, 2: 500.0, 4: 250.0})
+"""Twice the GPUs, half the time."""
+
+
+def budget(*, amount: str = "1000000000", rate: float | None = None) -> Budget:
+    """A budget, at a fixed exchange rate if one is given (dollars a second)."""
+    return Budget(
+        id=BudgetId("research"),
+        uid="research",
+        resource_version="1",
+        generation=1,
+        created=START,
+        amount=Money.parse(amount),
+        time_zone="UTC",
+        selector=Selector((), ()),
+        mode=Mode.ENFORCE,
+        hard_limit=None,
+        max_hourly_rate=None,
+        opening_spend=ZERO,
+        weights=(),
+        balance=None,
+        deleting=False,
+        fixed_rate=None if rate is None else Rate(rate),
+    )
+
+
+def scenario(*arrivals: float, application: Application = HALVES, pool: PoolModel = NODE, **changes: Any) -> Scenario:
+    """Jobs of one application that arrive at these seconds."""
+    made = Scenario(
+        start=START,
+        submissions=tuple(Submission(f"j{at}", second, application.name, 1) for at, second in enumerate(arrivals)),
+        applications={application.name: application},
+        pools=(pool,),
+        budget=budget(rate=0.0),
+        terms=lambda _: Terms(Widths(1, 1, 64)),
+        restart_seconds=0.0,
+    )
+    return replace(made, **changes)
+
+
+def truth(applications: Sequence[Application], gpu_type: str, restart: float) -> Mapping[ClassId, Profile]:
+    """What a planner knows that knows all."""
+    return oracle.profiles({class_of(one.name): one for one in applications}, gpu_type, restart)
+
+
+def run(given: Scenario, planner: Planner | None = None) -> Result:
+    """Simulate with the operator's planner, which knows the truth."""
+    profiles = truth(tuple(given.applications.values()), given.pools[0].gpu_type, given.restart_seconds)
+    memo = Memo()
+    return Simulation(given, planner or (lambda snapshot: plan(snapshot, memo)), lambda: profiles).run()

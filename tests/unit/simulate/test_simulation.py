@@ -1,0 +1,133 @@
+"""What happens in a simulation, worked out by hand."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from purser.domain.job import SpotPolicy, Widths
+from purser.domain.money import Money
+from purser.domain.pool import CapacityType
+from purser.domain.snapshot import Snapshot
+from purser.policy.planner import Memo, plan
+from purser.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order
+from purser.simulate.simulation import Terms
+from purser.simulate.truth import Application, from_speeds
+from purser.simulate.workload import Submission
+from tests.unit.simulate.scenarios import HALVES, NODE, budget, run, scenario
+
+
+def whole_node(_: Submission) -> Terms:
+    return Terms(Widths(4, 4, 4))
+
+
+def spot(_: Submission) -> Terms:
+    return Terms(Widths(4, 4, 4), spot=SpotPolicy.ALLOWED)
+
+
+def test_a_job_runs_alone_and_its_node_is_billed_to_the_second() -> None:
+    result = run(scenario(10.0, budget=budget(rate=1.0)))
+    (job,) = result.jobs
+    assert (job.started, job.finished) == (10.0, 260.0)
+    assert result.spent == Money.parse("1000")
+    assert result.total_gpu_hours == pytest.approx(1000 / 3600)
+
+
+def test_start_up_and_restart_are_waited_for_and_only_the_node_is_billed() -> None:
+    pool = replace(NODE, start_seconds=120.0)
+    result = run(scenario(0.0, pool=pool, restart_seconds=30.0, budget=budget(rate=1.0)))
+    assert result.mean_completion_seconds == pytest.approx(120 + 30 + 250)
+    assert result.spent == Money.parse("1600")
+
+
+def test_small_jobs_share_a_node() -> None:
+    flat = from_speeds("flat", {1: 100.0, 4: 90.0})
+    result = run(scenario(0.0, 0.0, 0.0, 0.0, application=flat, budget=budget(rate=0.01)))
+    assert result.total_gpu_hours == pytest.approx(400 / 3600)
+    assert [job.gpu_seconds for job in result.jobs] == [pytest.approx(100.0)] * 4
+
+
+def test_a_path_is_followed_and_its_restart_paid() -> None:
+    """The first half is no faster on four GPUs, the second four times as fast."""
+    late = Application("late", (0.5, 1.0), ({1: 0.5 / 400, 4: 0.5 / 400}, {1: 0.5 / 400, 4: 0.5 / 100}))
+    result = run(scenario(0.0, application=late, restart_seconds=10.0, budget=budget(rate=10.0)))
+    (job,) = result.jobs
+    assert job.restarts == 1
+    assert job.completion_seconds == pytest.approx(10 + 400 + 10 + 100, abs=1.5)
+
+
+def test_what_runs_out_is_asked_again_after_its_cooldown() -> None:
+    pool = replace(NODE, stock=1, cooldown_seconds=50.0)
+    slow = from_speeds("slow", {4: 100.0})
+    result = run(scenario(0.0, 0.0, application=slow, pool=pool, terms=whole_node))
+    assert sorted(job.finished or 0.0 for job in result.jobs) == [100.0, 200.0]
+
+
+def test_a_node_that_is_taken_back_costs_half_a_checkpoint_interval_and_a_restart() -> None:
+    lifetimes = iter([100.0, 10_000.0])
+    pool = replace(NODE, capacity_type=CapacityType.SPOT, lifetime=lambda: next(lifetimes))
+    slow = from_speeds("slow", {4: 300.0})
+    result = run(scenario(0.0, application=slow, pool=pool, checkpoint_seconds=40.0, restart_seconds=10.0, terms=spot))
+    (job,) = result.jobs
+    assert job.finished == pytest.approx(100 + 10 + (300 - (90 - 20)))
+    assert job.restarts == 1
+
+
+def test_months_are_closed_and_their_spend_is_the_bill() -> None:
+    month = 30 * 86_400.0
+    slow = from_speeds("slow", {4: 3600.0})
+    result = run(scenario(month - 1800.0, month + 86_400.0, month * 2, application=slow, terms=whole_node))
+    assert [spent for _, spent in result.periods] == [Money.parse("7200"), Money.parse("36000")]
+    assert result.spent == Money.parse("43200")
+
+
+def test_the_same_seed_gives_the_same_result() -> None:
+    def once() -> object:
+        draw = random.Random(7)
+        pool = replace(NODE, start_seconds=60.0, starts=lambda: draw.expovariate(1 / 60))
+        arrivals = [draw.uniform(0, 5000) for _ in range(40)]
+        return run(scenario(*sorted(arrivals), pool=pool, budget=budget(rate=1.0)))
+
+    assert once() == once()
+
+
+def test_a_plan_with_a_memo_is_the_plan_without() -> None:
+    memo = Memo()
+    draw = random.Random(3)
+
+    def both(snapshot: Snapshot) -> object:
+        plain, quick = plan(snapshot), plan(snapshot, memo)
+        assert plain == quick
+        return quick
+
+    late = Application("late", (0.5, 1.0), ({1: 0.5 / 400, 4: 0.5 / 300}, {1: 0.5 / 400, 4: 0.5 / 100}))
+    arrivals = sorted(draw.uniform(0, 3000) for _ in range(15))
+    result = run(scenario(*arrivals, application=late, restart_seconds=10.0, budget=budget(amount="20000")), both)  # type: ignore[arg-type]
+    assert len(result.completion_seconds) == 15
+
+
+# --- what is done without Purser --------------------------------------------------------------------------------------
+
+
+def test_an_autoscaler_keeps_an_idle_node_for_its_delay() -> None:
+    result = run(scenario(0.0), AsAsked(lambda _: 4, scale_down_seconds=600.0))
+    assert result.mean_completion_seconds == 250.0
+    assert result.spent == Money.parse("3400")
+
+
+def test_a_fixed_fleet_queues_gangs_in_its_order() -> None:
+    two = from_speeds("two", {4: 100.0})
+    fifo = run(scenario(0.0, 1.0, 2.0, application=two), FixedFleet(1, lambda _: 4))
+    assert sorted(job.finished or 0.0 for job in fifo.jobs) == [100.0, 200.0, 300.0]
+    backwards = FixedFleet(1, lambda _: 4, Order.SHORTEST, lambda job, _: -float(job.name[1:]))
+    last_first = run(scenario(0.0, 1.0, 2.0, application=two), backwards)
+    assert [job.name for job in last_first.jobs] == ["j0", "j2", "j1"]
+
+
+def test_an_autoscaled_fleet_grows_with_its_use_and_ends() -> None:
+    result = run(scenario(*[0.0] * 8, application=HALVES), ByUtilisation(lambda _: 4))
+    assert len(result.completion_seconds) == 8
+    assert max(nodes for _, nodes in result.rented) > 2
+    assert result.rented[-1][1] == 0

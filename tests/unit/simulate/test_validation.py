@@ -1,0 +1,88 @@
+"""The simulator against what is known otherwise: the theory's closed form, and an independent reproduction."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from bisect import bisect_right
+from collections.abc import Mapping
+
+import pytest
+
+from purser.domain.job import Job, Widths
+from purser.domain.profile import Table
+from purser.policy.planner import Memo, plan
+from purser.simulate import oracle
+from purser.simulate.baselines import Plain
+from purser.simulate.simulation import Simulation, Terms, class_of
+from purser.simulate.truth import from_speeds
+from tests.bench import _pollux as pollux
+from tests.unit.simulate.scenarios import budget, run, scenario
+
+WIDTHS = (1, 2, *(4 * nodes for nodes in range(1, 17)))
+
+
+@pytest.mark.parametrize("worth", [2.0, 20.0, 200.0])
+def test_without_overheads_completion_time_and_spend_are_the_closed_forms(worth: float) -> None:
+    """Amdahl's law on whole nodes at θ: every job has the width where (θ + c·k)·((1-p) + p/k) is least."""
+    parallel, seconds = 0.95, 1000.0
+    times = {gpus: seconds * ((1 - parallel) + parallel / gpus) for gpus in WIDTHS if gpus >= 4}
+    best = min(times, key=lambda gpus: (worth + gpus) * times[gpus])
+    draw = random.Random(1)
+    arrivals = sorted(draw.uniform(0.0, 20_000.0) for _ in range(200))
+    given = scenario(*arrivals, application=from_speeds("amdahl", times), budget=budget(rate=worth))
+    result = run(given)
+    assert result.mean_completion_seconds == pytest.approx(times[best], rel=1e-9)
+    billed = math.ceil(times[best] - 1e-6)  # by the second, each node anew
+    assert 200 * best * times[best] <= result.spent.dollars * (1 + 1e-9) <= 200 * best * billed * (1 + 2e-9)
+
+
+def test_with_a_budget_the_spend_of_a_steady_load_is_the_budget() -> None:
+    """Declared arrivals, no overheads: the classes' mix spends what is allowed (θ* is solved, not given)."""
+    times = {gpus: 40_000.0 * (0.05 + 0.95 / gpus) for gpus in WIDTHS if gpus >= 4}
+    application = from_speeds("amdahl", times)
+    draw = random.Random(5)
+    days, rate = 9 * 86_400.0, 1 / 1800
+    arrivals: list[float] = []
+    while (at := (arrivals[-1] if arrivals else 0.0) + draw.expovariate(rate)) < days:
+        arrivals.append(at)
+    given = scenario(*arrivals, application=application, budget=budget(amount="55000000"), until=days)
+    truth = oracle.phases(application, "a100")
+    profile = oracle.profile(class_of(application.name), truth, 0.0, arrivals_per_hour=rate * 3600)
+    memo = Memo()
+    result = Simulation(given, lambda snapshot: plan(snapshot, memo), lambda: {profile.id: profile}).run()
+    assert result.spent.dollars == pytest.approx(55e6 * 9 / 30, rel=0.1)
+
+
+@pytest.mark.skipif(bool(pollux.absent()), reason=pollux.absent() or "present")
+def test_the_plain_policy_comes_out_as_in_an_independent_reproduction() -> None:
+    """Workload 3 under the plain policy, widths by coarse phases, against the same measured there (true tables)."""
+    phases = {name: oracle.phases(one, "gpu", 6, 0.05) for name, one in pollux.applications().items()}
+
+    def rates(job: Job) -> Mapping[int, float]:
+        mine = phases[job.class_id.removeprefix("team/")]
+        assert job.progress is not None
+        at = min(bisect_right([phase.until for phase in mine], job.progress.fraction or 0.0), len(mine) - 1)
+        form = mine[at].curves[0].form
+        assert isinstance(form, Table)
+        return dict(form.points)
+
+    points = []
+    for rate in pollux.rates(14, 3.0, 60.0):
+        result = Simulation(pollux.scenario(3, rate), Plain(rate / 3600, rates), dict).run()
+        points.append((result.total_gpu_hours, result.mean_completion_seconds))
+    theirs = pollux.envelope(
+        (float(row["rented_gpu_h"]), float(row["mean_jct_s"]))
+        for row in pollux.baseline("budget_optimal")
+        if row["information"] == "true tables" and row["workload"] == "3"
+    )
+    ratios = [ours / seconds for hours, seconds in theirs if (ours := pollux.at_hours(points, hours)) is not None]
+    assert len(ratios) > 8
+    assert statistics.median(ratios) == pytest.approx(1.0, abs=0.03)
+
+
+def test_terms_are_per_submission() -> None:
+    given = scenario(0.0, 0.0, terms=lambda one: Terms(Widths(2, 2, 2) if one.name == "j0" else Widths(4, 4, 4)))
+    result = run(given)
+    assert sorted(job.completion_seconds or 0.0 for job in result.jobs) == [250.0, 500.0]
