@@ -89,14 +89,14 @@ class World:
         mode: Mode = Mode.ENFORCE,
         time_zone: str = "UTC",
     ) -> Budget:
-        """A budget whose period is open and of which ``spent`` is settled."""
+        """A budget made just now whose period is open and of which ``spent`` is settled."""
         start = period_bounds(time_zone, self.now)[0]
         made = Budget(
             id=BudgetId(name),
             uid=f"uid-{name}",
             resource_version="1",
             generation=1,
-            created=start,
+            created=self.now,
             amount=Money.parse(amount),
             time_zone=time_zone,
             selector=Selector((), ()),
@@ -284,12 +284,13 @@ class World:
                 self.rentals[rental] = replace(
                     self.rentals[rental], phase=RentalPhase.DRAINING, released_because=why.message
                 )
-            case Allocate(name, allocation, _):
+            case Allocate(name, allocation, _, predicted):
                 job = self.jobs[name]
                 same = job.allocation is None or (allocation is not None and allocation.run == job.allocation.run)
                 replaced = job.replaced if same or job.allocation is None else (*job.replaced, job.allocation)
+                first = job.predicted or predicted
                 last = job.last_run if allocation is None else max(job.last_run, allocation.run)
-                self.jobs[name] = replace(job, allocation=allocation, replaced=replaced, last_run=last)
+                self.jobs[name] = replace(job, allocation=allocation, replaced=replaced, last_run=last, predicted=first)
 
     def _rented(self, command: Rent, at: Instant) -> None:
         quote = self.pools[command.pool].quote

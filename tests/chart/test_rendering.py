@@ -37,6 +37,7 @@ def test_helm_finds_nothing_to_complain_about() -> None:
 def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]) -> None:
     assert sorted(f"{o['kind']}/{o['metadata']['name']}" for o in default) == [
         "ClusterRole/purser",
+        "ClusterRole/purser-view",
         "ClusterRoleBinding/purser",
         "Deployment/purser",
         "Role/purser",
@@ -123,7 +124,7 @@ def test_the_service_monitor_selects_the_metrics_service_only(everything: list[O
 
 
 def test_no_rule_has_a_wildcard(everything: list[Object]) -> None:
-    for rule in rules(everything, "purser", "purser-fakecloud"):
+    for rule in rules(everything, "purser", "purser-fakecloud", "purser-view"):
         assert "*" not in [*rule["verbs"], *rule["resources"], *rule["apiGroups"]]
 
 
@@ -133,6 +134,12 @@ def test_only_the_fake_cloud_may_create_nodes(everything: list[Object]) -> None:
 
     assert verbs("purser") == {"get", "list", "watch", "patch", "delete"}
     assert verbs("purser-fakecloud") == {"create", "patch", "delete"}
+
+
+def test_people_who_may_view_may_read_pursers_objects_and_change_nothing(default: list[Object]) -> None:
+    role = only(default, "ClusterRole", "purser-view")
+    assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
 
 
 def test_secrets_are_readable_in_one_namespace_by_name_only(default: list[Object]) -> None:

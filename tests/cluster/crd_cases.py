@@ -71,6 +71,10 @@ def _selecting(**expression: Any) -> Json:
     return make("GPUBudget", namespaceSelector={"matchExpressions": [{"key": "team", **expression}]})
 
 
+def _quiet(**hours: Any) -> Json:
+    return make("GPUBudget", moves={"quietHours": [hours]})
+
+
 def _curve(**form: Any) -> Json:
     return make("SpeedupProfile", curves=[{"gpuType": "A100", **form}])
 
@@ -99,6 +103,18 @@ CASES: tuple[Case, ...] = (
         "In and NotIn need values; Exists and DoesNotExist take none",
         _selecting(operator="In", values=["research"]),
         _selecting(operator="Exists", values=["research"]),
+    ),
+    Case(
+        "GPUBudget",
+        "start and end are the same: give hours that last",
+        _quiet(start="18:00", end="08:00", days=["Monday", "Friday"]),
+        _quiet(start="08:00", end="08:00"),
+    ),
+    Case(
+        "TrainingJob",
+        "maxCost must be more than 0: a job that may cost nothing can never run",
+        make("TrainingJob", maxCost="0.000001"),
+        make("TrainingJob", maxCost="0.00"),
     ),
     Case(
         "GPUPool",
@@ -190,6 +206,14 @@ REFUSED: dict[str, Json] = {
     "an offset in place of a time zone": make("GPUBudget", timeZone="+01:00"),
     "a weight of zero": make("GPUBudget", weights=[{"priorityClassName": "high", "weight": 0}]),
     "two weights of one class": make("GPUBudget", weights=[{"priorityClassName": "a", "weight": 1}] * 2),
+    "more carried over than there is": make("GPUBudget", carryOverPercent=101),
+    "a negative exploration": make("GPUBudget", explorationPercent=-1),
+    "quiet hours that no clock shows": _quiet(start="8:00", end="24:01"),
+    "quiet hours on a day that no week has": _quiet(start="08:00", end="24:00", days=["Mon"]),
+    "quiet hours twice on a day": _quiet(start="08:00", end="24:00", days=["Monday", "Monday"]),
+    "a negative number of moves": make("GPUBudget", moves={"maxPerJobPerDay": -1}),
+    "a negative cost": make("TrainingJob", maxCost="-5"),
+    "a target without a time zone": make("TrainingJob", targetCompletionTime="2026-01-31T12:00:00"),
     "In without values": _selecting(operator="In"),
     "a pool without an upper bound": {**make("GPUPool"), "spec": {"fake": SMALLEST["GPUPool"]["fake"]}},
     "a pool of no nodes": make("GPUPool", maxNodes=0),

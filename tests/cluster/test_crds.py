@@ -97,7 +97,14 @@ def test_the_api_server_leaves_to_the_operator(what: str, api: ControlPlane) -> 
 
 
 DEFAULTS: dict[str, Json] = {
-    "GPUBudget": {"currency": "USD", "period": "Month", "timeZone": "Etc/UTC", "mode": "Enforce"},
+    "GPUBudget": {
+        "currency": "USD",
+        "period": "Month",
+        "timeZone": "Etc/UTC",
+        "mode": "Enforce",
+        "carryOverPercent": 0,
+        "explorationPercent": 2,
+    },
     "GPUPool": {"capacityType": "OnDemand", "startSeconds": 120, "cooldownSeconds": 300},
     "TrainingJob": {
         "resizePolicy": "Never",

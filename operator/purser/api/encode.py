@@ -47,6 +47,7 @@ def job_record(job: Job) -> Json:
             if job.invalid
             else None,
             progress=None if job.progress is None else _progress(job.progress),
+            predicted=job.predicted,
         )
     )
 
@@ -136,6 +137,25 @@ def budget_record(budget: Budget) -> Json:
                 gpubudget.PeriodSpent(start=start, spent=spent)
                 for start, spent in balance.history[-gpubudget.PERIODS_KEPT :]
             ),
+            carried=None if balance.carried == ZERO else balance.carried,
+            classes=tuple(
+                gpubudget.ClassCost(
+                    name=name,
+                    jobs=one.jobs,
+                    predicted=one.predicted,
+                    actual=one.actual,
+                    squares=one.squares,
+                    since=one.since,
+                    at=one.at,
+                )
+                for name, one in sorted(balance.experience.items())
+            ),
+            jobs_cost=None if balance.jobs_cost == ZERO else balance.jobs_cost,
+            counted_jobs=tuple(
+                gpubudget.CountedJobStatus(uid=uid, finished=finished)
+                for uid, finished in sorted(balance.counted.items())
+            ),
+            counted_through=balance.counted_through,
         )
     )
 
@@ -178,6 +198,8 @@ def budget_view(view: BudgetView) -> Json:
             spent=_cents(view.spent),
             committed=_cents(view.committed),
             forecast=_cents(view.forecast),
+            forecast_low=_cents(view.forecast_low),
+            forecast_high=_cents(view.forecast_high),
             remaining=_cents(view.remaining),
             hourly=view.hourly,
             pays_per_hour_saved=_cents(view.pays_per_hour_saved),

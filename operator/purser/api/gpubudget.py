@@ -23,6 +23,7 @@ from purser.api.base import (
     rules,
 )
 from purser.domain.budget import Mode
+from purser.domain.period import Weekday
 
 PERIODS_KEPT: Final = 120
 """How many past periods stay in the status."""
@@ -70,6 +71,31 @@ class PriorityWeight(ApiModel):
     """Jobs that name this priority class..."""
     weight: Annotated[float, Field(gt=0, le=1_000_000)]
     """...count this much; a job with weight 2 is worth twice the money of one with weight 1."""
+
+
+_DAY_TIME = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
+
+
+class QuietHoursSpec(ApiModel):
+    """Hours in which no running job is resized."""
+
+    model_config = ruled(Rule("self.start != self.end", "start and end are the same: give hours that last"))
+
+    start: Annotated[str, Field(pattern=_DAY_TIME, max_length=5)]
+    """When they begin, such as "08:00", by the clock of timeZone."""
+    end: Annotated[str, Field(pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$", max_length=5)]
+    """When they end, such as "18:00" or "24:00"; earlier than start: on the next day."""
+    days: Annotated[tuple[Weekday, ...], Field(max_length=7, json_schema_extra={"x-kubernetes-list-type": "set"})] = ()
+    """The days on which they begin; absent: every day."""
+
+
+class Moves(ApiModel):
+    """When running jobs may be resized. A job that lost its nodes is started again at any time."""
+
+    max_per_job_per_day: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    """How often a job may be resized in any 24 hours; absent: as often as it pays."""
+    quiet_hours: Annotated[tuple[QuietHoursSpec, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
+    """Hours in which no running job is resized."""
 
 
 class GPUBudgetSpec(ApiModel):
@@ -120,6 +146,14 @@ class GPUBudgetSpec(ApiModel):
         tuple[PriorityWeight, ...], Field(max_length=64, json_schema_extra=keyed_by("priorityClassName"))
     ] = ()
     """How much jobs count, by priority class; 1 where none is named."""
+    carry_over_percent: Annotated[int, Field(ge=0, le=100)] = 0
+    """Percent of what a period leaves over, or overspends, that goes into the next one. Nothing carried over lifts
+    spending above hardLimit."""
+    exploration_percent: Annotated[int, Field(ge=0, le=100)] = 2
+    """Percent of amount that may be spent on measuring how fast jobs run on other numbers of GPUs. A class is measured
+    in minutes and runs for months on what was learned, so a little is enough and well spent; 0 measures nothing."""
+    moves: Moves | None = None
+    """Limits on resizing running jobs; absent: whenever it pays."""
 
 
 class PeriodSpent(ApiModel):
@@ -129,6 +163,34 @@ class PeriodSpent(ApiModel):
     """When it began."""
     spent: Amount
     """Dollars spent in it."""
+
+
+class ClassCost(ApiModel):
+    """What a class's finished jobs have cost, recent ones counting more: sums that halve in 30 days."""
+
+    name: Annotated[str, Field(max_length=317)] = ""
+    """The SpeedupProfile as namespace/name; empty: jobs that follow none."""
+    jobs: Annotated[float, Field(ge=0)]
+    """How many jobs."""
+    predicted: Annotated[float, Field(ge=0)]
+    """Dollars that were predicted of them when they were first given GPUs."""
+    actual: Annotated[float, Field(ge=0)]
+    """Dollars that they have cost."""
+    squares: Annotated[float, Field(ge=0)]
+    """The sum of actual² / predicted: how unequal they are."""
+    since: Time
+    """When the first of them finished."""
+    at: Time
+    """When the last of them finished."""
+
+
+class CountedJobStatus(ApiModel):
+    """A finished job that is in the sums."""
+
+    uid: Annotated[str, Field(max_length=64)]
+    """The TrainingJob's."""
+    finished: Time
+    """When it finished."""
 
 
 class GPUBudgetRecord(ApiModel):
@@ -144,6 +206,16 @@ class GPUBudgetRecord(ApiModel):
     """UIDs of rentals that are in these sums and whose objects may still exist."""
     history: Annotated[tuple[PeriodSpent, ...], Field(max_length=PERIODS_KEPT, json_schema_extra=ATOMIC)] = ()
     """Past periods, oldest first."""
+    carried: SignedAmount | None = None
+    """Dollars that the period before left over (negative: overspent) and handed on to this one."""
+    classes: Annotated[tuple[ClassCost, ...], Field(max_length=1_000, json_schema_extra=ATOMIC)] = ()
+    """What finished jobs have cost, by class: from it Purser learns how far its predictions are off."""
+    jobs_cost: Amount | None = None
+    """Dollars that the GPUs of all finished jobs have cost, idle and starting nodes not included."""
+    counted_jobs: Annotated[tuple[CountedJobStatus, ...], Field(max_length=20_000, json_schema_extra=ATOMIC)] = ()
+    """Jobs in these sums that finished after countedThrough."""
+    counted_through: Time | None = None
+    """All jobs that finished up to then are in these sums."""
 
 
 class SpentOn(ApiModel):
@@ -168,8 +240,12 @@ class GPUBudgetView(ApiModel):
     """Dollars that will be spent even if nothing more is rented: the worst case of what is."""
     forecast: Amount | None = None
     """Dollars expected to be spent by the end of the period."""
+    forecast_low: Amount | None = None
+    """Nine periods in ten end between this and forecastHigh..."""
+    forecast_high: Amount | None = None
+    """...and this: how many jobs will come, and how large, nobody knows."""
     remaining: SignedAmount | None = None
-    """Dollars of amount not yet spent; negative when overspent."""
+    """Dollars of amount, and of what was carried over, not yet spent; negative when overspent."""
     hourly: Hourly | None = None
     """Dollars an hour that the nodes rented now cost."""
     pays_per_hour_saved: Amount | None = None

@@ -91,7 +91,12 @@ class TrainingJobSpec(ApiModel):
             "has(self.template.spec.containers[0].resources.limits) && "
             "'nvidia.com/gpu' in self.template.spec.containers[0].resources.limits)",
             "say how many GPUs: set spec.gpus, or nvidia.com/gpu in the first container's resources.limits",
-        )
+        ),
+        Rule(
+            "!has(self.maxCost) || quantity(self.maxCost).compareTo(quantity('0')) > 0",
+            "maxCost must be more than 0: a job that may cost nothing can never run",
+            ".maxCost",
+        ),
     )
 
     gpus: GpuRange | None = None
@@ -124,6 +129,10 @@ class TrainingJobSpec(ApiModel):
     """Seconds in which all pods of a run must be running, or the run is withdrawn."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2_147_483_647)] | None = None
     """Seconds after its end at which the job is deleted; absent: never."""
+    max_cost: Amount | None = None
+    """Dollars that the job's GPUs may cost at most; absent: whatever its budget pays for."""
+    target_completion_time: Time | None = None
+    """When the job should be done. It is then given what that takes, before the rest of the budget is shared out."""
 
 
 class OptionStatus(ApiModel):
@@ -247,6 +256,8 @@ class TrainingJobRecord(ApiModel):
     """Why the job cannot be run as it is written."""
     progress: ProgressStatus | None = None
     """The last report of the job's pods."""
+    predicted: Amount | None = None
+    """Dollars that the job was expected to cost when it was first given GPUs."""
 
 
 class TrainingJobView(ApiModel):

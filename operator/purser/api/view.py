@@ -115,6 +115,8 @@ class BudgetView:
     spent: Money
     committed: Money
     forecast: Money
+    forecast_low: Money
+    forecast_high: Money
     remaining: Money
     hourly: Price
     pays_per_hour_saved: Money

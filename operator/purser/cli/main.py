@@ -1,4 +1,4 @@
-"""``purser``: the operator, the schemas, the fake cloud."""
+"""``purser``: what it thinks, the operator, the schemas, the fake cloud."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ import click
 
 from purser import __version__
 
-_COMMANDS: Mapping[str, str] = {
-    "run": "purser.cli.run:run",
-    "crds": "purser.cli.crds:crds",
-    "fakecloud": "purser.fakecloud.main:main",
+_COMMANDS: Mapping[str, tuple[str, str]] = {
+    "plan": ("purser.cli.plan:plan", "Show what Purser would do now and why, and what more or less money would buy."),
+    "explain": ("purser.cli.explain:explain", "Explain why a job has this many GPUs of this pool now."),
+    "simulate": ("purser.cli.simulate:simulate", "Simulate a workload under policies side by side."),
+    "run": ("purser.cli.run:run", "Run the operator until it is told to stop."),
+    "crds": ("purser.cli.crds:crds", "Print the CustomResourceDefinitions of this version."),
+    "fakecloud": ("purser.fakecloud.main:main", "A process that behaves like a cloud with GPU machines."),
 }
 
 
 class _Lazy(click.Group):
-    """A group whose commands are imported only when they are looked at."""
+    """A group whose commands are imported only when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -25,9 +28,13 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module, _, name = _COMMANDS[cmd_name].partition(":")
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in _COMMANDS.items()])
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
@@ -41,5 +48,6 @@ def main() -> None:
       helm install purser-crds charts/purser-crds
       helm install purser charts/purser --namespace purser --create-namespace
 
-    Then apply a GPUBudget, a GPUPool and TrainingJobs, and watch `kubectl get trainingjobs`.
+    Then apply a GPUBudget, a GPUPool and TrainingJobs, and watch `kubectl get trainingjobs`; `purser plan` and
+    `purser explain` say why what happens.
     """

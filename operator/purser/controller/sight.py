@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import chain
 
 from purser.cluster import kinds
 from purser.cluster.store import Store
-from purser.controller.observe import Seen, observe
+from purser.controller.gather import gather
+from purser.controller.observe import observe
 from purser.controller.surveys import Surveys
 from purser.controller.templates import Templates
 from purser.domain.ids import JobId, PoolId
@@ -39,23 +39,12 @@ class Sight:
         """Everything as it is known now."""
         if self._surveys is None or self._templates is None:
             raise RuntimeError("Sight.use was not called")
-        view = self._store.view
-        jobs = view(kinds.TRAINING_JOBS)
-        seen = Seen(
-            jobs=jobs.objects,
-            profiles=view(kinds.SPEEDUP_PROFILES).objects,
-            budgets=view(kinds.GPU_BUDGETS).objects,
-            pools=view(kinds.GPU_POOLS).objects,
-            rentals=view(kinds.GPU_RENTALS).objects,
-            runs=view(kinds.RUNS).objects,
-            pods=view(kinds.PODS).objects,
-            nodes=view(kinds.NODES).objects,
-            namespaces=view(kinds.NAMESPACES).objects,
-            services=view(kinds.SERVICES).objects,
-            problems=tuple(chain.from_iterable(view(kind).problems.values() for kind in self._store.kinds)),
+        jobs = self._store.view(kinds.TRAINING_JOBS).objects.values()
+        seen = gather(
+            self._store,
             surveys=self._surveys.latest,
             quotes=self._surveys.quotes,
-            refusals=self._templates.refusals(decoded.job for decoded in jobs.objects.values()),
+            refusals=self._templates.refusals(decoded.job for decoded in jobs),
             progress=self._progress(),
         )
         self._last = observe(seen, self._now())

@@ -60,6 +60,13 @@ def accrued_in(rental: Rental, start: Instant, now: Instant) -> Money:
     return max(accrued(rental, now) - accrued(rental, start), ZERO)
 
 
+def ever_paid(budget: Budget, rentals: Iterable[Rental], now: Instant) -> Money:
+    """All that the budget's rentals have ever cost up to ``now``, whatever the period."""
+    known = frozenset[str]() if budget.balance is None else budget.balance.folded
+    running = total(accrued(one, now) for one in rentals if one.budget == budget.id and one.uid not in known)
+    return running if budget.balance is None else budget.balance.lifetime + running
+
+
 def opening_in(budget: Budget, period_start: Instant) -> Money:
     """The budget's opening spend where ``period_start`` begins the period the budget was created in, else zero."""
     return budget.opening_spend if budget.created >= period_start else ZERO

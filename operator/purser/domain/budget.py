@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from math import expm1, log
 
-from purser.domain.ids import BudgetId, Rate
-from purser.domain.money import Money, Price
-from purser.domain.time import Instant
+from purser.domain.ids import BudgetId, ClassId, Rate
+from purser.domain.money import ZERO, Money, Price
+from purser.domain.period import QuietHours
+from purser.domain.time import Instant, seconds_between
 
 
 class Mode(StrEnum):
@@ -25,6 +28,52 @@ class Selector:
     match_expressions: tuple[tuple[str, str, tuple[str, ...]], ...]
 
 
+EXPERIENCE_HALF_LIFE_SECONDS = 30 * 86_400.0
+"""A month, so that the last month's jobs say as much as all before: what jobs cost drifts with their code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experience:
+    """What the finished jobs of one class have cost against what had been predicted; a job's weight halves in a month.
+
+    Sums over jobs as they were at ``at``: ``jobs`` (their number), ``predicted`` and ``actual`` dollars of their GPUs,
+    and ``squares``, actual² / predicted. Floats: statistics that forget, not accounts. ``since``: the first's finish.
+    """
+
+    jobs: float
+    predicted: float
+    actual: float
+    squares: float
+    since: Instant
+    at: Instant
+
+    def aged(self, at: Instant) -> Experience:
+        """The same sums, counting for less at a later instant; unchanged at an earlier one."""
+        weight = 0.5 ** (max(seconds_between(self.at, at), 0.0) / EXPERIENCE_HALF_LIFE_SECONDS)
+        return Experience(
+            self.jobs * weight,
+            self.predicted * weight,
+            self.actual * weight,
+            self.squares * weight,
+            self.since,
+            max(self.at, at),
+        )
+
+    def finishing(self, at: Instant) -> float:
+        """Jobs a second that have finished of late: jobs after the first ÷ the time that the sums remember of it."""
+        mean_life = EXPERIENCE_HALF_LIFE_SECONDS / log(2.0)
+        remembered = mean_life * -expm1(-max(seconds_between(self.since, at), 0.0) / mean_life)
+        return max(self.aged(at).jobs - 1.0, 0.0) / remembered if remembered else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLimits:
+    """When running jobs may be resized: so often a day at most (None: no bound), and not in the quiet hours."""
+
+    per_job_and_day: int | None = None
+    quiet_hours: tuple[QuietHours, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Balance:
     """What the ledger has recorded for one budget, read back from its status.
@@ -32,6 +81,11 @@ class Balance:
     ``settled``: cost of folded rentals that fell into the period that began at ``period_start``. ``lifetime``: the
     whole cost of every folded rental ever. ``folded``: uids of rentals that are in both sums and whose objects may
     still exist (each is counted once, however often its step is repeated). ``history``: past periods (start, spent).
+    ``carried``: dollars that the period before this one left over (negative: overspent) and handed on.
+
+    Of finished jobs: ``experience`` by class (the empty one for jobs that follow no profile), ``jobs_cost`` their whole
+    cost, and which of them are in both: those that finished up to ``counted_through``, and those in ``counted`` (by
+    uid: when).
     """
 
     period_start: Instant
@@ -39,6 +93,16 @@ class Balance:
     lifetime: Money
     folded: frozenset[str]
     history: tuple[tuple[Instant, Money], ...]
+    carried: Money = ZERO
+    experience: Mapping[ClassId, Experience] = field(default_factory=dict)
+    jobs_cost: Money = ZERO
+    counted: Mapping[str, Instant] = field(default_factory=dict)
+    counted_through: Instant | None = None
+
+    def counts(self, job_uid: str, finished: Instant) -> bool:
+        """Whether a finished job is in the sums."""
+        through = self.counted_through
+        return job_uid in self.counted or (through is not None and finished <= through)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +112,9 @@ class Budget:
     ``opening_spend``: spent in the period of creation before Purser came (joining mid-month).
     ``weights``: weight by priorityClassName; 1 where none is named. ``fixed_rate``: the exchange rate that is used
     whatever is spent, for what-ifs and simulations. ``guarded``: it has the finalizer
-    ``purser.dev/in-use``, which keeps it while rentals name it.
+    ``purser.dev/in-use``, which keeps it while rentals name it. ``carry_over_percent``: the part of what a period
+    leaves over or overspends that goes into the next. ``exploration_percent``: the part of the amount that may be spent
+    on measuring curves. ``moves``: limits on resizing running jobs.
     """
 
     id: BudgetId
@@ -68,3 +134,16 @@ class Budget:
     deleting: bool
     guarded: bool = False
     fixed_rate: Rate | None = None
+    carry_over_percent: int = 0
+    exploration_percent: int = 2
+    moves: MoveLimits = MoveLimits()
+
+    @property
+    def aim(self) -> Money:
+        """What is to be spent in the current period: the amount with what was carried over.
+
+        Nothing carried over lifts it above the hard limit, which holds for every period alike.
+        """
+        carried = ZERO if self.balance is None else self.balance.carried
+        wanted = max(self.amount + carried, ZERO)
+        return wanted if self.hard_limit is None else min(wanted, max(self.hard_limit, self.amount))

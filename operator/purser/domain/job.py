@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from purser.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
+from purser.domain.money import Money
 from purser.domain.option import Option
 from purser.domain.time import Instant
 
@@ -180,7 +181,9 @@ class Job:
     template's first container, 0 if absent. ``replaced``: former allocations (another run's than ``allocation``) whose
     runs have not been recorded yet: the write that replaces or clears an allocation moves it there. ``has_service``:
     its headless Service exists. ``checking``: the API server is being asked whether the template is right; the job is
-    not planned for meanwhile, and what may be meant for it is kept.
+    not planned for meanwhile, and what may be meant for it is kept. ``max_cost``: dollars that it may cost at most.
+    ``target_completion``: when its owner wants it done. ``predicted``: what it was expected to cost from its first
+    start to its end, as it was first given GPUs; None before that.
     """
 
     id: JobId
@@ -217,6 +220,14 @@ class Job:
     replaced: tuple[Allocation, ...] = ()
     has_service: bool = False
     checking: bool = False
+    max_cost: Money | None = None
+    target_completion: Instant | None = None
+    predicted: Money | None = None
+
+    @property
+    def statistics(self) -> ClassId:
+        """The class in whose statistics it counts: its profile's, or the empty one of all jobs that follow none."""
+        return ClassId("") if self.class_id.startswith("uid/") else self.class_id
 
     @property
     def short_id(self) -> str:

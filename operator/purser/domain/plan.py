@@ -82,11 +82,15 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Allocate:
-    """Write the job's allocation (None: it queues; its runs are stopped)."""
+    """Write the job's allocation (None: it queues; its runs are stopped).
+
+    ``predicted``: dollars it is expected to cost from now on; kept where nothing was predicted of the job before.
+    """
 
     job: JobId
     allocation: Allocation | None
     reason: Reason
+    predicted: Money | None = None
 
 
 Command = Rent | Release | Allocate
@@ -131,9 +135,10 @@ class BudgetVerdict:
     """What the planner thinks of a budget now.
 
     ``rate``: θ (dollars per second of job life). ``planned``: dollars an hour the classes' chosen options would spend
-    in the long run. ``allowed``: dollars an hour that would just use up what is left by the period's end.
+    in the long run. ``allowed``: dollars an hour that may be committed to from now on (``policy.allowance``).
     ``feasible``: whether even the cheapest options fit in ``allowed``. ``spent`` counts folded and running rentals up
-    to now, ``committed`` the worst case of what is rented already. ``forecast``: expected spend at the period's end.
+    to now, ``committed`` the worst case of what is rented already. ``forecast``: expected spend at the period's end;
+    nine periods in ten end between ``forecast_low`` and ``forecast_high`` (``policy.promise``).
     """
 
     rate: Rate
@@ -143,6 +148,8 @@ class BudgetVerdict:
     spent: Money
     committed: Money
     forecast: Money
+    forecast_low: Money
+    forecast_high: Money
 
 
 @dataclass(frozen=True, slots=True)

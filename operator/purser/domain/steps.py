@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from purser.domain.ids import BudgetId, JobId, NodeName, PoolId, RentalId
+from purser.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
 from purser.domain.job import Finish, Pod, RunRecord
-from purser.domain.money import Money, Price
+from purser.domain.money import ZERO, Money, Price
 from purser.domain.pool import Instance
 from purser.domain.time import Instant
 
@@ -197,12 +197,36 @@ class OpenPeriod:
     """Begin a budget's period: the first one, or the next with what the last one spent put into history.
 
     ``last_start`` is when the period began that ends with this (None for the first): done once, however often repeated.
+    ``carried``: what of its surplus (negative: deficit) goes into the one that begins.
     """
 
     budget: BudgetId
     start: Instant
     last_spent: Money | None
     last_start: Instant | None
+    carried: Money = ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class CountedJob:
+    """A finished job: what its GPUs have cost, and what had been predicted when it was first given some."""
+
+    uid: str
+    class_id: ClassId
+    predicted: Money
+    actual: Money
+    finished: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class CountJobs:
+    """One conditional write of the budget: add finished jobs to what is known of their classes.
+
+    See ``ledger.experience.apply_count``.
+    """
+
+    budget: BudgetId
+    jobs: tuple[CountedJob, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +237,7 @@ class Unlist:
     rental_uids: tuple[str, ...]
 
 
-BudgetStep = OpenPeriod | Unlist
+BudgetStep = OpenPeriod | CountJobs | Unlist
 
 
 # --- runs: one Indexed Job each --------------------------------------------------------------------------------------

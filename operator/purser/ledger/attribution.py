@@ -14,8 +14,9 @@ from itertools import pairwise
 from purser.domain.billing import accrued_in, opening_in, spent
 from purser.domain.budget import Budget
 from purser.domain.ids import RentalId
-from purser.domain.job import Allocation, Job, RunRecord
-from purser.domain.money import ZERO, Money, total
+from purser.domain.job import Job
+from purser.domain.job_cost import spans
+from purser.domain.money import ZERO, Money
 from purser.domain.period import period_bounds
 from purser.domain.pool import PriceSegment
 from purser.domain.rental import Rental, RentalPhase
@@ -53,26 +54,9 @@ def holdings(job: Job, now: Instant) -> list[Holding]:
     name = f"{job.namespace}/{job.name}"
     return [
         Holding(name, place.rental, place.gpus, start, end)
-        for run, start, end in _spans(job, now)
+        for run, start, end in spans(job, now)
         for place in run.placements
     ]
-
-
-def _spans(job: Job, now: Instant) -> Iterable[tuple[RunRecord | Allocation, Instant, Instant]]:
-    """The job's runs in order, each from when it held its GPUs to when it left them.
-
-    One at a time: a run that replaces another begins when the other has ended.
-    """
-    current = () if job.allocation is None else (job.allocation,)
-    runs: dict[int, RunRecord | Allocation] = {item.run: item for item in (*job.replaced, *current)}
-    runs |= {record.number: record for record in job.records}
-    free_from = Instant(0)
-    for _, run in sorted(runs.items()):
-        start = max(run.since, free_from)
-        end = min(run.until, now) if isinstance(run, RunRecord) else now
-        if start < end:
-            yield run, start, end
-        free_from = max(free_from, end)
 
 
 def parts(rental: Rental, held: Sequence[Holding], gpus: int, start: Instant, now: Instant) -> dict[str, Money]:
@@ -152,19 +136,3 @@ def attribute(budget: Budget, snapshot: Snapshot) -> list[tuple[str, Money]]:
     sums[EARLIER] += spent(budget, rentals, now).micros - sum(sums.values())
     found = ((name, Money(micros)) for name, micros in sums.items() if micros)
     return sorted(found, key=lambda item: (-item[1].micros, item[0]))
-
-
-def job_cost(job: Job, rentals: Mapping[RentalId, Rental], now: Instant) -> Money:
-    """What the GPUs the job held have cost, at the price of the option each run went with.
-
-    Starting, idle and ending nodes are not in it. It is taken from the job's own record, so that it stays when the
-    rentals are gone; while they are there, a machine that ended before its run was recorded is counted to its end.
-    """
-    costs = []
-    for run, start, end in _spans(job, now):
-        for place in run.placements:
-            rental = rentals.get(place.rental)
-            until = end if rental is None or rental.ended is None else min(end, rental.ended)
-            seconds = max(until - start, 0) // 1_000_000
-            costs.append(run.option.price.share(place.gpus, run.option.gpus).cost(seconds))
-    return total(costs)

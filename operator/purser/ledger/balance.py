@@ -47,7 +47,7 @@ def apply_open_period(balance: Balance | None, step: OpenPeriod) -> Balance:
             f"the one that began at {balance.period_start}: plan again"
         )
     history = (*balance.history, (balance.period_start, step.last_spent))[-_HISTORY:]
-    return replace(balance, period_start=step.start, settled=ZERO, history=history)
+    return replace(balance, period_start=step.start, settled=ZERO, history=history, carried=step.carried)
 
 
 def apply_unlist(balance: Balance, step: Unlist) -> Balance:

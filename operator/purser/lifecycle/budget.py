@@ -1,13 +1,16 @@
-"""Budgets: a period is opened when it begins, and the list of folded rentals is kept short."""
+"""Budgets: a period is opened when it begins, finished jobs are counted, the list of folded rentals is kept short."""
 
 from __future__ import annotations
 
 from purser.domain.billing import spent
 from purser.domain.budget import Balance, Budget
 from purser.domain.ids import BudgetId
+from purser.domain.job import Job
+from purser.domain.job_cost import job_cost
+from purser.domain.money import Money
 from purser.domain.period import period_bounds, period_end
 from purser.domain.rental import Rental, RentalPhase
-from purser.domain.steps import BudgetStep, OpenPeriod, Unlist, Wait
+from purser.domain.steps import BudgetStep, CountedJob, CountJobs, OpenPeriod, Unlist, Wait
 from purser.domain.time import Instant, after
 from purser.lifecycle.rental import news
 from purser.lifecycle.view import View, count, names, shows
@@ -25,6 +28,8 @@ def budget_step(budget_id: BudgetId, view: View) -> BudgetStep | Wait | None:
     end = period_end(budget.time_zone, budget.balance.period_start)
     if now >= end and (step := _next_period(budget, budget.balance, end, view)) is not None:
         return step
+    if jobs := view.uncounted.get(budget.id):
+        return CountJobs(budget.id, tuple(_counted(job, view) for job in jobs))
     existing = {rental.uid for rental in view.rentals_of_budget.get(budget.id, ())}
     gone = budget.balance.folded - existing
     return Unlist(budget.id, tuple(sorted(gone))) if gone else None
@@ -50,7 +55,22 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: View) -> 
     if unseen and view.snapshot.now < patience:
         return Wait(f"the clouds to say what {names(unseen)} had cost by its end", until=patience)
     before = [rental for rental in rentals if rental.launched is not None and rental.launched < end]
-    return OpenPeriod(budget.id, end, spent(budget, before, end), balance.period_start)
+    used = spent(budget, before, end)
+    return OpenPeriod(budget.id, end, used, balance.period_start, _carried(budget, used))
+
+
+def _carried(budget: Budget, used: Money) -> Money:
+    """The part of the period's surplus or deficit that goes into the next, rounded towards zero."""
+    left = budget.aim.micros - used.micros
+    part = abs(left) * budget.carry_over_percent // 100
+    return Money(part if left > 0 else -part)
+
+
+def _counted(job: Job, view: View) -> CountedJob:
+    assert job.finish is not None
+    assert job.predicted is not None
+    actual = job_cost(job, view.snapshot.rentals, view.snapshot.now)
+    return CountedJob(job.id, job.statistics, job.predicted, actual, job.finish.at)
 
 
 def _known_up_to(rental: Rental, boundary: Instant, view: View) -> bool:

@@ -242,7 +242,11 @@ def _expire(case: _Case, view: View) -> RunStep | Wait | None:
     if finish is None or ttl is None or case.superseded:
         return None
     expiry = after(finish.at, ttl)
-    return DeleteJob(case.job.id) if view.snapshot.now >= expiry else Wait("the end of its time to live", until=expiry)
+    if view.snapshot.now < expiry:
+        return Wait("the end of its time to live", until=expiry)
+    if case.job.budget is not None and case.job in view.uncounted.get(case.job.budget, ()):
+        return Wait(f"GPUBudget {case.job.budget} to count what it has cost")
+    return DeleteJob(case.job.id)
 
 
 _STAGES: tuple[Callable[[_Case, View], RunStep | Wait | None], ...] = (

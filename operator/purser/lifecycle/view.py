@@ -36,7 +36,10 @@ class BoundPod:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The joins. Build it with ``View.of``; lists of rentals are in order of creation."""
+    """The joins. Build it with ``View.of``; lists of rentals are in order of creation.
+
+    ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class.
+    """
 
     snapshot: Snapshot
     rentals_of_pool: Mapping[PoolId, Sequence[Rental]]
@@ -44,6 +47,7 @@ class View:
     instances: Mapping[PoolId, Mapping[InstanceId, Instance]]
     pods_on: Mapping[NodeName, Sequence[BoundPod]]
     labelled: Mapping[str, Sequence[Node]]
+    uncounted: Mapping[BudgetId, Sequence[Job]]
     _by_provider_id: Mapping[str, Node]
 
     @classmethod
@@ -55,7 +59,10 @@ class View:
             by_pool[rental.pool].append(rental)
             by_budget[rental.budget].append(rental)
         pods: dict[NodeName, list[BoundPod]] = defaultdict(list)
+        uncounted: dict[BudgetId, list[Job]] = defaultdict(list)
         for job in snapshot.jobs.values():
+            if job.budget is not None and _to_count(job, snapshot):
+                uncounted[job.budget].append(job)
             for run in job.runs:
                 for pod in run.pods:
                     if pod.node is not None:
@@ -66,7 +73,7 @@ class View:
                 labelled[key].append(node)
         instances = {pool: {item.id: item for item in survey.instances} for pool, survey in snapshot.surveys.items()}
         by_provider_id = {node.provider_id: node for node in snapshot.nodes.values() if node.provider_id}
-        return cls(snapshot, by_pool, by_budget, instances, pods, labelled, by_provider_id)
+        return cls(snapshot, by_pool, by_budget, instances, pods, labelled, uncounted, by_provider_id)
 
     def survey(self, rental: Rental) -> Survey | None:
         """What the cloud last said of the rental's pool; None when it has not been reached."""
@@ -109,6 +116,13 @@ class View:
         """Whether the budget only observes, so that nothing may be rented, ended or run for it."""
         found = None if budget is None else self.snapshot.budgets.get(budget)
         return found is not None and found.mode is Mode.OBSERVE
+
+
+def _to_count(job: Job, snapshot: Snapshot) -> bool:
+    if job.finish is None or job.predicted is None or job.budget is None:
+        return False
+    budget = snapshot.budgets.get(job.budget)
+    return budget is not None and budget.balance is not None and not budget.balance.counts(job.id, job.finish.at)
 
 
 def draining(rental: Rental) -> bool:

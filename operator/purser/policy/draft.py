@@ -18,6 +18,7 @@ from purser.policy.explain import name
 from purser.policy.limits import Purse, exposure, reserve
 from purser.policy.market import Market
 from purser.policy.placement import Claim, Yard
+from purser.policy.prospects import key_of
 from purser.policy.roll import reason
 from purser.policy.standing import Standing
 
@@ -148,7 +149,19 @@ class Draft:
     def allocate(self, job: Job, option: Option, run: int, placements: tuple[Placement, ...], why: Reason) -> None:
         """Give the job its place."""
         allocation = Allocation(run, option, placements, self.snapshot.now)
-        self.decided.places.append(Allocate(job.id, allocation, why))
+        self.decided.places.append(Allocate(job.id, allocation, why, self._predicted(job, option)))
+
+    def _predicted(self, job: Job, option: Option) -> Money | None:
+        """What a job that was never given GPUs will cost on its way from this option; None where it is not on its menu.
+
+        κ is not in it: κ is learned from it.
+        """
+        share = None if job.last_run else self.standing.share(job)
+        if share is None:
+            return None
+        ways = share.prospects.entering(share.position(job))
+        dollars = next((way.dollars for way in ways if key_of(way.option) == key_of(option)), None)
+        return None if dollars is None else Money(round(dollars * 1_000_000))
 
     def stop(self, job: Job, why: Reason) -> None:
         """Take the job's place away."""

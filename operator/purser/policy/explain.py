@@ -44,9 +44,9 @@ def choice(option: Option, share: Share, rate: Rate, position: Position, *, feas
         return Reason(
             why, 0.0, ZERO, f"{text} if {span(position.left)} of work are left; no speedup curve is known yet"
         )
-    ways = [_to_the_end(other, share, position) for other in menu.options if key_of(other) != key_of(option)]
-    above = min((way for way in ways if way.seconds < here.seconds), key=_worth, default=None)
-    below = min((way for way in ways if way.dollars < here.dollars), key=_worth, default=None)
+    ways = share.prospects.entering(position)  # best first
+    above = next((way for way in ways if way.seconds < here.seconds and key_of(way.option) != key_of(option)), None)
+    below = next((way for way in ways if way.dollars < here.dollars and key_of(way.option) != key_of(option)), None)
     if above is not None:
         saved, more = here.seconds - above.seconds, above.dollars - here.dollars
         text += f"; {name(above.option)} would save {span(saved)} for {money(more)}, {money(more / saved * 3600)} per"
@@ -65,10 +65,6 @@ def _to_the_end(option: Option, share: Share, position: Position) -> Outcome:
     way = share.prospects.staying(option, position)
     time, cost = way.seconds + option.entry_seconds, way.dollars + option.entry_cost.dollars
     return Outcome(option, time, cost, share.prospects.worth * time + cost)
-
-
-def _worth(way: Outcome) -> float:
-    return way.worth
 
 
 def moving(move: Move, here: Option, work: float, rate: Rate, weight: float) -> Reason:

@@ -18,8 +18,9 @@ from purser.domain.money import Money
 from purser.domain.period import period_bounds
 from purser.domain.time import after, seconds_between
 from purser.policy.exchange_rate import Demand, Fit, Solution, solve, spend_rate
+from purser.policy.kappa import corrected
 from purser.policy.load import Group
-from purser.policy.standing import Standing
+from purser.policy.standing import Share, Standing, dearer
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 """A quarter to four times: beyond that most teams would ask another question."""
@@ -57,16 +58,12 @@ class Frontier:
     """The frontier of one budget. Without any job in sight or expected it is ``empty``, and nothing may be asked."""
 
     def __init__(self, standing: Standing) -> None:
-        groups = [share.group for share in standing.shares.values()]
         start, end = period_bounds(standing.budget.time_zone, after(standing.period_end, -1.0))
         self.amount = standing.budget.amount
         self.period_seconds = seconds_between(start, end)
-        self._groups = groups
-        self._demands = _demands(groups)
-        self._loads = [
-            share.group.arrivals_per_hour(share.group.hull.paths.index(share.path)) / 3600.0
-            for share in standing.shares.values()
-        ]
+        self._groups = [share.group for share in standing.shares.values()]
+        self._demands = _demands(standing)
+        self._loads = [share.arrivals for share in standing.shares.values()]
         self.empty = not sum(self._loads)
 
     @property
@@ -116,22 +113,32 @@ class Frontier:
 
 def mean_seconds(standing: Standing) -> float | None:
     """Mean completion time of the jobs to come at what the budget pays now; None without jobs, or while they queue."""
-    loads = [
-        (share, share.group.arrivals_per_hour(share.group.hull.paths.index(share.path)))
-        for share in standing.shares.values()
-    ]
-    weight = sum(load for _, load in loads)
-    if not weight or not standing.feasible:
+    shares = standing.shares.values()
+    load = sum(share.arrivals for share in shares)
+    if not load or not standing.feasible:
         return None
-    whole = sum(
-        load * _seconds(share.group, share.group.hull.paths.index(share.path), share.mix) for share, load in loads
+    return sum(share.arrivals * expected(share)[0] for share in shares) / load
+
+
+def expected(share: Share) -> tuple[float, float]:
+    """Seconds and dollars of a new job of the group, over both paths where it mixes."""
+    if share.wider is None:
+        return share.seconds, share.dollars
+    hull = share.group.hull
+    wider = hull.paths.index(share.wider)
+    part = share.mix
+    return (
+        (1.0 - part) * share.seconds + part * hull.seconds[wider],
+        (1.0 - part) * share.dollars + part * hull.money[wider],
     )
-    return whole / weight
 
 
-def _demands(groups: Sequence[Group]) -> list[Demand]:
-    """The groups as the planner's own solver sees them."""
-    return [group.demand() for group in groups]
+def _demands(standing: Standing) -> list[Demand]:
+    """The groups as the planner's own solver sees them: as dear as they turned out to be."""
+    return [
+        corrected(share.group.demand(), dearer(key, share.group, standing.reckoning))
+        for key, share in standing.shares.items()
+    ]
 
 
 def _seconds(group: Group, level: int, mix: float) -> float:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 
-from purser.domain.ids import RentalId
+from purser.domain.ids import InstanceId, PoolId, RentalId
 from purser.domain.money import Money
 from purser.domain.plan import Reason, Why
 from purser.domain.rental import Rental, RentalPhase
@@ -22,10 +22,13 @@ def release_idle(draft: Draft, capacity: Capacity, doomed: Container[RentalId]) 
     """
     if any(job.checking for job in draft.standing.jobs):
         return
+    listed = {
+        pool: frozenset(instance.id for instance in survey.instances) for pool, survey in draft.snapshot.surveys.items()
+    }
     for rental in draft.standing.rentals:
         if rental.phase not in _LIVE or rental.deleting or rental.id in doomed or rental.id in capacity.touched(rental):
             continue
-        if capacity.used.get(rental.id) or not _seen(rental, draft):
+        if capacity.used.get(rental.id) or not _seen(rental, listed):
             continue
         if rental.launched is not None:
             paid_until = after(rental.launched, rental.billing_minimum_seconds)
@@ -35,12 +38,10 @@ def release_idle(draft: Draft, capacity: Capacity, doomed: Container[RentalId]) 
         draft.release(rental.id, _reason(rental))
 
 
-def _seen(rental: Rental, draft: Draft) -> bool:
+def _seen(rental: Rental, listed: Mapping[PoolId, frozenset[InstanceId]]) -> bool:
     """Whether the cloud was asked and, once the rental names an instance, lists it; a lost one is not ours to end."""
-    survey = draft.snapshot.surveys.get(rental.pool)
-    if survey is None:
-        return False
-    return rental.instance is None or any(instance.id == rental.instance for instance in survey.instances)
+    instances = listed.get(rental.pool)
+    return instances is not None and (rental.instance is None or rental.instance in instances)
 
 
 def _reason(rental: Rental) -> Reason:

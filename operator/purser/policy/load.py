@@ -63,12 +63,15 @@ class Group:
 
 
 def observed_arrivals(created: Iterable[Instant], now: Instant) -> float | None:
-    """Arrivals a second over the last week's jobs that still exist, or None when they are too few or too young."""
+    """Arrivals a second over the last week's jobs that still exist, or None when they are too few or too young.
+
+    Counted from the oldest, which itself does not count: a clock that starts with an arrival would see one too many.
+    """
     recent = sorted(at for at in created if at >= after(now, -HISTORY_WINDOW_SECONDS))
     if len(recent) < HISTORY_LEAST_JOBS:
         return None
     elapsed = seconds_between(recent[0], now)
-    return len(recent) / elapsed if elapsed >= HISTORY_LEAST_SECONDS else None
+    return (len(recent) - 1) / elapsed if elapsed >= HISTORY_LEAST_SECONDS else None
 
 
 def _mean_work(profile: Profile | None, jobs: Iterable[Job]) -> float:

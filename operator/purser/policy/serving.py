@@ -113,18 +113,22 @@ class Serving:
         more the more boots for it. A job of a class that mixes takes what its lot gave it, or the mix would not be met.
         """
         start_up = self._draft.start_up
-        if share.wider is not None or not any(start_up(outcome.option) for outcome in outcomes):
+        most = max(start_up(outcome.option) for outcome in outcomes)
+        if share.wider is not None or not most:
             return [outcome.option for outcome in outcomes]
         worth, least = share.prospects.worth, inf
         ranked: list[tuple[float, int, Option]] = []
         for rank, outcome in enumerate(outcomes):
             total = outcome.worth
+            if total - worth * most >= least:
+                break
             sooner = total - worth * start_up(outcome.option)
             if sooner < least and self._draft.ready(job, outcome.option):
                 total = sooner
             least = min(least, total)
             ranked.append((total, rank, outcome.option))
-        return [option for _, _, option in sorted(ranked, key=lambda one: one[:2])]
+        first = [option for _, _, option in sorted(ranked, key=lambda one: one[:2])]
+        return [*first, *(outcome.option for outcome in outcomes[len(first) :])]
 
     def _try(self, job: Job, option: Option, share: Share) -> Why | None:
         """Place the job or let it wait for nodes; the reason when neither can be."""

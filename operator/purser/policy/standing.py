@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from zlib import crc32
 
-from purser.domain.billing import spent
+from purser.domain.billing import ever_paid, spent
 from purser.domain.budget import Budget
 from purser.domain.ids import Rate
 from purser.domain.job import Job
@@ -15,12 +15,15 @@ from purser.domain.period import period_bounds, period_end
 from purser.domain.plan import BudgetVerdict, ClassVerdict, Stage
 from purser.domain.rental import Rental
 from purser.domain.snapshot import Snapshot
-from purser.domain.time import Instant, seconds_between
-from purser.policy.allowance import allowed_rate
+from purser.domain.time import Instant
+from purser.policy import outlook
+from purser.policy.allowance import account, allowed_rate
 from purser.policy.exchange_rate import Fit, Solution, solve
 from purser.policy.hull import Hull, Path
+from purser.policy.kappa import Reckoning, corrected, reckon
 from purser.policy.load import Group, GroupKey, group_key, groups
 from purser.policy.menu import Menus
+from purser.policy.promise import Forecast
 from purser.policy.prospects import Position, Prospects, key_of, prospects
 
 _ALL_BUT = 1.0 - 1e-9
@@ -70,7 +73,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One budget at one instant. ``allowed`` and ``planned`` are dollars a second; ``rate`` is θ*."""
+    """One budget at one instant. ``allowed`` and ``planned`` are dollars a second; ``rate`` is θ*.
+
+    ``reckoning``: what its jobs teach of their cost. ``forecast``: of the period's spend.
+    """
 
     budget: Budget
     jobs: Sequence[Job]
@@ -83,6 +89,8 @@ class Standing:
     feasible: bool
     shares: Mapping[GroupKey, Share]
     keys: Mapping[str, GroupKey]
+    reckoning: Reckoning
+    forecast: Forecast
 
     def share(self, job: Job) -> Share | None:
         """What the job's group is given; None when nothing is on its menu."""
@@ -93,9 +101,7 @@ class Standing:
         return tuple(_class_verdict(self.budget, share) for share in self.shares.values())
 
     def verdict(self, committed: Money, now: Instant) -> BudgetVerdict:
-        """The budget's verdict; what it cannot afford is not forecast to be spent."""
-        left = max(seconds_between(now, self.period_end), 0.0)
-        expected = self.spent.dollars + min(self.planned, max(self.allowed, 0.0)) * left
+        """The budget's verdict."""
         return BudgetVerdict(
             rate=self.rate,
             planned=_hourly(self.planned),
@@ -103,12 +109,18 @@ class Standing:
             feasible=self.feasible,
             spent=self.spent,
             committed=committed,
-            forecast=Money(round(expected * 1_000_000)),
+            forecast=_money(self.forecast.expected),
+            forecast_low=_money(self.forecast.low),
+            forecast_high=_money(self.forecast.high),
         )
 
 
 def _hourly(rate: float) -> Price:
     return Price(round(rate * 3_600_000_000))
+
+
+def _money(dollars: float) -> Money:
+    return Money(round(dollars * 1_000_000))
 
 
 def _class_verdict(budget: Budget, share: Share) -> ClassVerdict:
@@ -179,15 +191,24 @@ def _share_at(group: Group, rate: Rate) -> Share:
     return Share(group, path, best.seconds, best.dollars, None, 0.0, mine, mine)
 
 
+def dearer(key: GroupKey, group: Group, reckoning: Reckoning) -> float:
+    """Dollars paid for each one of the group's demand; what jobs in sight cost a second is their price."""
+    return reckoning.overhead if group.arrivals is None else reckoning.factor(key[0])
+
+
 def stand(budget: Budget, jobs: Sequence[Job], rentals: Sequence[Rental], menus: Menus, snapshot: Snapshot) -> Standing:
     """Solve the budget's θ* for the load of its jobs."""
     now = snapshot.now
     period = period_bounds(budget.time_zone, now)
-    used = spent(_of_this_period(budget, now), rentals, now)
-    allowed = allowed_rate(budget.amount, used, period, now)
+    current = _of_this_period(budget, now)
+    used = spent(current, rentals, now)
+    reckoning = reckon(budget, jobs, rentals, ever_paid(budget, rentals, now), now)
+    money = replace(account(current, used, period, now), rate=reckoning.rate, left=reckoning.left)
+    allowed = allowed_rate(money)
     found = groups(jobs, snapshot.profiles, menus, now, budget.id)
+    demands = [corrected(group.demand(), dearer(key, group, reckoning)) for key, group in found.items()]
     if budget.fixed_rate is None:
-        solution = solve([group.demand() for group in found.values()], allowed)
+        solution = solve(demands, allowed)
         shares = {key: _share(group, solution, at) for at, (key, group) in enumerate(found.items())}
         rate, planned, feasible = solution.rate, solution.spend, solution.fit is not Fit.INFEASIBLE
     else:
@@ -205,4 +226,8 @@ def stand(budget: Budget, jobs: Sequence[Job], rentals: Sequence[Rental], menus:
         feasible=feasible,
         shares=shares,
         keys={job.id: group_key(job, menus) for job in jobs},
+        reckoning=reckoning,
+        forecast=outlook.look(money, shares, demands, reckoning, budget.balance, now)
+        if budget.fixed_rate is None
+        else outlook.look_at_fixed(money, shares, reckoning),
     )

@@ -37,9 +37,7 @@ class _Stretch:
             self.seconds[width] += seconds
 
 
-def phases(
-    application: Application, gpu_type: str, most: int = MOST_PHASES, alike: float = ALIKE
-) -> tuple[Phase, ...]:
+def phases(application: Application, gpu_type: str, most: int = MOST_PHASES, alike: float = ALIKE) -> tuple[Phase, ...]:
     """The application's epochs as phases, the most alike neighbours joined; throughput is the part of the job a second.
 
     What joining two costs grows with how unlike they are and with the work of the smaller one.

@@ -110,16 +110,20 @@ class Simulation:
         self._changed = False
         self._wake = float("inf")
         self._events = 0
+        self._to_come = 0
         self._rented: list[tuple[float, int]] = []
 
     def run(self) -> Result:
         """Simulate to the end of the last job, or of the time."""
         for submission in self._scenario.submissions:
             self._clock.at(submission.at, lambda submission=submission: self._submitted(submission))  # type: ignore[misc]
+        self._to_come = len(self._scenario.submissions)
         while self._clock.step(self._scenario.until):
             self._events += 1
             if self._changed:
                 self._plan()
+            if not self._to_come and not self._tasks and not self._market.rentals:
+                break
         return self._result()
 
     # --- events -------------------------------------------------------------------------------------------------------
@@ -138,6 +142,7 @@ class Simulation:
             terms.weight,
         )
         self._tasks[task.job.id] = task
+        self._to_come -= 1
         self._changed = True
 
     def _completes(self, task: Task, version: int) -> None:

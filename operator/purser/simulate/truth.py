@@ -9,8 +9,8 @@ so each epoch takes a time that depends on width and batch size. All progress he
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -84,6 +84,20 @@ class Application:
         return 0.0 if left >= self._until_end[gpus][0] else self.after(0.0, gpus, self._until_end[gpus][0] - left)
 
 
-def from_speeds(name: str, seconds: Mapping[int, float]) -> Application:
-    """An application of a single epoch that takes so many seconds by its number of GPUs."""
-    return Application(name, (1.0,), ({gpus: 1.0 / time for gpus, time in seconds.items()},))
+def from_speeds(name: str, seconds: Mapping[int, float], widths: Iterable[int] | None = None) -> Application:
+    """An application of a single epoch that takes so many seconds by its number of GPUs.
+
+    ``widths``: those on which it can run (absent: those that are given); between given ones its speed is linear, and
+    beyond them it cannot run.
+    """
+    given = sorted(seconds)
+    rates: dict[int, float] = {}
+    for width in given if widths is None else sorted(widths):
+        at = bisect_left(given, width)
+        if at < len(given) and given[at] == width:
+            rates[width] = 1.0 / seconds[width]
+        elif 0 < at < len(given):
+            low, high = given[at - 1], given[at]
+            part = (width - low) / (high - low)
+            rates[width] = (1.0 - part) / seconds[low] + part / seconds[high]
+    return Application(name, (1.0,), (rates,))

@@ -53,6 +53,36 @@ def read_workload(lines: Iterable[str], file: str, applications: Iterable[str]) 
     return tuple(sorted(found, key=lambda one: (one.at, one.name)))
 
 
+def read_speeds(lines: Iterable[str], file: str) -> Mapping[str, Mapping[int, float]]:
+    """Seconds that a job takes, by application and number of GPUs: columns application, gpus, seconds.
+
+    BadRow for the first bad row, and where more GPUs are not faster: such a width is never worth its price.
+    """
+    reader = csv.DictReader(lines)
+    missing = [field for field in ("application", "gpus", "seconds") if field not in (reader.fieldnames or ())]
+    if missing:
+        raise BadRow(f"{file}: no column {', '.join(missing)}: its first line must name application, gpus, seconds")
+    found: dict[str, dict[int, float]] = {}
+    for row in reader:
+        where = f"{file} line {reader.line_num}"
+        gpus, seconds = _number(row, "gpus", where), _number(row, "seconds", where)
+        if gpus < 1 or gpus != int(gpus):
+            raise BadRow(f"{where}: gpus {gpus:g} is no number of GPUs: give a whole number from 1 on")
+        if seconds <= 0:
+            raise BadRow(f"{where}: seconds {seconds:g} is no time that a job takes: give more than 0")
+        curve = found.setdefault(row.get("application") or "", {})
+        narrower = [(width, time) for width, time in curve.items() if width < gpus]
+        if narrower and (fastest := min(time for _, time in narrower)) <= seconds:
+            raise BadRow(
+                f"{where}: seconds {seconds:g} on {gpus:g} GPUs is not faster than {fastest:g} on fewer: the curve "
+                "must be increasing, and its rows in order of gpus; leave this width out"
+            )
+        curve[int(gpus)] = seconds
+    if not found:
+        raise BadRow(f"{file}: has no row: add at least one application")
+    return found
+
+
 def _submission(row: Mapping[str, str | None], where: str) -> Submission:
     at = _number(row, "time", where)
     if at < 0:

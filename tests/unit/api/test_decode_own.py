@@ -8,10 +8,11 @@ import pytest
 
 from purser.api import decode
 from purser.api.view import Condition, ConditionStatus
-from purser.domain.budget import Mode, Selector
+from purser.domain.budget import Mode, MoveLimits, Selector
 from purser.domain.errors import InvalidObject, Problem
 from purser.domain.job import ResizePolicy, SpotPolicy, Widths
 from purser.domain.money import Money, Price
+from purser.domain.period import QuietHours, Weekday
 from purser.domain.pool import CapacityType, FakeGroup
 from purser.domain.profile import Amdahl, PowerLaw, SpeedCurve, Table
 from purser.domain.rental import RentalPhase
@@ -58,6 +59,13 @@ class TestTrainingJob:
         template = {"spec": {"terminationGracePeriodSeconds": 120, "containers": [{"name": "trainer"}]}}
         assert decode.training_job(values.raw_job(template=template)).job.grace_seconds == 120
 
+    def test_the_most_it_may_cost_and_when_it_should_be_done_are_read(self) -> None:
+        plain = decode.training_job(values.raw_job()).job
+        assert (plain.max_cost, plain.target_completion) == (None, None)
+        raw = values.raw_job(maxCost="120.50", targetCompletionTime="2026-06-30T18:00:00+02:00")
+        job = decode.training_job(raw).job
+        assert (job.max_cost, job.target_completion) == (Money(120_500_000), parse_instant("2026-06-30T16:00:00Z"))
+
     @pytest.mark.parametrize(
         ("containers", "says"),
         [
@@ -75,7 +83,7 @@ class TestTrainingJob:
         assert job.last_run == 7
 
     def test_fields_of_a_later_version_are_ignored(self) -> None:
-        assert decode.training_job(values.raw_job(maxCost="100")) == decode.training_job(values.raw_job())
+        assert decode.training_job(values.raw_job(inventedLater="100")) == decode.training_job(values.raw_job())
 
     def test_a_value_that_is_not_understood_is_named_with_its_field(self) -> None:
         problem = _problem(values.raw_job(gpus={"min": "few", "max": 8}), decode.training_job)
@@ -153,6 +161,16 @@ class TestGPUBudget:
         assert (budget.hard_limit, budget.max_hourly_rate) == (Money(66_000_000_000), Price(120_500_000))
         assert (budget.opening_spend, budget.weights, budget.mode) == (Money(1), (("high", 2.0),), Mode.OBSERVE)
         assert (budget.deleting, budget.guarded) == (True, True)
+
+    def test_carry_over_exploration_and_limits_on_moves_are_read(self) -> None:
+        plain = decode.budget(values.raw_budget())
+        assert (plain.carry_over_percent, plain.exploration_percent, plain.moves) == (0, 2, MoveLimits())
+        hours = {"start": "08:30", "end": "24:00", "days": ["Monday", "Sunday"]}
+        moves = {"maxPerJobPerDay": 2, "quietHours": [hours, {"start": "22:00", "end": "06:00"}]}
+        budget = decode.budget(values.raw_budget(carryOverPercent=50, explorationPercent=0, moves=moves))
+        assert (budget.carry_over_percent, budget.exploration_percent) == (50, 0)
+        work = QuietHours(510, 1440, frozenset({Weekday.MONDAY, Weekday.SUNDAY}))
+        assert budget.moves == MoveLimits(2, (work, QuietHours(1320, 360)))
 
     def test_money_that_cannot_be_read_names_field_and_value(self) -> None:
         problem = _problem(values.raw_budget(amount="60k"), decode.budget)

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from purser.domain.budget import Balance
-from purser.domain.ids import InstanceId, NodeName, PoolId, RentalId
+from purser.domain.budget import Balance, Experience
+from purser.domain.ids import ClassId, InstanceId, NodeName, PoolId, RentalId
 from purser.domain.job import (
     Allocation,
     Finish,
@@ -132,7 +132,11 @@ records_of_a_job = st.fixed_dictionaries(
         "finish": st.none() | finishes,
         "invalid": texts,
         "progress": st.none() | progresses,
+        "predicted": st.none() | amounts,
     }
+)
+experiences = st.builds(
+    Experience, jobs=numbers, predicted=numbers, actual=numbers, squares=numbers, since=instants, at=instants
 )
 balances = st.builds(
     Balance,
@@ -141,6 +145,11 @@ balances = st.builds(
     lifetime=amounts,
     folded=st.frozensets(names, max_size=5),
     history=st.lists(st.tuples(instants, amounts), max_size=5).map(tuple),
+    carried=st.integers(-(10**18) + 1, 10**18 - 1).map(Money),
+    experience=st.dictionaries(names.map(ClassId) | st.just(ClassId("")), experiences, max_size=4),
+    jobs_cost=amounts,
+    counted=st.dictionaries(names, instants, max_size=4),
+    counted_through=st.none() | instants,
 )
 segments = st.builds(PriceSegment, since=instants, price=prices)
 records_of_a_rental = st.fixed_dictionaries(

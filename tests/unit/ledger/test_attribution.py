@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from purser.domain.job import RunOutcome, RunRecord
+from purser.domain.job_cost import job_cost
 from purser.domain.money import Money, Price
 from purser.domain.pool import PriceSegment
 from purser.domain.rental import RentalPhase
-from purser.ledger.attribution import ENDING, IDLE, OPENING, STARTING, attribute, holdings, job_cost, share_out
+from purser.ledger.attribution import ENDING, IDLE, OPENING, STARTING, attribute, holdings, share_out
 from tests.unit.lifecycle.builders import (
     MARCH,
     T0,

@@ -6,13 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 from purser.domain.budget import Budget, Mode
+from purser.domain.job import Finish, FinishKind, RunOutcome, RunRecord
 from purser.domain.money import Money
 from purser.domain.rental import RentalPhase
 from purser.domain.snapshot import Snapshot
-from purser.domain.steps import BudgetStep, OpenPeriod, SetFinalizer, Unlist, Wait
+from purser.domain.steps import BudgetStep, CountedJob, CountJobs, DeleteJob, OpenPeriod, SetFinalizer, Unlist, Wait
 from purser.domain.time import Instant, after, moment
 from purser.lifecycle.budget import budget_step
 from purser.lifecycle.guard import budget_guard, pool_guard
+from purser.lifecycle.run import run_step
 from purser.lifecycle.view import View
 from tests.unit.lifecycle.builders import (
     APRIL,
@@ -21,10 +23,12 @@ from tests.unit.lifecycle.builders import (
     POOL,
     PRICE,
     TEAM,
+    allocation,
     at,
     balance,
     budget,
     instance,
+    job,
     pool,
     rental,
     survey,
@@ -111,6 +115,50 @@ def test_a_changed_time_zone_ends_the_period_with_the_new_zones_month() -> None:
     assert step(world(moved, now=after(APRIL, -10 * 3600))) is None
     done = step(world(moved, now=after(APRIL, -9 * 3600)))
     assert done == OpenPeriod(TEAM, after(APRIL, -9 * 3600), Money(0), MARCH)
+
+
+def _carried(percent: int, settled: str, **changes: Any) -> Money:
+    books = budget(carry_over_percent=percent, balance=balance(settled=Money.parse(settled), **changes))
+    done = step(world(books, asked(SOON), now=SOON))
+    assert isinstance(done, OpenPeriod)
+    return done.carried
+
+
+def test_a_part_of_what_is_left_over_or_overspent_goes_into_the_next_period() -> None:
+    assert _carried(0, "900") == Money(0)
+    assert _carried(50, "900") == Money.parse("50")
+    assert _carried(50, "1100.000001") == Money.parse("-50")
+    assert _carried(100, "900", carried=Money.parse("30")) == Money.parse("130")
+
+
+def _finished(**changes: Any) -> Any:
+    end = Finish(FinishKind.COMPLETE, at(3600), "Completed", "")
+    ran = allocation()
+    told = RunRecord(1, RunOutcome.COMPLETE, ran.option, ran.placements, at(0), at(3600), "")
+    fields = {"allocation": None, "records": (told,), "last_run": 1, "finish": end, "predicted": Money(7)}
+    return job(**(fields | changes))
+
+
+def test_a_finished_job_is_counted_once_with_what_it_has_cost() -> None:
+    over = _finished()
+    counted = CountedJob(over.id, over.statistics, Money(7), HOURS, at(3600))
+    assert step(world(over, now=at(4000))) == CountJobs(TEAM, (counted,))
+    known = budget(balance=balance(counted={over.id: at(3600)}))
+    assert step(world(known, over, now=at(4000))) is None
+    long_ago = budget(balance=balance(counted_through=at(3600)))
+    assert step(world(long_ago, over, now=at(4000))) is None
+
+
+def test_a_job_that_was_never_predicted_or_still_runs_is_not_counted() -> None:
+    assert step(world(_finished(predicted=None), now=at(4000))) is None
+    assert step(world(_finished(finish=None), now=at(4000))) is None
+
+
+def test_a_finished_job_is_kept_until_it_is_counted() -> None:
+    over = _finished(ttl_seconds_after_finished=0, runs=())
+    assert isinstance(run_step(over.id, View.of(world(over, now=at(4000)))), Wait)
+    known = budget(balance=balance(counted={over.id: at(3600)}))
+    assert run_step(over.id, View.of(world(known, over, now=at(4000)))) == DeleteJob(over.id)
 
 
 def test_uids_of_rentals_that_are_gone_are_dropped() -> None:

@@ -183,5 +183,7 @@ def plan() -> Plan:
         spent=Money.parse("1234.56"),
         committed=Money.parse("24"),
         forecast=Money.parse("58000"),
+        forecast_low=Money.parse("58000"),
+        forecast_high=Money.parse("58000"),
     )
     return Plan(commands=(), budgets={TEAM: verdict}, classes=(), jobs={}, would=(), again_at=None)

@@ -7,17 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purser.domain.ids import BudgetId, PoolId
-from purser.domain.money import Money, Price
+from purser.domain.money import Price
 from purser.domain.option import Option
 from purser.domain.profile import Amdahl
-from purser.domain.time import Instant, after, parse_instant
-from purser.policy.allowance import allowed_rate
+from purser.domain.time import after
 from purser.policy.load import Group, groups, observed_arrivals
 from purser.policy.menu import Menus
 from purser.policy.queueing import by_dollars, by_value, takes_wider
 from tests.worlds import MID_MONTH, World
 
-JUNE = (parse_instant("2026-06-01T00:00:00Z"), parse_instant("2026-07-01T00:00:00Z"))
 DAY = 86_400.0
 
 
@@ -61,7 +59,7 @@ def test_declared_arrivals_are_shared_by_the_groups_of_a_class() -> None:
 
 def test_arrivals_are_counted_once_there_is_a_day_of_history() -> None:
     created = [after(MID_MONTH, -DAY * day / 5) for day in range(1, 11)]
-    assert observed_arrivals(created, MID_MONTH) == pytest.approx(10 / (2 * DAY))
+    assert observed_arrivals(created, MID_MONTH) == pytest.approx(9 / (2 * DAY))
     assert observed_arrivals(created[:4], MID_MONTH) is None
     assert observed_arrivals([*created[:4], MID_MONTH], MID_MONTH) is None
 
@@ -74,21 +72,6 @@ def test_every_class_with_a_job_that_wants_to_run_is_there() -> None:
     world.job("unknown", gpus=8)
     world.job("asleep", gpus=4, suspend=True)
     assert [(group.class_id, group.active) for group in grouped(world)] == [("team/sft", 1), ("uid/unknown", 1)]
-
-
-def test_what_is_left_is_spread_over_what_is_left_of_the_month() -> None:
-    rate = allowed_rate(Money.parse("3600"), Money.parse("0"), JUNE, MID_MONTH)
-    assert rate * 3600 == pytest.approx(10.0)
-    assert allowed_rate(Money.parse("10"), Money.parse("20"), JUNE, MID_MONTH) == 0.0
-
-
-@given(st.floats(0.0, 30 * DAY), st.integers(0, 10**10))
-def test_the_allowed_rate_is_finite_and_continuous_up_to_the_last_second(seconds: float, spent: int) -> None:
-    now = Instant(after(JUNE[0], seconds))
-    one = allowed_rate(Money(10**10), Money(spent), JUNE, now)
-    other = allowed_rate(Money(10**10), Money(spent), JUNE, after(now, 1.0))
-    assert 0 <= one <= 2 * 10**4 / DAY
-    assert other == pytest.approx(one, rel=1e-3, abs=1e-3)
 
 
 def option(gpus: int) -> Option:

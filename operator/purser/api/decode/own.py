@@ -14,11 +14,12 @@ from purser.api.base import ApiModel
 from purser.api.decode.reading import Meta, Raw, gpus_of
 from purser.api.names import FINALIZER_IN_USE, GPU_RESOURCE
 from purser.api.view import Condition, ConditionStatus
-from purser.domain.budget import Balance, Budget, Selector
+from purser.domain.budget import Balance, Budget, Experience, MoveLimits, Selector
 from purser.domain.ids import BudgetId, ClassId, InstanceId, JobId, NodeName, PoolId, RentalId
 from purser.domain.job import Allocation, Finish, Job, Placement, Progress, RunRecord, Widths
 from purser.domain.money import ZERO
 from purser.domain.option import Option
+from purser.domain.period import QuietHours
 from purser.domain.pool import CapacityType, FakeGroup, Offering, Pool, PriceSegment, Quote
 from purser.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, Table
 from purser.domain.rental import Rental, RentalPhase
@@ -101,6 +102,9 @@ def training_job(raw: Raw) -> DecodedJob:
         invalid=refusal,
         runs=(),
         replaced=tuple(_allocation(one) for one in status.replaced),
+        max_cost=spec.max_cost,
+        target_completion=spec.target_completion_time,
+        predicted=status.predicted,
     )
     return DecodedJob(job, spec.priority_class_name or "", spec.profile_name or "", conditions(raw))
 
@@ -252,7 +256,20 @@ def budget(raw: Raw) -> Budget:
         balance=_balance(meta.read(gpubudget.GPUBudgetRecord, "status", raw)),
         deleting=meta.deleting,
         guarded=FINALIZER_IN_USE in meta.finalizers,
+        carry_over_percent=spec.carry_over_percent,
+        exploration_percent=spec.exploration_percent,
+        moves=MoveLimits() if spec.moves is None else _moves(spec.moves),
     )
+
+
+def _moves(moves: gpubudget.Moves) -> MoveLimits:
+    quiet = (QuietHours(_minutes(one.start), _minutes(one.end), frozenset(one.days)) for one in moves.quiet_hours)
+    return MoveLimits(moves.max_per_job_per_day, tuple(quiet))
+
+
+def _minutes(day_time: str) -> int:
+    hours, minutes = day_time.split(":")
+    return int(hours) * 60 + int(minutes)
 
 
 def _selector(selector: gpubudget.NamespaceSelector) -> Selector:
@@ -271,6 +288,14 @@ def _balance(status: gpubudget.GPUBudgetRecord) -> Balance | None:
         lifetime=ZERO if status.lifetime is None else status.lifetime,
         folded=frozenset(status.folded),
         history=tuple((one.start, one.spent) for one in status.history),
+        carried=ZERO if status.carried is None else status.carried,
+        experience={
+            ClassId(one.name): Experience(one.jobs, one.predicted, one.actual, one.squares, one.since, one.at)
+            for one in status.classes
+        },
+        jobs_cost=ZERO if status.jobs_cost is None else status.jobs_cost,
+        counted={one.uid: one.finished for one in status.counted_jobs},
+        counted_through=status.counted_through,
     )
 
 

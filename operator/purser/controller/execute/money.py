@@ -21,6 +21,7 @@ from purser.domain.steps import (
     CancelUnfulfilled,
     CloseUnfulfilled,
     Cool,
+    CountJobs,
     Fold,
     Forget,
     MarkEnded,
@@ -32,7 +33,7 @@ from purser.domain.steps import (
     SetFinalizer,
     Unlist,
 )
-from purser.ledger import balance
+from purser.ledger import balance, experience
 
 # --- intents ----------------------------------------------------------------------------------------------------------
 
@@ -165,6 +166,14 @@ async def open_period(tools: Tools, do: OpenPeriod) -> Outcome:
     return Outcome.DONE
 
 
+async def count_jobs(tools: Tools, do: CountJobs) -> Outcome:
+    """What finished jobs have cost, in one conditional write."""
+    async with tools.ledger:
+        budget = tools.budget(do.budget)
+        await tools.record_budget(replace(budget, balance=experience.apply_count(_opened(budget.balance), do)))
+    return Outcome.DONE
+
+
 async def unlist(tools: Tools, do: Unlist) -> Outcome:
     """Uids of rentals that are gone."""
     async with tools.ledger:
@@ -224,6 +233,7 @@ MONEY: Mapping[type, Hand] = {
     Fold: fold,
     Forget: forget,
     OpenPeriod: open_period,
+    CountJobs: count_jobs,
     Unlist: unlist,
     SetFinalizer: set_finalizer,
 }

@@ -35,8 +35,8 @@ async def allocate(tools: Tools, do: Allocate) -> Outcome:
     """Write the intent; a former allocation stays in the record until its run has been recorded."""
     job = tools.job(do.job)
     last_run = job.last_run if do.allocation is None else max(job.last_run, do.allocation.run)
-    replaced = _replaced(job, do.allocation)
-    await tools.record_job(replace(job, allocation=do.allocation, last_run=last_run, replaced=replaced))
+    changed = replace(job, allocation=do.allocation, last_run=last_run, replaced=_replaced(job, do.allocation))
+    await tools.record_job(replace(changed, predicted=job.predicted or do.predicted))
     return Outcome.DONE
 
 

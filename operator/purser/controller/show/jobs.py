@@ -8,10 +8,10 @@ from purser.api.view import Condition, ConditionType, JobState, JobView
 from purser.controller.show.conditions import condition
 from purser.domain.errors import Problem
 from purser.domain.job import FinishKind, Job, PodPhase
+from purser.domain.job_cost import job_cost
 from purser.domain.plan import Plan, Verdict, Why
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant, after
-from purser.ledger.attribution import job_cost
 
 _LIMITED = (Why.WAITING_FOR_BUDGET, Why.HARD_LIMIT, Why.HOURLY_LIMIT, Why.CHEAPEST_OVER_BUDGET)
 

@@ -45,7 +45,9 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan) -> BudgetView:
         spent=spent,
         committed=ZERO if verdict is None else verdict.committed,
         forecast=ZERO if verdict is None else verdict.forecast,
-        remaining=budget.amount - spent,
+        forecast_low=ZERO if verdict is None else verdict.forecast_low,
+        forecast_high=ZERO if verdict is None else verdict.forecast_high,
+        remaining=budget.aim - spent,
         hourly=current_rate(budget.id, rentals),
         pays_per_hour_saved=ZERO if verdict is None else Money(round(verdict.rate * 3600 * 1e6)),
         attribution=tuple(Attribution(name, amount) for name, amount in attribute(budget, snapshot)),
@@ -60,7 +62,7 @@ def _budget_state(budget: Budget, verdict: BudgetVerdict | None, waiting: int) -
         return BudgetState.OBSERVING
     if budget.amount <= ZERO or (verdict is not None and not verdict.feasible):
         return BudgetState.TOO_SMALL
-    if verdict is not None and verdict.spent > budget.amount:
+    if verdict is not None and verdict.spent > budget.aim:
         return BudgetState.OVERSPENT
     return BudgetState.LIMITED if waiting else BudgetState.READY
 
@@ -87,11 +89,16 @@ def _budget_conditions(
         ready = condition(ConditionType.READY, True, "Enforcing", "", now)
     found = [ready]
     if verdict is not None:
-        within = verdict.forecast <= budget.amount
-        message = f"forecast {verdict.forecast} of {budget.amount}"
+        within = verdict.forecast_low <= budget.aim
+        message = f"forecast {verdict.forecast} of {budget.aim}{_interval(verdict)}"
         reason = "OnCourse" if within else "ForecastExceedsAmount"
         found.append(condition(ConditionType.WITHIN_BUDGET, within, reason, message, now))
     return (*found, _prices(snapshot))
+
+
+def _interval(verdict: BudgetVerdict) -> str:
+    low, high = verdict.forecast_low, verdict.forecast_high
+    return "" if low == high else f"; nine months in ten like this one end between {low} and {high}"
 
 
 def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:

@@ -1,0 +1,84 @@
+"""Reading the cluster for a person: one look, or one line that says what is wrong and what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from purser.api.names import GROUP
+from purser.cli.output import sign_of_life
+from purser.cluster import credentials
+from purser.cluster.client import Client
+from purser.cluster.credentials import Access, NoAccess
+from purser.cluster.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
+from purser.controller.look import look
+from purser.controller.observe import Seen
+from purser.domain.time import Instant
+
+_ROLE = "purser-view"
+
+_F = TypeVar("_F", bound=Callable[..., object])
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What was seen and when; ``namespace`` is the one of the kubeconfig's context."""
+
+    seen: Seen
+    now: Instant
+    namespace: str
+
+
+def cluster_options(command: _F) -> _F:
+    """The options that say which cluster."""
+    kubeconfig = click.option(
+        "--kubeconfig",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Default: $KUBECONFIG, or ~/.kube/config, as kubectl does.",
+    )
+    context = click.option("--context", help="Context of the kubeconfig; default: its current one.")
+    return kubeconfig(context(command))
+
+
+def read(kubeconfig: Path | None, context: str | None) -> Sighting:
+    """Everything that matters, once. ClickException with one line where that is impossible."""
+    try:
+        access = credentials.load(kubeconfig, context)
+    except NoAccess as error:
+        raise click.ClickException(str(error)) from error
+    try:
+        with sign_of_life("reading the cluster"):
+            seen = asyncio.run(_read(access))
+    except ApiError as error:
+        raise click.ClickException(_explained(error, access)) from error
+    return Sighting(seen, Instant(time.time_ns() // 1_000), access.namespace)
+
+
+async def _read(access: Access) -> Seen:
+    async with Client(access) as client:
+        return await look(client)
+
+
+def _explained(error: ApiError, access: Access) -> str:
+    match error:
+        case Forbidden():
+            needed = f"a ClusterRoleBinding to ClusterRole {_ROLE} (chart purser) allows all that is read here"
+            return f"{error.message.partition(' (grant ')[0]}; {needed}"
+        case Unauthorized():
+            return f"{access.server} does not know you: {error.message}; log in again"
+        case NotFound() if f"/apis/{GROUP}/" in error.path:
+            what = error.path.rpartition("/")[2]
+            return (
+                f"{access.server} has no {what}.{GROUP}: Purser's CRDs are not installed; "
+                "helm install purser-crds charts/purser-crds, or purser crds | kubectl apply --server-side -f -"
+            )
+        case Unreachable():
+            return f"cannot reach the API server {access.server}: {error.message}"
+        case _:
+            return str(error)

@@ -1,0 +1,61 @@
+"""What finished jobs have cost, folded into a budget's balance once each: the memory that κ is estimated from.
+
+Money is summed exactly (``jobs_cost``); what is learned of a class forgets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from purser.domain.budget import Balance, Experience
+from purser.domain.ids import ClassId
+from purser.domain.steps import CountedJob, CountJobs
+from purser.domain.time import after
+
+_REMEMBERED_SECONDS = 86_400.0
+"""How long a job's uid is kept beside its finish: finishes may come to light in another order, a day late at most."""
+CLASSES_KEPT = 1_000
+"""A class that no job of has finished for the longest time is forgotten first."""
+
+
+def learn(known: Experience | None, job: CountedJob) -> Experience:
+    """The sums with one more job; one that was predicted to cost nothing teaches nothing."""
+    before = (known or Experience(0.0, 0.0, 0.0, 0.0, job.finished, job.finished)).aged(job.finished)
+    predicted, actual = job.predicted.dollars, job.actual.dollars
+    if predicted <= 0:
+        return before
+    return Experience(
+        before.jobs + 1.0,
+        before.predicted + predicted,
+        before.actual + actual,
+        before.squares + actual**2 / predicted,
+        min(before.since, job.finished),
+        before.at,
+    )
+
+
+def apply_count(balance: Balance, step: CountJobs) -> Balance:
+    """Add the jobs that are not in the sums yet; the same sums when all of them are."""
+    fresh = [job for job in step.jobs if not balance.counts(job.uid, job.finished)]
+    if not fresh:
+        return balance
+    classes = dict(balance.experience)
+    for job in sorted(fresh, key=lambda one: (one.finished, one.uid)):
+        classes[job.class_id] = learn(classes.get(job.class_id), job)
+    through = after(max(job.finished for job in fresh), -_REMEMBERED_SECONDS)
+    if balance.counted_through is not None:
+        through = max(balance.counted_through, through)
+    counted = {**balance.counted, **{job.uid: job.finished for job in fresh}}
+    return replace(
+        balance,
+        experience=_kept(classes),
+        jobs_cost=sum((job.actual for job in fresh), balance.jobs_cost),
+        counted={uid: at for uid, at in counted.items() if at > through},
+        counted_through=through,
+    )
+
+
+def _kept(classes: Mapping[ClassId, Experience]) -> Mapping[ClassId, Experience]:
+    latest = sorted(classes, key=lambda one: (-classes[one].at, one))[:CLASSES_KEPT]
+    return {class_id: classes[class_id] for class_id in sorted(latest)}

@@ -1,0 +1,103 @@
+"""A document as a value: what ``text`` shows in a terminal and ``html`` on a page is the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Tone(StrEnum):
+    """What a text means; each medium has a way of its own to show it, and none relies on colour alone."""
+
+    PLAIN = "plain"
+    STRONG = "strong"
+    FAINT = "faint"
+    GOOD = "good"
+    CHANGED = "changed"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A text of a table; one line."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """``elastic`` columns hold sentences and give way to a narrow screen; ``optional`` ones are left out there."""
+
+    title: str
+    right: bool = False
+    elastic: bool = False
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """Begins a section."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A sentence or two."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One line of a list; ``sign`` stands before it, such as + for what is added."""
+
+    sign: str
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list."""
+
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of as many cells as there are columns; ValueError otherwise."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def __post_init__(self) -> None:
+        for number, row in enumerate(self.rows):
+            if len(row) != len(self.columns):
+                raise ValueError(f"row {number} has {len(row)} cells for {len(self.columns)} columns")
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An SVG for media that show pictures; ``caption`` says in words what it shows."""
+
+    svg: str
+    caption: str
+
+
+Block = Heading | Paragraph | Items | Table | Picture
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Blocks from top to bottom."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+def row(*cells: str | Cell) -> tuple[Cell, ...]:
+    """A row of a table; plain strings are plain cells."""
+    return tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in cells)

@@ -1,0 +1,101 @@
+"""The policies that can be simulated side by side, by name, and a simulation of one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from purser.domain.ids import Rate
+from purser.domain.job import Job, Widths
+from purser.policy.planner import Memo, plan
+from purser.simulate import oracle
+from purser.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order
+from purser.simulate.result import Result
+from purser.simulate.simulation import Planner, Scenario, Simulation, Terms, class_of
+from purser.simulate.truth import Application
+from purser.simulate.workload import Submission
+
+NAMES = ("purser", "as-asked", "fixed:NODES[:fifo|shortest|fair]", "utilisation[:LOW-HIGH]")
+
+
+class UnknownPolicy(ValueError):
+    """No policy of that name; the message lists those that there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A policy with its setting. ``rate``: dollars an hour of job life, for the operator's planner only."""
+
+    text: str
+    rate: float | None = None
+
+    @property
+    def label(self) -> str:
+        """As it is shown."""
+        return self.text if self.rate is None else f"{self.text} at ${self.rate:g} per job-hour"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyWidth:
+    """Each job may run at every width that its application can."""
+
+    applications: Mapping[str, Application]
+
+    def __call__(self, submission: Submission) -> Terms:
+        offered = self.applications[submission.application].widths
+        return Terms(Widths(offered[0], offered[0], offered[-1]))
+
+
+def check(text: str) -> None:
+    """UnknownPolicy where ``text`` names none, or with a setting that cannot be."""
+    _baseline(text, lambda _: 1, lambda _, __: 0.0)
+
+
+def simulate(scenario: Scenario, choice: Choice) -> Result:
+    """The scenario under that policy; the operator's planner knows the applications' curves exactly."""
+    asked = {one.name: one.gpus for one in scenario.submissions}
+    applications = {class_of(name): application for name, application in scenario.applications.items()}
+
+    def width(job: Job) -> int:
+        wanted, offered = asked[job.name], applications[job.class_id].widths
+        return min((gpus for gpus in offered if gpus >= wanted), default=offered[-1])
+
+    def seconds(job: Job, gpus: int) -> float:
+        return applications[job.class_id].seconds_left(0.0, gpus)
+
+    planner = _baseline(choice.text, width, seconds)
+    if planner is not None:
+        return Simulation(scenario, planner, dict).run()
+    if choice.rate is not None:
+        budget = replace(scenario.budget, fixed_rate=Rate(choice.rate / 3600.0))
+        scenario = replace(scenario, budget=budget)
+    found = oracle.profiles(applications, scenario.pools[0].gpu_type, scenario.restart_seconds)
+    memo = Memo()
+    return Simulation(scenario, lambda snapshot: plan(snapshot, memo), lambda: found).run()
+
+
+def _baseline(text: str, asked: Callable[[Job], int], seconds: Callable[[Job, int], float]) -> Planner | None:
+    """The planner of a name; None for the operator's own."""
+    name, _, setting = text.partition(":")
+    match name:
+        case "purser" if not setting:
+            return None
+        case "as-asked" if not setting:
+            return AsAsked(asked)
+        case "fixed":
+            nodes, _, order = setting.partition(":")
+            if not nodes.isdigit() or not int(nodes):
+                raise UnknownPolicy(f"{text}: {nodes!r} is no number of nodes: write it like fixed:16 or fixed:16:fair")
+            if order and order not in {one.value for one in Order}:
+                raise UnknownPolicy(f"{text}: {order!r} is no order: use one of {', '.join(Order)}")
+            return FixedFleet(int(nodes), asked, Order(order or Order.FIFO), seconds)
+        case "utilisation":
+            return ByUtilisation(asked, *_percents(text, setting or "50-80"))
+    raise UnknownPolicy(f"{text!r} is no policy: use one of {', '.join(NAMES)}")
+
+
+def _percents(text: str, setting: str) -> tuple[float, float]:
+    low, _, high = setting.partition("-")
+    if not low.isdigit() or not high.isdigit() or not 0 < int(low) < int(high) <= 100:
+        raise UnknownPolicy(f"{text}: {setting!r} is no range of percents: write it like utilisation:50-80")
+    return int(low) / 100, int(high) / 100

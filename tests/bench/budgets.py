@@ -1,0 +1,454 @@
+"""How well spend keeps to a budget over a year:  python -m tests.bench.budgets [--seeds 12] [--only steps]
+
+A simulation of the control law alone, without nodes: jobs come (Poisson), each takes its class's option at the θ of its
+arrival and keeps it, and costs accrue evenly over its life. What decides is the planner's own: ``observed_arrivals``,
+``reckon``'s κ, ``allowed_rate``, ``exchange_rate.solve``, ``forecast``, and the ledger's ``learn``. What a job really
+takes follows the true curve; the planner believes another one. Sizes are lognormal and not known beforehand; a running
+job's own progress tells what it has left once it has done a twentieth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from math import exp, inf, log, sqrt
+from statistics import fmean, pstdev
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table as Rows
+
+from purser.domain.budget import Experience
+from purser.domain.ids import ClassId, PoolId
+from purser.domain.money import Money, Price
+from purser.domain.option import Option
+from purser.domain.period import period_bounds
+from purser.domain.steps import CountedJob
+from purser.domain.time import Instant, after, parse_instant, seconds_between
+from purser.ledger.experience import learn
+from purser.policy.allowance import Account, allowed_rate
+from purser.policy.exchange_rate import Demand, Solution, solve
+from purser.policy.hull import Hull, hull
+from purser.policy.kappa import Commitment, Kappa, corrected, kappa
+from purser.policy.load import HISTORY_WINDOW_SECONDS, observed_arrivals
+from purser.policy.promise import Bounds, Forecast, Stream, forecast, remembered
+from purser.policy.queueing import takes_wider
+
+START = parse_instant("2026-01-01T00:00:00Z")
+MONTHS = 12
+DAY = 86_400.0
+WIDTHS = (1, 2, 4, 8, 16, 24, 32, 48, 64)
+GPU_HOUR = Price.parse("2.00")
+_ENTRY = 150.0
+"""Seconds in which a node starts up and a job restarts."""
+_MOVES_EVERY = 6 * 3_600.0
+LOOKS_AGAIN = 1_800.0
+"""Seconds for which a plan is kept: jobs that come closer together see the same θ."""
+ASKED_ON = (2, 5, 10, 15, 20, 25)
+"""Days of each month on which the forecast is put on record."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One world. ``believed``: factor on the exponents of the curves that the planner believes.
+
+    ``load`` and ``price`` give the factors by day of the year. ``budget``: the amount as a multiple of what the jobs
+    would cost on the middle of their hulls. ``moves``: running jobs are resized too (``resizePolicy: Restart``), once
+    in six hours at most.
+    """
+
+    name: str
+    jobs_a_month: float = 1_000.0
+    believed: float = 1.0
+    cv: float = 1.5
+    mean_hours: float = 12.0
+    budget: float = 1.0
+    load: Callable[[float], float] = lambda day: 1.0
+    price: Callable[[float], float] = lambda day: 1.0
+    moves: bool = False
+
+
+def _step_up(day: float) -> float:
+    return 2.0 if day >= 130 else 1.0
+
+
+def _step_down(day: float) -> float:
+    return 0.5 if day >= 130 else 1.0
+
+
+def _prices(day: float) -> float:
+    return 1.3 if 100 <= day < 200 else 0.8 if day >= 200 else 1.0
+
+
+def _week(day: float) -> float:
+    return 0.3 if int(day) % 7 in (2, 3) else 1.28
+
+
+CASES = (
+    Case("right curves, 1,000 jobs a month"),
+    Case("right curves, 4,000 jobs a month", jobs_a_month=4_000),
+    Case("exponents x 0.85", believed=0.85),
+    Case("exponents x 1.15", believed=1.15),
+    Case("exponents x 1.3", believed=1.3),
+    Case("load x 2 in May", load=_step_up, budget=1.2),
+    Case("load x 0.5 in May", load=_step_down, budget=0.5),
+    Case("prices x 1.3, then x 0.8", price=_prices),
+    Case("quiet weekends", load=_week),
+    Case("days-long jobs (mean 4 d)", mean_hours=96.0, jobs_a_month=1_000),
+    Case("300 jobs a month", jobs_a_month=300),
+    Case("40 unequal jobs a month, never resized", jobs_a_month=40, cv=3.5, mean_hours=100.0, budget=0.6),
+    Case("40 unequal jobs a month, resized", jobs_a_month=40, cv=3.5, mean_hours=100.0, budget=0.6, moves=True),
+)
+
+
+@dataclass
+class _Class:
+    """A class in the world: its truth, what is believed, and what is remembered."""
+
+    id: ClassId
+    exponent: float
+    believed: float
+    work: float
+    share: float
+    widths: dict[int, int] = field(default_factory=dict)
+    created: list[Instant] = field(default_factory=list)
+    experience: Experience | None = None
+    taken: list[int] = field(default_factory=lambda: [0, 0])
+    hull: Hull | None = None
+    priced: float = 0.0
+
+    def menu(self, factor: float) -> Hull:
+        """The hull of what is believed, at today's price."""
+        if self.hull is None or self.priced != factor:
+            options = [
+                Option(PoolId("gpu"), width, width**self.believed, _price(width, factor), _ENTRY, _entry(width, factor))
+                for width in WIDTHS
+            ]
+            self.hull, self.priced = hull(options, self.work), factor
+        return self.hull
+
+
+def _price(width: int, factor: float) -> Price:
+    return Price(round(GPU_HOUR.micros_per_hour * width * factor))
+
+
+def _entry(width: int, factor: float) -> Money:
+    return _price(width, factor).cost(round(_ENTRY))
+
+
+@dataclass
+class _Job:
+    """A job under way. ``banked``: dollars before its last move; ``since`` then it costs ``rate`` until it ends."""
+
+    of: _Class
+    begins: float
+    work: float
+    predicted: float
+    width: int = 0
+    since: float = 0.0
+    ends: float = 0.0
+    rate: float = 0.0
+    banked: float = 0.0
+
+    def takes(self, option: Option, now: float) -> None:
+        """Go on with another option; entering it costs its start-up at first, and a restart later."""
+        if self.width:
+            self.banked += self.rate * (now - self.since)
+            trained = max(now - self.since - _ENTRY, 0.0)
+            self.work = max(self.work - trained * self.width**self.of.exponent, 0.0)
+        self.width, self.since = option.gpus, now
+        self.rate = option.price.dollars_per_second
+        self.ends = now + _ENTRY + self.work / option.gpus**self.of.exponent
+
+    def spent(self, now: float) -> float:
+        return self.banked + self.rate * (min(now, self.ends) - self.since)
+
+    def told(self, now: float) -> bool:
+        """Whether its own progress says what it has left."""
+        return now - self.begins >= 0.05 * (self.ends - self.begins)
+
+    def commitment(self, now: float, prior: float) -> Commitment:
+        spent = self.spent(now)
+        left = self.rate * (self.ends - now) if self.told(now) else max(self.predicted * prior - spent, 0.0)
+        return Commitment(self.predicted, spent, left)
+
+
+@dataclass(frozen=True)
+class Month:
+    """Dollars spent, the forecasts made of that by day, and the budget."""
+
+    spend: float
+    asked: tuple[tuple[int, Forecast], ...]
+    budget: float
+
+
+@dataclass(frozen=True)
+class _Plan:
+    at: float
+    solution: Solution
+    demands: list[Demand]
+    kappas: list[Kappa]
+    money: Account
+
+
+class World:
+    """A year of one case."""
+
+    def __init__(self, case: Case, seed: int) -> None:
+        self.case = case
+        self.draw = random.Random(seed)
+        self.classes = [
+            _Class(
+                ClassId(f"team/{number}"),
+                exponent,
+                min(exponent * case.believed, 0.99),
+                case.mean_hours * 3600 * (0.3 + 1.4 * number / 7),
+                1 / 8,
+            )
+            for number, exponent in enumerate((0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.7))
+        ]
+        self.running: list[_Job] = []
+        self.ends: list[tuple[float, int, _Job]] = []
+        self.done = 0.0
+        self.month_began = 0.0
+        self.planned: _Plan | None = None
+        middle = sum(
+            one.share * case.jobs_a_month * exact.money[len(exact.money) // 2]
+            for one in self.classes
+            for exact in [_Class(one.id, one.exponent, one.exponent, one.work, 1.0).menu(1.0)]
+        )
+        self.amount = case.budget * middle
+
+    # --- the planner's part ---
+
+    def account(self, now: float) -> Account:
+        start, end = period_bounds("UTC", after(START, now))
+        began = seconds_between(START, start)
+        left = 0.0
+        for class_ in self.classes:
+            known = kappa(class_.experience).value
+            left += sum(job.commitment(now, known).left for job in self.running if job.of is class_)
+        return Account(
+            aim=self.amount,
+            lasts=seconds_between(start, end),
+            elapsed=now - began,
+            spent=self.spent(now) - self.month_began,
+            rate=sum(job.rate for job in self.running),
+            left=left,
+        )
+
+    def spent(self, now: float) -> float:
+        return self.done + sum(job.spent(now) for job in self.running)
+
+    def plan(self, now: float, arriving: int | None = None) -> _Plan:
+        if self.planned is not None and now < self.planned.at + LOOKS_AGAIN:
+            return self.planned
+        at, price = after(START, now), self.case.price(now / DAY)
+        demands, kappas, in_sight = [], [], False
+        for number, one in enumerate(self.classes):
+            menu = one.menu(price)
+            under_way = [job for job in self.running if job.of is one]
+            known = kappa(one.experience)
+            learned = kappa(one.experience, [job.commitment(now, known.value) for job in under_way])
+            arrivals = self.arrivals(one, at)
+            if arrivals is None:
+                in_sight = True
+                demands.append(Demand(menu.slopes, menu.rates, float(len(under_way) + (number == arriving))))
+            else:
+                demands.append(corrected(Demand(menu.slopes, menu.money, arrivals), learned.value))
+            kappas.append(learned)
+        money = self.account(now)
+        made = _Plan(now, solve(demands, allowed_rate(money)), demands, kappas, money)
+        self.planned = None if in_sight else made
+        if self.case.moves:
+            self._move(made, now)
+        return made
+
+    def _move(self, plan: _Plan, now: float) -> None:
+        for number, one in enumerate(self.classes):
+            option = one.menu(one.priced).paths[plan.solution.levels[number]][0]
+            for job in self.running:
+                lasting = min(now - job.since, job.ends - now) > _MOVES_EVERY
+                if job.of is one and lasting and job.width != option.gpus:
+                    job.takes(option, now)
+                    heappush(self.ends, (job.ends, id(job), job))
+
+    def arrivals(self, one: _Class, at: Instant) -> float | None:
+        recent = one.created[bisect_left(one.created, after(at, -HISTORY_WINDOW_SECONDS)) :]
+        return observed_arrivals(recent, at)
+
+    def forecast(self, now: float) -> Forecast:
+        self.planned = None
+        plan = self.plan(now)
+        solution, money = plan.solution, plan.money
+        streams, spread = [], 0.0
+        at = after(START, now)
+        for number, (one, learned) in enumerate(zip(self.classes, plan.kappas, strict=True)):
+            menu, level = one.menu(one.priced), solution.levels[number]
+            mix = solution.mix if number == solution.mixed else 0.0
+            arrivals = self.arrivals(one, at)
+            counted = len(one.created) - bisect_left(one.created, after(at, -HISTORY_WINDOW_SECONDS))
+            known = kappa(one.experience).value
+            spread += sum(
+                learned.squared_cv * job.commitment(now, known).left ** 2
+                for job in self.running
+                if job.of is one and not job.told(now)
+            )
+            if arrivals is None:
+                if one.experience is not None:
+                    streams.append(remembered(one.experience, learned.squared_cv, 1.0, at))
+                continue
+            dollars = menu.money[level] + mix * (menu.money[min(level + 1, len(menu.money) - 1)] - menu.money[level])
+            streams.append(
+                Stream(
+                    arrivals,
+                    dollars * learned.value,
+                    menu.seconds[level] * learned.value,
+                    learned.squared_cv,
+                    float(counted),
+                    learned.error,
+                )
+            )
+        most = sum(demand.load * demand.spends[-1] for demand in plan.demands)
+        absent = any(self.arrivals(one, at) is None and one.experience is not None for one in self.classes)
+        return forecast(money, streams, Bounds(inf if absent else most), sqrt(spread))
+
+    # --- the world's part ---
+
+    def rate(self, one: _Class, now: float) -> float:
+        return one.share * self.case.jobs_a_month / (30 * DAY) * self.case.load(now / DAY)
+
+    def _finish_until(self, now: float) -> None:
+        while self.ends and self.ends[0][0] <= now:
+            ends, _, job = heappop(self.ends)
+            if ends != job.ends:
+                continue  # it moved
+            self.running.remove(job)
+            dollars = job.spent(job.ends)
+            self.done += dollars
+            finished = after(START, job.ends)
+            actual, predicted = Money(round(dollars * 1e6)), Money(round(job.predicted * 1e6))
+            job.of.experience = learn(job.of.experience, CountedJob("", job.of.id, predicted, actual, finished))
+
+    def _arrive(self, number: int, now: float) -> None:
+        one = self.classes[number]
+        one.created.append(after(START, now))
+        solution = self.plan(now, number).solution
+        level = solution.levels[number]
+        if number == solution.mixed:
+            wider = takes_wider(one.taken[0], one.taken[1], solution.mix)
+            one.taken[0] += 1
+            one.taken[1] += wider
+            level += wider
+        menu = one.menu(one.priced)
+        option = menu.paths[level][0]
+        sigma = sqrt(log(1 + self.case.cv**2))
+        work = one.work * exp(self.draw.gauss(-sigma * sigma / 2, sigma))
+        job = _Job(one, now, work, menu.money[level])
+        job.takes(option, now)
+        self.running.append(job)
+        heappush(self.ends, (job.ends, id(job), job))
+
+    def run(self) -> Iterator[Month]:
+        """The year, month by month."""
+        peak = 2.0
+        total = sum(self.rate(one, 0.0) for one in self.classes) / self.case.load(0.0) * peak
+        now, month_end = 0.0, 0.0
+        upcoming = self.draw.expovariate(total)
+        for _ in range(MONTHS):
+            start, end = period_bounds("UTC", after(START, month_end + 1.0))
+            began, month_end = seconds_between(START, start), seconds_between(START, end)
+            self.month_began = self.spent(began)
+            self.planned = None
+            asked: list[tuple[int, Forecast]] = []
+            marks = [began + day * DAY for day in ASKED_ON]
+            while True:
+                mark = marks[0] if marks else month_end
+                now = min(upcoming, mark)
+                self._finish_until(now)
+                if now == mark:
+                    if not marks:
+                        break
+                    asked.append((round((marks.pop(0) - began) / DAY), self.forecast(now)))
+                    continue
+                weights = [self.rate(one, now) for one in self.classes]
+                if self.draw.random() * total < sum(weights):
+                    self._arrive(self.draw.choices(range(len(weights)), weights)[0], now)
+                upcoming = now + self.draw.expovariate(total)
+            yield Month(self.spent(month_end) - self.month_began, tuple(asked), self.amount)
+
+
+def year(case: Case, seed: int) -> list[Month]:
+    """One case with one seed."""
+    return list(World(case, seed).run())
+
+
+def _share(values: list[bool]) -> str:
+    return f"{100 * fmean(values):.0f} %" if values else "-"
+
+
+def main() -> None:
+    """Run every case with every seed in parallel processes, and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=12, help="years of each case (12)")
+    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument("--workers", type=int, default=2, help="processes (2)")
+    chosen = parser.parse_args()
+    console = Console(width=132)
+    cases = [number for number, case in enumerate(CASES) if chosen.only in case.name]
+    years: dict[int, list[list[Month]]] = {number: [] for number in cases}
+    with ProcessPoolExecutor(chosen.workers) as pool, Progress(console=console, transient=True) as bar:
+        work = {pool.submit(_year, number, seed): number for number in cases for seed in range(chosen.seeds)}
+        task = bar.add_task("simulated years", total=len(work))
+        for future in as_completed(work):
+            years[work[future]].append(future.result())
+            bar.advance(task)
+    console.print(_spends(cases, years))
+    console.print(_forecasts(cases, years))
+
+
+def _year(number: int, seed: int) -> list[Month]:
+    return year(CASES[number], seed)
+
+
+def _spends(cases: list[int], years: dict[int, list[list[Month]]]) -> Rows:
+    rows = Rows(
+        "case", "year's spend", "years within 1 %", "months within 5 %", "first months", "sd of a month", "worst months"
+    )
+    for number in cases:
+        all_ = years[number]
+        months = [month.spend / month.budget - 1 for one in all_ for month in one]
+        whole = [sum(m.spend for m in one) / sum(m.budget for m in one) - 1 for one in all_]
+        firsts = [one[0].spend / one[0].budget - 1 for one in all_]
+        rows.add_row(
+            CASES[number].name,
+            f"{100 * fmean(whole):+.2f} % ± {100 * pstdev(whole):.2f}",
+            _share([abs(one) <= 0.01 for one in whole]),
+            _share([abs(one) <= 0.05 for one in months]),
+            _share([abs(one) <= 0.05 for one in firsts]),
+            f"{100 * pstdev(months):.1f} %",
+            f"{100 * min(months):+.0f} %, {100 * max(months):+.0f} %",
+        )
+    return rows
+
+
+def _forecasts(cases: list[int], years: dict[int, list[list[Month]]]) -> Rows:
+    rows = Rows("case: nine in ten of", *(f"day {day}: holds, width" for day in ASKED_ON))
+    for number in cases:
+        cells = []
+        for at in range(len(ASKED_ON)):
+            told = [(month, month.asked[at][1]) for one in years[number] for month in one]
+            holds = [one.low <= month.spend <= one.high for month, one in told]
+            width = fmean((one.high - one.low) / month.budget for month, one in told)
+            cells.append(f"{_share(holds)}, ±{50 * width:.1f} %")
+        rows.add_row(CASES[number].name, *cells)
+    return rows
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""The commands that look, run as a person runs them: by a kubeconfig that may read and knows of no cloud."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.testbed.bed import Bed, group
+
+_PURSER = "from purser.cli import main; main()"
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+async def purser(kubeconfig: Path, *arguments: str) -> Ran:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _PURSER, *arguments, "--kubeconfig", str(kubeconfig)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    return Ran(process.returncode or 0, out.decode(), err.decode())
+
+
+def person(bed: Bed, *, role: str | None = "purser-view") -> Path:
+    """The kubeconfig of somebody who has this ClusterRole everywhere, or none."""
+    name = f"person-{bed.namespace}-{role or 'nobody'}"
+    bed.plane.kubectl("create", "serviceaccount", name, "-n", bed.namespace)
+    if role is not None:
+        account = f"{bed.namespace}:{name}"
+        bed.plane.kubectl("create", "clusterrolebinding", name, f"--clusterrole={role}", f"--serviceaccount={account}")
+    return bed.plane.service_account_kubeconfig(bed.namespace, name)
+
+
+@pytest.mark.parametrize("role", ["purser-view", "view"])
+async def test_who_may_view_sees_that_nothing_is_left_to_do_and_why_the_job_has_what_it_has(
+    bed: Bed, role: str
+) -> None:
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    await bed.job("train", gpus=4)
+    await bed.running("train")
+    me = person(bed, role=role)
+    planned = await purser(me, "plan", "-o", "json")
+    assert (planned.code, planned.err) == (0, "")
+    assert planned.json["actions"] == []
+    (job,) = planned.json["jobs"]
+    assert (job["name"], job["state"], job["has"]["gpus"], job["has"]["pool"]) == ("train", "Running", 4, "a100")
+    (budget,) = planned.json["budgets"]
+    assert budget["feasible"] is True
+    explained = await purser(me, "explain", "tj/train", "-n", bed.namespace)
+    assert explained.code == 0
+    assert f"TrainingJob {bed.namespace}/train is Running on 4 GPUs on a100 (run 1)" in explained.out
+    assert "* " in explained.out
+    assert "\x1b" not in explained.out
+
+
+@pytest.mark.groups(group("a100"), group("other"))
+async def test_what_ifs_show_what_another_job_and_another_price_would_change(bed: Bed, tmp_path: Path) -> None:
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    await bed.job("train", gpus=4)
+    await bed.running("train")
+    me = person(bed)
+    more = tmp_path / "more.yaml"
+    template = "{spec: {containers: [{name: t, image: t, resources: {limits: {nvidia.com/gpu: 4}}}]}}"
+    more.write_text(
+        f"{{apiVersion: purser.dev/v1alpha1, kind: TrainingJob, "
+        f"metadata: {{name: more, namespace: {bed.namespace}}}, spec: {{template: {template}}}}}"
+    )
+    added = await purser(me, "plan", "-f", str(more), "--price", "a100=20/h", "-o", "json")
+    assert (added.code, added.err) == (2, "")
+    (rent,) = added.json["whatIf"]["actionsAdded"]
+    assert (rent["action"], rent["count"]) == ("rent", 1)
+    assert "more waits for 4 GPUs on a100" in rent["why"]
+    assert added.json["whatIf"]["asItIs"]["actions"] == []
+    same = await purser(me, "plan", "--amount", "team=2000000")
+    assert same.code == 0
+    assert "It would do just the same now." in same.out
+    assert await bed.launched() == 1
+
+
+async def test_a_budget_that_only_observes_has_a_plan_with_exit_code_2(bed: Bed) -> None:
+    bed.operator()
+    await bed.pool()
+    await bed.budget(mode="Observe")
+    await bed.job("train")
+    await bed.until(lambda: "ObserveOnly" in str(bed.tj("train").get("why")))
+    planned = await purser(person(bed), "plan")
+    assert planned.code == 2
+    assert "if its budget were not in mode Observe" in planned.out
+    assert "+ rent 1 node of a100" in planned.out
+    assert await bed.launched() == 0
+
+
+async def test_what_cannot_be_read_or_found_is_one_clear_line_and_exit_code_1(bed: Bed, tmp_path: Path) -> None:
+    me = person(bed)
+    none = await purser(me, "plan")
+    assert (none.code, none.out) == (1, "")
+    assert none.err.startswith("Error: no GPUBudget is in this cluster")
+    await bed.pool()
+    await bed.budget()
+    await bed.job("train")
+    near = await purser(me, "explain", "tj/trian", "-n", bed.namespace)
+    assert near.err == f"Error: no TrainingJob 'trian' in namespace {bed.namespace}: did you mean train?\n"
+    elsewhere = await purser(me, "explain", "train", "-n", "default")
+    assert elsewhere.err.endswith(f"there is one in {bed.namespace}: add -n {bed.namespace}\n")
+    price = await purser(me, "plan", "--price", "a10=3")
+    assert price.err == "Error: --price: no GPUPool 'a10'; did you mean a100?\n"
+    refused = await purser(person(bed, role=None), "plan")
+    assert "cannot list resource" in refused.err
+    assert "ClusterRole purser-view" in refused.err
+    nowhere = tmp_path / "kubeconfig"
+    nowhere.write_text(me.read_text().replace(bed.plane.url, "https://127.0.0.1:1"))
+    away = await purser(nowhere, "plan")
+    assert away.err.startswith("Error: cannot reach the API server https://127.0.0.1:1: ")
+    for ran in (none, near, elsewhere, price, refused, away):
+        assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)

@@ -1,0 +1,148 @@
+"""``purser explain``: one job, in every state that it can be in."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from purser.domain.ids import JobId, Rate
+from purser.domain.job import Finish, FinishKind, Progress, ResizePolicy
+from purser.domain.money import Money
+from purser.domain.profile import Table
+from purser.domain.time import after
+from purser.policy.planner import plan
+from tests.unit.cli.worlds import purser_over
+from tests.worlds import World
+
+CURVE = Table(((1, 50.0), (2, 98.0), (4, 180.0), (8, 310.0), (16, 480.0), (32, 640.0)))
+
+
+def world_at(rate: float = 8.0) -> World:
+    """A world with one job, in which an hour of a job's life is worth so many dollars."""
+    world = World()
+    world.budget(amount="40000")
+    world.budgets = {name: replace(one, fixed_rate=Rate(rate / 3600)) for name, one in world.budgets.items()}
+    world.pool(gpus=8, price="16")
+    world.profile("sft", CURVE, work_hours=40, arrivals_per_hour=1.0)
+    world.job("sft-run", gpus=(1, 8, 32), profile="sft")
+    return world
+
+
+def running(rate: float = 8.0) -> World:
+    world = world_at(rate)
+    for _ in range(3):
+        world.carry_out(plan(world.snapshot()))
+        world.everything_starts()
+    job = world.jobs[JobId("sft-run")]
+    assert job.allocation is not None
+    world.passes(3 * 3600)
+    world.jobs[job.id] = replace(job, progress=Progress(job.allocation.run, 0.5, None, None, world.now))
+    return world
+
+
+def test_a_running_jobs_options_are_a_row_each_with_the_chosen_one_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = purser_over(running(), monkeypatch)("explain", "tj/sft-run")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("TrainingJob team/sft-run is Running on 8 GPUs on a100 (run 1), 50% done, $")
+    assert "Budget research pays up to $8.00 per job-hour saved." in result.stdout
+    assert "by the 50% that it reported at" in result.stdout
+    (chosen,) = [line for line in result.stdout.splitlines() if line.startswith("*")]
+    assert " ".join(chosen.split()) == "* 8 GPUs on a100 $16.00 3.0 h $47.87 - chosen measured it has them"
+    assert "16 GPUs on a100 would win if the budget pays $" in result.stdout
+    assert " instead of $8.00 (in the long run that takes about $" in result.stdout
+    assert "a node of a100 costs $" in result.stdout
+    assert "between measured points" in result.stdout
+
+
+def test_json_has_every_option_and_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = json.loads(purser_over(running(), monkeypatch)("explain", "sft-run", "-o", "json").stdout)
+    assert [one["gpus"] for one in said["options"] if one["chosen"]] == [8]
+    assert len(said["options"]) == 7
+    assert {one["rank"] for one in said["options"]} == {"chosen", "too dear", "too slow"}
+    assert said["paysPerHourSaved"] == "8.00"
+    assert {one["gpus"] for one in said["changes"]} == {4, 16}
+
+
+def test_a_waiting_job_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdout = purser_over(world_at(), monkeypatch)("explain", "sft-run").stdout
+    assert "TrainingJob team/sft-run is Queued, submitted 0 s ago." in stdout
+    assert "It waits (WaitingForNode): 8 GPUs on a100 wanted: until a100-1 can take it." in stdout
+    assert "the mean of its class; it has not reported any progress" in stdout
+
+
+def test_a_finished_job_has_a_short_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = running()
+    job = world.jobs[JobId("sft-run")]
+    finish = Finish(FinishKind.COMPLETE, after(world.now, -60), "Complete", "")
+    world.jobs[job.id] = replace(job, finish=finish, allocation=None, runs=(), records=())
+    result = purser_over(world, monkeypatch)("explain", "sft-run")
+    assert result.exit_code == 0
+    assert result.stdout.count("\n") == 1
+    assert "is Complete: 2026-06-16 02:59 UTC, 3.0 h after it was submitted" in result.stdout
+    assert "Nothing is decided about it any more." in result.stdout
+
+
+def test_a_failed_job_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_at()
+    job = world.jobs[JobId("sft-run")]
+    finish = Finish(FinishKind.FAILED, world.now, "BackoffLimitExceeded", "run 4 failed: exit code 1")
+    world.jobs[job.id] = replace(job, finish=finish)
+    stdout = purser_over(world, monkeypatch)("explain", "sft-run").stdout
+    assert "is Failed (BackoffLimitExceeded: run 4 failed: exit code 1)" in stdout
+
+
+def test_a_job_that_keeps_its_width_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = running()
+    job = world.jobs[JobId("sft-run")]
+    world.jobs[job.id] = replace(job, resize=ResizePolicy.NEVER)
+    assert (
+        "Its resizePolicy is Never: it keeps what it has"
+        in purser_over(world, monkeypatch)("explain", "sft-run").stdout
+    )
+
+
+def test_a_suspended_job_gets_no_gpus_and_no_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_at()
+    job = world.jobs[JobId("sft-run")]
+    world.jobs[job.id] = replace(job, suspend=True)
+    stdout = purser_over(world, monkeypatch)("explain", "sft-run").stdout
+    assert "It gets no GPUs (Suspended): spec.suspend is true." in stdout
+    assert "Its options" not in stdout
+
+
+def test_a_class_that_mixes_says_for_which_part_of_its_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_at()
+    world.budgets = {
+        name: replace(one, fixed_rate=None, amount=Money.parse("40000")) for name, one in world.budgets.items()
+    }
+    stdout = purser_over(world, monkeypatch)("explain", "sft-run").stdout
+    assert "New jobs of its class begin on " in stdout
+    assert "as good" in stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("sft-rum",), "no TrainingJob 'sft-rum' in namespace team: did you mean sft-run?"),
+        (("xyz",), "no TrainingJob 'xyz' in namespace team: there is sft-run"),
+        (("sft-run", "-n", "other"), "in namespace other: there is one in team: add -n team"),
+        (("nope", "-n", "other"), "no TrainingJob 'nope' in namespace other: there is none"),
+        (("pod/sft-run",), "'pod/sft-run': only TrainingJobs can be explained; write tj/NAME"),
+        (("tj/",), "names no job"),
+        ((), "Missing argument '[tj/]NAME'"),
+    ],
+)
+def test_a_job_that_cannot_be_explained_is_an_error(
+    arguments: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = purser_over(world_at(), monkeypatch)("explain", *arguments)
+    assert result.exit_code == 1
+    assert told in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("prefix", ["", "tj/", "trainingjob/", "trainingjobs.purser.dev/"])
+def test_a_job_may_be_named_as_kubectl_names_it(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert purser_over(world_at(), monkeypatch)("explain", f"{prefix}sft-run").exit_code == 0

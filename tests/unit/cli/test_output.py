@@ -1,0 +1,73 @@
+"""Where the output goes decides how it looks."""
+
+from __future__ import annotations
+
+import io
+import threading
+
+import pytest
+
+from purser.cli.output import emit, screen_width, sign_of_life, wants_colour
+from purser.report.document import Document, Paragraph, Tone
+
+
+class Terminal(io.StringIO):
+    """A terminal; ``written`` is set once anything stands on it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = threading.Event()
+
+    def isatty(self) -> bool:
+        return True
+
+    def flush(self) -> None:
+        self.written.set()
+
+
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal of 60 characters as stdout (set in the test itself: pytest sets its own before each)."""
+    made = Terminal()
+    monkeypatch.setattr("sys.stdout", made)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return made
+
+
+DOCUMENT = Document("t", (Paragraph("word " * 20, Tone.GOOD),))
+
+
+def test_a_terminal_gets_colour_and_lines_of_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = terminal(monkeypatch)
+    emit(DOCUMENT, {}, "table")
+    first, second = screen.getvalue().splitlines()
+    assert first.startswith("\x1b[32mword")
+    assert len(second) <= 60 + len("\x1b[32m\x1b[0m")
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = terminal(monkeypatch)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not wants_colour()
+    emit(DOCUMENT, {}, "table")
+    assert "word" in screen.getvalue()
+    assert "\x1b" not in screen.getvalue()
+
+
+def test_a_pipe_gets_whole_lines_without_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", pipe := io.StringIO())
+    assert (screen_width(), wants_colour()) == (None, False)
+    emit(DOCUMENT, {}, "table")
+    assert pipe.getvalue().count("\n") == 1
+
+
+def test_a_sign_of_life_comes_only_when_it_takes_long_and_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("purser.cli.output._PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("sys.stderr", screen := Terminal())
+    with sign_of_life("reading"):
+        assert screen.written.wait(10)
+    assert screen.getvalue() == "reading ...\n"
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    with sign_of_life("reading"):
+        assert not any(isinstance(thread, threading.Timer) for thread in threading.enumerate())

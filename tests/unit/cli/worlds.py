@@ -1,0 +1,62 @@
+"""A tests.worlds World as the command line would have seen it in a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from purser.api.decode import DecodedJob, OwnPod
+from purser.cli.cluster import Sighting
+from purser.cli.main import main
+from purser.cluster.store import ObjectKey
+from purser.controller.observe import Seen
+from purser.domain.errors import Problem
+from tests.worlds import NAMESPACE, World
+
+Purser = Callable[..., Result]
+
+
+def seen_of(world: World, *problems: Problem) -> Seen:
+    """The world's objects under their names; its clouds have told nothing but what stands in the pools' status."""
+    jobs = world.jobs.values()
+    return Seen(
+        jobs={ObjectKey(job.namespace, job.name): DecodedJob(job, "", "", ()) for job in jobs},
+        profiles={ObjectKey("", name): profile for name, profile in world.profiles.items()},
+        budgets={ObjectKey("", name): budget for name, budget in world.budgets.items()},
+        pools={ObjectKey("", name): pool for name, pool in world.pools.items()},
+        rentals={ObjectKey("", name): rental for name, rental in world.rentals.items()},
+        runs={ObjectKey(NAMESPACE, run.name): (job.id, run) for job in jobs for run in job.runs},
+        pods={
+            ObjectKey(NAMESPACE, pod.name): OwnPod(job.id, pod) for job in jobs for run in job.runs for pod in run.pods
+        },
+        nodes={ObjectKey("", name): node for name, node in world.nodes.items()},
+        namespaces={ObjectKey("", NAMESPACE): (NAMESPACE, {})},
+        services={},
+        problems=problems,
+        surveys={},
+        quotes={},
+        refusals={},
+        progress={},
+    )
+
+
+def purser_over(world: World, monkeypatch: pytest.MonkeyPatch, *problems: Problem) -> Purser:
+    """``purser`` on the command line, over a cluster that holds the world."""
+
+    def read(kubeconfig: Path | None, context: str | None) -> Sighting:
+        return Sighting(seen_of(world, *problems), world.now, NAMESPACE)
+
+    for command in ("plan", "explain"):
+        monkeypatch.setattr(f"purser.cli.{command}.read", read)
+
+    def purser(*arguments: str, stdin: str | None = None) -> Result:
+        result = CliRunner().invoke(main, list(arguments), input=stdin)
+        if result.exception is not None and not isinstance(result.exception, SystemExit | click.exceptions.Exit):
+            raise result.exception
+        return result
+
+    return purser

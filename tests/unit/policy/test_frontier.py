@@ -1,0 +1,94 @@
+"""What more or less money buys: the ends of the frontier, the queue below it, the surplus above it."""
+
+from __future__ import annotations
+
+import pytest
+
+from purser.domain.ids import Rate
+from purser.domain.money import Money
+from purser.domain.profile import Amdahl
+from purser.policy.exchange_rate import Fit
+from purser.policy.frontier import Frontier, mean_seconds
+from purser.policy.menu import Menus
+from purser.policy.planner import standings
+from purser.policy.standing import Standing
+from tests.worlds import World
+
+
+def stood(world: World) -> Standing:
+    snapshot = world.snapshot()
+    jobs = sorted(snapshot.jobs.values(), key=lambda job: (job.created, job.id))
+    (standing,) = standings(jobs, snapshot, Menus(snapshot.profiles, snapshot.pools))
+    return standing
+
+
+def busy(amount: str = "60000") -> World:
+    world = World()
+    world.budget(amount=amount)
+    world.pool(gpus=8, price="16", start_seconds=0)
+    world.profile("sft", Amdahl(0.95, 1.0), work_hours=40, arrivals_per_hour=0.5, restart_seconds=0, budget="research")
+    world.job("one", gpus=(1, 8, 64), profile="sft")
+    return world
+
+
+def test_the_smallest_sufficient_budget_is_every_job_on_its_cheapest_option() -> None:
+    frontier = Frontier(stood(busy()))
+    # 360 jobs in a June of 720 hours, each 40 hours on one GPU of a $16 node with eight.
+    assert frontier.cheapest.dollars == pytest.approx(360 * 40 * 2.0)
+    assert frontier.at(frontier.cheapest).fit is Fit.MET
+    below = frontier.at(Money(frontier.cheapest.micros // 2))
+    assert below.fit is Fit.INFEASIBLE
+    assert below.mean_seconds is None
+    assert below.seconds_per_dollar is None
+    assert below.served == pytest.approx(0.5)
+
+
+def test_above_the_fastest_options_a_surplus_stays_unspent_and_buys_nothing() -> None:
+    frontier = Frontier(stood(busy()))
+    twice = frontier.at(Money(frontier.fastest.micros * 2))
+    assert twice.fit is Fit.SURPLUS
+    assert twice.spend.dollars == pytest.approx(frontier.fastest.dollars)
+    assert twice.seconds_per_dollar == 0.0
+    assert twice.mean_seconds == pytest.approx(40 * 3600 * (0.05 + 0.95 / 64))
+
+
+def test_one_times_the_amount_is_what_the_planner_chooses_when_the_month_begins() -> None:
+    world = busy()
+    world.passes(-15 * 86_400)
+    world.jobs["one"] = world.job("one", gpus=(1, 8, 64), profile="sft")  # type: ignore[index]
+    standing = stood(world)
+    bought = Frontier(standing).at(standing.budget.amount)
+    assert bought.rate == pytest.approx(standing.rate)
+    assert bought.mean_seconds == pytest.approx(mean_seconds(standing))
+    assert bought.factor == 1.0
+
+
+def test_a_rate_is_reached_at_the_amount_that_is_told_for_it_and_not_below() -> None:
+    frontier = Frontier(stood(busy()))
+    rate = frontier.at(Money.parse("60000")).rate
+    enough = frontier.amount_for(rate)
+    assert frontier.at(Money(round(enough.micros * 1.001))).rate > rate
+    assert frontier.at(Money(round(enough.micros * 0.999))).rate <= rate
+    assert frontier.amount_for(Rate(0.0)) == frontier.cheapest
+
+
+def test_a_budget_of_zero_is_compared_with_the_smallest_that_suffices() -> None:
+    frontier = Frontier(stood(busy("0")))
+    points = frontier.times((0.5, 1.0, 2.0))
+    assert [point.amount for point in points] == [
+        Money(round(frontier.cheapest.micros * factor)) for factor in (0.5, 1.0, 2.0)
+    ]
+    assert frontier.at(Money(0)).served == 0.0
+
+
+def test_without_jobs_there_is_no_frontier() -> None:
+    world = World()
+    world.budget()
+    world.pool()
+    standing = stood(world)
+    assert Frontier(standing).empty
+    assert mean_seconds(standing) is None
+
+
+def test_while_jobs_queue_there_is_no_mean_completion_time() -> None:
+    assert mean_seconds(stood(busy("100"))) is None

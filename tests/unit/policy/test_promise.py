@@ -1,0 +1,108 @@
+"""What is said of a period's spend: right on average, and wide enough to hold as often as it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from purser.domain.budget import Experience
+from purser.domain.plan import BudgetVerdict
+from purser.domain.profile import Amdahl
+from purser.domain.time import after
+from purser.policy import plan
+from purser.policy.allowance import Account
+from purser.policy.promise import Bounds, Stream, forecast, remembered
+from tests.bench import budgets
+from tests.worlds import MID_MONTH, World
+
+DAY = 86_400.0
+ON_COURSE = Account(aim=3_000.0, lasts=30 * DAY, elapsed=10 * DAY, spent=1_000.0)
+HOURLY = Stream(1 / 3600, 100 / 24, 3_600.0, 1.0, 200.0, 0.05)
+"""$100 a day."""
+AMPLE = Bounds(1.0)
+
+
+def test_what_can_be_spent_is_expected_to_meet_the_aim() -> None:
+    assert forecast(ON_COURSE, [HOURLY], AMPLE).expected == pytest.approx(3_000.0)
+    behind = replace(ON_COURSE, spent=700.0)
+    assert 2_960.0 < forecast(behind, [HOURLY], AMPLE).expected < 3_000.0
+
+
+def test_a_surplus_that_nothing_can_be_bought_for_is_expected_to_stay() -> None:
+    assert forecast(ON_COURSE, [HOURLY], Bounds(50 / DAY)).expected == pytest.approx(2_000.0)
+
+
+def test_at_a_fixed_rate_nothing_is_paid_back() -> None:
+    fixed = forecast(ON_COURSE, [HOURLY], Bounds(200 / DAY, 200 / DAY))
+    assert fixed.expected == pytest.approx(5_000.0)
+
+
+def test_without_jobs_to_come_what_runs_is_still_spent() -> None:
+    last = replace(ON_COURSE, rate=10 / DAY, left=40.0)
+    assert forecast(last, [], Bounds(0.0)).expected == pytest.approx(1_040.0)
+
+
+def test_nothing_is_uncertain_once_the_period_is_over() -> None:
+    over = replace(ON_COURSE, elapsed=30 * DAY, spent=2_900.0)
+    assert forecast(over, [HOURLY], AMPLE) == forecast(over, [], AMPLE)
+    assert forecast(over, [HOURLY], AMPLE).high == 2_900.0
+
+
+@given(
+    st.floats(1e-7, 1e-2),
+    st.floats(0.01, 1e5),
+    st.floats(0.0, 30.0),
+    st.floats(0.0, 29.9 * DAY),
+    st.floats(0.0, 5_000.0),
+)
+def test_the_interval_holds_no_less_than_is_spent_and_is_in_order(
+    arrivals: float, dollars: float, squared_cv: float, elapsed: float, spent: float
+) -> None:
+    money = replace(ON_COURSE, elapsed=elapsed, spent=spent)
+    told = forecast(money, [Stream(arrivals, dollars, DAY, squared_cv, 10.0, 0.1)], Bounds(inf))
+    assert spent - 1e-6 <= told.low <= told.high
+    assert told.expected >= spent - 1e-6
+
+
+def test_fewer_and_less_equal_jobs_can_be_promised_less_of() -> None:
+    def width(stream: Stream) -> float:
+        told = forecast(ON_COURSE, [stream], AMPLE)
+        return told.high - told.low
+
+    rare = replace(HOURLY, arrivals=HOURLY.arrivals / 100, dollars=HOURLY.dollars * 100)
+    assert width(HOURLY) < width(replace(HOURLY, squared_cv=9.0)) < width(replace(rare, squared_cv=9.0))
+
+
+def test_a_class_of_which_no_job_is_in_sight_is_remembered() -> None:
+    known = Experience(43.0, 500.0, 430.0, 500.0, after(MID_MONTH, -1e9), MID_MONTH)
+    stream = remembered(known, 2.0, 1.1, MID_MONTH)
+    assert stream.arrivals * DAY == pytest.approx(42 / 43.28, rel=1e-3)
+    assert stream.dollars == pytest.approx(11.0)
+
+
+def told(**changes: float) -> BudgetVerdict:
+    world = World()
+    world.budget(amount="11520")
+    world.pool()
+    world.profile("sft", Amdahl(0.9, 1.0), work_hours=10, arrivals_per_hour=changes.get("arrivals", 1.0))
+    world.job("train", gpus=(1, 8, 32), profile="sft")
+    return next(iter(plan(world.snapshot()).budgets.values()))
+
+
+def test_the_plan_says_what_it_promises() -> None:
+    verdict = told()
+    assert verdict.forecast_low < verdict.forecast < verdict.forecast_high
+    assert verdict.forecast.dollars == pytest.approx(11_520, rel=0.02)
+
+
+def test_over_simulated_years_months_keep_to_the_budget_and_intervals_hold() -> None:
+    case = replace(budgets.CASES[0], jobs_a_month=600)
+    months = [month for seed in range(2) for month in budgets.year(case, seed)]
+    within = [abs(month.spend / month.budget - 1) <= 0.05 for month in months]
+    asked = [(month.spend, told) for month in months for _, told in month.asked]
+    assert sum(within) >= 0.95 * len(within)
+    assert sum(told.low <= spend <= told.high for spend, told in asked) >= 0.8 * len(asked)

@@ -1,0 +1,47 @@
+"""Pictures: the formats, and that the same values always give the same file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from purser.domain.profile import Amdahl
+from purser.policy.frontier import Frontier
+from purser.policy.menu import Menus
+from purser.policy.planner import standings
+from purser.report.frontier import Curve, draw
+from purser.report.pictures import CannotDraw, file_format
+from tests.worlds import World
+
+
+def frontier(amount: str = "40000") -> Frontier:
+    world = World()
+    world.budget(amount=amount)
+    world.pool(gpus=8, price="16")
+    world.profile("sft", Amdahl(0.95, 1.0), work_hours=40, arrivals_per_hour=0.5)
+    world.job("one", gpus=(1, 8, 64), profile="sft")
+    snapshot = world.snapshot()
+    (standing,) = standings(list(snapshot.jobs.values()), snapshot, Menus(snapshot.profiles, snapshot.pools))
+    return Frontier(standing)
+
+
+def test_the_same_frontier_is_the_same_svg() -> None:
+    curve = Curve("research", frontier(), frontier("20000"))
+    assert draw([curve], "svg") == draw([curve], "svg")
+
+
+@pytest.mark.parametrize("amount", ["0", "10", "40000", "10000000"])
+def test_any_amount_can_be_drawn(amount: str) -> None:
+    assert draw([Curve("research", frontier(amount))], "png").startswith(b"\x89PNG")
+
+
+def test_without_a_curve_there_is_nothing_to_draw() -> None:
+    with pytest.raises(ValueError, match="no budget with jobs"):
+        draw([], "svg")
+
+
+def test_the_suffix_says_the_format_and_others_are_refused_by_name() -> None:
+    assert [file_format(Path(name)) for name in ("a.svg", "b.PNG")] == ["svg", "png"]
+    with pytest.raises(CannotDraw, match=r"plan\.pdf: a picture is written as \.svg or \.png"):
+        file_format(Path("plan.pdf"))

@@ -1,0 +1,79 @@
+"""Documents in a terminal and in a pipe."""
+
+from __future__ import annotations
+
+import pytest
+
+from purser.report.document import Cell, Column, Document, Heading, Item, Items, Paragraph, Picture, Table, Tone, row
+from purser.report.html import page
+from purser.report.text import TextRenderer
+
+COLUMNS = (Column("NAME"), Column("COST", right=True), Column("ZONE", optional=True), Column("WHY", elastic=True))
+TABLE = Table(
+    COLUMNS,
+    (
+        row("a", "$1.00", "us-east", "because it is the cheapest way to finish in time"),
+        row("longer", Cell("$100.00", Tone.BAD), "eu", "no"),
+    ),
+)
+DOCUMENT = Document(
+    "title",
+    (
+        Heading("Head"),
+        Paragraph("Some words <here>."),
+        Items((Item("+", "rent two nodes", Tone.GOOD),)),
+        TABLE,
+        Picture('<?xml version="1.0"?><svg></svg>', "what it shows"),
+    ),
+)
+
+
+def lines(width: int | None, *, colour: bool = False) -> list[str]:
+    return TextRenderer(width, colour=colour).render(DOCUMENT).splitlines()
+
+
+def test_in_a_pipe_every_row_is_one_line_without_colour_or_trailing_blanks() -> None:
+    assert lines(None) == [
+        "",
+        "Head",
+        "Some words <here>.",
+        "  + rent two nodes",
+        "NAME       COST  ZONE     WHY",
+        "a         $1.00  us-east  because it is the cheapest way to finish in time",
+        "longer  $100.00  eu       no",
+    ]
+
+
+def test_on_a_screen_sentences_are_wrapped_under_each_other() -> None:
+    assert lines(54)[4:] == [
+        "NAME       COST  ZONE     WHY",
+        "a         $1.00  us-east  because it is the cheapest",
+        "                          way to finish in time",
+        "longer  $100.00  eu       no",
+    ]
+
+
+def test_on_a_narrow_screen_optional_columns_go_first() -> None:
+    assert lines(45)[4] == "NAME       COST  WHY"
+    assert max(map(len, lines(45))) <= 45
+
+
+def test_colour_marks_whole_cells_and_leaves_the_alignment_as_it_is() -> None:
+    coloured = lines(None, colour=True)
+    assert coloured[3] == "\x1b[32m  + rent two nodes\x1b[0m"
+    assert "\x1b[31m$100.00\x1b[0m" in coloured[-1]
+    assert coloured[-1].replace("\x1b[31m", "").replace("\x1b[0m", "") == lines(None)[-1]
+
+
+def test_a_row_of_the_wrong_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="row 0 has 1 cells for 4 columns"):
+        Table(COLUMNS, (row("a"),))
+
+
+def test_a_page_escapes_texts_and_carries_pictures_with_their_words() -> None:
+    html = page(DOCUMENT, "by purser & me")
+    assert "Some words &lt;here&gt;." in html
+    assert "by purser &amp; me" in html
+    assert '<figure role="img" aria-label="what it shows">\n<svg></svg>' in html
+    assert "<?xml" not in html
+    assert '<td class="right bad">$100.00</td>' in html
