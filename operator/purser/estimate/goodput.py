@@ -1,0 +1,86 @@
+"""Goodput: statistical progress per second, in steps at the own batch size, and the batch size that makes most of it.
+
+goodput(k, B) = gain(B / B₀) / T(k, B)        (Pollux, OSDI'21, §3: throughput × statistical efficiency)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, log
+
+from purser.estimate.noise import Noise, gain
+from purser.estimate.observation import ClassTerms, Configuration, Shape, split
+from purser.estimate.throughput import Fit
+
+_GRID = 1.25
+"""Batch sizes tried lie so far apart: around the best one goodput is flat, so the next one loses less than 1 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to do a step on a shape, with what does not depend on the phase: log T and B/B₀ (and its logarithm)."""
+
+    where: Configuration
+    log_seconds: float
+    scale: float
+    log_scale: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The best batch on a shape: its configuration, log goodput (mean and variance), and log seconds per step."""
+
+    where: Configuration
+    log_goodput: float
+    variance: float
+    log_seconds: float
+
+
+def configurations(terms: ClassTerms, shape: Shape) -> tuple[Configuration, ...]:
+    """Ways to do a step between the own and the largest batch: single passes of any size, then full passes.
+
+    Empty where even the least batch per GPU is too large in total.
+    """
+    least = max(terms.own_batch, terms.smallest_local_batch * shape.gpus)
+    most = terms.largest_batch
+    found: dict[Configuration, None] = {}
+
+    def add(batch: float) -> None:
+        where = split(terms, shape, round(batch))
+        if where.local >= terms.smallest_local_batch and least <= where.batch <= most:
+            found[where] = None
+
+    batch, once = float(least), min(most, shape.gpus * terms.largest_local_batch)
+    while batch < once:
+        add(batch)
+        batch *= _GRID
+    passes = 1.0
+    while (batch := shape.gpus * terms.largest_local_batch * round(passes)) <= most:
+        add(batch)
+        passes = max(passes * _GRID, passes + 1.0)
+    add(least)
+    add(most // shape.gpus * shape.gpus)
+    return tuple(sorted(found))
+
+
+def candidates(fit: Fit, terms: ClassTerms, shape: Shape) -> tuple[Candidate, ...]:
+    """All configurations of a shape with their predicted step times."""
+    found = []
+    for where in configurations(terms, shape):
+        scale = where.batch / terms.own_batch
+        found.append(Candidate(where, fit.log_seconds(where), scale, log(scale)))
+    return tuple(found)
+
+
+def best_batch(fit: Fit, noise: Noise, tried: Sequence[Candidate]) -> Choice | None:
+    """The candidate with the highest expected goodput; None where there is none."""
+    best, most = None, 0.0
+    for one in tried:
+        goodput = gain(exp(noise.level + noise.tilt * one.log_scale), one.scale) * exp(-one.log_seconds)
+        if goodput > most:
+            best, most = one, goodput
+    if best is None:
+        return None
+    variance = fit.predict(best.where).variance + noise.gain_variance(best.log_scale)
+    return Choice(best.where, log(most), variance, best.log_seconds)

@@ -1,0 +1,175 @@
+"""What is known of a class: phases with curves for the planner, and for people every number with its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from purser.domain.ids import ClassId
+from purser.domain.profile import Phase, SpeedCurve, Table
+from purser.estimate.phases import MOST_PHASES
+from purser.estimate.plain import Plain, Reader
+
+MOST_WIDTHS = 64
+"""Curves are readable, and fit a status, up to so many widths."""
+
+
+class Source(StrEnum):
+    """Where a number comes from."""
+
+    MEASURED = "Measured"
+    """Jobs of the class ran at this width on this GPU type."""
+    EXTRAPOLATED = "Extrapolated"
+    """Jobs of the class ran at other widths or on other GPU types."""
+    PRIOR = "Prior"
+    """No job of the class was seen running: what classes have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One width on one GPU type in one phase. ``goodput``: own-batch steps a second, with its 90 % interval.
+
+    ``batch``: the total batch size that gives it; ``step_seconds`` with it; ``reports``: how many came from that width.
+    """
+
+    gpu_type: str
+    gpus: int
+    goodput: float
+    low: float
+    high: float
+    batch: int
+    step_seconds: float
+    source: Source
+    reports: int
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedPhase:
+    """A phase up to the part ``until`` of the work. ``noise``: gradient noise scale in own batches at the own batch
+    size, with its 90 % interval; ``noise_reports``: how many reports lie in the phase (old ones count for less)."""
+
+    until: float
+    noise: float
+    noise_low: float
+    noise_high: float
+    noise_reports: float
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """All that is known of a class; entries are in order of GPU type and width."""
+
+    class_id: ClassId
+    own_batch: int
+    reports: int
+    stretches: tuple[LearnedPhase, ...]
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        """As the planner takes it: a table of goodput per phase and GPU type."""
+        return tuple(Phase(one.until, _curves(one.entries)) for one in self.stretches)
+
+    @property
+    def entries(self) -> tuple[tuple[float, Entry], ...]:
+        """Every number there is, for people: (until, entry)."""
+        return tuple((one.until, entry) for one in self.stretches for entry in one.entries)
+
+    def phase(self, fraction: float) -> int:
+        """The index of the phase in which a job is of which that part is done."""
+        return next((at for at, one in enumerate(self.stretches) if fraction < one.until), len(self.stretches) - 1)
+
+    def entry(self, phase: int, gpus: int, gpu_type: str | None = None) -> Entry:
+        """What is known of a width (of the first GPU type where none is named); ValueError where nothing is."""
+        for one in self.stretches[phase].entries:
+            if one.gpus == gpus and gpu_type in (None, one.gpu_type):
+                return one
+        known = sorted({one.gpus for one in self.stretches[phase].entries if gpu_type in (None, one.gpu_type)})
+        raise ValueError(
+            f"class {self.class_id}: nothing is known of {gpus} GPUs of {gpu_type or 'any type'}: "
+            f"ask for one of {known}"
+        )
+
+    def batch(self, phase: int, gpus: int, gpu_type: str | None = None) -> int:
+        """The total batch size with the highest goodput."""
+        return self.entry(phase, gpus, gpu_type).batch
+
+    def to_plain(self) -> dict[str, Plain]:
+        """As JSON primitives, for a status: at most ``MOST_PHASES`` × ``MOST_WIDTHS`` entries per GPU type."""
+        return {
+            "class": str(self.class_id),
+            "ownBatch": self.own_batch,
+            "reports": self.reports,
+            "phases": [_phase_to_plain(one) for one in self.stretches],
+        }
+
+
+def from_plain(plain: Mapping[str, Plain]) -> Learned:
+    """The inverse of ``Learned.to_plain``, exact. ValueError naming the field that is missing or of another type."""
+    read = Reader("", plain)
+    phases = read.items("phases")
+    if len(phases) > MOST_PHASES:
+        raise ValueError(f"phases: {len(phases)} of them; at most {MOST_PHASES} are kept")
+    stretches = tuple(_phase_from_plain(one) for one in phases)
+    return Learned(ClassId(read.text("class")), read.whole("ownBatch"), read.whole("reports"), stretches)
+
+
+def _curves(entries: Sequence[Entry]) -> tuple[SpeedCurve, ...]:
+    points: dict[str, list[tuple[int, float]]] = {}
+    for one in entries:
+        points.setdefault(one.gpu_type, []).append((one.gpus, one.goodput))
+    return tuple(SpeedCurve(gpu_type, Table(tuple(found))) for gpu_type, found in points.items())
+
+
+def _phase_to_plain(phase: LearnedPhase) -> dict[str, Plain]:
+    return {
+        "until": phase.until,
+        "noise": {
+            "value": phase.noise,
+            "low": phase.noise_low,
+            "high": phase.noise_high,
+            "reports": phase.noise_reports,
+        },
+        "widths": [
+            {
+                "gpuType": one.gpu_type,
+                "gpus": one.gpus,
+                "goodput": one.goodput,
+                "low": one.low,
+                "high": one.high,
+                "batch": one.batch,
+                "stepSeconds": one.step_seconds,
+                "source": str(one.source),
+                "reports": one.reports,
+            }
+            for one in phase.entries
+        ],
+    }
+
+
+def _phase_from_plain(read: Reader) -> LearnedPhase:
+    noise = read.inner("noise")
+    entries = tuple(
+        Entry(
+            one.text("gpuType"),
+            one.whole("gpus"),
+            one.number("goodput"),
+            one.number("low"),
+            one.number("high"),
+            one.whole("batch"),
+            one.number("stepSeconds"),
+            Source(one.text("source")),
+            one.whole("reports"),
+        )
+        for one in read.items("widths")
+    )
+    return LearnedPhase(
+        read.number("until"),
+        noise.number("value"),
+        noise.number("low"),
+        noise.number("high"),
+        noise.number("reports"),
+        entries,
+    )

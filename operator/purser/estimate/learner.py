@@ -1,0 +1,329 @@
+"""The learner: reports of all classes go in, what is known of each comes out. Mutable, deterministic, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import exp, inf, log, sqrt
+
+from purser.domain.ids import ClassId
+from purser.domain.time import Instant
+from purser.estimate import probe
+from purser.estimate.class_state import ClassState, state_from_plain
+from purser.estimate.goodput import Candidate, Choice, best_batch, candidates
+from purser.estimate.learned import MOST_WIDTHS, Entry, Learned, LearnedPhase, Source
+from purser.estimate.load import PRIOR_SECONDS_PER_JOB, PRIOR_WORK, Arrivals, Interval
+from purser.estimate.noise import BINS, Noise, log_noise
+from purser.estimate.observation import ClassTerms, Report, Shape, split
+from purser.estimate.phases import stretches
+from purser.estimate.plain import Plain, Reader
+from purser.estimate.prior import misfit, noise_prior, sibling_prior, unknowns_prior
+from purser.estimate.speedup import expected_time, near_concave
+from purser.estimate.throughput import Fit, Misfit, Normal, StepTimes, Unknown, fit
+
+DEFAULT_NODE_GPUS = 8
+"""Where nobody says how many GPUs a node has and no pod had more: the usual large node."""
+NOISE_GROWN = 1.1
+NOISE_REPORTS = 20
+"""The noise curve is drawn anew for a tenth more reports, or twenty: fewer move it by less than it is uncertain."""
+_LIKELY = 1.645
+
+
+class Learner:
+    """What all reports so far say. Copies (``copy.deepcopy``) and pickles are independent of each other.
+
+    ``classes``: what is declared of them; ``node_gpus``: GPUs of a node by GPU type, else the most that a pod ever had.
+    ``departure``: how far a true curve lies off its concave fit (standard deviation of its logarithm). At 0 curves are
+    concave and non-decreasing, whatever was measured; above, what was measured often enough is believed.
+    """
+
+    def __init__(
+        self, classes: Iterable[ClassTerms], node_gpus: Mapping[str, int] | None = None, departure: float = 0.0
+    ) -> None:
+        self._departure = departure
+        self._classes = {one.class_id: ClassState(one) for one in classes}
+        self._node_gpus = dict(node_gpus or {})
+        self._seen_gpus: dict[str, int] = dict.fromkeys(self._node_gpus, 1)
+        self._fits = 0
+
+    def declare(self, terms: ClassTerms) -> None:
+        """One more class, or other terms for one; what was learned under other terms is dropped."""
+        known = self._classes.get(terms.class_id)
+        if known is None or known.terms != terms:
+            self._classes[terms.class_id] = ClassState(terms)
+
+    def report(self, report: Report) -> None:
+        """Learn from a report. ValueError naming what is wrong with it; gradient figures that mean nothing are left."""
+        one = self._class(report.class_id)
+        if fault := report.fault():
+            raise ValueError(fault)
+        terms = one.terms
+        if report.gpu_type not in one.times:
+            one.times[report.gpu_type] = StepTimes(terms.largest_local_batch)
+        one.times[report.gpu_type].add(split(terms, report.shape, report.batch), report.step_seconds)
+        per_node = -(-report.gpus // report.nodes)
+        self._seen_gpus[report.gpu_type] = max(self._seen_gpus.get(report.gpu_type, 1), per_node)
+        if report.grad_sqr is not None and report.grad_var is not None:
+            scale = report.batch / terms.own_batch
+            value = log_noise(report.grad_sqr, report.grad_var, terms.largest_batch / terms.own_batch)
+            if value is not None:
+                one.noise.add(report.fraction, log(scale), value)
+
+    def to_plain(self) -> dict[str, Plain]:
+        """The statistics of all classes as JSON primitives; what is declared is not among them."""
+        return {
+            "seenGpus": dict(self._seen_gpus),
+            "classes": [{"class": str(name), **one.to_plain()} for name, one in self._classes.items()],
+        }
+
+    def restore(self, plain: Mapping[str, Plain]) -> None:
+        """Take what ``to_plain`` gave, for the classes that are declared; fits are then done anew.
+
+        ValueError naming the field that is missing or of another type; nothing is taken then.
+        """
+        read = Reader("", plain)
+        seen = read.inner("seenGpus").wholes()
+        found = {ClassId(one.text("class")): one for one in read.items("classes")}
+        self._classes |= {
+            name: state_from_plain(state.terms, found[name]) for name, state in self._classes.items() if name in found
+        }
+        for gpu_type, gpus in seen.items():
+            self._seen_gpus[gpu_type] = max(self._seen_gpus.get(gpu_type, 1), gpus)
+        self._fits += 1
+
+    def arrived(self, class_id: ClassId, at: Instant) -> None:
+        """A job of the class was submitted; the first one begins the watch."""
+        one = self._class(class_id)
+        if one.arrivals is None:
+            one.arrivals = Arrivals(at)
+        one.arrivals.arrived(at)
+
+    def completed(self, class_id: ClassId, work: float, at: Instant) -> None:
+        """A job is done that was ``work`` (statistical progress, in own-batch steps)."""
+        one = self._class(class_id)
+        one.sizes.completed(work)
+        if one.arrivals is not None:
+            one.arrivals.watched(at)
+
+    def profile(self, class_id: ClassId, widths: Sequence[int], gpu_types: Sequence[str] | None = None) -> Learned:
+        """What is known of the class at those numbers of GPUs, ascending.
+
+        ``gpu_types``: for which curves are wanted (those the class ran on, else all that any class ran on). ValueError
+        for widths that do not ascend from 1 or are more than MOST_WIDTHS.
+        """
+        if not 1 <= len(widths) <= MOST_WIDTHS or any(a >= b for a, b in zip((0, *widths), widths, strict=False)):
+            raise ValueError(f"widths {list(widths)}: give 1 to {MOST_WIDTHS} ascending numbers of GPUs")
+        one = self._class(class_id)
+        types = tuple(gpu_types) if gpu_types is not None else self._types(one)
+        fits = {gpu_type: self._fit(class_id, gpu_type) for gpu_type in types}
+        curve = self._curve(class_id)
+        key = (tuple(widths), types)
+        version = one.version if one.best is not None else self._fits
+        known = one.cached.get(key)
+        if known is None or known[0] != version:
+            known = version, self._build(one, widths, fits, curve)
+            one.cached[key] = known
+        return known[1]
+
+    def batch(self, class_id: ClassId, gpu_type: str, gpus: int, fraction: float) -> int:
+        """The best total batch size just now, without rounding to phases: for re-choosing it within an epoch."""
+        one = self._class(class_id)
+        choice = best_batch(
+            self._fit(class_id, gpu_type),
+            self._curve(class_id)[min(int(fraction * BINS), BINS - 1)],
+            self._tried(one, gpu_type, gpus, self._fit(class_id, gpu_type)),
+        )
+        return one.terms.own_batch if choice is None else choice.where.batch
+
+    def next_probe(
+        self, class_id: ClassId, gpu_type: str, widths: Sequence[int], fraction: float = 0.0
+    ) -> probe.Probe | None:
+        """What a job of a class that is hardly known should try next, and why; None once nothing is worth trying.
+
+        ``fraction``: the part of its work that is done. Worth is judged where large batches will gain most: a width
+        that is useless while training begins may be the best one later.
+        """
+        one = self._class(class_id)
+        times = one.times.get(gpu_type)
+        widest = max((where.shape.gpus for where in times.cells), default=0) if times else 0
+        shapes = [self._shape(gpu_type, gpus) for gpus in sorted(widths)]
+        ahead = self._curve(class_id)[min(int(fraction * BINS), BINS - 1) :]
+        noisiest = max(ahead, key=lambda noise: noise.level)
+        return probe.next_probe(self._fit(class_id, gpu_type), one.terms, noisiest, gpu_type, shapes, widest)
+
+    def step_times(self, class_id: ClassId, gpu_type: str) -> Fit:
+        """The fitted model of the class's step times on a GPU type, from priors alone where it never ran there."""
+        self._class(class_id)
+        return self._fit(class_id, gpu_type)
+
+    def arrivals_per_hour(self, class_id: ClassId, now: Instant) -> Interval:
+        """How often jobs of the class come now; a class that none came of yet as often as the others."""
+        one = self._class(class_id)
+        rates = [
+            other.arrivals.per_hour(now).value / 3600.0
+            for other in self._classes.values()
+            if other is not one and other.arrivals is not None
+        ]
+        prior = len(rates) / sum(rates) if rates else PRIOR_SECONDS_PER_JOB
+        return (one.arrivals or Arrivals(now)).per_hour(now, prior)
+
+    def work(self, class_id: ClassId) -> Interval:
+        """Mean work of a job of the class, in own-batch steps."""
+        return self._class(class_id).sizes.mean(self._usual_work(class_id))
+
+    def remaining(self, class_id: ClassId, age: float) -> float:
+        """Expected work left of a job of unknown size that has had ``age`` own-batch steps."""
+        return self._class(class_id).sizes.remaining(age, self._usual_work(class_id))
+
+    def _class(self, class_id: ClassId) -> ClassState:
+        known = self._classes.get(class_id)
+        if known is None:
+            raise ValueError(f"class {class_id} is not declared: declare its batch sizes first")
+        return known
+
+    def _types(self, one: ClassState) -> tuple[str, ...]:
+        return tuple(sorted(one.times or self._seen_gpus))
+
+    def _shape(self, gpu_type: str, gpus: int) -> Shape:
+        per_node = self._node_gpus.get(gpu_type) or max(self._seen_gpus.get(gpu_type, 1), DEFAULT_NODE_GPUS)
+        return Shape(-(-gpus // per_node), gpus)
+
+    def _usual_work(self, class_id: ClassId) -> float:
+        """Geometric mean of the other classes' mean work, else the class's own."""
+        logs = [
+            log(sum(other.sizes.latest) / len(other.sizes.latest))
+            for name, other in self._classes.items()
+            if name != class_id and other.sizes.latest
+        ]
+        own = self._classes[class_id].sizes.latest
+        if logs:
+            return exp(sum(logs) / len(logs))
+        return sum(own) / len(own) if own else PRIOR_WORK
+
+    def _fit(self, class_id: ClassId, gpu_type: str) -> Fit:
+        """The class's fit on a GPU type; from priors alone where it never ran there."""
+        one = self._classes[class_id]
+        times = one.times.get(gpu_type)
+        if times is None:
+            prior, off = self._prior(class_id, gpu_type)
+            return fit({}, one.terms.largest_local_batch, prior, off, 1.0)
+        if times.fit is not None and not times.outgrown:
+            return times.fit
+        found = times.refit(*self._prior(class_id, gpu_type))
+        self._fits += 1
+        one.version += 1
+        return found
+
+    def _prior(self, class_id: ClassId, gpu_type: str) -> tuple[tuple[Normal, ...], Misfit]:
+        others = [
+            best.fit
+            for name, other in self._classes.items()
+            if name != class_id and (best := other.best) is not None and best.fit is not None
+        ]
+        unknowns = unknowns_prior(others)
+        siblings = {
+            name: times
+            for name, times in self._classes[class_id].times.items()
+            if name != gpu_type and times.fit is not None
+        }
+        if siblings:
+            name, sibling = max(siblings.items(), key=lambda item: (item[1].reports, item[0]))
+            if sibling.fit is not None:
+                unknowns = sibling_prior(unknowns, sibling.fit, self._speed_ratios(class_id, gpu_type, name))
+        fits = [
+            (name, where, times.fit)
+            for name, other in self._classes.items()
+            for where, times in other.times.items()
+            if times.fit is not None
+        ]
+        there = [found for name, where, found in fits if name != class_id and where == gpu_type]
+        return unknowns, misfit((found for _, _, found in fits), there)
+
+    def _speed_ratios(self, class_id: ClassId, gpu_type: str, sibling: str) -> list[float]:
+        """log(seconds on the type / seconds on the sibling) of the other classes that ran on both."""
+        ratios = []
+        for name, other in self._classes.items():
+            here, there = other.times.get(gpu_type), other.times.get(sibling)
+            if name != class_id and here and there and here.fit and there.fit:
+                ratios.append(here.fit.unknowns[Unknown.COMPUTE] - there.fit.unknowns[Unknown.COMPUTE])
+        return ratios
+
+    def _curve(self, class_id: ClassId) -> tuple[Noise, ...]:
+        one = self._classes[class_id]
+        reports = one.noise.reports
+        if one.curve and reports < min(
+            max(NOISE_GROWN * one.curve_reports, one.curve_reports + 1), one.curve_reports + NOISE_REPORTS
+        ):
+            return one.curve
+        prior = noise_prior(
+            other.curve for name, other in self._classes.items() if name != class_id and other.curve_reports
+        )
+        curve = one.noise.curve(prior)
+        if reports:
+            one.curve, one.curve_reports = curve, reports
+            one.version += 1
+            self._fits += 1
+        return curve
+
+    def _tried(self, one: ClassState, gpu_type: str, gpus: int, known: Fit) -> tuple[Candidate, ...]:
+        """Candidates of a width, kept as long as the fit."""
+        found = one.tried.get((gpu_type, gpus))
+        if found is None or found[0] is not known:
+            found = known, candidates(known, one.terms, self._shape(gpu_type, gpus))
+            one.tried[gpu_type, gpus] = found
+        return found[1]
+
+    def _build(
+        self, one: ClassState, widths: Sequence[int], fits: Mapping[str, Fit], curve: Sequence[Noise]
+    ) -> Learned:
+        largest = one.terms.largest_batch / one.terms.own_batch
+        tried = {
+            gpu_type: {gpus: self._tried(one, gpu_type, gpus, known) for gpus in widths}
+            for gpu_type, known in fits.items()
+        }
+        reports = sum(times.reports for times in one.times.values())
+        phases = []
+        for until, noise in stretches(curve, largest):
+            entries: list[Entry] = []
+            for gpu_type, known in fits.items():
+                choices = [(gpus, best_batch(known, noise, some)) for gpus, some in tried[gpu_type].items()]
+                found = [(gpus, choice) for gpus, choice in choices if choice is not None]
+                entries.extend(_entries(gpu_type, found, known, reports, self._departure))
+            spread = _LIKELY * sqrt(noise.level_variance)
+            value = exp(noise.level)
+            phases.append(
+                LearnedPhase(until, value, value * exp(-spread), value * exp(spread), noise.count, tuple(entries))
+            )
+        return Learned(one.terms.class_id, one.terms.own_batch, reports, tuple(phases))
+
+
+def _entries(
+    gpu_type: str, found: Sequence[tuple[int, Choice]], known: Fit, reports: int, departure: float
+) -> Iterable[Entry]:
+    """One curve: the concave fit of 1 / E[time per work], which is what expected seconds and dollars follow.
+
+    What is uncertain of all widths alike favours none, so only what a width has beyond the surest one counts.
+    """
+    common = min((choice.variance for _, choice in found), default=0.0)
+    values: list[float] = []
+    fallback = inf
+    for _, choice in found:
+        fallback = expected_time(-choice.log_goodput, choice.variance - common, fallback)
+        values.append(1.0 / fallback)
+    weights = [1.0 / (value * value * choice.variance) for value, (_, choice) in zip(values, found, strict=True)]
+    smooth = near_concave([gpus for gpus, _ in found], values, weights, departure)
+    for value, (gpus, choice) in zip(smooth, found, strict=True):
+        spread = _LIKELY * sqrt(choice.variance)
+        effect = known.effects.get(choice.where.shape)
+        count = 0 if effect is None else effect.count
+        source = Source.MEASURED if count else Source.EXTRAPOLATED if reports else Source.PRIOR
+        yield Entry(
+            gpu_type,
+            gpus,
+            value,
+            min(exp(choice.log_goodput - spread), value),
+            max(exp(choice.log_goodput + spread), value),
+            choice.where.batch,
+            exp(choice.log_seconds),
+            source,
+            count,
+        )

@@ -1,0 +1,188 @@
+"""The gradient noise scale by progress and batch size, and what a larger batch gains by it.
+
+φ = σ²/μ² is the noise scale in own batches. A step at s own batches makes as much progress as
+
+    gain = (φ + 1) / (φ/s + 1)        (Pollux, OSDI'21, equation 6)
+
+steps at the own batch. φ grows over training by orders of magnitude, and the measured one also depends on the batch
+size it is measured with: log φ = h(p) + b(p)·log s. Progress p is cut into bins; level h and tilt b follow random walks
+over the bins, so that what was reported in one bin informs its neighbours, and a Kalman filter with a backward pass
+gives the posterior mean and variance of both everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import exp, log
+
+BINS = 64
+"""The part of a job's life in which noise may change by one step of the walk: 1.6 %, about an epoch or two."""
+LEVEL_STEP = 0.3
+"""Standard deviation of a step of h: where a learning rate drops, φ doubles at once, a step of two of them."""
+TILT_STEP = 0.05
+"""Standard deviation of a step of b: by the square root of the bins, it may change by 0.4 over a life."""
+TILT_SPREAD = 0.3
+"""Standard deviation of b where training begins; its mean is 0, as φ of a fixed model has no batch size."""
+LEVEL_START = (0.0, 9.0)
+"""Mean and variance of h where training begins, before any class was seen: from 0.05 to 20 own batches."""
+REPORT_SCATTER = 0.3
+"""Standard deviation of log φ between reports, until the class's own has been seen: variances of short averages."""
+SCATTER_REPORTS = 4.0
+MEMORY_REPORTS = 50.0
+"""A bin remembers about so many reports, so that a class whose code changed is followed within a few jobs."""
+LEAST_NOISE = 0.01
+"""Below this no batch gains even 1 %; a smaller value says no more."""
+MOST_NOISE_PER_SCALE = 100.0
+"""Above this times the largest scale the gain is the scale to 1 %; a larger value says no more."""
+
+
+def log_noise(grad_sqr: float, grad_var: float, largest_scale: float) -> float | None:
+    """log φ of a report, within what matters; None where nothing was measured (both zero, or not finite)."""
+    if not (grad_sqr >= 0.0 and grad_var >= 0.0) or grad_sqr + grad_var in (0.0, float("inf")):
+        return None
+    most = MOST_NOISE_PER_SCALE * largest_scale
+    return log(min(max(grad_var / grad_sqr, LEAST_NOISE), most)) if grad_sqr > grad_var / most else log(most)
+
+
+def gain(noise: float, scale: float) -> float:
+    """Progress of a step at ``scale`` own batches, in steps at the own batch; between 1 and ``scale``."""
+    return (noise + 1.0) / (noise / scale + 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """log φ at one stretch of progress: h and b with their variances and covariance; ``count`` reports lie in it."""
+
+    level: float
+    tilt: float
+    level_variance: float
+    covariance: float
+    tilt_variance: float
+    count: float
+
+    def at(self, log_scale: float) -> float:
+        """φ at a batch of that many own batches (logarithm)."""
+        return exp(self.level + self.tilt * log_scale)
+
+    def gain_variance(self, log_scale: float) -> float:
+        """Variance of the log of the gain, to first order."""
+        noise, scale = self.at(log_scale), exp(log_scale)
+        slope = noise / (noise + 1.0) - noise / (noise + scale)
+        spread = self.level_variance + log_scale * (2.0 * self.covariance + log_scale * self.tilt_variance)
+        return slope * slope * spread
+
+
+@dataclass(slots=True)
+class NoiseBin:
+    """Weighted sums of the reports of one stretch: x is log s, y is log φ."""
+
+    weight: float = 0.0
+    x: float = 0.0
+    xx: float = 0.0
+    y: float = 0.0
+    xy: float = 0.0
+    yy: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class NoisePrior:
+    """What other classes say: mean and variance of h where training begins, and its mean growth from bin to bin."""
+
+    start: tuple[float, float] = LEVEL_START
+    growth: tuple[float, ...] = (0.0,) * (BINS - 1)
+
+
+@dataclass(slots=True)
+class NoiseReports:
+    """The statistics of one class's reports of gradient noise. ``reports``: how many there were."""
+
+    bins: list[NoiseBin] = field(default_factory=lambda: [NoiseBin() for _ in range(BINS)])
+    reports: int = 0
+
+    def add(self, fraction: float, log_scale: float, value: float) -> None:
+        """One more report of log φ, at a part of the work done."""
+        one = self.bins[min(int(fraction * BINS), BINS - 1)]
+        keep = 1.0 - 1.0 / MEMORY_REPORTS
+        one.weight = one.weight * keep + 1.0
+        one.x = one.x * keep + log_scale
+        one.xx = one.xx * keep + log_scale * log_scale
+        one.y = one.y * keep + value
+        one.xy = one.xy * keep + log_scale * value
+        one.yy = one.yy * keep + value * value
+        self.reports += 1
+
+    def scatter(self) -> float:
+        """Variance of a report about its bin's mean, the part that batch size explains taken off."""
+        squares, degrees = SCATTER_REPORTS * REPORT_SCATTER**2, SCATTER_REPORTS
+        for one in self.bins:
+            if one.weight > 2.0:
+                across = one.xx - one.x * one.x / one.weight
+                along = one.xy - one.x * one.y / one.weight
+                left = one.yy - one.y * one.y / one.weight
+                if across > 1e-9 * one.weight:
+                    left -= along * along / across
+                squares += max(left, 0.0)
+                degrees += one.weight - 2.0
+        return squares / degrees
+
+    def curve(self, prior: NoisePrior) -> tuple[Noise, ...]:
+        """The posterior in each bin."""
+        return _smooth(self.bins, prior, self.scatter())
+
+
+_State = tuple[float, float, float, float, float]
+"""Mean of h and b; variance of h, covariance, variance of b."""
+
+
+def _smooth(bins: Sequence[NoiseBin], prior: NoisePrior, scatter: float) -> tuple[Noise, ...]:
+    level, spread = prior.start
+    ahead: _State = (level, 0.0, spread, 0.0, TILT_SPREAD**2)
+    foreseen: list[_State] = []
+    known: list[_State] = []
+    for at, one in enumerate(bins):
+        foreseen.append(ahead)
+        here = _update(ahead, one, scatter) if one.weight else ahead
+        known.append(here)
+        if at + 1 < len(bins):
+            h, b, hh, hb, bb = here
+            ahead = (h + prior.growth[at], b, hh + LEVEL_STEP**2, hb, bb + TILT_STEP**2)
+    found = [known[-1]]
+    for here, ahead in zip(reversed(known[:-1]), reversed(foreseen[1:]), strict=True):
+        found.append(_backward(here, ahead, found[-1]))
+    return tuple(Noise(*state, one.weight) for state, one in zip(reversed(found), bins, strict=True))
+
+
+def _update(state: _State, one: NoiseBin, scatter: float) -> _State:
+    """The state after a bin's reports (Bayes for normal distributions, by precisions)."""
+    h, b, hh, hb, bb = state
+    determinant = hh * bb - hb * hb
+    p, q, r = bb / determinant, -hb / determinant, hh / determinant
+    right_h = p * h + q * b + one.y / scatter
+    right_b = q * h + r * b + one.xy / scatter
+    p += one.weight / scatter
+    q += one.x / scatter
+    r += one.xx / scatter
+    determinant = p * r - q * q
+    hh, hb, bb = r / determinant, -q / determinant, p / determinant
+    return hh * right_h + hb * right_b, hb * right_h + bb * right_b, hh, hb, bb
+
+
+def _backward(here: _State, ahead: _State, after: _State) -> _State:
+    """The state given all later reports too (Rauch, Tung and Striebel 1965). ``ahead``: as foreseen from ``here``."""
+    _, _, hh, hb, bb = ahead
+    determinant = hh * bb - hb * hb
+    p, q, r = bb / determinant, -hb / determinant, hh / determinant
+    g11, g12 = here[2] * p + here[3] * q, here[2] * q + here[3] * r
+    g21, g22 = here[3] * p + here[4] * q, here[3] * q + here[4] * r
+    dh, db = after[0] - ahead[0], after[1] - ahead[1]
+    d11, d12, d22 = after[2] - hh, after[3] - hb, after[4] - bb
+    e11, e12 = g11 * d11 + g12 * d12, g11 * d12 + g12 * d22
+    e21, e22 = g21 * d11 + g22 * d12, g21 * d12 + g22 * d22
+    return (
+        here[0] + g11 * dh + g12 * db,
+        here[1] + g21 * dh + g22 * db,
+        here[2] + e11 * g11 + e12 * g12,
+        here[3] + e11 * g21 + e12 * g22,
+        here[4] + e21 * g21 + e22 * g22,
+    )

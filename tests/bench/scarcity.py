@@ -1,0 +1,127 @@
+"""How long scarcity prices take, and how far from HiGHS they are:  python -m tests.bench.scarcity [--classes 200]
+
+Amdahl classes of several budgets, 40 ways each on 5 of 20 pools; budgets between the cheapest and the fastest; then
+some or all pools get only a part of the room that the plain choice would use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import coo_matrix
+
+from purser.domain.ids import BudgetId, PoolId
+from purser.policy.scarcity import ScarceClass, ScarceSolution, Way, solve_scarce
+
+_REPEATS = 5
+
+
+def classes_of(count: int, pools: int, budgets: int, seed: int) -> list[ScarceClass]:
+    """Eight widths on each of five pools."""
+    draw = random.Random(seed)
+    prices = [draw.uniform(1, 5) / 3600 for _ in range(pools)]
+    speeds = [price * 3600 * draw.uniform(0.7, 1.3) for price in prices]
+    made = []
+    for number in range(count):
+        parallel, work = draw.uniform(0.8, 0.999), draw.uniform(1, 20) * 3600
+        ways = []
+        for pool in draw.sample(range(pools), min(5, pools)):
+            for gpus in (1, 2, 4, 8, 16, 32, 64, 128):
+                took = work / speeds[pool] * ((1 - parallel) + parallel / gpus)
+                entry = draw.uniform(60, 200)
+                ways.append(
+                    Way(prices[pool] * gpus * (took + entry), took + entry, {PoolId(f"p{pool}"): gpus * (took + entry)})
+                )
+        owner = BudgetId(f"b{number % budgets}")
+        made.append(ScarceClass(owner, draw.uniform(0.1, 2) / 3600, draw.choice([1.0, 1.0, 2.0, 0.5]), ways))
+    return made
+
+
+def highs(
+    classes: Sequence[ScarceClass],
+    rooms: dict[BudgetId, float],
+    capacity: dict[PoolId, float],
+    bids: dict[BudgetId, float],
+) -> tuple[float, float]:
+    """(optimum of Σ κ·w·λ·a, milliseconds in linprog)."""
+    row = {name: at for at, name in enumerate((*rooms, *capacity))}
+    left = [*rooms.values(), *capacity.values()]
+    entries: list[tuple[int, int, float]] = []
+    cost: list[float] = []
+    owner: list[int] = []
+    for number, one in enumerate(classes):
+        for way in one.ways:
+            at = len(cost)
+            entries.append((row[one.budget], at, one.load * way.money / left[row[one.budget]]))
+            entries += [(row[pool], at, one.load * much / left[row[pool]]) for pool, much in way.use.items()]
+            cost.append(bids[one.budget] * one.weight * one.load * way.seconds)
+            owner.append(number)
+    rows, columns, values = zip(*entries, strict=True)
+    upper = coo_matrix((values, (rows, columns)), shape=(len(left), len(cost))).tocsr()
+    equal = coo_matrix((np.ones(len(cost)), (owner, range(len(cost)))), shape=(len(classes), len(cost))).tocsr()
+    began = time.perf_counter()
+    found = linprog(cost, A_ub=upper, b_ub=np.ones(len(left)), A_eq=equal, b_eq=np.ones(len(classes)), method="highs")
+    assert found.status == 0, found.message
+    return float(found.fun), (time.perf_counter() - began) * 1e3
+
+
+def report(
+    name: str, classes: Sequence[ScarceClass], rooms: dict[BudgetId, float], capacity: dict[PoolId, float]
+) -> None:
+    """Time it and compare."""
+    taken = []
+    for _ in range(_REPEATS):
+        began = time.process_time()
+        found: ScarceSolution = solve_scarce(classes, rooms, capacity)
+        taken.append((time.process_time() - began) * 1e3)
+    bids = {budget: found.rates[budget] * found.dollars[budget] for budget in rooms}
+    dear = sum(price > 0.0 for price in found.prices.values())
+    text = f"{name:28} {statistics.median(taken):7.1f} ms   {dear:2} pools with a price"
+    if max(found.queued) > 0.0:
+        print(f"{text}   {sum(found.queued):.2f} classes wait for {', '.join(sorted(found.short))}")
+        return
+    time_then = sum(
+        bids[one.budget] * one.weight * one.load * share * one.ways[way].seconds
+        for one, mix in zip(classes, found.mixes, strict=True)
+        for way, share in mix.items()
+    )
+    best, milliseconds = highs(classes, rooms, capacity, bids)
+    counts = ", ".join(f"{dollar:.2f}" for dollar in found.dollars.values())
+    print(f"{text}   HiGHS {milliseconds:5.1f} ms   off by {time_then / best - 1:8.1e}   a dollar counts {counts}")
+
+
+def main() -> None:
+    """Rooms of fewer and more pools are cut."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--classes", type=int, default=200)
+    parser.add_argument("--seeds", type=int, default=3)
+    chosen = parser.parse_args()
+    for seed in range(chosen.seeds):
+        draw = random.Random(seed)
+        classes = classes_of(chosen.classes, 20, 5, seed)
+        rooms = {}
+        for budget in sorted({one.budget for one in classes}):
+            mine = [one for one in classes if one.budget == budget]
+            low = sum(one.load * min(way.money for way in one.ways) for one in mine)
+            rooms[budget] = low * draw.uniform(1.2, 3.0)
+        pools = [PoolId(f"p{number}") for number in range(20)]
+        plain = solve_scarce(classes, rooms, {})
+        used = {pool: plain.uses.get(pool, 0.0) for pool in pools}
+        report("room for all", classes, rooms, {pool: max(2 * used[pool], 1e3) for pool in pools})
+        busiest = sorted(pools, key=lambda pool: -used[pool])
+        for cut, part in ((1, 0.8), (3, 0.7), (6, 0.6), (20, 0.9)):
+            capacity = {
+                pool: max(used[pool] * part, 1.0) if pool in busiest[:cut] else max(used[pool] * 1.5, 20.0)
+                for pool in pools
+            }
+            report(f"{cut} pools cut to {part:.0%}", classes, rooms, capacity)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Laws of the models beneath: gradients, gains, noise curves, load."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from purser.domain.time import Instant, after
+from purser.estimate.load import Arrivals, Sizes
+from purser.estimate.noise import BINS, NoisePrior, NoiseReports, gain
+from purser.estimate.observation import Configuration, Shape
+from purser.estimate.prior import BASE
+from purser.estimate.throughput import Cell, Misfit, fit, log_step
+
+unknowns = st.tuples(*(st.floats(mean - 2.0, mean + 2.0) for mean, _ in BASE))
+places = st.builds(
+    lambda gpus, nodes, local, passes: Configuration(Shape(min(nodes, gpus), gpus), local, passes),
+    st.integers(1, 64),
+    st.integers(1, 8),
+    st.integers(1, 128),
+    st.integers(1, 4),
+)
+
+
+@given(unknowns, places, st.integers(1, 64))
+def test_a_larger_batch_per_gpu_never_makes_a_step_shorter(
+    x: tuple[float, ...], where: Configuration, more: int
+) -> None:
+    larger = Configuration(where.shape, where.local + more, where.passes)
+    assert log_step(x, where, 128) <= log_step(x, larger, 128) + 1e-12
+
+
+@given(unknowns, places)
+def test_another_pass_costs_its_computation_alone(x: tuple[float, ...], where: Configuration) -> None:
+    again = Configuration(where.shape, where.local, where.passes + 1)
+    single = Configuration(Shape(1, 1), where.local, 1)
+    extra = math.exp(log_step(x, again, 128)) - math.exp(log_step(x, where, 128))
+    assert extra == pytest.approx(math.exp(log_step(x, single, 128)), rel=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(unknowns, st.lists(places, min_size=1, max_size=12, unique=True))
+def test_a_fit_is_at_least_as_likely_as_the_truth(x: tuple[float, ...], ran: list[Configuration]) -> None:
+    misfit, scatter = Misfit(), 0.0025
+    cells = {where: Cell(10.0, log_step(x, where, 128), 0.0, 10) for where in ran}
+    found = fit(cells, 128, BASE, misfit, scatter)
+
+    def cost(y: tuple[float, ...]) -> float:
+        prior = sum((one - mean) ** 2 / variance for one, (mean, variance) in zip(y, BASE, strict=True))
+        off = np.array([cell.mean - log_step(y, where, 128) for where, cell in cells.items()])
+        shapes = [where.shape for where in cells]
+        spread = np.array([[misfit.width * (one == two) for one in shapes] for two in shapes])
+        spread += np.eye(len(shapes)) * (misfit.cell + scatter / 10.0)
+        return prior + float(off @ np.linalg.solve(spread, off))
+
+    assume(x[6] < math.log(9.0))
+    assert cost(found.unknowns) <= cost(x) + 1e-3
+
+
+@given(st.floats(0.0, 1e6), st.floats(1.0, 1e4), st.floats(1.0, 10.0))
+def test_a_larger_batch_gains_more_but_never_more_than_it_is_larger(noise: float, scale: float, factor: float) -> None:
+    small, large = gain(noise, scale), gain(noise, scale * factor)
+    assert small <= large * (1 + 1e-9)
+    assert large <= small * factor * (1 + 1e-9)
+    assert 1.0 - 1e-9 <= small <= scale * (1 + 1e-9)
+
+
+observations = st.lists(
+    st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 4.0), st.floats(-4.0, 12.0)), min_size=1, max_size=20
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(observations)
+def test_the_noise_curve_is_the_posterior_of_its_walk(told: list[tuple[float, float, float]]) -> None:
+    """The same as solving the whole system of all bins at once."""
+    known = NoiseReports()
+    for done, scale, value in told:
+        known.add(done, scale, value)
+    prior = NoisePrior((1.0, 4.0), tuple(0.05 for _ in range(BINS - 1)))
+    precision, right = np.zeros((2 * BINS, 2 * BINS)), np.zeros(2 * BINS)
+    precision[0, 0] += 1.0 / 4.0
+    precision[1, 1] += 1.0 / 0.3**2
+    right[0] += 1.0 / 4.0
+    for at in range(BINS - 1):
+        for offset, step, growth in ((0, 0.3, 0.05), (1, 0.05, 0.0)):
+            i, j, weight = 2 * at + offset, 2 * at + 2 + offset, 1.0 / step**2
+            precision[i, i] += weight
+            precision[j, j] += weight
+            precision[i, j] -= weight
+            precision[j, i] -= weight
+            right[i] -= weight * growth
+            right[j] += weight * growth
+    scatter = known.scatter()
+    for at, one in enumerate(known.bins):
+        i = 2 * at
+        precision[i : i + 2, i : i + 2] += np.array([[one.weight, one.x], [one.x, one.xx]]) / scatter
+        right[i : i + 2] += np.array([one.y, one.xy]) / scatter
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ right
+    for at, noise in enumerate(known.curve(prior)):
+        i = 2 * at
+        assert (noise.level, noise.tilt) == pytest.approx(tuple(mean[i : i + 2]), abs=1e-6)
+        assert noise.level_variance == pytest.approx(covariance[i, i], rel=1e-6)
+        assert noise.covariance == pytest.approx(covariance[i, i + 1], abs=1e-9)
+        assert noise.tilt_variance == pytest.approx(covariance[i + 1, i + 1], rel=1e-6)
+
+
+@given(st.lists(st.floats(0.1, 1e6), max_size=30), st.floats(0.1, 1e6), st.floats(0.0, 1e6))
+def test_what_is_left_of_a_job_is_always_more_than_nothing(works: list[float], prior: float, age: float) -> None:
+    sizes = Sizes()
+    for work in works:
+        sizes.completed(work)
+    found = sizes.mean(prior)
+    assert found.low <= found.value <= found.high
+    assert sizes.remaining(age, prior) > 0.0
+    assert sizes.remaining(0.0, prior) == pytest.approx(found.value, rel=1e-9)
+
+
+@given(st.lists(st.floats(0.0, 1e6), max_size=30), st.floats(1.0, 1e6))
+def test_a_rate_is_within_its_interval_and_asking_twice_changes_nothing(gaps: list[float], prior: float) -> None:
+    known, now = Arrivals(Instant(0)), Instant(0)
+    for gap in gaps:
+        now = after(now, gap)
+        known.arrived(now)
+    found = known.per_hour(now, prior)
+    assert found.low <= found.value <= found.high
+    assert known.per_hour(now, prior) == found

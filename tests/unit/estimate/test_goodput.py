@@ -1,0 +1,64 @@
+"""The best batch: throughput times statistical efficiency."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from purser.estimate.goodput import best_batch, candidates, configurations
+from purser.estimate.noise import Noise
+from purser.estimate.observation import ClassTerms, split
+from purser.estimate.prior import BASE
+from purser.estimate.throughput import Fit, Misfit, StepTimes
+from tests.unit.estimate.trainers import WIDTHS, Trainer, shape
+
+
+def exact(trainer: Trainer) -> Fit:
+    times = StepTimes(trainer.local)
+    for gpus in WIDTHS:
+        for where in configurations(trainer.terms, shape(gpus)):
+            for _ in range(20):
+                times.add(where, trainer.seconds(gpus, where.batch))
+    return times.refit(BASE, Misfit())
+
+
+def noise(value: float) -> Noise:
+    return Noise(math.log(value), 0.0, 0.01, 0.0, 0.0, 10.0)
+
+
+@pytest.mark.parametrize("gpus", WIDTHS)
+def test_every_way_to_do_a_step_is_within_what_is_declared(gpus: int) -> None:
+    terms = ClassTerms(Trainer().terms.class_id, 64, 4096, 128, 4)
+    found = configurations(terms, shape(gpus))
+    assert found
+    for where in found:
+        assert 64 <= where.batch <= 4096
+        assert 4 <= where.local <= 128
+        assert split(terms, where.shape, where.batch) == where
+
+
+def test_a_width_that_needs_a_larger_batch_than_allowed_has_no_way() -> None:
+    assert configurations(ClassTerms(Trainer().terms.class_id, 8, 64, 8, 4), shape(32)) == ()
+
+
+@pytest.mark.parametrize("gpus", WIDTHS)
+@pytest.mark.parametrize("value", [0.5, 10.0, 1000.0])
+def test_the_chosen_batch_loses_less_than_two_percent(gpus: int, value: float) -> None:
+    trainer = Trainer(noise=lambda _: value)
+    fit = exact(trainer)
+    choice = best_batch(fit, noise(value), candidates(fit, trainer.terms, shape(gpus)))
+    assert choice is not None
+    got = trainer.goodput(gpus, choice.where.batch, 0.5)
+    steps = range(max(64, gpus), 4097 - gpus, 8)
+    best = max(trainer.goodput(gpus, split(trainer.terms, shape(gpus), batch).batch, 0.5) for batch in steps)
+    assert got > 0.98 * best
+
+
+def test_more_noise_makes_larger_batches_worth_while() -> None:
+    trainer = Trainer()
+    fit = exact(trainer)
+    tried = candidates(fit, trainer.terms, shape(8))
+    batches = [choice.where.batch for value in (0.1, 3.0, 100.0) if (choice := best_batch(fit, noise(value), tried))]
+    assert batches == sorted(batches)
+    assert batches[0] < batches[-1]

@@ -1,0 +1,304 @@
+"""The learner as a whole: reports in, curves with origins out; copies, JSON, bad input, probes and new GPU types."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import random
+from dataclasses import replace
+
+import pytest
+
+from purser.domain.ids import ClassId
+from purser.domain.profile import Table
+from purser.domain.time import Instant, after
+from purser.estimate.learned import Learned, Source, from_plain
+from purser.estimate.learner import Learner
+from purser.estimate.observation import ClassTerms
+from purser.estimate.phases import MOST_PHASES
+from tests.unit.estimate.trainers import NODE_GPUS, UNKNOWNS, WIDTHS, Trainer
+
+RESNET = ClassId("team/resnet")
+
+
+def learner(*trainers: Trainer, departure: float = 0.0) -> Learner:
+    return Learner([one.terms for one in trainers], {"A": NODE_GPUS, "B": NODE_GPUS}, departure)
+
+
+def told(trainer: Trainer, widths: tuple[int, ...] = WIDTHS, number: int = 300) -> Learner:
+    known = learner(trainer)
+    for report in trainer.reports(widths, number):
+        known.report(report)
+    return known
+
+
+def values(learned: Learned, phase: int = 0) -> list[float]:
+    form = learned.phases[phase].curves[0].form
+    assert isinstance(form, Table)
+    return [value for _, value in form.points]
+
+
+def test_the_planner_gets_phases_of_tables_that_end_at_one() -> None:
+    learned = told(Trainer()).profile(RESNET, WIDTHS)
+    assert 2 <= len(learned.phases) <= MOST_PHASES
+    assert learned.phases[-1].until == 1.0
+    for phase in learned.phases:
+        (curve,) = phase.curves
+        assert curve.gpu_type == "A"
+        assert isinstance(curve.form, Table)
+        assert [gpus for gpus, _ in curve.form.points] == list(WIDTHS)
+
+
+def test_goodput_of_every_width_and_phase_is_within_ten_percent_of_the_truth() -> None:
+    trainer = Trainer()
+    learned = told(trainer).profile(RESNET, WIDTHS)
+    begin = 0.0
+    for at, stretch in enumerate(learned.stretches):
+        middle = (begin + stretch.until) / 2.0
+        for entry in stretch.entries:
+            truth = trainer.goodput(entry.gpus, entry.batch, middle)
+            assert entry.goodput == pytest.approx(truth, rel=0.1), (at, entry)
+        begin = stretch.until
+
+
+def test_speed_grows_over_the_phases_as_the_noise_does() -> None:
+    learned = told(Trainer()).profile(RESNET, WIDTHS)
+    assert values(learned, -1)[-1] / values(learned, -1)[0] > 1.5 * values(learned)[-1] / values(learned)[0]
+
+
+def test_every_number_says_where_it_comes_from() -> None:
+    trainer = Trainer()
+    learned = told(trainer, (1, 2, 4)).profile(RESNET, WIDTHS)
+    sources = {entry.gpus: entry.source for _, entry in learned.entries}
+    assert {gpus for gpus, source in sources.items() if source is Source.MEASURED} == {1, 2, 4}
+    assert {gpus for gpus, source in sources.items() if source is Source.EXTRAPOLATED} == {8, 16, 32}
+    for _, entry in learned.entries:
+        assert entry.low <= entry.goodput <= entry.high
+        assert bool(entry.reports) == (entry.source is Source.MEASURED)
+    never = learner(trainer).profile(RESNET, WIDTHS)
+    assert {entry.source for _, entry in never.entries} == {Source.PRIOR}
+
+
+def test_intervals_are_wider_where_nothing_ran() -> None:
+    first = told(Trainer(), (1, 2, 4)).profile(RESNET, WIDTHS).stretches[0]
+    width = {entry.gpus: math.log(entry.high / entry.low) for entry in first.entries}
+    assert width[4] < 0.5 * width[8]
+
+
+def test_more_reports_make_surer() -> None:
+    trainer = Trainer()
+    few, many = (told(trainer, WIDTHS, number).profile(RESNET, (4,)) for number in (12, 1000))
+    spread = [math.log(one.entry(0, 4).high / one.entry(0, 4).low) for one in (few, many)]
+    assert spread[1] < 0.5 * spread[0]
+
+
+def test_the_batch_follows_the_noise_within_a_phase() -> None:
+    trainer = Trainer(noise=lambda done: 1.0 if done < 0.5 else 300.0)
+    known = told(trainer, WIDTHS, 600)
+    early, late = (known.batch(RESNET, "A", 8, done) for done in (0.1, 0.9))
+    assert early < late
+    learned = known.profile(RESNET, WIDTHS)
+    assert learned.batch(learned.phase(0.9), 8) == pytest.approx(late, rel=0.3)
+
+
+def test_another_class_starts_from_what_the_first_one_showed() -> None:
+    poor = tuple(value + 2.0 * (at == 4) for at, value in enumerate(UNKNOWNS))
+    first = [Trainer(f"team/{name}", poor) for name in ("a", "b", "c", "d")]
+    fresh = Trainer("team/new", poor)
+    informed, naive = learner(*first, fresh), learner(fresh)
+    for one in first:
+        for report in one.reports(WIDTHS, 200):
+            informed.report(report)
+        informed.profile(ClassId(one.name), WIDTHS)
+    for known in (informed, naive):
+        for report in fresh.reports((1, 2, 4), 60):
+            known.report(report)
+    off = []
+    for known in (informed, naive):
+        entry = known.profile(ClassId(fresh.name), WIDTHS).entry(-1, 16)
+        off.append(abs(math.log(entry.goodput / fresh.goodput(16, entry.batch, 0.97))))
+    assert off[0] < 0.5 * off[1]
+
+
+def test_another_gpu_type_is_scaled_by_the_classes_that_ran_on_both() -> None:
+    slower = tuple(value + (math.log(3.0) if at == 0 else 0.0) for at, value in enumerate(UNKNOWNS))
+    both = [Trainer(f"team/{name}") for name in ("a", "b", "c")]
+    fresh = Trainer("team/new")
+    known = learner(*both, fresh)
+    for one in both:
+        for report in (*one.reports(WIDTHS, 150), *replace(one, unknowns=slower, gpu_type="B").reports(WIDTHS, 150)):
+            known.report(report)
+        known.profile(ClassId(one.name), WIDTHS)
+    for report in fresh.reports(WIDTHS, 150):
+        known.report(report)
+    learned = known.profile(ClassId(fresh.name), WIDTHS, ("A", "B"))
+    there = learned.entry(0, 4, "B")
+    assert there.source is Source.EXTRAPOLATED
+    assert learned.entry(0, 4, "A").goodput / there.goodput == pytest.approx(3.0, rel=0.4)
+
+
+def test_a_quirk_that_all_classes_meet_is_expected_of_the_next() -> None:
+    others = [Trainer(f"team/{name}") for name in ("a", "b", "c", "d")]
+    fresh = Trainer("team/new")
+    known = learner(*others, fresh)
+    for _ in range(3):
+        for one in others:
+            for report in one.reports(WIDTHS, 100):
+                slow = 1.4 if report.gpus == 8 else 1.0
+                known.report(replace(report, step_seconds=report.step_seconds * slow))
+            known.profile(ClassId(one.name), WIDTHS)
+    for report in fresh.reports((1, 2, 4, 16), 200):
+        known.report(report)
+    entry = known.profile(ClassId(fresh.name), (8,)).entry(-1, 8)
+    truth = fresh.goodput(8, entry.batch, 0.97)
+    assert entry.goodput < 0.92 * truth
+
+
+def test_a_true_dip_is_believed_only_where_curves_may_depart_from_concave() -> None:
+    trainer = Trainer(noise=lambda _: 100.0)
+    strict, free = learner(trainer), learner(trainer, departure=0.1)
+    for known in (strict, free):
+        for report in trainer.reports(WIDTHS, 600):
+            slow = 1.6 if report.gpus == 8 else 1.0
+            known.report(replace(report, step_seconds=report.step_seconds * slow))
+    smooth, bent = (values(known.profile(RESNET, WIDTHS)) for known in (strict, free))
+    at = WIDTHS.index(8)
+    assert (smooth[at] - smooth[at - 1]) / 4 >= (smooth[at + 1] - smooth[at]) / 8 - 1e-9
+    assert (bent[at] - bent[at - 1]) / 4 < (bent[at + 1] - bent[at]) / 8
+
+
+def test_copies_learn_apart_and_alike() -> None:
+    known = told(Trainer())
+    before = known.profile(RESNET, WIDTHS)
+    other = copy.deepcopy(known)
+    for report in Trainer().reports((2,), 200, 9):
+        other.report(replace(report, step_seconds=report.step_seconds * 3.0))
+    assert other.profile(RESNET, WIDTHS) != before
+    assert known.profile(RESNET, WIDTHS) == before
+
+
+def test_the_same_reports_give_the_same_profile() -> None:
+    assert told(Trainer()).profile(RESNET, WIDTHS) == told(Trainer()).profile(RESNET, WIDTHS)
+
+
+def test_what_is_learned_survives_json_exactly() -> None:
+    learned = told(Trainer()).profile(RESNET, WIDTHS)
+    assert from_plain(json.loads(json.dumps(learned.to_plain()))) == learned
+    assert len(json.dumps(learned.to_plain())) < 40_000
+
+
+def test_statistics_survive_json_and_predict_alike() -> None:
+    known = told(Trainer())
+    known.arrived(RESNET, Instant(0))
+    known.completed(RESNET, 500.0, after(Instant(0), 600.0))
+    plain = json.loads(json.dumps(known.to_plain()))
+    again = learner(Trainer())
+    again.restore(plain)
+    assert again.to_plain() == known.to_plain()
+    assert again.work(RESNET) == known.work(RESNET)
+    for (_, one), (_, two) in zip(
+        known.profile(RESNET, WIDTHS).entries, again.profile(RESNET, WIDTHS).entries, strict=True
+    ):
+        assert one.goodput == pytest.approx(two.goodput, rel=0.05)
+
+
+def test_a_status_that_was_meddled_with_is_refused_by_path() -> None:
+    plain = told(Trainer()).profile(RESNET, WIDTHS).to_plain()
+    spoiled = json.loads(json.dumps(plain))
+    spoiled["phases"][0]["widths"][1]["goodput"] = "fast"
+    with pytest.raises(ValueError, match=r"phases\[0\]\.widths\[1\]\.goodput: 'fast' is no number"):
+        from_plain(spoiled)
+    with pytest.raises(ValueError, match="ownBatch: missing"):
+        from_plain({"class": "a/b", "reports": 0, "phases": []})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("step_seconds", math.nan, "seconds per step nan"),
+        ("step_seconds", 0.0, "seconds per step 0.0"),
+        ("fraction", 1.2, "fraction 1.2"),
+        ("nodes", 9, "1 GPUs on 9 nodes"),
+        ("batch", 0, "batch 0"),
+    ],
+)
+def test_a_report_that_cannot_be_is_refused_and_teaches_nothing(field: str, value: float, says: str) -> None:
+    trainer = Trainer()
+    known = learner(trainer)
+    before = known.to_plain()
+    with pytest.raises(ValueError, match=says):
+        known.report(replace(trainer.report(1, 64, 0.5), **{field: value}))  # type: ignore[arg-type]
+    assert known.to_plain() == before
+
+
+def test_a_report_without_gradients_teaches_speed_alone() -> None:
+    trainer = Trainer()
+    known = learner(trainer)
+    known.report(replace(trainer.report(1, 64, 0.5), grad_sqr=None, grad_var=None))
+    known.report(replace(trainer.report(1, 64, 0.5), grad_sqr=math.nan))
+    learned = known.profile(RESNET, WIDTHS)
+    assert learned.reports == 2
+    assert sum(one.noise_reports for one in learned.stretches) == 0.0
+
+
+def test_what_is_not_declared_or_not_offered_is_named() -> None:
+    known = told(Trainer())
+    with pytest.raises(ValueError, match="class team/none is not declared"):
+        known.profile(ClassId("team/none"), WIDTHS)
+    with pytest.raises(ValueError, match=r"widths \[4, 2\]"):
+        known.profile(RESNET, (4, 2))
+    with pytest.raises(ValueError, match="nothing is known of 3 GPUs of any type: ask for one of"):
+        known.profile(RESNET, WIDTHS).batch(0, 3)
+    with pytest.raises(ValueError, match="own batch 64 must lie between 1 and the largest total batch 32"):
+        ClassTerms(RESNET, 64, 32, 16)
+
+
+def test_other_terms_of_a_class_drop_what_was_learned_under_the_old() -> None:
+    known = told(Trainer())
+    known.declare(Trainer().terms)
+    assert known.profile(RESNET, WIDTHS).reports == 300
+    known.declare(replace(Trainer().terms, own_batch=32))
+    assert known.profile(RESNET, WIDTHS).reports == 0
+
+
+def test_where_no_gpu_type_is_known_there_is_no_curve() -> None:
+    assert Learner([Trainer().terms]).profile(RESNET, WIDTHS).phases[-1].curves == ()
+
+
+def test_a_new_class_ramps_up_from_narrow_to_wide_in_seconds_and_then_stops() -> None:
+    trainer, draw = Trainer(), random.Random(4)
+    known = learner(trainer)
+    widths: list[int] = []
+    seconds = 0.0
+    while (probe := known.next_probe(RESNET, "A", WIDTHS)) is not None:
+        assert len(widths) < 30
+        assert probe.gpus <= 2 * max(widths, default=1)
+        widths.append(probe.gpus)
+        seconds += probe.seconds
+        for _ in range(5):
+            known.report(trainer.report(probe.gpus, probe.batch, 0.01, draw))
+    assert widths == sorted(widths)
+    assert widths[0] == 1
+    assert set(widths) == set(WIDTHS)
+    assert seconds < 900.0
+
+
+def test_a_probe_says_why() -> None:
+    probe = learner(Trainer()).next_probe(RESNET, "A", WIDTHS)
+    assert probe is not None
+    assert probe.why.startswith("1 GPU at batch 64: about ")
+    assert probe.why.endswith("(this width has never run)")
+
+
+def test_arrivals_and_sizes_of_a_new_class_are_the_others() -> None:
+    other = Trainer("team/other")
+    known = learner(Trainer(), other)
+    for at in range(200):
+        known.arrived(ClassId(other.name), after(Instant(0), at * 600.0))
+        known.completed(ClassId(other.name), 1000.0, after(Instant(0), at * 600.0))
+    now = after(Instant(0), 200 * 600.0)
+    assert known.arrivals_per_hour(RESNET, now).value == pytest.approx(6.0, rel=0.1)
+    assert known.work(RESNET).value == pytest.approx(1000.0)
+    assert known.remaining(RESNET, 0.0) == pytest.approx(1000.0)
+    assert known.remaining(ClassId(other.name), 900.0) < 200.0
