@@ -130,9 +130,10 @@ class TrainingJobSpec(ApiModel):
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2_147_483_647)] | None = None
     """Seconds after its end at which the job is deleted; absent: never."""
     max_cost: Amount | None = None
-    """Dollars that the job's GPUs may cost at most; absent: whatever its budget pays for."""
+    """Dollars that the job's GPUs may cost at most; absent: whatever its budget pays for. Not acted on yet."""
     target_completion_time: Time | None = None
-    """When the job should be done. It is then given what that takes, before the rest of the budget is shared out."""
+    """When the job should be done. It is then given what that takes, before the rest of the budget is shared out. Not
+    acted on yet."""
 
 
 class OptionStatus(ApiModel):
