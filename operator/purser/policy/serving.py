@@ -61,7 +61,7 @@ class Serving:
 
     def _restart_at_once(self, job: Job, wanted: Sequence[Outcome], why: Reason) -> None:
         """On what is left; it is optimised later, as a move."""
-        if not self._affords(wanted[0].option):
+        if not self._affords(job, wanted[0].option):
             return
         for option in (outcome.option for outcome in wanted):
             claim = self._draft.claim(job, option, only_ready=True)
@@ -71,15 +71,18 @@ class Serving:
                 self._place(job, option, claim.placements, moved)
                 return
 
-    def _affords(self, option: Option) -> bool:
+    def _affords(self, job: Job, option: Option) -> bool:
         """Whether the committed rate still allows it.
 
         While the budget is too small for all, what runs may not exceed the allowed rate; a first job may, or jobs
         dearer than the allowed rate would never run. What the first in the queue cannot have, nobody behind it gets.
+        Where its nodes are there already, half its price counts: they were rented when it fitted, and what is rented
+        makes the rate that is still allowed smaller by up to the other half (``allowance``: h / 2 of it, paid over h).
         """
         if self._standing.feasible:
             return True
-        allowed, price = self._standing.allowed, option.price.dollars_per_second
+        allowed = self._standing.allowed
+        price = option.price.dollars_per_second * (1.0 if self._draft.must_rent(job, option) else 0.5)
         fits = self._rate == 0 or self._rate + price <= allowed
         if not self._queue_ends and allowed > 0 and fits:
             return True
@@ -88,7 +91,7 @@ class Serving:
 
     def _serve(self, job: Job, outcomes: Sequence[Outcome], share: Share) -> None:
         wanted = outcomes[0].option
-        if not self._affords(wanted):
+        if not self._affords(job, wanted):
             text = f"the {explain.money(self._standing.allowed * 3600)}/h that the budget still allows are in use"
             self._draft.judge(job, wanted, explain.waiting(Why.WAITING_FOR_BUDGET, wanted, text))
             return

@@ -627,3 +627,17 @@ def test_the_first_day_of_a_month_is_not_charged_for_the_last_month() -> None:
     world.job("train", gpus=8)
     world.passes(15 * 86_400 + 60)
     assert rents(plan(world.snapshot())) == ["a100-1"]
+
+
+@pytest.mark.parametrize("gpus", [1, 4, 8])
+@pytest.mark.parametrize("dollars", range(1_000, 30_000, 250))
+def test_a_node_rented_while_jobs_queue_for_money_is_not_given_back_at_once(dollars: int, gpus: int) -> None:
+    """Renting makes the rate that is still allowed smaller, which must not undo it: each turn would cost a start-up."""
+    world = simple(amount=str(dollars))
+    for number in range(6):
+        world.job(f"j{number}", gpus=gpus, profile="sft", resize=ResizePolicy.NEVER)
+    for _ in range(8):
+        decided = plan(world.snapshot())
+        assert not releases(decided)
+        world.carry_out(decided)
+        world.everything_starts()

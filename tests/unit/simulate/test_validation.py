@@ -7,11 +7,13 @@ import random
 import statistics
 from bisect import bisect_right
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from purser.domain.job import Job, Widths
 from purser.domain.profile import Table
+from purser.domain.time import parse_instant
 from purser.policy.planner import Memo, plan
 from purser.simulate import oracle
 from purser.simulate.baselines import Plain
@@ -53,6 +55,27 @@ def test_with_a_budget_the_spend_of_a_steady_load_is_the_budget() -> None:
     memo = Memo()
     result = Simulation(given, lambda snapshot: plan(snapshot, memo), lambda: {profile.id: profile}).run()
     assert result.spent.dollars == pytest.approx(55e6 * 9 / 30, rel=0.1)
+
+
+def test_a_budget_too_small_for_its_load_rents_nothing_that_it_then_does_not_use() -> None:
+    """Jobs queue for money; each node is rented for a job that then has it, and what is allowed is spent.
+
+    The budget is made five days before the month's end, and pays for five and a quarter of ten jobs at a time.
+    """
+    application = from_speeds("rigid", {4: 6_000.0})
+    draw = random.Random(5)
+    days, rate = 5 * 86_400.0, 1 / 600
+    arrivals: list[float] = []
+    while (at := (arrivals[-1] if arrivals else 0.0) + draw.expovariate(rate)) < days:
+        arrivals.append(at)
+    amount = 4 * 5.25 * days
+    start = parse_instant("2026-06-26T00:00:00Z")
+    made = replace(budget(amount=f"{amount:.0f}"), created=start)
+    given = scenario(*arrivals, application=application, budget=made, start=start, until=days)
+    profile = oracle.profile(class_of(application.name), oracle.phases(application, "a100"), 0.0, rate * 3600)
+    result = Simulation(given, plan, lambda: {profile.id: profile}).run()
+    assert result.total_gpu_hours == pytest.approx(sum(job.gpu_seconds for job in result.jobs) / 3600, rel=1e-6)
+    assert result.spent.dollars == pytest.approx(amount, rel=0.1)
 
 
 @pytest.mark.skipif(bool(pollux.absent()), reason=pollux.absent() or "present")
