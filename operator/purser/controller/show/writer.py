@@ -24,9 +24,11 @@ _log = logging.getLogger(__name__)
 
 AnyView = JobView | BudgetView | PoolView | ProfileView | InvalidView
 
-_NUMBERS = frozenset({"committed", "forecast", "hourly", "paysPerHourSaved", "remaining", "spent"}) | frozenset(
-    {"attribution", "cost", "eta", "message", "progressPercent"}
-)
+_NUMBERS = frozenset(
+    {"committed", "forecast", "forecastHigh", "forecastLow", "hourly", "paysPerHourSaved", "spent"}
+) | {
+    *("attribution", "cost", "eta", "message", "progressPercent", "remaining"),
+}
 """Fields that drift while nothing happens; written when the time has come, and by more than the least change."""
 _DATES = frozenset({"asOf", "lastTransitionTime", "observedGeneration"})
 _LEAST_CHANGE = 0.01
