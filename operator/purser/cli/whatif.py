@@ -75,7 +75,8 @@ def sources(files: Sequence[Path]) -> tuple[Source, ...]:
         except yaml.YAMLError as error:
             raise click.ClickException(f"{file} is no YAML: {' '.join(str(error).split())}") from error
         for number, document in enumerate(documents, start=1):
-            at = f"{file}, document {number}" if len(documents) > 1 else str(file)
+            name = "stdin" if str(file) == "-" else str(file)
+            at = f"{name}, document {number}" if len(documents) > 1 else name
             found += _objects(at, document)
     return tuple(found)
 
