@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import csv
 import math
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
-from purser.domain.budget import Budget, Mode, Selector
-from purser.domain.ids import BudgetId, Rate
+from demo.condense import data_dir
+from purser.domain.ids import Rate
 from purser.domain.job import Widths
-from purser.domain.money import ZERO, Money, Price
+from purser.domain.money import Price
 from purser.domain.time import parse_instant
 from purser.simulate.market import PoolModel
 from purser.simulate.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
-from purser.simulate.simulation import Scenario, Terms
+from purser.simulate.simulation import Scenario, Terms, new_budget
 from purser.simulate.truth import Application
 from purser.simulate.workload import Submission, read_workload
 
@@ -36,12 +34,6 @@ PINNED: Mapping[str, Sequence[int]] = {"ncf": (1,)}
 
 Point = tuple[float, float]
 """Rented GPU-hours, mean completion seconds."""
-
-
-def data_dir() -> Path:
-    """PURSER_DATA_DIR, or ../shared/data beside the checkout."""
-    named = os.environ.get("PURSER_DATA_DIR")
-    return Path(named) if named else Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def absent() -> str:
@@ -88,24 +80,7 @@ def workload(number: int) -> tuple[Submission, ...]:
 
 def scenario(number: int, dollars_per_hour: float, start_seconds: float = 0.0) -> Scenario:
     """A workload on 4-GPU nodes, for a budget that pays so much for an hour of a job's life whatever is spent."""
-    budget = Budget(
-        id=BudgetId("bench"),
-        uid="bench",
-        resource_version="1",
-        generation=1,
-        created=START,
-        amount=Money.parse("1000000000"),
-        time_zone="UTC",
-        selector=Selector((), ()),
-        mode=Mode.ENFORCE,
-        hard_limit=None,
-        max_hourly_rate=None,
-        opening_spend=ZERO,
-        weights=(),
-        balance=None,
-        deleting=False,
-        fixed_rate=Rate(dollars_per_hour / 3600.0),
-    )
+    budget = new_budget(START, rate=Rate(dollars_per_hour / 3600.0))
     pool = PoolModel("t4", GPUS_PER_NODE, DOLLAR_PER_GPU_HOUR, start_seconds=start_seconds)
     return Scenario(START, workload(number), applications(), (pool,), budget, lambda _: Terms(Widths(1, 1, WIDTHS[-1])))
 

@@ -12,9 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from purser.cli.output import FORMATS, emit, write
-from purser.domain.budget import Budget, Mode, Selector
-from purser.domain.ids import BudgetId
-from purser.domain.money import ZERO, Money, Price
+from purser.domain.money import Price
 from purser.domain.time import parse_instant
 from purser.report import html, simulation
 from purser.report.pictures import CannotDraw, file_format
@@ -23,30 +21,12 @@ from purser.simulate.choices import AnyWidth, Choice, UnknownPolicy, check
 from purser.simulate.choices import simulate as run_one
 from purser.simulate.market import PoolModel
 from purser.simulate.result import Result
-from purser.simulate.simulation import Scenario
+from purser.simulate.simulation import Scenario, new_budget
 from purser.simulate.truth import from_speeds
 from purser.simulate.workload import BadRow, read_speeds, read_workload
 
 _RATES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 _START = parse_instant("2026-01-01T00:00:00Z")
-_BUDGET = Budget(
-    id=BudgetId("simulated"),
-    uid="simulated",
-    resource_version="1",
-    generation=1,
-    created=_START,
-    amount=Money.parse("1000000000"),
-    time_zone="UTC",
-    selector=Selector((), ()),
-    mode=Mode.ENFORCE,
-    hard_limit=None,
-    max_hourly_rate=None,
-    opening_spend=ZERO,
-    weights=(),
-    balance=None,
-    deleting=False,
-)
-"""Large enough for anything: what is paid for an hour of job life is given, not what may be spent."""
 
 
 @click.command(context_settings={"show_default": True})
@@ -122,7 +102,7 @@ def simulate(
         Choice(policy, rate) for policy in policies for rate in (sorted(set(rates)) if policy == "purser" else (None,))
     ]
     found = [
-        Simulated(choice, result, price.micros_per_hour / 1e6, gpus_per_node)
+        Simulated(choice, result, price.micros_per_hour / 1e6)
         for choice, result in zip(choices, _run(scenario, choices, processes), strict=True)
     ]
     title = f"{workload.name}: {len(scenario.submissions)} jobs"
@@ -166,7 +146,9 @@ def _scenario(
     with workload.open(newline="") as lines:
         submissions = read_workload(lines, workload.name, curves)
     pool = PoolModel("pool", gpus_per_node, price, start_seconds=start_seconds, max_nodes=max_nodes)
-    return Scenario(_START, submissions, applications, (pool,), _BUDGET, AnyWidth(applications), restart_seconds)
+    return Scenario(
+        _START, submissions, applications, (pool,), new_budget(_START), AnyWidth(applications), restart_seconds
+    )
 
 
 def _run(scenario: Scenario, choices: Sequence[Choice], processes: int | None) -> list[Result]:

@@ -78,6 +78,7 @@ class Life:
             [(worth + price) / speed for price, speed in zip(ways.prices, speeds, strict=True)]
             for speeds in ways.speeds
         ]
+        self.least_units = [min(units, default=0.0) for units in self.units]
         work = work_ahead(until, total, 0.0)
         to_go, follow = [0.0] * len(ways.prices), list(range(len(ways.prices)))
         self.after = [to_go]

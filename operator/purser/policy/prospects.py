@@ -183,8 +183,11 @@ class Prospects:
     def _cannot_pay(self, at: int, position: Position) -> bool:
         """Whether the best option of each phase would save less than one restart: most jobs, most of the time."""
         ahead = self.menu.work_ahead(position.total, position.done)
-        units = self._life(position.total).units[-len(ahead) :]
-        save = sum(left * (unit[at] - min(unit)) for left, unit in zip(ahead, units, strict=True))
+        life, first = self._life(position.total), len(self.menu.until) - len(ahead)
+        save = sum(
+            left * (units[at] - least)
+            for left, units, least in zip(ahead, life.units[first:], life.least_units[first:], strict=True)
+        )
         return save <= self._least_restart
 
     def _life(self, total: float) -> Life:

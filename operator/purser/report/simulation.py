@@ -24,12 +24,11 @@ CAPTION = (
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """One simulation. ``node_hourly``: dollars an hour of a node; ``gpus_per_node``: GPUs of one."""
+    """One simulation. ``node_hourly``: dollars an hour of a node."""
 
     choice: Choice
     result: Result
     node_hourly: float
-    gpus_per_node: int
 
 
 def document(title: str, notes: Sequence[str], found: Sequence[Simulated], pictures: str = "") -> Document:

@@ -163,15 +163,13 @@ class FixedFleet:
     """``nodes`` nodes, rented as long as there is work, and a gang queue: the first in ``order`` that fits runs.
 
     ``seconds_at``: how long a job runs at a width (for the shortest first). Fair: the class with the least GPU-seconds
-    so far first. Only the first in the queue is waited for, so that wide jobs do not starve (no backfilling past it
-    unless ``backfill``).
+    so far first. Who fits may pass who does not.
     """
 
     nodes: int
     asked: Callable[[Job], int]
     order: Order = Order.FIFO
     seconds_at: Callable[[Job, int], float] = lambda job, gpus: 0.0
-    backfill: bool = True
     _used: dict[ClassId, float] = field(default_factory=dict)
     _seen: Instant | None = None
 
@@ -181,7 +179,7 @@ class FixedFleet:
         have = len(fleet.free) + fleet.booting
         if have < self.nodes:
             fleet.rent(self.nodes - have)
-        _queue(fleet, snapshot, self.asked, self._key, backfill=self.backfill)
+        _queue(fleet, snapshot, self.asked, self._key)
         return _plan(fleet.commands, None)
 
     def _account(self, snapshot: Snapshot) -> None:
@@ -220,7 +218,7 @@ class ByUtilisation:
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         fleet = Fleet(snapshot)
-        _queue(fleet, snapshot, self.asked, lambda job: (job.created, job.id), backfill=True)
+        _queue(fleet, snapshot, self.asked, lambda job: (job.created, job.id))
         again = snapshot.now if self._looked is None else after(self._looked, self.every_seconds)
         if snapshot.now >= again:
             self._looked = snapshot.now
@@ -253,16 +251,12 @@ def _queue(
     snapshot: Snapshot,
     asked: Callable[[Job], int],
     key: Callable[[Job], object],
-    *,
-    backfill: bool,
 ) -> None:
-    """Start what fits, in order; without backfilling nobody passes the first that does not."""
+    """Start what fits, in order."""
     for job in sorted(_waiting(snapshot), key=key):  # type: ignore[arg-type]
         placements = fleet.place(_whole(asked(job), fleet.size))
         if placements is not None:
             fleet.allocate(job, placements, snapshot.now)
-        elif not backfill:
-            return
 
 
 @dataclass(slots=True)

@@ -78,15 +78,6 @@ class Market:
         self.node_seconds: dict[PoolId, float] = dict.fromkeys(self.models, 0.0)
         self._made = 0
 
-    def price(self, pool: PoolId, hourly: Price, now: Instant) -> None:
-        """The pool costs ``hourly`` a node from now on; running nodes too."""
-        model = self.models[pool] = replace(self.models[pool], hourly=hourly)
-        self.pools[pool] = replace(self.pools[pool], quote=model.pool(now).quote)
-        for name, rental in self.rentals.items():
-            if rental.pool == pool:
-                segments = (*rental.segments, PriceSegment(now, hourly))
-                self.rentals[name] = replace(rental, segments=segments, worst=hourly)
-
     def rent(self, command: Rent, now: Instant) -> float | None:
         """Carry out a Rent: the seconds until the node is ready, or None where the cloud has none (the pool cools)."""
         model = self.models[command.pool]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
 from purser.domain.billing import accrued, accrued_in
-from purser.domain.budget import Balance, Budget
-from purser.domain.ids import ClassId, JobId, PoolId, RentalId
+from purser.domain.budget import Balance, Budget, Mode, Selector
+from purser.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate, RentalId
 from purser.domain.job import Allocation, ResizePolicy, RunOutcome, SpotPolicy, Widths
 from purser.domain.money import ZERO, Money
 from purser.domain.period import period_bounds
@@ -25,6 +25,9 @@ from purser.simulate.workload import Submission
 
 _AT_ONCE = 50
 """A planner that has commands so many times in a row at one instant will never come to rest."""
+
+UNLIMITED = Money.parse("1000000000")
+"""Dollars a month that are enough for anything."""
 
 Planner = Callable[[Snapshot], Plan]
 
@@ -45,7 +48,7 @@ class Scenario:
 
     ``applications`` by name; ``class_of`` gives an application's class. ``restart_seconds``: from a run's begin to its
     first step, at the first start as well. ``checkpoint_seconds``: work of so long at most is lost with a spot node.
-    ``prices``: changes of a pool's price (second, pool, dollars an hour), ``until``: when it is over at the latest.
+    ``until``: when it is over at the latest.
     """
 
     start: Instant
@@ -57,6 +60,28 @@ class Scenario:
     restart_seconds: float = 30.0
     checkpoint_seconds: float = 600.0
     until: float = float("inf")
+
+
+def new_budget(created: Instant, amount: Money = UNLIMITED, rate: Rate | None = None) -> Budget:
+    """A budget that begins at ``created``; with ``rate``, that is its exchange rate whatever is spent."""
+    return Budget(
+        id=BudgetId("simulated"),
+        uid="simulated",
+        resource_version="1",
+        generation=1,
+        created=created,
+        amount=amount,
+        time_zone="UTC",
+        selector=Selector((), ()),
+        mode=Mode.ENFORCE,
+        hard_limit=None,
+        max_hourly_rate=None,
+        opening_spend=ZERO,
+        weights=(),
+        balance=None,
+        deleting=False,
+        fixed_rate=rate,
+    )
 
 
 def class_of(application: str) -> ClassId:

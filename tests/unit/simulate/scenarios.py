@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from purser.domain.budget import Budget, Mode, Selector
-from purser.domain.ids import BudgetId, ClassId, Rate
+from purser.domain.budget import Budget
+from purser.domain.ids import ClassId, Rate
 from purser.domain.job import Widths
-from purser.domain.money import ZERO, Money, Price
+from purser.domain.money import Money, Price
 from purser.domain.profile import Profile
 from purser.domain.time import parse_instant
 from purser.policy.planner import Memo, plan
 from purser.simulate import oracle
 from purser.simulate.market import PoolModel
 from purser.simulate.result import Result
-from purser.simulate.simulation import Planner, Scenario, Simulation, Terms, class_of
+from purser.simulate.simulation import Planner, Scenario, Simulation, Terms, class_of, new_budget
 from purser.simulate.truth import Application, from_speeds
 from purser.simulate.workload import Submission
 
@@ -29,24 +29,7 @@ HALVES: Application = from_speeds("halves", {1: 1000.0, 2: 500.0, 4: 250.0})
 
 def budget(*, amount: str = "1000000000", rate: float | None = None) -> Budget:
     """A budget, at a fixed exchange rate if one is given (dollars a second)."""
-    return Budget(
-        id=BudgetId("research"),
-        uid="research",
-        resource_version="1",
-        generation=1,
-        created=START,
-        amount=Money.parse(amount),
-        time_zone="UTC",
-        selector=Selector((), ()),
-        mode=Mode.ENFORCE,
-        hard_limit=None,
-        max_hourly_rate=None,
-        opening_spend=ZERO,
-        weights=(),
-        balance=None,
-        deleting=False,
-        fixed_rate=None if rate is None else Rate(rate),
-    )
+    return new_budget(START, Money.parse(amount), None if rate is None else Rate(rate))
 
 
 def scenario(*arrivals: float, application: Application = HALVES, pool: PoolModel = NODE, **changes: Any) -> Scenario:
