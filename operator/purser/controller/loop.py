@@ -1,7 +1,7 @@
 """The loop: see, plan, write the intents, take the next steps, show. Level-triggered; nothing is remembered.
 
 What it keeps between two turns is only about its own attempts: which mutations are in flight, and how long to leave
-a thing alone whose mutation failed. Losing that (a crash) costs nothing.
+a thing alone whose mutation failed; and what makes the next plan faster. Losing that (a crash) costs nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from purser.domain.snapshot import Snapshot
 from purser.domain.steps import Step
 from purser.domain.time import Instant, seconds_between
 from purser.lifecycle.next_steps import next_steps
-from purser.policy.planner import plan
+from purser.policy.planner import Memo, plan
 from purser.providers.errors import ProviderError
 
 _log = logging.getLogger(__name__)
@@ -70,6 +70,7 @@ class Loop:
         self._in_flight: dict[str, asyncio.Task[None]] = {}
         self._retry: dict[str, _Retry] = {}
         self._thought = 0.0
+        self._memo = Memo()
         self.turned = time.monotonic()
 
     def wake(self) -> None:
@@ -111,7 +112,7 @@ class Loop:
     def _think(self) -> tuple[Snapshot, Plan]:
         snapshot = self._see()
         began = time.perf_counter()
-        decided = plan(snapshot)
+        decided = plan(snapshot, self._memo)
         self._witness.planned(snapshot, decided, time.perf_counter() - began)
         return snapshot, decided
 

@@ -161,7 +161,7 @@ class Menus:
         self._known: dict[MenuKey, _Known] = {}
         self._before: Mapping[MenuKey, _Known] = {}
         if before is not None and before._sold == self._sold:
-            self._before = {**before._before, **before._known}
+            self._before = before._known
 
     def key(self, job: Job) -> MenuKey:
         """What decides a job's menu."""
@@ -187,7 +187,7 @@ class Menus:
             class_id, least, preferred, most, gpu_types, spot = key
             profile = None if class_id is None else self._profiles[class_id]
             known = self._before.get(key)
-            if known is None or known.profile is not profile:
+            if known is None or known.profile != profile:
                 menu = build_menu(profile, Widths(least, preferred, most), gpu_types, spot, self._pools)
                 known = _Known(profile, menu)
             self._known[key] = known
