@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, log, sqrt
 
 from purser.estimate.noise import Noise, gain
 from purser.estimate.observation import ClassTerms, Configuration, Shape, split
@@ -19,10 +19,11 @@ _GRID = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to do a step on a shape, with what does not depend on the phase: log T and B/B₀ (and its logarithm)."""
+    """One way to do a step on a shape, with what depends neither on the phase nor on the latest reports: log T but for
+    the cell's own effect, B/B₀, and its logarithm."""
 
     where: Configuration
-    log_seconds: float
+    smooth: float
     scale: float
     log_scale: float
 
@@ -65,22 +66,28 @@ def configurations(terms: ClassTerms, shape: Shape) -> tuple[Configuration, ...]
 
 
 def candidates(fit: Fit, terms: ClassTerms, shape: Shape) -> tuple[Candidate, ...]:
-    """All configurations of a shape with their predicted step times."""
+    """All configurations of a shape."""
     found = []
     for where in configurations(terms, shape):
         scale = where.batch / terms.own_batch
-        found.append(Candidate(where, fit.log_seconds(where), scale, log(scale)))
+        found.append(Candidate(where, fit.smooth(where), scale, log(scale)))
     return tuple(found)
 
 
-def best_batch(fit: Fit, noise: Noise, tried: Sequence[Candidate]) -> Choice | None:
-    """The candidate with the highest expected goodput; None where there is none."""
-    best, most = None, 0.0
+def best_batch(fit: Fit, noise: Noise, tried: Sequence[Candidate], hope: float = 0.0) -> Choice | None:
+    """The candidate with the highest expected goodput; None where there is none.
+
+    ``hope``: each counts as if its own step time were shorter by so many standard deviations of what is not known of
+    that batch size alone. The choice itself says what is expected.
+    """
+    best, best_seconds, best_goodput, most = None, 0.0, 0.0, 0.0
     for one in tried:
-        goodput = gain(exp(noise.level + noise.tilt * one.log_scale), one.scale) * exp(-one.log_seconds)
-        if goodput > most:
-            best, most = one, goodput
+        own, variance = fit.cell(one.where)
+        goodput = gain(noise.at(one.log_scale), one.scale) * exp(-one.smooth - own)
+        hoped = goodput * exp(hope * sqrt(variance)) if hope else goodput
+        if hoped > most:
+            best, best_seconds, best_goodput, most = one, one.smooth + own, goodput, hoped
     if best is None:
         return None
     variance = fit.predict(best.where).variance + noise.gain_variance(best.log_scale)
-    return Choice(best.where, log(most), variance, best.log_seconds)
+    return Choice(best.where, log(best_goodput), variance, best_seconds)

@@ -25,6 +25,8 @@ DEFAULT_NODE_GPUS = 8
 NOISE_GROWN = 1.1
 NOISE_REPORTS = 20
 """The noise curve is drawn anew for a tenth more reports, or twenty: fewer move it by less than it is uncertain."""
+BATCH_HOPE = 1.0
+"""Standard deviations: with fewer a better batch size may never be tried, with more too many bad ones are."""
 _LIKELY = 1.645
 
 
@@ -125,12 +127,17 @@ class Learner:
         return known[1]
 
     def batch(self, class_id: ClassId, gpu_type: str, gpus: int, fraction: float) -> int:
-        """The best total batch size just now, without rounding to phases: for re-choosing it within an epoch."""
+        """The total batch size to train on with just now: for re-choosing it within an epoch.
+
+        One that may be better than it is known to be is tried: if it is not, a few steps were a little slower, and all
+        later ones are at the best. (Optimism in the face of uncertainty: Auer, Cesa-Bianchi and Fischer 2002.)
+        """
         one = self._class(class_id)
         choice = best_batch(
             self._fit(class_id, gpu_type),
             self._curve(class_id)[min(int(fraction * BINS), BINS - 1)],
             self._tried(one, gpu_type, gpus, self._fit(class_id, gpu_type)),
+            BATCH_HOPE,
         )
         return one.terms.own_batch if choice is None else choice.where.batch
 

@@ -169,7 +169,8 @@ class _Effect:
 class Fit:
     """A fitted model: ``unknowns`` with their ``covariance``, the widths' effects, and the ``cells``' (mean, variance).
 
-    ``informed[u]``: how much of unknown u comes from the class's own reports, 0 (all prior) to 1.
+    All stays as it was fitted but the cells, which follow each report (``heard``), so that a batch size that disappoints
+    is left at once. ``informed[u]``: how much of unknown u comes from the class's own reports, 0 (all prior) to 1.
     """
 
     unknowns: tuple[float, ...]
@@ -178,7 +179,7 @@ class Fit:
     largest_local: int
     misfit: Misfit
     effects: Mapping[Shape, _Effect]
-    cells: Mapping[Configuration, Normal]
+    cells: dict[Configuration, Normal]
     _predicted: dict[Configuration, Prediction] = field(default_factory=dict, repr=False, compare=False)
 
     def predict(self, where: Configuration) -> Prediction:
@@ -188,16 +189,28 @@ class Fit:
             found = self._predicted[where] = self._predict(where)
         return found
 
-    def log_seconds(self, where: Configuration) -> float:
-        """The mean of ``predict`` alone, in a fraction of the time."""
-        effect, cell = self.effects.get(where.shape), self.cells.get(where)
+    def smooth(self, where: Configuration) -> float:
+        """Log seconds per step without the cell's own effect: what neighbouring batch sizes have in common."""
+        effect = self.effects.get(where.shape)
         beyond = self.misfit.usual.get(where.shape, 0.0) if effect is None else effect.mean
-        return log_step(self.unknowns, where, self.largest_local) + beyond + (cell[0] if cell else 0.0)
+        return log_step(self.unknowns, where, self.largest_local) + beyond
+
+    def cell(self, where: Configuration) -> Normal:
+        """A cell's own effect on log seconds: mean and variance."""
+        return self.cells.get(where) or (0.0, self.misfit.cell)
+
+    def heard(self, where: Configuration, cell: Cell, scatter: float) -> None:
+        """The reports of a cell are these now; ``scatter``: variance of one. A width that never ran waits for a fit."""
+        if where.shape in self.effects:
+            known = self.misfit.cell / (self.misfit.cell + scatter / cell.weight)
+            self.cells[where] = known * (cell.mean - self.smooth(where)), (1.0 - known) * self.misfit.cell
+            self._predicted.pop(where, None)
 
     def _predict(self, where: Configuration) -> Prediction:
         _, slope = _log_step(self.unknowns, where, self.largest_local)
-        mean = self.log_seconds(where)
-        effect, (_, variance) = self.effects.get(where.shape), self.cells.get(where, (0.0, self.misfit.cell))
+        own, variance = self.cell(where)
+        mean = self.smooth(where) + own
+        effect = self.effects.get(where.shape)
         if effect is None:
             return Prediction(mean, quadratic(self.covariance, slope) + self.misfit.width + variance, 0)
         slope = [one - other for one, other in zip(slope, effect.follows, strict=True)]
@@ -229,6 +242,8 @@ class StepTimes:
             self.fresh += MOST_CELLS if new_width else 1.0
         cell.add(log(seconds), self.scatter)
         self.cells[where] = cell  # the latest is last
+        if self.fit is not None:
+            self.fit.heard(where, cell, self.scatter**2)
         if len(self.cells) > MOST_CELLS:
             del self.cells[next(iter(self.cells))]
         self.reports += 1
@@ -340,9 +355,7 @@ def fit(
             break
     covariance = inverse(cholesky(here.curvature))
     informed = tuple(min(max(1.0 - covariance[at][at] / variance, 0.0), 1.0) for at, (_, variance) in enumerate(prior))
-    left: dict[Configuration, Normal] = {}
+    found = Fit(tuple(x), covariance, informed, largest_local, misfit, here.effects, {})
     for where, cell in cells.items():
-        off = cell.mean - log_step(x, where, largest_local) - here.effects[where.shape].mean
-        known = misfit.cell / (misfit.cell + scatter / cell.weight)
-        left[where] = known * off, (1.0 - known) * misfit.cell
-    return Fit(tuple(x), covariance, informed, largest_local, misfit, here.effects, left)
+        found.heard(where, cell, scatter)
+    return found

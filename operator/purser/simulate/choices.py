@@ -10,6 +10,7 @@ from purser.domain.job import Job, Widths
 from purser.policy.planner import Memo, plan
 from purser.simulate import oracle
 from purser.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order
+from purser.simulate.learning import Exact
 from purser.simulate.result import Result
 from purser.simulate.simulation import Planner, Scenario, Simulation, Terms, class_of
 from purser.simulate.truth import Application
@@ -65,13 +66,13 @@ def simulate(scenario: Scenario, choice: Choice) -> Result:
 
     planner = _baseline(choice.text, width, seconds)
     if planner is not None:
-        return Simulation(scenario, planner, dict).run()
+        return Simulation(scenario, planner, Exact({})).run()
     if choice.rate is not None:
         budget = replace(scenario.budget, fixed_rate=Rate(choice.rate / 3600.0))
         scenario = replace(scenario, budget=budget)
     found = oracle.profiles(applications, scenario.pools[0].gpu_type, scenario.restart_seconds)
     memo = Memo()
-    return Simulation(scenario, lambda snapshot: plan(snapshot, memo), lambda: found).run()
+    return Simulation(scenario, lambda snapshot: plan(snapshot, memo), Exact(found)).run()
 
 
 def _baseline(text: str, asked: Callable[[Job], int], seconds: Callable[[Job, int], float]) -> Planner | None:

@@ -59,6 +59,16 @@ class Tables:
         """B₀: the smallest batch size."""
         return self.batches[0]
 
+    @property
+    def largest_batch(self) -> int:
+        """The largest total batch size."""
+        return self.batches[-1]
+
+    @property
+    def work(self) -> float:
+        """Statistical progress of the whole job, in steps at the own batch size."""
+        return self.ends[-1]
+
     @cached_property
     def largest_local(self) -> int:
         """The largest batch that fits a GPU."""
@@ -123,7 +133,7 @@ class Tables:
         """What a trainer would measure with that batch size, rounded to what its GPUs can do; None if they cannot."""
         local, passes = self.split(gpus, batch)
         total = gpus * local * passes
-        if local < self.smallest_local or not self.own_batch <= total <= self.batches[-1]:
+        if local < self.smallest_local or not self.own_batch <= total <= self.largest_batch:
             return None
         seconds = self.seconds(gpus, local, passes)
         if seconds is None:
@@ -135,22 +145,20 @@ class Tables:
         found = self.reading(epoch, gpus, batch)
         if found is None:
             return None
-        return self.gain(epoch, found.batch) / found.step_seconds / self.ends[-1]
+        return self.gain(epoch, found.batch) / found.step_seconds / self.work
 
     def application(self, widths: Iterable[int]) -> Application:
         """The application on those widths on which it can run, at the best batch size of each epoch."""
         tried = {gpus: self._tried(gpus) for gpus in widths}
         rates: list[dict[int, float]] = []
-        best: list[dict[int, int]] = []
         for epoch in range(EPOCHS[self.name]):
             fastest = {
-                gpus: max((self.gain(epoch, batch) / seconds, batch) for batch, seconds in found.items())
+                gpus: max(self.gain(epoch, batch) / seconds for batch, seconds in found.items())
                 for gpus, found in tried.items()
                 if found
             }
-            rates.append({gpus: goodput / self.ends[-1] for gpus, (goodput, _) in fastest.items()})
-            best.append({gpus: batch for gpus, (_, batch) in fastest.items()})
-        return Application(self.name, [end / self.ends[-1] for end in self.ends], rates, best)
+            rates.append({gpus: goodput / self.work for gpus, goodput in fastest.items()})
+        return Application(self.name, [end / self.work for end in self.ends], rates, self)
 
     def _tried(self, gpus: int) -> Mapping[int, float]:
         """Seconds a step by total batch size: the measured sizes, and a fine grid between them."""

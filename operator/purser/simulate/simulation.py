@@ -13,10 +13,10 @@ from purser.domain.job import Allocation, ResizePolicy, RunOutcome, SpotPolicy, 
 from purser.domain.money import ZERO, Money
 from purser.domain.period import period_bounds
 from purser.domain.plan import Allocate, Plan, Release, Rent
-from purser.domain.profile import Profile
 from purser.domain.rental import RentalPhase
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant, after
+from purser.simulate.learning import Knowledge
 from purser.simulate.market import Market, PoolModel
 from purser.simulate.result import JobResult, Result
 from purser.simulate.tasks import Task, new_task
@@ -121,12 +121,13 @@ class _Clock:
 
 
 class Simulation:
-    """One scenario under one planner. ``profiles`` says what the planner knows of the classes whenever it is asked."""
+    """One scenario under one planner, which knows of the classes what ``knowledge`` says whenever it is asked."""
 
-    def __init__(self, scenario: Scenario, planner: Planner, profiles: Callable[[], Mapping[ClassId, Profile]]) -> None:
+    def __init__(self, scenario: Scenario, planner: Planner, knowledge: Knowledge) -> None:
         self._scenario = scenario
         self._planner = planner
-        self._profiles = profiles
+        self._knowledge = knowledge
+        self._profiles = knowledge.profiles()
         self._clock = _Clock(scenario.start)
         self._market = Market(scenario.pools, scenario.start)
         self._tasks: dict[JobId, Task] = {}
@@ -179,6 +180,22 @@ class Simulation:
         self._ended.append(task)
         self._changed = True
 
+    def _reports(self, task: Task, run: int) -> None:
+        """The trainer of a run says what it measured, and goes on with the batch size that now seems best."""
+        allocation = task.job.allocation
+        if task.finished is not None or allocation is None or allocation.run != run:
+            return
+        task.advance(self._clock.now)
+        self._knowledge.reported(task, self._clock.instant)
+        batch = self._knowledge.batch(task)
+        if batch != task.batch:
+            task.batch = batch
+            self._trains(task)
+        profiles = self._knowledge.profiles()
+        self._changed |= profiles is not self._profiles
+        self._profiles = profiles
+        self._clock.at(self._clock.now + self._knowledge.report_seconds, lambda: self._reports(task, run))
+
     def _ready(self, name: RentalId, uid: str) -> None:
         self._changed |= self._market.becomes_ready(name, uid, self._clock.instant)
 
@@ -191,7 +208,7 @@ class Simulation:
             task.advance(self._clock.now)
             assert task.job.allocation is not None
             lost = min(self._scenario.checkpoint_seconds / 2, max(self._clock.now - task.trains_from, 0.0))
-            task.done = task.application.before(task.done, task.job.allocation.option.gpus, lost)
+            task.loses(lost)
             task.version += 1
             task.stops(self._clock.instant, RunOutcome.INTERRUPTED)
         self._end(name)
@@ -224,20 +241,18 @@ class Simulation:
 
     def _snapshot(self) -> Snapshot:
         now = self._clock.instant
-        profiles = self._profiles()
         self._open_period(now)
         jobs = {}
         for name, task in self._tasks.items():
             task.advance(self._clock.now)
-            profile = profiles.get(task.job.class_id)
-            mean = None if profile is None else profile.mean_work
+            mean = self._knowledge.mean_work(task)
             jobs[name] = task.seen(now, None if mean is None else mean * (1.0 - task.done))
         return Snapshot(
             now=now,
             budgets={self._budget.id: self._budget},
             pools=dict(self._market.pools),
             surveys=self._market.surveys(now),
-            profiles=profiles,
+            profiles=self._profiles,
             jobs=jobs,
             rentals=dict(self._market.rentals),
             nodes=dict(self._market.nodes),
@@ -295,12 +310,21 @@ class Simulation:
             task.restarts += 1
             task.trains_from = self._clock.now + self._scenario.restart_seconds
             task.runs(allocation, self._clock.instant, nodes)
-            version = task.version
-            self._clock.at(task.ends_at(), lambda: self._completes(task, version))
+            task.batch = self._knowledge.batch(task)
+            self._trains(task)
+            if self._knowledge.report_seconds < float("inf"):
+                reports = task.trains_from + self._knowledge.report_seconds
+                self._clock.at(reports, lambda: self._reports(task, allocation.run))
         for place in () if before is None else before.placements:
             rental = self._market.rentals.get(place.rental)
             if rental is not None and rental.phase is RentalPhase.DRAINING and not self._on(place.rental):
                 self._end(place.rental)
+
+    def _trains(self, task: Task) -> None:
+        """It trains on, as it is now, until its end."""
+        task.version += 1
+        version = task.version
+        self._clock.at(task.ends_at(), lambda: self._completes(task, version))
 
     def _on(self, name: RentalId) -> list[Task]:
         return [

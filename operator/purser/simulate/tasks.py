@@ -20,7 +20,7 @@ from purser.domain.job import (
     Widths,
 )
 from purser.domain.time import Instant
-from purser.simulate.truth import Application
+from purser.simulate.truth import Application, Reading
 from purser.simulate.workload import Submission
 
 
@@ -29,7 +29,8 @@ class Task:
     """A job in the simulation; times are seconds of the virtual clock.
 
     ``done``: part of the work done at ``clock``; it grows from then on while the job trains. ``trains_from``: when its
-    run has restarted. ``version`` tells the events of a former run from those of this one.
+    run has restarted. ``version`` tells events of a former run, or batch size, from those of this one. ``batch``: total
+    batch size with which it trains, 0 for the best one at any time.
     """
 
     submission: Submission
@@ -39,6 +40,7 @@ class Task:
     clock: float = 0.0
     trains_from: float = 0.0
     version: int = 0
+    batch: int = 0
     restarts: int = -1
     started: float | None = None
     finished: float | None = None
@@ -51,14 +53,35 @@ class Task:
             self.gpu_seconds += (now - self.clock) * allocation.option.gpus
             trained = now - max(self.clock, self.trains_from)
             if trained > 0.0:
-                self.done = self.application.after(self.done, allocation.option.gpus, trained)
+                self.done = self._training.after(self.done, allocation.option.gpus, trained)
         self.clock = now
 
     def ends_at(self) -> float:
         """When it is complete if it stays as it is; it must run."""
         assert self.job.allocation is not None
-        left = self.application.seconds_left(self.done, self.job.allocation.option.gpus)
+        left = self._training.seconds_left(self.done, self.job.allocation.option.gpus)
         return max(self.clock, self.trains_from) + left
+
+    def loses(self, seconds: float) -> None:
+        """What was done in so many last seconds is lost; it must run."""
+        assert self.job.allocation is not None
+        self.done = self._training.before(self.done, self.job.allocation.option.gpus, seconds)
+
+    def reading(self) -> Reading:
+        """What its trainer measures just now; it must run, with a batch size."""
+        assert self.job.allocation is not None
+        assert self.application.measured is not None
+        epoch = self.application.epoch(self.done)
+        found = self.application.measured.reading(epoch, self.job.allocation.option.gpus, self.batch)
+        assert found is not None
+        return found
+
+    @property
+    def _training(self) -> Application:
+        """The application with the batch size that it has now."""
+        assert self.job.allocation is not None
+        gpus = self.job.allocation.option.gpus
+        return self.application.at_batch(gpus, self.batch) if self.batch else self.application
 
     def seen(self, at: Instant, remaining: float | None) -> Job:
         """The TrainingJob with its progress as reported just now."""

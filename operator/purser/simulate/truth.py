@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +27,49 @@ class Reading:
     grad_var: float
 
 
+class Measured(Protocol):
+    """What was measured of an application at every width and total batch size."""
+
+    @property
+    def own_batch(self) -> int:
+        """B₀: the total batch size that its recipe was written for, the smallest one."""
+
+    @property
+    def largest_batch(self) -> int:
+        """The largest total batch size."""
+
+    @property
+    def largest_local(self) -> int:
+        """The largest batch that fits a GPU; more is accumulated over several passes."""
+
+    @property
+    def smallest_local(self) -> int:
+        """The smallest batch of a GPU."""
+
+    @property
+    def work(self) -> float:
+        """Statistical progress of the whole job, in steps at the own batch size."""
+
+    def reading(self, epoch: int, gpus: int, batch: int) -> Reading | None:
+        """What a trainer would measure with that batch size, rounded to what its GPUs can do; None if they cannot."""
+
+    def rate(self, epoch: int, gpus: int, batch: int) -> float | None:
+        """Part of the whole job a second with that batch size; None where it cannot run so."""
+
+
 @dataclass(frozen=True)
 class Application:
     """A training application. ``rates[e][k]``: part of the whole job a second in epoch e on k GPUs, at its best batch.
 
-    ``ends[e]`` is the part done at the end of epoch e (the last one's is 1). ``batches[e][k]`` is that best batch size,
-    0 where it does not matter. Widths that are missing cannot run it.
+    ``ends[e]`` is the part done at the end of epoch e (the last one's is 1). Widths that are missing cannot run it.
+    ``measured`` knows other batch sizes than the best one; None where batch sizes do not matter.
     """
 
     name: str
     ends: Sequence[float]
     rates: Sequence[Mapping[int, float]]
-    batches: Sequence[Mapping[int, int]] = field(default_factory=tuple)
+    measured: Measured | None = None
+    _at_batch: dict[tuple[int, int], Application] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
@@ -52,6 +84,20 @@ class Application:
         for width in self.widths:
             times = [span / rates[width] for span, rates in zip(spans, self.rates, strict=True)]
             found[width] = [*list(accumulate(reversed(times)))[::-1], 0.0]
+        return found
+
+    def at_batch(self, gpus: int, batch: int) -> Application:
+        """The application on that many GPUs with that total batch size; ValueError where it cannot run so."""
+        found = self._at_batch.get((gpus, batch))
+        if found is None:
+            rates = [
+                {gpus: rate}
+                for epoch in range(len(self.ends))
+                if self.measured is not None and (rate := self.measured.rate(epoch, gpus, batch)) is not None
+            ]
+            if len(rates) < len(self.ends):
+                raise ValueError(f"{self.name}: batch size {batch} was not measured on {gpus} GPUs")
+            found = self._at_batch[gpus, batch] = Application(self.name, self.ends, rates, self.measured)
         return found
 
     def epoch(self, done: float) -> int:

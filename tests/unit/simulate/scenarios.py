@@ -14,6 +14,7 @@ from purser.domain.profile import Profile
 from purser.domain.time import parse_instant
 from purser.policy.planner import Memo, plan
 from purser.simulate import oracle
+from purser.simulate.learning import Exact
 from purser.simulate.market import PoolModel
 from purser.simulate.result import Result
 from purser.simulate.simulation import Planner, Scenario, Simulation, Terms, class_of, new_budget
@@ -55,4 +56,4 @@ def run(given: Scenario, planner: Planner | None = None) -> Result:
     """Simulate with the operator's planner, which knows the truth."""
     profiles = truth(tuple(given.applications.values()), given.pools[0].gpu_type, given.restart_seconds)
     memo = Memo()
-    return Simulation(given, planner or (lambda snapshot: plan(snapshot, memo)), lambda: profiles).run()
+    return Simulation(given, planner or (lambda snapshot: plan(snapshot, memo)), Exact(profiles)).run()

@@ -17,6 +17,7 @@ from purser.domain.time import parse_instant
 from purser.policy.planner import Memo, plan
 from purser.simulate import oracle
 from purser.simulate.baselines import Plain
+from purser.simulate.learning import Exact
 from purser.simulate.simulation import Simulation, Terms, class_of
 from purser.simulate.truth import from_speeds
 from tests.bench import _pollux as pollux
@@ -53,7 +54,7 @@ def test_with_a_budget_the_spend_of_a_steady_load_is_the_budget() -> None:
     truth = oracle.phases(application, "a100")
     profile = oracle.profile(class_of(application.name), truth, 0.0, arrivals_per_hour=rate * 3600)
     memo = Memo()
-    result = Simulation(given, lambda snapshot: plan(snapshot, memo), lambda: {profile.id: profile}).run()
+    result = Simulation(given, lambda snapshot: plan(snapshot, memo), Exact({profile.id: profile})).run()
     assert result.spent.dollars == pytest.approx(55e6 * 9 / 30, rel=0.1)
 
 
@@ -73,7 +74,7 @@ def test_a_budget_too_small_for_its_load_rents_nothing_that_it_then_does_not_use
     made = replace(budget(amount=f"{amount:.0f}"), created=start)
     given = scenario(*arrivals, application=application, budget=made, start=start, until=days)
     profile = oracle.profile(class_of(application.name), oracle.phases(application, "a100"), 0.0, rate * 3600)
-    result = Simulation(given, plan, lambda: {profile.id: profile}).run()
+    result = Simulation(given, plan, Exact({profile.id: profile})).run()
     assert result.total_gpu_hours == pytest.approx(sum(job.gpu_seconds for job in result.jobs) / 3600, rel=1e-6)
     assert result.spent.dollars == pytest.approx(amount, rel=0.1)
 
@@ -93,7 +94,7 @@ def test_the_plain_policy_comes_out_as_in_an_independent_reproduction() -> None:
 
     points = []
     for rate in pollux.rates(14, 3.0, 60.0):
-        result = Simulation(pollux.scenario(3, rate), Plain(rate / 3600, rates), dict).run()
+        result = Simulation(pollux.scenario(3, rate), Plain(rate / 3600, rates), Exact({})).run()
         points.append((result.total_gpu_hours, result.mean_completion_seconds))
     theirs = pollux.envelope(
         (float(row["rented_gpu_h"]), float(row["mean_jct_s"]))

@@ -1,0 +1,175 @@
+"""What a planner knows: everything, or only what trainers reported so far, from which it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp
+from typing import Protocol
+
+from purser.domain.ids import ClassId
+from purser.domain.profile import Profile, Table
+from purser.domain.time import Instant
+from purser.estimate.learned import Learned
+from purser.estimate.learner import Learner
+from purser.estimate.observation import ClassTerms, Report
+from purser.simulate.tasks import Task
+from purser.simulate.truth import Application
+
+
+class Knowledge(Protocol):
+    """What the simulation asks of it."""
+
+    @property
+    def report_seconds(self) -> float:
+        """How often a job in training reports; infinite where reports tell nothing new."""
+
+    def profiles(self) -> Mapping[ClassId, Profile]:
+        """What is known of the classes now; the same objects as long as nothing changed."""
+
+    def mean_work(self, task: Task) -> float | None:
+        """The whole work of a job as it is expected, in reference seconds of its class's profile."""
+
+    def batch(self, task: Task) -> int:
+        """With which total batch size a job trains on from now on; 0 for the best one at any time."""
+
+    def reported(self, task: Task, at: Instant) -> None:
+        """A job in training reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Knows the truth, and that does not change."""
+
+    known: Mapping[ClassId, Profile]
+    report_seconds: float = float("inf")
+
+    def profiles(self) -> Mapping[ClassId, Profile]:
+        """The given ones."""
+        return self.known
+
+    def mean_work(self, task: Task) -> float | None:
+        """All jobs of a class are alike."""
+        profile = self.known.get(task.job.class_id)
+        return None if profile is None else profile.mean_work
+
+    def batch(self, task: Task) -> int:
+        """The best."""
+        return 0
+
+    def reported(self, task: Task, at: Instant) -> None:
+        """Nothing that was not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """How trainers report. ``scatter``: standard normal deviates, of which the others are the standard deviations.
+
+    ``seconds`` between two reports; ``step`` of the logarithm of seconds a step, ``gradient`` of the logarithms of the
+    gradient's squared norm and variance. ``departure``: see ``Learner``.
+    """
+
+    scatter: Callable[[], float]
+    seconds: float = 30.0
+    step: float = 0.05
+    gradient: float = 0.1
+    departure: float = 0.1
+
+
+@dataclass(slots=True)
+class Learning:
+    """Knows what jobs reported. At the beginning no class was ever seen; what is declared are batch sizes and widths.
+
+    ``applications`` by class; those must have been measured with batch sizes. ``node_gpus``: GPUs of a node.
+    """
+
+    applications: Mapping[ClassId, Application]
+    gpu_type: str
+    node_gpus: int
+    restart_seconds: float
+    reporting: Reporting
+    learner: Learner = field(init=False)
+    _known: dict[ClassId, tuple[Learned, float, Profile]] = field(default_factory=dict)
+    _all: Mapping[ClassId, Profile] = field(default_factory=dict)
+    _heard: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        terms = [_terms(name, application) for name, application in self.applications.items()]
+        self.learner = Learner(terms, {self.gpu_type: self.node_gpus}, self.reporting.departure)
+
+    @property
+    def report_seconds(self) -> float:
+        """As trainers do."""
+        return self.reporting.seconds
+
+    def profiles(self) -> Mapping[ClassId, Profile]:
+        """Learned curves; a class's profile is a new object only once they, or its mean work, changed."""
+        changed = [self._profile(name, application.widths) for name, application in self.applications.items()]
+        if any(changed) or not self._all:
+            self._all = {name: profile for name, (_, _, profile) in self._known.items()}
+        return self._all
+
+    def mean_work(self, task: Task) -> float | None:
+        """Its own total once it reported, else its class's mean."""
+        profile = self._all[task.job.class_id]
+        if task.submission.name not in self._heard:
+            return profile.mean_work
+        assert task.application.measured is not None
+        return task.application.measured.work / _reference(self._known[task.job.class_id][0])
+
+    def batch(self, task: Task) -> int:
+        """The one with the highest goodput as it is expected."""
+        assert task.job.allocation is not None
+        gpus = task.job.allocation.option.gpus
+        return self.learner.batch(task.job.class_id, self.gpu_type, gpus, task.done)
+
+    def reported(self, task: Task, at: Instant) -> None:
+        """Learn from it; the first report of a job also tells its size."""
+        allocation = task.job.allocation
+        assert allocation is not None
+        reading = task.reading()
+        draw, terms = self.reporting.scatter, self.reporting
+        report = Report(
+            task.job.class_id,
+            self.gpu_type,
+            len(allocation.placements),
+            allocation.option.gpus,
+            reading.batch,
+            reading.step_seconds * exp(terms.step * draw()),
+            task.done,
+            at,
+            reading.grad_sqr * exp(terms.gradient * draw()),
+            reading.grad_var * exp(terms.gradient * draw()),
+        )
+        self.learner.report(report)
+        if task.submission.name not in self._heard:
+            self._heard.add(task.submission.name)
+            assert task.application.measured is not None
+            self.learner.completed(task.job.class_id, task.application.measured.work, at)
+
+    def _profile(self, name: ClassId, widths: Sequence[int]) -> bool:
+        """Look at what is learned of a class; whether anything changed."""
+        learned = self.learner.profile(name, widths, (self.gpu_type,))
+        work = self.learner.work(name).value
+        known = self._known.get(name)
+        if known is not None and known[0] is learned and known[1] == work:
+            return False
+        generation = 1 if known is None else known[2].generation + 1
+        mean = work / _reference(learned)
+        self._known[name] = learned, work, Profile(name, generation, learned.phases, mean, None, self.restart_seconds)
+        return True
+
+
+def _reference(learned: Learned) -> float:
+    """Goodput of the reference option: the first phase's first curve at its smallest width."""
+    form = learned.phases[0].curves[0].form
+    assert isinstance(form, Table)
+    return form.points[0][1]
+
+
+def _terms(name: ClassId, application: Application) -> ClassTerms:
+    """What is declared of it."""
+    measured = application.measured
+    if measured is None:
+        raise ValueError(f"{application.name}: only an application measured at several batch sizes can be learned")
+    return ClassTerms(name, measured.own_batch, measured.largest_batch, measured.largest_local, measured.smallest_local)
