@@ -169,8 +169,8 @@ class _Effect:
 class Fit:
     """A fitted model: ``unknowns`` with their ``covariance``, the widths' effects, and the ``cells``' (mean, variance).
 
-    All stays as it was fitted but the cells, which follow each report (``heard``), so that a batch size that disappoints
-    is left at once. ``informed[u]``: how much of unknown u comes from the class's own reports, 0 (all prior) to 1.
+    All stays as it was fitted but the cells, which follow each report (``heard``): a batch size that disappoints is
+    left at once. ``informed[u]``: how much of unknown u comes from the class's own reports, 0 (all prior) to 1.
     """
 
     unknowns: tuple[float, ...]
