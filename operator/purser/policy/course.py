@@ -12,9 +12,10 @@ so that a change is charged in the plan what it costs when it is made. O(phases 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import cached_property
 from math import inf
 
 from purser.domain.ids import PoolId
@@ -57,16 +58,23 @@ class Ways:
         return max(more, 0.0) * self.starts[to]
 
 
-def work_ahead(until: Sequence[float], total: float, done: float) -> tuple[float, ...]:
-    """Work left in the phases from the present one on, of ``total`` work of which the part ``done`` is done."""
-    ends = [end for end in until if end > done] or [done]
-    return tuple((end - begin) * total for begin, end in zip([done, *ends], ends, strict=False))
+def work_of_phases(until: Sequence[float], total: float) -> tuple[float, ...]:
+    """The work of each phase of a job of ``total`` work; phase p ends where the part ``until[p]`` of it is done."""
+    return tuple((end - begin) * total for begin, end in zip([0.0, *until], until, strict=False))
+
+
+def present(until: Sequence[float], total: float, done: float) -> tuple[int, float]:
+    """The phase in which a job is, and the work left in it."""
+    phase = min(bisect_right(until, done), len(until) - 1)
+    return phase, max(until[phase] - done, 0.0) * total
 
 
 class Life:
     """All phases of a job's life of ``total`` work, for which a second is worth ``worth`` = w·θ dollars.
 
-    Jobs of one size share it: only where in its phase a job is makes a difference (``Course``).
+    Jobs of one size share it: only where in its phase a job is makes a difference (``Course``). Of phase p and option
+    o, ``units[p][o]`` are dollars for a unit of work, time included; ``after[p][o]`` those from the phase's end to the
+    job's; ``follow[p][o]`` is the option of the next phase.
     """
 
     def __init__(self, ways: Ways, until: Sequence[float], total: float, worth: float) -> None:
@@ -74,47 +82,109 @@ class Life:
         self.until = until
         self.total = total
         self.worth = worth
+        self.work = work_of_phases(until, total)
         self.units = [
             [(worth + price) / speed for price, speed in zip(ways.prices, speeds, strict=True)]
             for speeds in ways.speeds
         ]
-        self.least_units = [min(units, default=0.0) for units in self.units]
-        work = work_ahead(until, total, 0.0)
-        to_go, follow = [0.0] * len(ways.prices), list(range(len(ways.prices)))
-        self.after = [to_go]
-        self.follow = [follow]
-        for left, units in zip(reversed(work[1:]), reversed(self.units), strict=False):
+        options = len(ways.prices)
+        self.after = [[0.0] * options]
+        self.follow = [list(range(options))]
+        if len(self.work) > 1:
+            self._look_back()
+        self._ahead: list[dict[int, tuple[float, float]]] = [{} for _ in self.work]
+
+    def _look_back(self) -> None:
+        """Fill ``after`` and ``follow`` from the last phase to the first."""
+        ways, to_go = self.ways, self.after[0]
+        enter = [(self.worth + price) * ways.restart for price in ways.prices]
+        boot = [price * start for price, start in zip(ways.prices, ways.starts, strict=True)]
+        for left, units in zip(reversed(self.work[1:]), reversed(self.units), strict=False):
             cost = [then + left * unit for then, unit in zip(to_go, units, strict=True)]
-            follow, to_go = self._change_or_stay(cost)
+            follow, to_go = self._change_or_stay(cost, enter, boot)
             self.after.append(to_go)
             self.follow.append(follow)
         self.after.reverse()
         self.follow.reverse()
 
-    def _change_or_stay(self, to_go: Sequence[float]) -> tuple[list[int], list[float]]:
+    def _change_or_stay(
+        self, to_go: Sequence[float], enter: Sequence[float], boot: Sequence[float]
+    ) -> tuple[list[int], list[float]]:
         """For each option at a phase's end: the one that follows, and its dollars to go, the change included.
 
-        Within a pool the options are in order of price, so the best narrower and the best wider one are running minima.
+        ``enter`` is what a restart on each option costs, ``boot`` what starting its nodes does. Within a pool the
+        options are in order of price, so the best narrower and the best wider one are running minima.
         """
-        ways, worth = self.ways, self.worth
-        entered = [cost + (worth + price) * ways.restart for cost, price in zip(to_go, ways.prices, strict=True)]
-        rented = [cost + price * start for cost, price, start in zip(entered, ways.prices, ways.starts, strict=True)]
-        by_lane = sorted((min((rented[at], at) for at in lane), number) for number, lane in enumerate(ways.lanes))
         follow, best = list(range(len(to_go))), list(to_go)
-
-        def offer(at: int, cost: float, to: int) -> None:
-            if cost < best[at]:
-                best[at], follow[at] = cost, to
-
-        for number, lane in enumerate(ways.lanes):
-            elsewhere = next(((cost, to) for (cost, to), other in by_lane if other != number), (inf, 0))
-            narrower = accumulate(((entered[at], at) for at in lane), min)
-            wider = list(accumulate(((rented[at], at) for at in reversed(lane)), min))[::-1]
-            for at, (cost, to), (more, wide) in zip(lane, narrower, wider, strict=True):
-                offer(at, cost, to)
-                offer(at, more - ways.prices[at] * ways.starts[at], wide)
-                offer(at, *elsewhere)
+        cheapest: list[tuple[float, int]] = []
+        for lane in self.ways.lanes:
+            least, to = inf, 0
+            for at in lane:
+                entered = to_go[at] + enter[at]
+                if entered < least:
+                    least, to = entered, at
+                if least < best[at]:
+                    best[at], follow[at] = least, to
+            least, to = inf, 0
+            for at in reversed(lane):
+                rented = to_go[at] + enter[at] + boot[at]
+                if rented <= least:
+                    least, to = rented, at
+                if least - boot[at] < best[at]:
+                    best[at], follow[at] = least - boot[at], to
+            cheapest.append((least, to))
+        if len(cheapest) > 1:
+            first, second = sorted((cost, number) for number, (cost, _) in enumerate(cheapest))[:2]
+            for number, lane in enumerate(self.ways.lanes):
+                least, to = cheapest[(second if number == first[1] else first)[1]]
+                for at in lane:
+                    if least < best[at]:
+                        best[at], follow[at] = least, to
         return follow, best
+
+    def ahead(self, phase: int, option: int) -> tuple[float, float]:
+        """Dollars and seconds from the end of ``phase`` on ``option`` to the job's end, changes included."""
+        trail = []
+        while (known := self._ahead[phase].get(option)) is None and phase + 1 < len(self.work):
+            trail.append((phase, option))
+            phase, option = phase + 1, self.follow[phase][option]
+        money, seconds = known or (0.0, 0.0)
+        for before, had in reversed(trail):
+            more, longer = self._leg(before + 1, had, self.follow[before][had])
+            money, seconds = money + more, seconds + longer
+            self._ahead[before][had] = money, seconds
+        return money, seconds
+
+    def _leg(self, phase: int, before: int, option: int) -> tuple[float, float]:
+        """Dollars and seconds of a whole phase on ``option`` for a job that had ``before``."""
+        ways = self.ways
+        seconds = self.work[phase] / ways.speeds[phase][option]
+        money = ways.prices[option] * seconds
+        if option != before:
+            same_pool = any(option in lane and before in lane for lane in ways.lanes)
+            money += ways.prices[option] * ways.restart + ways.start_up(before, option, same_pool)
+            seconds += ways.restart
+        return money, seconds
+
+    @cached_property
+    def excess(self) -> list[list[float]]:
+        """Of phase p and option o: what keeping o to the end costs more, from the end of p, than each phase's best."""
+        found = [[0.0] * len(self.ways.prices)]
+        for left, units in zip(reversed(self.work[1:]), reversed(self.units), strict=False):
+            least = min(units, default=0.0)
+            found.append([then + left * (unit - least) for then, unit in zip(found[-1], units, strict=True)])
+        return found[::-1]
+
+    @cached_property
+    def leaves(self) -> list[list[int | None]]:
+        """Of phase p and option o: the first phase from p on after which the path leaves o; None if it never does."""
+        found: list[list[int | None]] = []
+        later: list[int | None] = [None] * len(self.ways.prices)
+        for phase in range(len(self.work) - 1, -1, -1):
+            follow = self.follow[phase]
+            later = [last if at == to else phase for at, (to, last) in enumerate(zip(follow, later, strict=True))]
+            found.append(later)
+        return found[::-1]
 
 
 class Course:
@@ -125,11 +195,10 @@ class Course:
 
     def __init__(self, life: Life, done: float) -> None:
         self._life = life
-        self._work = work_ahead(life.until, life.total, done)
-        self._first = len(life.until) - len(self._work)
-        left = self._work[0]
+        self._first, self._left = present(life.until, life.total, done)
         self.cost = [
-            then + left * unit for then, unit in zip(life.after[self._first], life.units[self._first], strict=True)
+            then + self._left * unit
+            for then, unit in zip(life.after[self._first], life.units[self._first], strict=True)
         ]
 
     def path(self, option: int) -> tuple[int, ...]:
@@ -141,26 +210,20 @@ class Course:
 
     def point(self, option: int) -> tuple[float, float]:
         """Dollars and seconds to the job's end along that path, changes included, entering ``option`` not."""
-        ways = self._life.ways
-        money = seconds = 0.0
-        before = option
-        for left, speeds, at in zip(self._work, ways.speeds[self._first :], self.path(option), strict=True):
-            if at != before:
-                same_pool = any(at in lane and before in lane for lane in ways.lanes)
-                money += ways.prices[at] * ways.restart + ways.start_up(before, at, same_pool)
-                seconds += ways.restart
-            money += ways.prices[at] * left / speeds[at]
-            seconds += left / speeds[at]
-            before = at
-        return money, seconds
+        now = self._left / self._life.ways.speeds[self._first][option]
+        money, seconds = self._life.ahead(self._first, option)
+        return money + self._life.ways.prices[option] * now, seconds + now
+
+    def excess(self, option: int) -> float:
+        """What keeping ``option`` to the end costs more than the best option of each phase, changing free."""
+        units = self._life.units[self._first]
+        return self._life.excess[self._first][option] + self._left * (units[option] - min(units))
 
     def leaves_after(self, option: int) -> float | None:
         """Seconds until that path leaves the option; None if it never does."""
-        seconds = 0.0
-        for left, speeds, follow in zip(
-            self._work, self._life.ways.speeds[self._first :], self._life.follow[self._first :], strict=True
-        ):
-            seconds += left / speeds[option]
-            if follow[option] != option:
-                return seconds
-        return None
+        last = self._life.leaves[self._first][option]
+        if last is None:
+            return None
+        speeds, work = self._life.ways.speeds, self._life.work
+        later = range(self._first + 1, last + 1)
+        return self._left / speeds[self._first][option] + sum(work[at] / speeds[at][option] for at in later)

@@ -17,7 +17,7 @@ from purser.domain.money import Price
 from purser.domain.option import Option
 from purser.domain.pool import CapacityType, Pool
 from purser.domain.profile import Profile
-from purser.policy.course import Ways, work_ahead
+from purser.policy.course import Ways
 from purser.policy.hull import Hull, hull, path_hull
 from purser.policy.speedup import speed
 
@@ -53,10 +53,6 @@ class Menu:
     def phase(self, done: float) -> int:
         """Which phase a job is in, of whose work the part ``done`` is done."""
         return min(bisect_right(self.until, done), len(self.until) - 1)
-
-    def work_ahead(self, total: float, done: float = 0.0) -> tuple[float, ...]:
-        """Work left in the phases from the present one on, of a job of ``total`` work."""
-        return work_ahead(self.until, total, done)
 
     def hull(self, work: float) -> Hull:
         """The hull of its ways to run a new job of ``work`` seconds of the reference option."""

@@ -182,13 +182,7 @@ class Prospects:
 
     def _cannot_pay(self, at: int, position: Position) -> bool:
         """Whether the best option of each phase would save less than one restart: most jobs, most of the time."""
-        ahead = self.menu.work_ahead(position.total, position.done)
-        life, first = self._life(position.total), len(self.menu.until) - len(ahead)
-        save = sum(
-            left * (units[at] - least)
-            for left, units, least in zip(ahead, life.units[first:], life.least_units[first:], strict=True)
-        )
-        return save <= self._least_restart
+        return self._course(position)[0].excess(at) <= self._least_restart
 
     def _life(self, total: float) -> Life:
         life = self._lives.get(total)

@@ -206,14 +206,16 @@ def stand(budget: Budget, jobs: Sequence[Job], rentals: Sequence[Rental], menus:
     money = replace(account(current, used, period, now), rate=reckoning.rate, left=reckoning.left)
     allowed = allowed_rate(money)
     found = groups(jobs, snapshot.profiles, menus, now, budget.id)
-    demands = [corrected(group.demand(), dearer(key, group, reckoning)) for key, group in found.items()]
     if budget.fixed_rate is None:
+        demands = [corrected(group.demand(), dearer(key, group, reckoning)) for key, group in found.items()]
         solution = solve(demands, allowed)
         shares = {key: _share(group, solution, at) for at, (key, group) in enumerate(found.items())}
         rate, planned, feasible = solution.rate, solution.spend, solution.fit is not Fit.INFEASIBLE
+        expected = outlook.look(money, shares, demands, reckoning, budget.balance, now)
     else:
         shares = {key: _share_at(group, budget.fixed_rate) for key, group in found.items()}
         rate, planned, feasible = budget.fixed_rate, sum(share.spend for share in shares.values()), True
+        expected = outlook.look_at_fixed(money, shares, reckoning)
     return Standing(
         budget=budget,
         jobs=jobs,
@@ -227,7 +229,5 @@ def stand(budget: Budget, jobs: Sequence[Job], rentals: Sequence[Rental], menus:
         shares=shares,
         keys={job.id: group_key(job, menus) for job in jobs},
         reckoning=reckoning,
-        forecast=outlook.look(money, shares, demands, reckoning, budget.balance, now)
-        if budget.fixed_rate is None
-        else outlook.look_at_fixed(money, shares, reckoning),
+        forecast=expected,
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from purser.domain.ids import PoolId
 from purser.domain.money import Price
 from purser.domain.option import Option
-from purser.policy.course import Course, Life, Ways, work_ahead
+from purser.policy.course import Course, Life, Ways, present, work_of_phases
 from purser.policy.hull import path_hull
 
 RESTARTS = st.floats(0.0, 300.0)
@@ -96,6 +96,8 @@ def test_some_corner_of_the_hull_is_best_at_any_rate(found: tuple[tuple[Option, 
 
 @given(st.lists(st.floats(0.01, 0.99), max_size=5, unique=True), st.floats(0.0, 0.999), st.floats(1.0, 1e6))
 def test_the_work_ahead_is_what_is_not_done(ends: list[float], done: float, total: float) -> None:
-    ahead = work_ahead([*sorted(ends), 1.0], total, done)
+    until = [*sorted(ends), 1.0]
+    phase, left = present(until, total, done)
+    ahead = [left, *work_of_phases(until, total)[phase + 1 :]]
     assert sum(ahead) == pytest.approx(total * (1 - done))
     assert min(ahead) >= 0.0
