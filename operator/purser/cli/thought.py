@@ -12,7 +12,6 @@ from purser.domain.plan import Allocate, Command, Plan, Release, Rent, Stage
 from purser.domain.snapshot import Snapshot
 from purser.policy import explain
 from purser.policy.frontier import Frontier, expected
-from purser.policy.menu import Menus
 from purser.policy.planner import plan, standings
 from purser.policy.standing import Standing
 
@@ -81,10 +80,7 @@ class Thought:
 def think(snapshot: Snapshot) -> Thought:
     """What the operator would do and why."""
     decided = plan(snapshot)
-    jobs = sorted(snapshot.jobs.values(), key=lambda job: (job.created, job.id))
-    stood = tuple(
-        sorted(standings(jobs, snapshot, Menus(snapshot.profiles, snapshot.pools)), key=lambda one: one.budget.id)
-    )
+    stood = tuple(sorted(standings(snapshot), key=lambda one: one.budget.id))
     actions = (
         *_actions(decided.commands, snapshot, observed=False),
         *_actions(decided.would, snapshot, observed=True),

@@ -27,8 +27,10 @@ def cost(segments: Sequence[PriceSegment], billing_minimum_seconds: int, launche
     """
     if not segments:
         raise ValueError("cannot bill without a price: give at least one price segment")
-    known = [segments[0], *(segment for segment in segments[1:] if segment.since <= ended)]
     left = max(-((launched - ended) // _MICROS), billing_minimum_seconds, 0)
+    if len(segments) == 1:
+        return segments[0].price.cost(left)
+    known = [segments[0], *(segment for segment in segments[1:] if segment.since <= ended)]
     amount = ZERO
     for segment, following in pairwise(known):
         lasted = max(following.since, launched) - max(segment.since, launched)
@@ -55,16 +57,14 @@ def accrued(rental: Rental, now: Instant) -> Money:
 
 def accrued_in(rental: Rental, start: Instant, now: Instant) -> Money:
     """The part of ``accrued(rental, now)`` that fell in the period from ``start`` on; never negative."""
+    return _since(rental, start, accrued(rental, now))
+
+
+def _since(rental: Rental, start: Instant, cost: Money) -> Money:
+    """What of a rental's whole ``cost`` came after ``start``."""
     if rental.launched is None or rental.launched >= start:
-        return accrued(rental, now)
-    return max(accrued(rental, now) - accrued(rental, start), ZERO)
-
-
-def ever_paid(budget: Budget, rentals: Iterable[Rental], now: Instant) -> Money:
-    """All that the budget's rentals have ever cost up to ``now``, whatever the period."""
-    known = frozenset[str]() if budget.balance is None else budget.balance.folded
-    running = total(accrued(one, now) for one in rentals if one.budget == budget.id and one.uid not in known)
-    return running if budget.balance is None else budget.balance.lifetime + running
+        return cost
+    return max(cost - accrued(rental, start), ZERO)
 
 
 def opening_in(budget: Budget, period_start: Instant) -> Money:
@@ -72,17 +72,36 @@ def opening_in(budget: Budget, period_start: Instant) -> Money:
     return budget.opening_spend if budget.created >= period_start else ZERO
 
 
-def spent(budget: Budget, rentals: Iterable[Rental], now: Instant) -> Money:
-    """Spent in the budget's current period up to ``now``: settled, opening spend, and what is not yet folded.
+class Bills:
+    """What each of a budget's rentals has cost up to ``now``, worked out once for all that is summed from it."""
 
-    Of ``rentals`` only the budget's own count, each either in the balance (its uid is listed) or by its accrual. A
-    budget whose first period is not yet open counts from the beginning of the calendar period that holds ``now``.
-    """
-    balance = budget.balance
-    start = period_bounds(budget.time_zone, now)[0] if balance is None else balance.period_start
-    settled = ZERO if balance is None else balance.settled
-    folded = frozenset[str]() if balance is None else balance.folded
-    running = total(
-        accrued_in(rental, start, now) for rental in rentals if rental.budget == budget.id and rental.uid not in folded
-    )
-    return settled + opening_in(budget, start) + running
+    def __init__(self, budget: Budget, rentals: Iterable[Rental], now: Instant) -> None:
+        self._now = now
+        self._costs = [(rental, accrued(rental, now)) for rental in rentals if rental.budget == budget.id]
+
+    def spent(self, budget: Budget) -> Money:
+        """Spent in the budget's current period: settled, opening spend, and what is not yet folded.
+
+        A rental is either in the balance (its uid is listed) or counts by its accrual. A budget whose first period is
+        not yet open counts from the beginning of the calendar period that holds ``now``.
+        """
+        balance = budget.balance
+        start = period_bounds(budget.time_zone, self._now)[0] if balance is None else balance.period_start
+        settled = ZERO if balance is None else balance.settled
+        running = total(_since(rental, start, cost) for rental, cost in self._unfolded(budget))
+        return settled + opening_in(budget, start) + running
+
+    def ever_paid(self, budget: Budget) -> Money:
+        """All that the budget's rentals have ever cost, whatever the period."""
+        running = total(cost for _, cost in self._unfolded(budget))
+        return running if budget.balance is None else budget.balance.lifetime + running
+
+    def _unfolded(self, budget: Budget) -> Sequence[tuple[Rental, Money]]:
+        if budget.balance is None or not budget.balance.folded:
+            return self._costs
+        return [(rental, cost) for rental, cost in self._costs if rental.uid not in budget.balance.folded]
+
+
+def spent(budget: Budget, rentals: Iterable[Rental], now: Instant) -> Money:
+    """Spent in the budget's current period up to ``now``; of ``rentals`` only the budget's own count."""
+    return Bills(budget, rentals, now).spent(budget)

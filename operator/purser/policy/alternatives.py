@@ -19,12 +19,12 @@ from purser.domain.option import Option
 from purser.domain.plan import Verdict
 from purser.domain.profile import Profile, Table
 from purser.domain.snapshot import Snapshot
-from purser.policy.capacity import Capacity
-from purser.policy.course import Ways
+from purser.policy.capacity import Capacity, Holdings
+from purser.policy.course import OptionKey, Ways, key_of
 from purser.policy.draft import Draft
 from purser.policy.market import Market
 from purser.policy.menu import Menu
-from purser.policy.prospects import OptionKey, Position, Prospects, key_of
+from purser.policy.prospects import Position, Prospects
 from purser.policy.standing import Share, Standing
 
 _HALVINGS = 40
@@ -172,7 +172,9 @@ class _Weighing:
         self._share = share
         self._snapshot = snapshot
         self._market = Market(snapshot)
-        capacity = Capacity(snapshot)
+        holdings = Holdings()
+        holdings.update(snapshot, standing.readings.by_id)
+        capacity = Capacity(snapshot, holdings)
         capacity.open(frozenset())
         self._draft = Draft(standing, capacity, self._market, snapshot)
         self._runs = job.allocation is not None

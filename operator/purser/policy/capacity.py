@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Container, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from purser.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from purser.domain.job import Job, Placement
 from purser.domain.pool import InstanceState, Survey
 from purser.domain.rental import Rental, RentalPhase
 from purser.domain.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from purser.policy.reading import Reading
 
 Held = Mapping[RentalId, int]
 
@@ -88,68 +92,114 @@ def by_rental(placements: Iterable[Placement]) -> dict[RentalId, int]:
     return gpus
 
 
-class Capacity:
-    """Who holds what at the beginning of a plan, and what is still free as the plan goes on."""
+class Holdings:
+    """Who holds which GPUs, by job and by rental; kept from snapshot to snapshot, for what did not change.
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-        self.rental_of: dict[NodeName, RentalId] = {
+    ``used``: GPUs of a rental that are held; ``grace``: the longest that somebody on it is given to end.
+    """
+
+    def __init__(self) -> None:
+        self.used: dict[RentalId, int] = {}
+        self.grace: dict[RentalId, int] = {}
+        self._rental_of: dict[NodeName, RentalId] = {}
+        self._read: dict[JobId, Reading] = {}
+        self._held: dict[JobId, Held] = {}
+        self._users: dict[RentalId, dict[JobId, int]] = {}
+
+    def update(self, snapshot: Snapshot, readings: Mapping[JobId, Reading]) -> None:
+        """Hold what the jobs of this snapshot hold."""
+        before = self._rental_of
+        self._rental_of = {
             rental.node: rental.id
             for rental in snapshot.rentals.values()
             if rental.node is not None and rental.phase is not RentalPhase.ENDED
         }
-        self._held: dict[JobId, dict[RentalId, int]] = {}
-        self.users: dict[RentalId, list[JobId]] = {}
-        self.used: dict[RentalId, int] = {}
-        for job in snapshot.jobs.values():
-            if job.allocation is None and not job.runs and not job.replaced:
-                continue
-            self._held[job.id] = mine = held_by(job, self.rental_of)
-            for name, gpus in mine.items():
-                self.users.setdefault(name, []).append(job.id)
-                self.used[name] = self.used.get(name, 0) + gpus
+        moved = {node for node, _ in before.items() ^ self._rental_of.items()} if before != self._rental_of else set()
+        changed = [
+            name
+            for name, reading in readings.items()
+            if self._read.get(name) is not reading or not reading.nodes.isdisjoint(moved)
+        ]
+        gone = self._read.keys() - readings.keys()
+        touched: set[RentalId] = set()
+        for name in (*gone, *changed):
+            for rental in self._held.pop(name, ()):
+                del self._users[rental][name]
+                touched.add(rental)
+        for name in changed:
+            mine = held_by(readings[name].job, self._rental_of)
+            if mine:
+                self._held[name] = mine
+            for rental in mine:
+                self._users.setdefault(rental, {})[name] = readings[name].job.grace_seconds
+                touched.add(rental)
+        for rental in touched:
+            users = self._users[rental]
+            self.used[rental] = sum(self._held[name][rental] for name in users)
+            self.grace[rental] = max(users.values(), default=0)
+        self._read = dict(readings)
+        for rental in touched - snapshot.rentals.keys():
+            if not self._users[rental]:
+                del self._users[rental], self.used[rental], self.grace[rental]
+
+    def held(self, job: JobId) -> Held:
+        """What the job holds, by rental."""
+        return self._held.get(job, {})
+
+
+class Capacity:
+    """What is still free as a plan goes on: at first what nobody holds."""
+
+    def __init__(self, snapshot: Snapshot, holdings: Holdings) -> None:
+        self._snapshot = snapshot
+        self._holdings = holdings
+        self.used: Mapping[RentalId, int] = holdings.used
+        self.grace: Mapping[RentalId, int] = holdings.grace
         self._cells: dict[tuple[BudgetId, PoolId], Cell] = {}
+        self._offered: dict[tuple[BudgetId, PoolId], list[Rental]] = {}
 
     def open(self, leaving: Container[RentalId]) -> None:
         """Offer what is free, except on rentals that are ``leaving``: those take no new pods."""
         surveys = self._snapshot.surveys
-        ending = frozenset[InstanceId]().union(*(_ending(survey) for survey in surveys.values()))
         noticed = {notice.instance for survey in surveys.values() for notice in survey.notices}
         for rental in self._snapshot.rentals.values():
             if rental.id in leaving or rental.deleting or rental.instance in noticed:
                 continue
-            if rental.phase in (RentalPhase.REQUESTED, RentalPhase.STARTING):
-                self._add_booting(rental)
-            elif rental.phase is RentalPhase.READY and rental.pool in surveys and rental.instance not in ending:
-                self._add_ready(rental)
+            self._offered.setdefault((rental.budget, rental.pool), []).append(rental)
 
     def cell(self, budget: BudgetId, pool: PoolId) -> Cell:
         """The nodes of a pool that the budget pays for."""
         made = self._cells.get((budget, pool))
         if made is None:
             made = self._cells[budget, pool] = Cell()
+            survey = self._snapshot.surveys.get(pool)
+            ending = frozenset[InstanceId]() if survey is None else _ending(survey)
+            for rental in self._offered.get((budget, pool), ()):
+                if rental.phase in (RentalPhase.REQUESTED, RentalPhase.STARTING):
+                    self._add_booting(rental, made)
+                elif rental.phase is RentalPhase.READY and survey is not None and rental.instance not in ending:
+                    self._add_ready(rental, made)
         return made
 
-    def touched(self, rental: Rental) -> set[RentalId]:
+    def touched(self, rental: Rental) -> Container[RentalId]:
         """The nodes of the rental's pool and budget that somebody was given or waits for in this plan."""
-        return self.cell(rental.budget, rental.pool).touched
+        made = self._cells.get((rental.budget, rental.pool))
+        return () if made is None else made.touched
 
     def held(self, job: JobId) -> Held:
         """What the job holds, by rental."""
-        return self._held.get(job, {})
+        return self._holdings.held(job)
 
-    def _add_booting(self, rental: Rental) -> None:
+    def _add_booting(self, rental: Rental, cell: Cell) -> None:
         pool = self._snapshot.pools.get(rental.pool)
         if pool is not None and pool.offering is not None:
-            free = pool.offering.gpus_per_node - self.used.get(rental.id, 0)
-            self.cell(rental.budget, rental.pool).booting.put(rental.id, free)
+            cell.booting.put(rental.id, pool.offering.gpus_per_node - self.used.get(rental.id, 0))
 
-    def _add_ready(self, rental: Rental) -> None:
+    def _add_ready(self, rental: Rental, cell: Cell) -> None:
         node = self._snapshot.nodes.get(rental.node) if rental.node is not None else None
         if node is None or not node.ready or node.unschedulable or node.deleting:
             return
-        free = node.gpus - node.foreign_gpus - self.used.get(rental.id, 0)
-        self.cell(rental.budget, rental.pool).ready.put(rental.id, free)
+        cell.ready.put(rental.id, node.gpus - node.foreign_gpus - self.used.get(rental.id, 0))
 
 
 def _ending(survey: Survey) -> frozenset[InstanceId]:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from purser.domain.ids import JobId
 from purser.domain.job import Job
 from purser.domain.option import Option
+from purser.policy.course import key_of
 from purser.policy.load import GroupKey
-from purser.policy.prospects import Outcome, Prospects, key_of
+from purser.policy.prospects import Outcome, Prospects
 from purser.policy.queueing import QueueKey, by_dollars, by_value, takes_wider
 from purser.policy.standing import Share, Standing
 
@@ -23,12 +24,12 @@ class Lots:
     def __init__(self, standing: Standing) -> None:
         self._standing = standing
         self._taken: dict[GroupKey, list[int]] = {}
-        for job in standing.jobs:
-            share = standing.share(job)
-            before = former(job)
-            if share is None or before is None or not _tells(share):
+        tell = {key: share for key, share in standing.shares.items() if _tells(share)}
+        for reading in standing.jobs if tell else ():
+            share, before = tell.get(reading.key), former(reading.job)
+            if share is None or before is None:
                 continue
-            counter = self._counter(job)
+            counter = self._taken.setdefault(reading.key, [0, 0])
             counter[0] += key_of(before) in (key_of(share.path[0]), _wider_key(share))
             counter[1] += key_of(before) == _wider_key(share)
 
@@ -46,7 +47,7 @@ class Lots:
         return share.for_wider if wider else share.prospects
 
     def _counter(self, job: Job) -> list[int]:
-        return self._taken.setdefault(self._standing.keys[job.id], [0, 0])
+        return self._taken.setdefault(self._standing.key(job), [0, 0])
 
 
 def _tells(share: Share) -> bool:

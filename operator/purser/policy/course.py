@@ -13,7 +13,7 @@ so that a change is charged in the plan what it costs when it is made. O(phases 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -21,13 +21,21 @@ from math import inf
 from purser.domain.ids import PoolId
 from purser.domain.option import Option
 
+OptionKey = tuple[PoolId, int, str]
+
+
+def key_of(option: Option) -> OptionKey:
+    """What makes two options the same way to run, whatever their price and speed were when they were chosen."""
+    return option.pool, option.gpus, option.variant
+
 
 @dataclass(frozen=True, slots=True)
 class Ways:
     """A menu's options as numbers, made once.
 
     ``speeds[p][o]`` is the speed of option o in phase p, ``prices[o]`` its dollars a second. ``lanes`` groups options
-    by pool, cheapest first. ``starts[o]``: seconds that a node of its pool is paid for before it is ready.
+    by pool, cheapest first. ``starts[o]``: seconds that a node of its pool is paid for before it is ready. ``places``:
+    where an option is among them.
     """
 
     speeds: tuple[tuple[float, ...], ...]
@@ -35,6 +43,7 @@ class Ways:
     starts: tuple[float, ...]
     lanes: tuple[tuple[int, ...], ...]
     restart: float
+    places: Mapping[OptionKey, int]
 
     @classmethod
     def of(cls, stages: Sequence[Sequence[Option]], restart: float) -> Ways:
@@ -50,6 +59,7 @@ class Ways:
             starts=tuple(max(option.entry_seconds - restart, 0.0) for option in first),
             lanes=tuple(tuple(sorted(lane, key=prices.__getitem__)) for lane in lanes.values()),
             restart=restart,
+            places={key_of(option): at for at, option in enumerate(first)},
         )
 
     def start_up(self, here: int, to: int, same_pool: bool) -> float:
@@ -69,25 +79,52 @@ def present(until: Sequence[float], total: float, done: float) -> tuple[int, flo
     return phase, max(until[phase] - done, 0.0) * total
 
 
-class Life:
-    """All phases of a job's life of ``total`` work, for which a second is worth ``worth`` = w·θ dollars.
+class Rates:
+    """What a unit of work costs for which a second is worth ``worth`` = w·θ dollars, whatever the size of the job.
 
-    Jobs of one size share it: only where in its phase a job is makes a difference (``Course``). Of phase p and option
-    o, ``units[p][o]`` are dollars for a unit of work, time included; ``after[p][o]`` those from the phase's end to the
-    job's; ``follow[p][o]`` is the option of the next phase.
+    ``units[p][o]``: dollars in phase p on option o, time included; ``least[p]``: the least of them.
     """
 
-    def __init__(self, ways: Ways, until: Sequence[float], total: float, worth: float) -> None:
+    def __init__(self, ways: Ways, until: Sequence[float], worth: float) -> None:
         self.ways = ways
         self.until = until
-        self.total = total
         self.worth = worth
-        self.work = work_of_phases(until, total)
         self.units = [
             [(worth + price) / speed for price, speed in zip(ways.prices, speeds, strict=True)]
             for speeds in ways.speeds
         ]
-        options = len(ways.prices)
+        self.least = [min(units, default=0.0) for units in self.units]
+
+    @cached_property
+    def _excess(self) -> list[list[float]]:
+        """Of phase p and option o: ``excess`` from the end of p, of a job of one unit of work."""
+        found = [[0.0] * len(self.ways.prices)]
+        work = work_of_phases(self.until, 1.0)
+        for left, units, least in zip(reversed(work[1:]), reversed(self.units), reversed(self.least), strict=False):
+            found.append([then + left * (unit - least) for then, unit in zip(found[-1], units, strict=True)])
+        return found[::-1]
+
+    def excess(self, option: int, total: float, done: float) -> float:
+        """What keeping ``option`` to the end costs more than the best option of each phase, if changing were free."""
+        phase, left = present(self.until, 1.0, done)
+        return total * (self._excess[phase][option] + left * (self.units[phase][option] - self.least[phase]))
+
+
+class Life:
+    """The phases of a life of ``total`` work; jobs only differ in where they are in it (``Course``).
+
+    Of phase p and option o, ``after[p][o]`` are the dollars from the phase's end to the job's; ``follow[p][o]`` is the
+    option of the next phase.
+    """
+
+    def __init__(self, rates: Rates, total: float) -> None:
+        self.ways = rates.ways
+        self.until = rates.until
+        self.units = rates.units
+        self.worth = rates.worth
+        self.total = total
+        self.work = work_of_phases(self.until, total)
+        options = len(self.ways.prices)
         self.after = [[0.0] * options]
         self.follow = [list(range(options))]
         if len(self.work) > 1:
@@ -167,15 +204,6 @@ class Life:
         return money, seconds
 
     @cached_property
-    def excess(self) -> list[list[float]]:
-        """Of phase p and option o: what keeping o to the end costs more, from the end of p, than each phase's best."""
-        found = [[0.0] * len(self.ways.prices)]
-        for left, units in zip(reversed(self.work[1:]), reversed(self.units), strict=False):
-            least = min(units, default=0.0)
-            found.append([then + left * (unit - least) for then, unit in zip(found[-1], units, strict=True)])
-        return found[::-1]
-
-    @cached_property
     def leaves(self) -> list[list[int | None]]:
         """Of phase p and option o: the first phase from p on after which the path leaves o; None if it never does."""
         found: list[list[int | None]] = []
@@ -213,11 +241,6 @@ class Course:
         now = self._left / self._life.ways.speeds[self._first][option]
         money, seconds = self._life.ahead(self._first, option)
         return money + self._life.ways.prices[option] * now, seconds + now
-
-    def excess(self, option: int) -> float:
-        """What keeping ``option`` to the end costs more than the best option of each phase, changing free."""
-        units = self._life.units[self._first]
-        return self._life.excess[self._first][option] + self._left * (units[option] - min(units))
 
     def leaves_after(self, option: int) -> float | None:
         """Seconds until that path leaves the option; None if it never does."""

@@ -14,11 +14,11 @@ from purser.domain.rental import Rental, RentalPhase
 from purser.domain.snapshot import LOST_AFTER_SECONDS, Snapshot
 from purser.domain.time import Instant
 from purser.policy.capacity import Capacity
+from purser.policy.course import key_of
 from purser.policy.explain import name
 from purser.policy.limits import Purse, exposure, reserve
 from purser.policy.market import Market
 from purser.policy.placement import Claim, Yard
-from purser.policy.prospects import key_of
 from purser.policy.roll import reason
 from purser.policy.standing import Standing
 
@@ -51,13 +51,13 @@ class Draft:
         self._market = market
         self._yards: dict[PoolId, Yard] = {}
         self._blocked: dict[tuple[PoolId, int], Why] = {}
-        self._grace = max((job.grace_seconds for job in standing.jobs if job.finish is None), default=0)
+        self._grace = max((one.job.grace_seconds for one in standing.jobs if one.job.finish is None), default=0)
         self._client: tuple[Job, Option] | None = None
         budget = standing.budget
         self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, standing.spent)
         for rental in standing.rentals:
             if rental.phase is not RentalPhase.ENDED:
-                self.purse.hold(rental.id, rental.worst, self._exposure(rental, self._grace_on(rental.id)))
+                self.purse.hold(rental.id, rental.worst, self._exposure(rental, capacity.grace.get(rental.id, 0)))
 
     # --- leaving nodes -----------------------------------------------------------------------------------------------
 
@@ -80,6 +80,8 @@ class Draft:
             elif (lost := self._lost(rental)) is not None:
                 doomed[rental.id] = lost
         draining = [one.id for one in self.standing.rentals if one.phase is RentalPhase.DRAINING]
+        if not self.purse.over_hourly([*draining, *doomed]):
+            return doomed
         surplus = sorted(live, key=lambda one: (self._capacity.used.get(one.id, 0) > 0, -one.created, one.id))
         for rental in surplus:
             if not self.purse.over_hourly([*draining, *doomed]):
@@ -211,10 +213,6 @@ class Draft:
     def _hosts(self, rentals: tuple[RentalId, ...], grace_seconds: int) -> bool:
         known = (self.snapshot.rentals[one] for one in rentals)
         return self.purse.host([(one.id, self._exposure(one, grace_seconds)) for one in known])
-
-    def _grace_on(self, rental: RentalId) -> int:
-        users = self._capacity.users.get(rental, ())
-        return max((self.snapshot.jobs[job].grace_seconds for job in users), default=0)
 
     def _exposure(self, rental: Rental, grace_seconds: int) -> Money:
         survey = self.snapshot.surveys.get(rental.pool)

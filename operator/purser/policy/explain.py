@@ -6,7 +6,8 @@ from purser.domain.ids import Rate
 from purser.domain.money import ZERO, Money
 from purser.domain.option import Option
 from purser.domain.plan import Reason, Why
-from purser.policy.prospects import Move, Outcome, Position, key_of
+from purser.policy.course import key_of
+from purser.policy.prospects import Move, Outcome, Position
 from purser.policy.standing import Share
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from purser.domain.ids import Rate
 from purser.domain.option import Option
-from purser.policy.course import Course, Life, Ways
+from purser.policy.course import Course, Life, Rates, Ways
 
 _ANY_PRICE = 1e6
 """Dollars for a second so many times dearer than any option: the path that only looks at time."""
@@ -92,7 +92,7 @@ def path_hull(stages: Sequence[Sequence[Option]], ways: Ways, until: Sequence[fl
     """
 
     def best(worth: float) -> tuple[float, float, Path]:
-        course = Course(Life(ways, until, work, worth), 0.0)
+        course = Course(Life(Rates(ways, until, worth), work), 0.0)
         entered = [
             cost + worth * option.entry_seconds + option.entry_cost.dollars
             for cost, option in zip(course.cost, stages[0], strict=True)

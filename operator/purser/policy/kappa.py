@@ -13,14 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
+from typing import TYPE_CHECKING, NamedTuple
 
 from purser.domain.budget import Budget, Experience
 from purser.domain.ids import ClassId
-from purser.domain.job import Job
 from purser.domain.money import Money
 from purser.domain.rental import Rental
-from purser.domain.time import Instant, seconds_between
+from purser.domain.time import Instant
 from purser.policy.exchange_rate import Demand
+
+if TYPE_CHECKING:
+    from purser.policy.reading import Reading
 
 PSEUDO_JOBS = 3.0
 PRIOR_SQUARED_CV = 4.0
@@ -28,12 +31,9 @@ PRIOR_SQUARED_CV = 4.0
 coefficient of variation of 1.3 to 3.3 in the even ones (7 of 11); a single class is more even than a team, hence 2."""
 _MOST_OVERHEAD = 2.0
 """Where more than half is paid for nodes that no job holds, something is broken, and giving jobs less mends nothing."""
-_TRUSTED_FRACTION = 0.05
-"""From this part of its work on, a job's own report says more of what it has left than its class does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Commitment:
+class Commitment(NamedTuple):
     """A job under way, in dollars: ``predicted`` at its start, ``spent`` on its GPUs so far, ``left`` expected."""
 
     predicted: float
@@ -115,27 +115,29 @@ class Reckoning:
         return self.of(class_id).value * self.overhead
 
 
-def reckon(budget: Budget, jobs: Iterable[Job], rentals: Iterable[Rental], paid: Money, now: Instant) -> Reckoning:
+def reckon(
+    budget: Budget, readings: Iterable[Reading], rentals: Iterable[Rental], paid: Money, now: Instant
+) -> Reckoning:
     """From the balance's memory and the jobs in sight. ``paid``: all the budget ever paid, running rentals included."""
     balance = budget.balance
     known: Mapping[ClassId, Experience] = {} if balance is None else balance.experience
-    seen = [job for job in jobs if job.records or job.allocation is not None]
     learned = {class_id: kappa(experience) for class_id, experience in known.items()}
     running: dict[ClassId, list[Commitment]] = {}
-    for job in seen:
-        if job.finish is None and job.allocation is not None:
-            prior = learned.get(job.statistics, NOTHING_KNOWN)
-            running.setdefault(job.statistics, []).append(commitment(job, prior.value, now))
-    kappas = dict(learned)
-    for class_id, under_way in running.items():
-        kappas[class_id] = kappa(known.get(class_id), under_way)
-    unfolded = sum(
-        spent_on(job, now)
-        for job in seen
-        if balance is None or job.finish is None or not balance.counts(job.id, job.finish.at)
-    )
+    held = 0.0 if balance is None else balance.jobs_cost.dollars
+    for reading in readings:
+        job = reading.job
+        if job.allocation is None and not job.records:
+            continue
+        spent = reading.spent(now)
+        if job.finish is None:
+            held += spent
+            if job.allocation is not None:
+                prior = learned.get(job.statistics, NOTHING_KNOWN)
+                running.setdefault(job.statistics, []).append(commitment(reading, spent, prior.value))
+        elif balance is None or not balance.counts(job.id, job.finish.at):
+            held += spent
+    kappas = learned | {class_id: kappa(known.get(class_id), under_way) for class_id, under_way in running.items()}
     everyone = [one for under_way in running.values() for one in under_way]
-    held = unfolded + (0.0 if balance is None else balance.jobs_cost.dollars)
     pseudo = PSEUDO_JOBS * _mean_prediction(known.values(), everyone)
     return Reckoning(
         kappas=kappas,
@@ -144,10 +146,17 @@ def reckon(budget: Budget, jobs: Iterable[Job], rentals: Iterable[Rental], paid:
         left=sum(one.left for one in everyone),
         spread=sqrt(
             sum(
-                (kappas[class_id].squared_cv * one.left**2 for class_id, jobs in running.items() for one in jobs),
+                kappas[class_id].squared_cv * sum(one.left**2 for one in under_way)
+                for class_id, under_way in running.items()
             )
         ),
     )
+
+
+def commitment(reading: Reading, spent: float, factor: float) -> Commitment:
+    """What a running job will cost: by its own report, else by what was predicted of it times its class's κ."""
+    left = max(reading.predicted * factor - spent, 0.0) if reading.reported is None else reading.reported
+    return Commitment(reading.predicted, spent, left)
 
 
 def _mean_prediction(known: Iterable[Experience], running: Sequence[Commitment]) -> float:
@@ -165,25 +174,3 @@ def _overhead(paid: float, held: float, pseudo: float) -> float:
 
 def _price(rental: Rental) -> float:
     return (rental.segments[-1].price if rental.segments else rental.worst).dollars_per_second
-
-
-def spent_on(job: Job, now: Instant) -> float:
-    """Dollars that the GPUs the job held have cost, by its own record."""
-    known = sum(
-        record.option.price.dollars_per_second * max(seconds_between(record.since, record.until), 0.0)
-        for record in job.records
-    )
-    if job.allocation is None:
-        return known
-    return known + job.allocation.option.price.dollars_per_second * max(seconds_between(job.allocation.since, now), 0.0)
-
-
-def commitment(job: Job, factor: float, now: Instant) -> Commitment:
-    """What a running job will cost: by its own report, else by what was predicted of it times its class's κ."""
-    spent = spent_on(job, now)
-    predicted = 0.0 if job.predicted is None else job.predicted.dollars
-    fraction = None if job.progress is None else job.progress.fraction
-    if job.allocation is not None and job.remaining is not None and (fraction or 0.0) >= _TRUSTED_FRACTION:
-        option = job.allocation.option
-        return Commitment(predicted, spent, job.remaining / option.speed * option.price.dollars_per_second)
-    return Commitment(predicted, spent, max(predicted * factor - spent, 0.0))

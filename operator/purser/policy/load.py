@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from purser.domain.ids import BudgetId, ClassId
 from purser.domain.job import Job, SpotPolicy
@@ -20,6 +21,9 @@ from purser.domain.time import Instant, after, seconds_between
 from purser.policy.exchange_rate import Demand
 from purser.policy.hull import Hull
 from purser.policy.menu import Menu, MenuKey, Menus
+
+if TYPE_CHECKING:
+    from purser.policy.reading import Reading
 
 DEFAULT_WORK_SECONDS = 4 * 3600.0
 """Mean work of a class that neither declares it nor has a job that knows what it has left."""
@@ -74,10 +78,10 @@ def observed_arrivals(created: Iterable[Instant], now: Instant) -> float | None:
     return (len(recent) - 1) / elapsed if elapsed >= HISTORY_LEAST_SECONDS else None
 
 
-def _mean_work(profile: Profile | None, jobs: Iterable[Job]) -> float:
+def _mean_work(profile: Profile | None, readings: Iterable[Reading]) -> float:
     if profile is not None and profile.mean_work is not None:
         return profile.mean_work
-    left = [job.remaining for job in jobs if job.remaining]
+    left = [one.job.remaining for one in readings if one.refused is None and one.job.remaining]
     return sum(left) / len(left) if left else DEFAULT_WORK_SECONDS
 
 
@@ -89,7 +93,7 @@ def group_key(job: Job, menus: Menus) -> GroupKey:
 
 
 def groups(
-    jobs: Iterable[Job],
+    readings: Iterable[Reading],
     profiles: Mapping[ClassId, Profile],
     menus: Menus,
     now: Instant,
@@ -101,34 +105,34 @@ def groups(
     jobs arrive and how much work they are, or its history says so. Classes of ``budget`` of which no job is in sight
     count by what their profile declares: else the first jobs of a month would be given all of its money.
     """
-    members: dict[GroupKey, list[Job]] = {}
-    in_class: dict[ClassId, list[Job]] = {}
-    for job in jobs:
-        key = group_key(job, menus)
-        members.setdefault(key, []).append(job)
-        in_class.setdefault(key[0], []).append(job)
+    members: dict[GroupKey, list[Reading]] = {}
+    for reading in readings:
+        members.setdefault(reading.key, []).append(reading)
+    in_class: dict[ClassId, list[Reading]] = {}
+    for key, mine in members.items():
+        in_class.setdefault(key[0], []).extend(mine)
     rates: dict[ClassId, float | None] = {}
     works: dict[ClassId, float] = {}
     for class_id, alike in in_class.items():
         profile = profiles.get(class_id)
-        works[class_id] = _mean_work(profile, (job for job in alike if job.wants_to_run))
+        works[class_id] = _mean_work(profile, alike)
         if profile is None:
             rates[class_id] = None
         elif profile.arrivals_per_hour is not None:
             rates[class_id] = profile.arrivals_per_hour / 3600.0
         else:
-            rates[class_id] = observed_arrivals((job.created for job in alike), now)
+            rates[class_id] = observed_arrivals((one.job.created for one in alike), now)
     found: dict[GroupKey, Group] = {}
     for key, mine in members.items():
         class_id, menu_key, weight = key
-        active = sum(job.wants_to_run for job in mine)
+        active = sum(one.refused is None for one in mine)
         rate = rates[class_id]
         arrivals = None if rate is None else rate * len(mine) / len(in_class[class_id])
         menu = menus.menu(menu_key)
         if menu.options and (active or arrivals):
             work = works[class_id]
             hull = partial(menus.hull, menu_key, work)
-            found[key] = Group(mine[0].class_id, weight, menu, hull, work, active, arrivals)
+            found[key] = Group(mine[0].job.class_id, weight, menu, hull, work, active, arrivals)
     for profile in profiles.values():
         if profile.budget is not None and profile.budget == budget and profile.id not in in_class:
             found |= _expected(profile, menus)

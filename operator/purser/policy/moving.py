@@ -15,7 +15,8 @@ from purser.policy import explain
 from purser.policy.draft import Draft
 from purser.policy.placement import Claim
 from purser.policy.prospects import Move, Position, Prospects, in_place
-from purser.policy.roll import must_move, reason, settled
+from purser.policy.reading import Reading
+from purser.policy.roll import must_move, reason
 from purser.policy.serving import next_run
 
 _AT_THE_EARLIEST = 1.0
@@ -29,20 +30,21 @@ class Moving:
         self._draft = draft
         self._standing = draft.standing
 
-    def move(self, running: Iterable[Job]) -> None:
+    def move(self, running: Iterable[Reading]) -> None:
         """Jobs that must move first, in order of creation, then those that may gain most."""
         worth: list[tuple[Job, Allocation, Prospects, Position, list[Move]]] = []
-        for job in running:
+        for reading in running:
+            job = reading.job
             if job.allocation is None:
                 continue
-            here, share = job.allocation.option, self._standing.share(job)
+            here, share = job.allocation.option, self._standing.shares.get(reading.key)
             if share is None:
                 self._draft.judge(job, here, reason(Why.NO_OPTION, "its menu is empty now; it runs on where it is"))
                 continue
             position, prospects = share.position(job), share.by_lot(job)
             rate, feasible = self._standing.rate, self._standing.feasible
             self._draft.judge(job, here, partial(explain.choice, here, share, rate, position, feasible=feasible))
-            if job.resize is ResizePolicy.NEVER or not settled(job):
+            if job.resize is ResizePolicy.NEVER or not reading.settled:
                 continue
             forced = must_move(job, self._draft.snapshot)
             if forced:

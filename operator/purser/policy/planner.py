@@ -8,12 +8,11 @@ that what they would do takes nothing from anybody.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 from purser.domain.budget import Budget, Mode
 from purser.domain.ids import BudgetId, JobId, RentalId
-from purser.domain.job import Job
 from purser.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, Verdict, Why
 from purser.domain.rental import Rental
 from purser.domain.snapshot import Snapshot
@@ -21,16 +20,12 @@ from purser.policy.budget_plan import decide
 from purser.policy.capacity import Capacity
 from purser.policy.draft import Draft
 from purser.policy.market import Market
-from purser.policy.menu import Menus
+from purser.policy.memo import Known, Memo, know
+from purser.policy.reading import read
 from purser.policy.roll import call
 from purser.policy.standing import Standing, stand
 
-
-@dataclass(slots=True)
-class Memo:
-    """What one plan may leave for the next to be made faster by: never anything that makes it different."""
-
-    menus: Menus | None = None
+__all__ = ["Memo", "plan", "standings"]
 
 
 def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
@@ -38,19 +33,16 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
 
     ``plan(snapshot, memo) == plan(snapshot)`` whatever was planned with the memo before.
     """
-    jobs = sorted(snapshot.jobs.values(), key=lambda job: (job.created, job.id))
-    menus = Menus(snapshot.profiles, snapshot.pools, None if memo is None else memo.menus)
-    if memo is not None:
-        memo.menus = menus
-    stands = standings(jobs, snapshot, menus)
-    capacity, market = Capacity(snapshot), Market(snapshot)
+    known = know(snapshot, memo)
+    stands = standings(snapshot, known)
+    capacity, market = Capacity(snapshot, known.holdings), Market(snapshot)
     drafts = [Draft(standing, capacity, market, snapshot) for standing in stands]
     doomed = [draft.doomed() for draft in drafts]
     capacity.open(frozenset(rental for leaving in doomed for rental in leaving))
     would: list[Command] = []
     enforced = [leaving for draft, leaving in zip(drafts, doomed, strict=True) if _enforces(draft.standing.budget)]
     commands, verdicts = _of_nobody(
-        jobs, {name: why for leaving in enforced for name, why in leaving.items()}, snapshot
+        known, {name: why for leaving in enforced for name, why in leaving.items()}, snapshot
     )
     budgets: dict[BudgetId, BudgetVerdict] = {}
     again_at = set()
@@ -67,6 +59,8 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
             commands += draft.decided.commands
             verdicts |= draft.decided.verdicts
     later = [at for at in again_at | market.cooled if at > snapshot.now]
+    if memo is not None:
+        memo.known = known
     return Plan(
         commands=tuple(commands),
         budgets=budgets,
@@ -77,17 +71,15 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
     )
 
 
-def standings(jobs: Sequence[Job], snapshot: Snapshot, menus: Menus) -> list[Standing]:
+def standings(snapshot: Snapshot, known: Known | None = None) -> list[Standing]:
     """Every budget solved, in the order in which they act."""
-    jobs_of: dict[BudgetId, list[Job]] = defaultdict(list)
-    for job in jobs:
-        if job.budget is not None:
-            jobs_of[job.budget].append(job)
+    known = know(snapshot) if known is None else known
+    jobs_of = known.readings.by_budget()
     rentals_of: dict[BudgetId, list[Rental]] = defaultdict(list)
     for rental in sorted(snapshot.rentals.values(), key=lambda rental: (rental.created, rental.id)):
         rentals_of[rental.budget].append(rental)
     found = [
-        stand(budget, jobs_of[budget.id], rentals_of[budget.id], menus, snapshot)
+        stand(budget, jobs_of.get(budget.id, []), rentals_of[budget.id], known, snapshot)
         for budget in snapshot.budgets.values()
     ]
     return sorted(found, key=lambda one: (one.budget.mode is Mode.OBSERVE, -one.rate, one.budget.id))
@@ -98,10 +90,16 @@ def _enforces(budget: Budget) -> bool:
 
 
 def _of_nobody(
-    jobs: list[Job], doomed: Mapping[RentalId, Reason], snapshot: Snapshot
+    known: Known, doomed: Mapping[RentalId, Reason], snapshot: Snapshot
 ) -> tuple[list[Command], dict[JobId, Verdict]]:
     """Jobs that no budget in sight pays for: a run goes on at the expense of who rented its nodes, and no longer."""
-    unpaid = [replace(job, budget=None) for job in jobs if job.budget not in snapshot.budgets]
+    unpaid = [
+        read(replace(one.job, budget=None), known.menus)
+        for one in known.readings.in_order
+        if one.job.budget not in snapshot.budgets
+    ]
+    if not unpaid:
+        return [], {}
     roll = call(unpaid, doomed, snapshot)
     stops: list[Command] = [Allocate(job.id, None, why) for job, why in roll.stopped]
     return stops, {job.id: Verdict(None, why, None) for job, why in (*roll.stopped, *roll.idle)}

@@ -10,13 +10,11 @@ These are the numbers that ``course`` charges for a later change, so that no job
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from purser.domain.ids import PoolId
 from purser.domain.money import Money
 from purser.domain.option import Option
-from purser.policy.course import Course, Life
+from purser.policy.course import Course, Life, Rates, key_of
 from purser.policy.menu import Menu
 
 _MANY = 64
@@ -24,13 +22,6 @@ _MANY = 64
 
 _FEW = 4
 """Worths of which the prospects are kept: a weight's two lots, now and in the plan before."""
-
-OptionKey = tuple[PoolId, int, str]
-
-
-def key_of(option: Option) -> OptionKey:
-    """What makes two options the same way to run, whatever their price and speed were when they were chosen."""
-    return option.pool, option.gpus, option.variant
 
 
 def in_place(here: Option, here_pods: int, to: Option, to_pods: int) -> bool:
@@ -91,7 +82,8 @@ class Prospects:
     def __init__(self, menu: Menu, worth: float) -> None:
         self.menu = menu
         self.worth = worth
-        self._at: Mapping[OptionKey, int] = {key_of(option): at for at, option in enumerate(menu.options)}
+        self._at = menu.ways.places
+        self._rates = Rates(menu.ways, menu.until, worth)
         ways = menu.ways
         self._least_restart = (self.worth + min(ways.prices, default=0.0)) * ways.restart
         self._lives: dict[float, Life] = {}
@@ -182,14 +174,14 @@ class Prospects:
 
     def _cannot_pay(self, at: int, position: Position) -> bool:
         """Whether the best option of each phase would save less than one restart: most jobs, most of the time."""
-        return self._course(position)[0].excess(at) <= self._least_restart
+        return self._rates.excess(at, position.total, position.done) <= self._least_restart
 
     def _life(self, total: float) -> Life:
         life = self._lives.get(total)
         if life is None:
             if len(self._lives) >= _MANY:
                 self._lives.clear()
-            life = self._lives[total] = Life(self.menu.ways, self.menu.until, total, self.worth)
+            life = self._lives[total] = Life(self._rates, total)
         return life
 
     def _course(self, position: Position) -> tuple[Course, tuple[Option, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from purser.domain.ids import RentalId
 from purser.domain.job import Allocation, Job, PodPhase, ResizePolicy, SpotPolicy
@@ -13,6 +14,9 @@ from purser.domain.pool import CapacityType, InstanceState
 from purser.domain.rental import RentalPhase
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant, after
+
+if TYPE_CHECKING:
+    from purser.policy.reading import Reading
 
 
 def reason(why: Why, message: str) -> Reason:
@@ -25,14 +29,14 @@ class Roll:
     """The jobs of one budget in order of creation. ``again_at``: when a run's time to get ready is over."""
 
     waiting: list[Job] = field(default_factory=list)
-    running: list[Job] = field(default_factory=list)
+    running: list[Reading] = field(default_factory=list)
     leaving: list[tuple[Job, Reason]] = field(default_factory=list)
     stopped: list[tuple[Job, Reason]] = field(default_factory=list)
     idle: list[tuple[Job, Reason]] = field(default_factory=list)
     again_at: list[Instant] = field(default_factory=list)
 
 
-def call(jobs: Iterable[Job], doomed: Mapping[RentalId, Reason], snapshot: Snapshot) -> Roll:
+def call(readings: Iterable[Reading], doomed: Mapping[RentalId, Reason], snapshot: Snapshot) -> Roll:
     """Sort jobs by what is to be done; ``doomed`` rentals are being released, and why.
 
     ``leaving`` jobs lose their place and go elsewhere at once or queue; ``stopped`` ones give theirs up; ``idle`` ones
@@ -40,28 +44,30 @@ def call(jobs: Iterable[Job], doomed: Mapping[RentalId, Reason], snapshot: Snaps
     """
     roll = Roll()
     threatened = _threatened(snapshot)
-    for job in jobs:
-        refused = not_wanted(job)
+    safe = _staying(snapshot).difference(doomed, threatened)
+    for reading in readings:
+        job, refused = reading.job, reading.refused
         if job.allocation is None:
             if refused is None:
                 roll.waiting.append(job)
             else:
                 roll.idle.append((job, refused))
             continue
-        why = _displaced(job, job.allocation, doomed, threatened, snapshot)
+        safely = reading.rentals <= safe
+        why = None if safely else _displaced(job, job.allocation, doomed, threatened, snapshot)
         if refused is not None:
             gone = refused if _gives_up(job) else why
             (roll.idle if gone is None else roll.stopped).append((job, gone or refused))
         elif why is not None:
             roll.leaving.append((job, why))
-        elif (deadline := _ready_by(job, job.allocation)) is None:
-            roll.running.append(job)
+        elif (deadline := reading.ready_by) is None:
+            roll.running.append(reading)
         elif snapshot.now >= deadline:
             message = f"run {job.allocation.run} was not fully running within {job.ready_timeout_seconds:.0f} s"
             roll.stopped.append((job, reason(Why.NOT_STARTING, message)))
         else:
             roll.again_at.append(deadline)
-            roll.running.append(job)
+            roll.running.append(reading)
     return roll
 
 
@@ -107,6 +113,12 @@ def _threatened(snapshot: Snapshot) -> dict[RentalId, Reason]:
     return found
 
 
+def _staying(snapshot: Snapshot) -> set[RentalId]:
+    """Rentals that are not on their way out."""
+    leaving = (RentalPhase.DRAINING, RentalPhase.ENDED)
+    return {rental.id for rental in snapshot.rentals.values() if rental.phase not in leaving}
+
+
 def _displaced(
     job: Job,
     allocation: Allocation,
@@ -146,7 +158,7 @@ def _alive(name: RentalId, snapshot: Snapshot) -> bool:
     )
 
 
-def _ready_by(job: Job, allocation: Allocation) -> Instant | None:
+def ready_by(job: Job, allocation: Allocation) -> Instant | None:
     """By when all pods of a started run must be running; None when they are, or when the run has not started."""
     run = job.current_run
     if run is None or run.suspended or run.started is None or run.complete is not None or run.failed is not None:

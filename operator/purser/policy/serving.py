@@ -14,6 +14,7 @@ from purser.policy import explain
 from purser.policy.choose import former, in_order, wishes
 from purser.policy.draft import Draft
 from purser.policy.prospects import Outcome
+from purser.policy.reading import Reading
 from purser.policy.roll import Roll, reason
 from purser.policy.standing import Share
 
@@ -32,12 +33,12 @@ _BLOCKED = {
 class Serving:
     """Serves one budget's queue into its draft."""
 
-    def __init__(self, draft: Draft, running: Iterable[Job]) -> None:
+    def __init__(self, draft: Draft, running: Iterable[Reading]) -> None:
         self._draft = draft
         self._standing = draft.standing
         self._placed: set[JobId] = set()
         self._queue_ends = False
-        self._rate = sum(job.allocation.option.price.dollars_per_second for job in running if job.allocation)
+        self._rate = sum(one.price for one in running)
 
     def serve(self, roll: Roll) -> None:
         """Displaced jobs first, then the queue; who is displaced and finds nothing is stopped."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from zlib import crc32
 
-from purser.domain.billing import ever_paid, spent
+from purser.domain.billing import Bills
 from purser.domain.budget import Budget
 from purser.domain.ids import Rate
 from purser.domain.job import Job
@@ -18,13 +18,15 @@ from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant
 from purser.policy import outlook
 from purser.policy.allowance import account, allowed_rate
+from purser.policy.course import key_of
 from purser.policy.exchange_rate import Fit, Solution, solve
 from purser.policy.hull import Hull, Path
 from purser.policy.kappa import Reckoning, corrected, reckon
-from purser.policy.load import Group, GroupKey, group_key, groups
-from purser.policy.menu import Menus
+from purser.policy.load import Group, GroupKey, groups
+from purser.policy.memo import Known
 from purser.policy.promise import Forecast
-from purser.policy.prospects import Position, Prospects, key_of, prospects
+from purser.policy.prospects import Position, Prospects, prospects
+from purser.policy.reading import Reading, Readings
 
 _ALL_BUT = 1.0 - 1e-9
 _NUDGE = 1e-6
@@ -79,7 +81,7 @@ class Standing:
     """
 
     budget: Budget
-    jobs: Sequence[Job]
+    jobs: Sequence[Reading]
     rentals: Sequence[Rental]
     spent: Money
     period_end: Instant
@@ -88,13 +90,17 @@ class Standing:
     rate: Rate
     feasible: bool
     shares: Mapping[GroupKey, Share]
-    keys: Mapping[str, GroupKey]
+    readings: Readings
     reckoning: Reckoning
     forecast: Forecast
 
     def share(self, job: Job) -> Share | None:
         """What the job's group is given; None when nothing is on its menu."""
-        return self.shares.get(self.keys[job.id])
+        return self.shares.get(self.key(job))
+
+    def key(self, job: Job) -> GroupKey:
+        """The group to which a job of the snapshot belongs."""
+        return self.readings.by_id[job.id].key
 
     def classes(self) -> tuple[ClassVerdict, ...]:
         """The shares as they are reported."""
@@ -196,16 +202,23 @@ def dearer(key: GroupKey, group: Group, reckoning: Reckoning) -> float:
     return reckoning.overhead if group.arrivals is None else reckoning.factor(key[0])
 
 
-def stand(budget: Budget, jobs: Sequence[Job], rentals: Sequence[Rental], menus: Menus, snapshot: Snapshot) -> Standing:
+def stand(
+    budget: Budget,
+    jobs: Sequence[Reading],
+    rentals: Sequence[Rental],
+    known: Known,
+    snapshot: Snapshot,
+) -> Standing:
     """Solve the budget's θ* for the load of its jobs."""
     now = snapshot.now
     period = period_bounds(budget.time_zone, now)
     current = _of_this_period(budget, now)
-    used = spent(current, rentals, now)
-    reckoning = reckon(budget, jobs, rentals, ever_paid(budget, rentals, now), now)
+    bills = Bills(budget, rentals, now)
+    used = bills.spent(current)
+    reckoning = reckon(budget, jobs, rentals, bills.ever_paid(budget), now)
     money = replace(account(current, used, period, now), rate=reckoning.rate, left=reckoning.left)
     allowed = allowed_rate(money)
-    found = groups(jobs, snapshot.profiles, menus, now, budget.id)
+    found = groups(jobs, snapshot.profiles, known.menus, now, budget.id)
     if budget.fixed_rate is None:
         demands = [corrected(group.demand(), dearer(key, group, reckoning)) for key, group in found.items()]
         solution = solve(demands, allowed)
@@ -227,7 +240,7 @@ def stand(budget: Budget, jobs: Sequence[Job], rentals: Sequence[Rental], menus:
         rate=rate,
         feasible=feasible,
         shares=shares,
-        keys={job.id: group_key(job, menus) for job in jobs},
+        readings=known.readings,
         reckoning=reckoning,
         forecast=expected,
     )

@@ -12,7 +12,6 @@ from purser.domain.money import Money
 from purser.domain.profile import Amdahl
 from purser.policy.exchange_rate import Fit
 from purser.policy.frontier import Frontier
-from purser.policy.menu import Menus
 from purser.policy.planner import standings
 from tests.worlds import World
 
@@ -31,7 +30,7 @@ def frontier_of(drawn: list[tuple[float, float, float, float]], start_seconds: f
         world.profile(f"c{number}", Amdahl(parallel, 1.0), work_hours=hours, arrivals_per_hour=arrivals)
         world.job(f"j{number}", gpus=(1, 4, 64), profile=f"c{number}", weight=weight)
     snapshot = world.snapshot()
-    (standing,) = standings(list(snapshot.jobs.values()), snapshot, Menus(snapshot.profiles, snapshot.pools))
+    (standing,) = standings(snapshot)
     return Frontier(standing)
 
 

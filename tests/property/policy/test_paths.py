@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from purser.domain.ids import PoolId
 from purser.domain.money import Price
 from purser.domain.option import Option
-from purser.policy.course import Course, Life, Ways, present, work_of_phases
+from purser.policy.course import Course, Life, Rates, Ways, present, work_of_phases
 from purser.policy.hull import path_hull
 
 RESTARTS = st.floats(0.0, 300.0)
@@ -72,7 +72,7 @@ def phases(many: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
 @given(stages(), WORTHS)
 def test_the_best_path_is_the_best_of_all(found: tuple[tuple[Option, ...], ...], worth: float) -> None:
     work, until = phases(len(found))
-    course = Course(Life(Ways.of(found, RESTART), until, sum(work), worth), 0.0)
+    course = Course(Life(Rates(Ways.of(found, RESTART), until, worth), sum(work)), 0.0)
     entered = [
         cost + worth * one.entry_seconds + one.entry_cost.dollars
         for cost, one in zip(course.cost, found[0], strict=True)

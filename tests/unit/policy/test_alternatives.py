@@ -11,7 +11,6 @@ from purser.domain.job import Progress
 from purser.domain.plan import Rent
 from purser.domain.profile import Amdahl, Table
 from purser.policy.alternatives import Alternatives, Basis, Nodes, Rank, alternatives, basis
-from purser.policy.menu import Menus
 from purser.policy.planner import plan, standings
 from purser.policy.standing import Standing
 from tests.worlds import World
@@ -29,8 +28,7 @@ def world_with(amount: str = "60000", arrivals: float = 1.0) -> World:
 
 def standing_of(world: World) -> Standing:
     snapshot = world.snapshot()
-    jobs = sorted(snapshot.jobs.values(), key=lambda job: (job.created, job.id))
-    return standings(jobs, snapshot, Menus(snapshot.profiles, snapshot.pools))[0]
+    return standings(snapshot)[0]
 
 
 def weighed(world: World, name: str) -> Alternatives:

@@ -9,7 +9,6 @@ from purser.domain.money import Money
 from purser.domain.profile import Amdahl
 from purser.policy.exchange_rate import Fit
 from purser.policy.frontier import Frontier, mean_seconds
-from purser.policy.menu import Menus
 from purser.policy.planner import standings
 from purser.policy.standing import Standing
 from tests.worlds import World
@@ -17,8 +16,7 @@ from tests.worlds import World
 
 def stood(world: World) -> Standing:
     snapshot = world.snapshot()
-    jobs = sorted(snapshot.jobs.values(), key=lambda job: (job.created, job.id))
-    (standing,) = standings(jobs, snapshot, Menus(snapshot.profiles, snapshot.pools))
+    (standing,) = standings(snapshot)
     return standing
 
 

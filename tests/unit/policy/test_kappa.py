@@ -16,7 +16,8 @@ from purser.domain.profile import Amdahl
 from purser.domain.time import after
 from purser.policy import plan
 from purser.policy.exchange_rate import Demand
-from purser.policy.kappa import Commitment, commitment, corrected, kappa, reckon, spent_on
+from purser.policy.kappa import Commitment, commitment, corrected, kappa, reckon
+from purser.policy.memo import know
 from tests.worlds import MID_MONTH, World
 
 AS_PREDICTED = Experience(10.0, 1_000.0, 1_000.0, 1_000.0, MID_MONTH, MID_MONTH)
@@ -74,25 +75,31 @@ def running() -> World:
 
 def test_a_silent_job_is_taken_to_cost_what_was_predicted_times_kappa() -> None:
     world = running()
-    job = world.jobs[JobId("train")]
-    assert spent_on(job, world.now) == pytest.approx(32.0)
-    assert commitment(job, 1.0, world.now).left == pytest.approx(48.0)
-    assert commitment(job, 1.5, world.now).left == pytest.approx(88.0)
-    assert commitment(job, 0.1, world.now).left == 0.0
+    (reading,) = know(world.snapshot()).readings.in_order
+    spent = reading.spent(world.now)
+    assert spent == pytest.approx(32.0)
+    assert commitment(reading, spent, 1.0).left == pytest.approx(48.0)
+    assert commitment(reading, spent, 1.5).left == pytest.approx(88.0)
+    assert commitment(reading, spent, 0.1).left == 0.0
 
 
 def test_a_job_that_reports_is_believed_once_it_is_a_twentieth_through() -> None:
     world = running()
-    told = Progress(1, 0.5, None, None, world.now)
-    job = replace(world.jobs[JobId("train")], progress=told, remaining=4.0 * 3600)
-    assert commitment(job, 1.0, world.now).left == pytest.approx(16.0)
-    assert commitment(replace(job, progress=replace(told, fraction=0.01)), 1.0, world.now).left == pytest.approx(48.0)
+
+    def left(fraction: float) -> float:
+        told = Progress(1, fraction, None, None, world.now)
+        world.jobs[JobId("train")] = replace(world.jobs[JobId("train")], progress=told, remaining=4.0 * 3600)
+        (reading,) = know(world.snapshot()).readings.in_order
+        return commitment(reading, reading.spent(world.now), 1.0).left
+
+    assert left(0.5) == pytest.approx(16.0)
+    assert left(0.01) == pytest.approx(48.0)
 
 
 def test_nodes_that_no_job_held_make_every_dollar_dearer() -> None:
     world = running()
     budget = next(iter(world.budgets.values()))
-    jobs, rentals = list(world.jobs.values()), list(world.rentals.values())
+    jobs, rentals = know(world.snapshot()).readings.in_order, list(world.rentals.values())
     found = reckon(budget, jobs, rentals, Money.parse("96"), world.now)
     assert found.overhead == pytest.approx((96 + 240) / (32 + 240))
     assert found.factor(SFT) == pytest.approx(found.of(SFT).value * found.overhead)

@@ -12,6 +12,7 @@ from purser.domain.option import Option
 from purser.domain.profile import Amdahl
 from purser.domain.time import after
 from purser.policy.load import Group, groups, observed_arrivals
+from purser.policy.memo import know
 from purser.policy.menu import Menus
 from purser.policy.queueing import by_dollars, by_value, takes_wider
 from tests.worlds import MID_MONTH, World
@@ -20,7 +21,8 @@ DAY = 86_400.0
 
 
 def grouped(world: World) -> list[Group]:
-    return list(groups(world.jobs.values(), world.profiles, Menus(world.profiles, world.pools), world.now).values())
+    known = know(world.snapshot())
+    return list(groups(known.readings.in_order, world.profiles, known.menus, world.now).values())
 
 
 def test_without_history_the_load_is_the_jobs_in_sight_at_their_price() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from purser.domain.profile import Amdahl
 from purser.policy.frontier import Frontier
-from purser.policy.menu import Menus
 from purser.policy.planner import standings
 from purser.report.frontier import Curve, draw
 from purser.report.pictures import CannotDraw, file_format
@@ -22,7 +21,7 @@ def frontier(amount: str = "40000") -> Frontier:
     world.profile("sft", Amdahl(0.95, 1.0), work_hours=40, arrivals_per_hour=0.5)
     world.job("one", gpus=(1, 8, 64), profile="sft")
     snapshot = world.snapshot()
-    (standing,) = standings(list(snapshot.jobs.values()), snapshot, Menus(snapshot.profiles, snapshot.pools))
+    (standing,) = standings(snapshot)
     return Frontier(standing)
 
 

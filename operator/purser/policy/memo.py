@@ -1,0 +1,41 @@
+"""What is known of a snapshot before anything is decided, and what one plan leaves of it to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from purser.domain.snapshot import Snapshot
+from purser.policy.capacity import Holdings
+from purser.policy.menu import Menus
+from purser.policy.reading import Readings
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Menus, jobs read, and who holds which GPUs: worked out anew only where the snapshot changed."""
+
+    menus: Menus
+    readings: Readings
+    holdings: Holdings
+
+
+@dataclass(slots=True)
+class Memo:
+    """What one plan may leave for the next to be made faster by: never anything that makes it different.
+
+    ``known`` is None while a plan is being made: one that failed half-way leaves nothing.
+    """
+
+    known: Known | None = None
+
+
+def know(snapshot: Snapshot, memo: Memo | None = None) -> Known:
+    """What is known of the snapshot, with the help of what the memo holds, which is taken from it."""
+    before = None
+    if memo is not None:
+        before, memo.known = memo.known, None
+    menus = Menus(snapshot.profiles, snapshot.pools, None if before is None else before.menus)
+    readings = Readings(snapshot, menus, None if before is None else before.readings)
+    holdings = Holdings() if before is None else before.holdings
+    holdings.update(snapshot, readings.by_id)
+    return Known(menus, readings, holdings)

@@ -1,0 +1,108 @@
+"""What each job says by itself, whatever the time and the others: read once for as long as the job stays the same one.
+
+A snapshot hands over what did not change as the same object (``controller.observe``), so that after one event ten
+thousand jobs are looked up and one is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import attrgetter
+
+from purser.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
+from purser.domain.job import Job
+from purser.domain.plan import Reason
+from purser.domain.snapshot import Snapshot
+from purser.domain.time import Instant, seconds_between
+from purser.policy.load import GroupKey, group_key
+from purser.policy.menu import Menus
+from purser.policy.roll import not_wanted, ready_by, settled
+
+_TRUSTED_FRACTION = 0.05
+"""From this part of its work on, a job's own report says more of what it has left than its class does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A job and what follows from it alone.
+
+    ``order``: of creation. ``refused``: why no GPUs are looked for. ``settled``: whether all of its run runs, so that
+    moving it is a question of gain; ``ready_by``: by when it must, if it does not. ``rentals``: of its allocation;
+    ``nodes``: where its pods live. In dollars: ``ended``, the GPUs of its former runs; ``price`` a second of those it
+    has; ``predicted`` at its first start; ``reported``, what it still costs by its own report.
+    """
+
+    job: Job
+    order: tuple[Instant, JobId]
+    key: GroupKey
+    refused: Reason | None
+    settled: bool
+    ready_by: Instant | None
+    rentals: frozenset[RentalId]
+    nodes: frozenset[NodeName]
+    ended: float
+    price: float
+    predicted: float
+    reported: float | None
+
+    def spent(self, now: Instant) -> float:
+        """Dollars that the GPUs it held have cost, by its own record."""
+        allocation = self.job.allocation
+        if allocation is None:
+            return self.ended
+        return self.ended + self.price * max(seconds_between(allocation.since, now), 0.0)
+
+
+def read(job: Job, menus: Menus) -> Reading:
+    """Read a job."""
+    allocation = job.allocation
+    return Reading(
+        job=job,
+        order=(job.created, job.id),
+        key=group_key(job, menus),
+        refused=not_wanted(job),
+        settled=settled(job),
+        ready_by=None if allocation is None else ready_by(job, allocation),
+        rentals=frozenset() if allocation is None else frozenset(place.rental for place in allocation.placements),
+        nodes=frozenset(pod.node for run in job.runs for pod in run.pods if pod.node is not None and pod.live),
+        ended=sum(
+            record.option.price.dollars_per_second * max(seconds_between(record.since, record.until), 0.0)
+            for record in job.records
+        ),
+        price=0.0 if allocation is None else allocation.option.price.dollars_per_second,
+        predicted=0.0 if job.predicted is None else job.predicted.dollars,
+        reported=_reported(job),
+    )
+
+
+def _reported(job: Job) -> float | None:
+    fraction = None if job.progress is None else job.progress.fraction
+    if job.allocation is None or job.remaining is None or (fraction or 0.0) < _TRUSTED_FRACTION:
+        return None
+    option = job.allocation.option
+    return job.remaining / option.speed * option.price.dollars_per_second
+
+
+class Readings:
+    """The jobs of one snapshot: ``by_id``, and ``in_order`` of creation. Those of the snapshot before are kept."""
+
+    def __init__(self, snapshot: Snapshot, menus: Menus, before: Readings | None = None) -> None:
+        self._classes: frozenset[ClassId] = frozenset(snapshot.profiles)
+        same = before is not None and before._classes == self._classes
+        known = before.by_id if before is not None and same else {}
+        self.by_id: dict[JobId, Reading] = {
+            name: reading if (reading := known.get(name)) is not None and reading.job is job else read(job, menus)
+            for name, job in snapshot.jobs.items()
+        }
+        old = [] if before is None or not same else before.in_order
+        self.in_order: list[Reading] = [self.by_id[name] for one in old if (name := one.job.id) in self.by_id]
+        if len(self.in_order) < len(self.by_id):
+            self.in_order += [reading for name, reading in self.by_id.items() if name not in known]
+        self.in_order.sort(key=attrgetter("order"))
+
+    def by_budget(self) -> dict[BudgetId | None, list[Reading]]:
+        """The jobs of each budget, in order of creation."""
+        found: dict[BudgetId | None, list[Reading]] = {}
+        for reading in self.in_order:
+            found.setdefault(reading.job.budget, []).append(reading)
+        return found
