@@ -21,14 +21,17 @@ if TYPE_CHECKING:
     from purser.policy.reading import Reading
 
 Held = Mapping[RentalId, int]
+EMPTY: Held = {}
 
 
 class Nodes:
     """Nodes of one kind by free GPUs: finds the fullest node that fits. Order is by name among equals."""
 
-    def __init__(self) -> None:
-        self.free: dict[RentalId, int] = {}
+    def __init__(self, free: Mapping[RentalId, int] = EMPTY) -> None:
+        self.free = dict(free)
         self._by_free: dict[int, list[RentalId]] = {}
+        for rental in sorted(free):
+            self._by_free.setdefault(free[rental], []).append(rental)
 
     def put(self, rental: RentalId, free: int) -> None:
         """Add a node, or set how much of it is free (below zero where it is over-used)."""
@@ -60,9 +63,9 @@ class Nodes:
 class Cell:
     """The nodes of one pool that one budget pays for. ``touched``: those that somebody was given or waits for."""
 
-    def __init__(self) -> None:
-        self.ready = Nodes()
-        self.booting = Nodes()
+    def __init__(self, ready: Mapping[RentalId, int] = EMPTY, booting: Mapping[RentalId, int] = EMPTY) -> None:
+        self.ready = Nodes(ready)
+        self.booting = Nodes(booting)
         self.touched: set[RentalId] = set()
 
 
@@ -171,14 +174,8 @@ class Capacity:
         """The nodes of a pool that the budget pays for."""
         made = self._cells.get((budget, pool))
         if made is None:
-            made = self._cells[budget, pool] = Cell()
-            survey = self._snapshot.surveys.get(pool)
-            ending = frozenset[InstanceId]() if survey is None else _ending(survey)
-            for rental in self._offered.get((budget, pool), ()):
-                if rental.phase in (RentalPhase.REQUESTED, RentalPhase.STARTING):
-                    self._add_booting(rental, made)
-                elif rental.phase is RentalPhase.READY and survey is not None and rental.instance not in ending:
-                    self._add_ready(rental, made)
+            offered = self._offered.get((budget, pool), [])
+            made = self._cells[budget, pool] = Cell(self._ready(pool, offered), self._booting(pool, offered))
         return made
 
     def touched(self, rental: Rental) -> Container[RentalId]:
@@ -190,16 +187,26 @@ class Capacity:
         """What the job holds, by rental."""
         return self._holdings.held(job)
 
-    def _add_booting(self, rental: Rental, cell: Cell) -> None:
-        pool = self._snapshot.pools.get(rental.pool)
-        if pool is not None and pool.offering is not None:
-            cell.booting.put(rental.id, pool.offering.gpus_per_node - self.used.get(rental.id, 0))
+    def _booting(self, name: PoolId, offered: Iterable[Rental]) -> Held:
+        pool = self._snapshot.pools.get(name)
+        if pool is None or pool.offering is None:
+            return EMPTY
+        booting = (RentalPhase.REQUESTED, RentalPhase.STARTING)
+        size, used = pool.offering.gpus_per_node, self.used
+        return {one.id: size - used.get(one.id, 0) for one in offered if one.phase in booting}
 
-    def _add_ready(self, rental: Rental, cell: Cell) -> None:
-        node = self._snapshot.nodes.get(rental.node) if rental.node is not None else None
-        if node is None or not node.ready or node.unschedulable or node.deleting:
-            return
-        cell.ready.put(rental.id, node.gpus - node.foreign_gpus - self.used.get(rental.id, 0))
+    def _ready(self, pool: PoolId, offered: Iterable[Rental]) -> Held:
+        survey = self._snapshot.surveys.get(pool)
+        if survey is None:
+            return EMPTY
+        ending, nodes, free = _ending(survey), self._snapshot.nodes, {}
+        for rental in offered:
+            if rental.phase is not RentalPhase.READY or rental.instance in ending or rental.node is None:
+                continue
+            node = nodes.get(rental.node)
+            if node is not None and node.ready and not node.unschedulable and not node.deleting:
+                free[rental.id] = node.gpus - node.foreign_gpus - self.used.get(rental.id, 0)
+        return free
 
 
 def _ending(survey: Survey) -> frozenset[InstanceId]:

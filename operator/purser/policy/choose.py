@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from purser.domain.ids import JobId
 from purser.domain.job import Job
 from purser.domain.option import Option
-from purser.policy.course import key_of
+from purser.policy.course import OptionKey, key_of
 from purser.policy.load import GroupKey
 from purser.policy.prospects import Outcome, Prospects
 from purser.policy.queueing import QueueKey, by_dollars, by_value, takes_wider
@@ -24,14 +24,6 @@ class Lots:
     def __init__(self, standing: Standing) -> None:
         self._standing = standing
         self._taken: dict[GroupKey, list[int]] = {}
-        tell = {key: share for key, share in standing.shares.items() if _tells(share)}
-        for reading in standing.jobs if tell else ():
-            share, before = tell.get(reading.key), former(reading.job)
-            if share is None or before is None:
-                continue
-            counter = self._taken.setdefault(reading.key, [0, 0])
-            counter[0] += key_of(before) in (key_of(share.path[0]), _wider_key(share))
-            counter[1] += key_of(before) == _wider_key(share)
 
     def prospects(self, job: Job, share: Share) -> Prospects:
         """The prospects of a waiting job; asked once for each new one, in order of creation."""
@@ -40,14 +32,20 @@ class Lots:
         before = former(job)
         if before is not None:
             return share.for_wider if key_of(before) == _wider_key(share) else share.prospects
-        counter = self._counter(job)
+        counter = self._counter(job, share)
         wider = takes_wider(counter[0], counter[1], share.mix)
         counter[0] += 1
         counter[1] += wider
         return share.for_wider if wider else share.prospects
 
-    def _counter(self, job: Job) -> list[int]:
-        return self._taken.setdefault(self._standing.key(job), [0, 0])
+    def _counter(self, job: Job, share: Share) -> list[int]:
+        """How many of the job's group took one of the paths, and how many of them the wider; counted when asked for."""
+        key = self._standing.key(job)
+        if key not in self._taken:
+            had = [key_of(option) for one in share.group.members if (option := former(one.job)) is not None]
+            taken = [one == _wider_key(share) for one in had if one in (key_of(share.path[0]), _wider_key(share))]
+            self._taken[key] = [len(taken), sum(taken)]
+        return self._taken[key]
 
 
 def _tells(share: Share) -> bool:
@@ -55,7 +53,7 @@ def _tells(share: Share) -> bool:
     return share.wider is not None and key_of(share.path[0]) != key_of(share.wider[0])
 
 
-def _wider_key(share: Share) -> object:
+def _wider_key(share: Share) -> OptionKey | None:
     return None if share.wider is None else key_of(share.wider[0])
 
 

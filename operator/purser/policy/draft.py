@@ -55,9 +55,8 @@ class Draft:
         self._client: tuple[Job, Option] | None = None
         budget = standing.budget
         self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, standing.spent)
-        for rental in standing.rentals:
-            if rental.phase is not RentalPhase.ENDED:
-                self.purse.hold(rental.id, rental.worst, self._exposure(rental, capacity.grace.get(rental.id, 0)))
+        live = [rental for rental in standing.rentals if rental.phase is not RentalPhase.ENDED]
+        self.purse.hold_all(live, [self._exposure(one, capacity.grace.get(one.id, 0)) for one in live])
 
     # --- leaving nodes -----------------------------------------------------------------------------------------------
 

@@ -132,8 +132,8 @@ def reckon(
         if job.finish is None:
             held += spent
             if job.allocation is not None:
-                prior = learned.get(job.statistics, NOTHING_KNOWN)
-                running.setdefault(job.statistics, []).append(commitment(reading, spent, prior.value))
+                prior = learned.get(reading.statistics, NOTHING_KNOWN)
+                running.setdefault(reading.statistics, []).append(commitment(reading, spent, prior.value))
         elif balance is None or not balance.counts(job.id, job.finish.at):
             held += spent
     kappas = learned | {class_id: kappa(known.get(class_id), under_way) for class_id, under_way in running.items()}

@@ -9,7 +9,7 @@ worst prices, so the instant when everything must be released is known in advanc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import ceil
 
 from purser.domain.billing import accrued
@@ -72,6 +72,13 @@ class Purse:
         self._worst_micros += worst.micros_per_hour - self._worst.get(rental, Price(0)).micros_per_hour
         self._exposed[rental] = exposed
         self._worst[rental] = worst
+
+    def hold_all(self, rentals: Sequence[Rental], exposed: Sequence[Money]) -> None:
+        """Count rentals that were not counted before."""
+        self._exposed |= {rental.id: most for rental, most in zip(rentals, exposed, strict=True)}
+        self._worst |= {rental.id: rental.worst for rental in rentals}
+        self._exposed_micros += sum([most.micros for most in exposed])
+        self._worst_micros += sum([rental.worst.micros_per_hour for rental in rentals])
 
     @property
     def committed(self) -> Money:

@@ -9,7 +9,7 @@ A group is a class, a menu and a weight. Its load is one of two things (docs/pol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -38,7 +38,8 @@ GroupKey = tuple[ClassId, MenuKey, float]
 class Group:
     """Jobs of one budget that choose alike. ``arrivals``: jobs a second, None when only jobs in sight are known.
 
-    ``active`` counts jobs that want to run; ``work`` is the mean work of a job, seconds of the reference option.
+    ``active`` counts jobs that want to run; ``work`` is the mean work of a job, seconds of the reference option;
+    ``members`` are its jobs in sight in order of creation, finished ones too.
     """
 
     class_id: ClassId
@@ -48,6 +49,7 @@ class Group:
     work: float
     active: int
     arrivals: float | None
+    members: Sequence[Reading] = ()
 
     @property
     def hull(self) -> Hull:
@@ -71,7 +73,8 @@ def observed_arrivals(created: Iterable[Instant], now: Instant) -> float | None:
 
     Counted from the oldest, which itself does not count: a clock that starts with an arrival would see one too many.
     """
-    recent = sorted(at for at in created if at >= after(now, -HISTORY_WINDOW_SECONDS))
+    since = after(now, -HISTORY_WINDOW_SECONDS)
+    recent = sorted([at for at in created if at >= since])
     if len(recent) < HISTORY_LEAST_JOBS:
         return None
     elapsed = seconds_between(recent[0], now)
@@ -121,18 +124,18 @@ def groups(
         elif profile.arrivals_per_hour is not None:
             rates[class_id] = profile.arrivals_per_hour / 3600.0
         else:
-            rates[class_id] = observed_arrivals((one.job.created for one in alike), now)
+            rates[class_id] = observed_arrivals([one.order[0] for one in alike], now)
     found: dict[GroupKey, Group] = {}
     for key, mine in members.items():
         class_id, menu_key, weight = key
-        active = sum(one.refused is None for one in mine)
+        active = len([one for one in mine if one.refused is None])
         rate = rates[class_id]
         arrivals = None if rate is None else rate * len(mine) / len(in_class[class_id])
         menu = menus.menu(menu_key)
         if menu.options and (active or arrivals):
             work = works[class_id]
             hull = partial(menus.hull, menu_key, work)
-            found[key] = Group(mine[0].job.class_id, weight, menu, hull, work, active, arrivals)
+            found[key] = Group(mine[0].job.class_id, weight, menu, hull, work, active, arrivals, mine)
     for profile in profiles.values():
         if profile.budget is not None and profile.budget == budget and profile.id not in in_class:
             found |= _expected(profile, menus)

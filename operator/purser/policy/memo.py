@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 
+from purser.domain.ids import JobId
 from purser.domain.snapshot import Snapshot
 from purser.policy.capacity import Holdings
 from purser.policy.menu import Menus
 from purser.policy.reading import Readings
+from purser.policy.rest import Rest
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Menus, jobs read, and who holds which GPUs: worked out anew only where the snapshot changed."""
+    """Menus, jobs read, and who holds which GPUs: worked out anew only where the snapshot changed.
+
+    ``rests``: of running jobs, when they stay where they are; filled while the plan is made.
+    """
 
     menus: Menus
     readings: Readings
     holdings: Holdings
+    rests: MutableMapping[JobId, Rest]
 
 
 @dataclass(slots=True)
@@ -38,4 +45,7 @@ def know(snapshot: Snapshot, memo: Memo | None = None) -> Known:
     readings = Readings(snapshot, menus, None if before is None else before.readings)
     holdings = Holdings() if before is None else before.holdings
     holdings.update(snapshot, readings.by_id)
-    return Known(menus, readings, holdings)
+    rests = {} if before is None else before.rests
+    for gone in [name for name in rests if name not in readings.by_id]:
+        del rests[gone]
+    return Known(menus, readings, holdings, rests)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import replace
 from functools import partial
 
+from purser.domain.ids import JobId
 from purser.domain.job import Allocation, Job, Placement, ResizePolicy
 from purser.domain.money import ZERO
 from purser.domain.option import Option
 from purser.domain.plan import Reason, Why
 from purser.domain.time import after
 from purser.policy import explain
+from purser.policy.course import key_of
 from purser.policy.draft import Draft
 from purser.policy.placement import Claim
 from purser.policy.prospects import Move, Position, Prospects, in_place
 from purser.policy.reading import Reading
+from purser.policy.rest import Rest, interval
 from purser.policy.roll import must_move, reason
 from purser.policy.serving import next_run
+from purser.policy.standing import Share
 
 _AT_THE_EARLIEST = 1.0
 """Seconds to the next look: what a job reports may lag, and a phase that is all but over stays so until it is heard."""
@@ -26,9 +30,10 @@ _AT_THE_EARLIEST = 1.0
 class Moving:
     """Moves one budget's running jobs in its draft, after the queue was served."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, rests: MutableMapping[JobId, Rest]) -> None:
         self._draft = draft
         self._standing = draft.standing
+        self._rests = rests
 
     def move(self, running: Iterable[Reading]) -> None:
         """Jobs that must move first, in order of creation, then those that may gain most."""
@@ -41,23 +46,47 @@ class Moving:
             if share is None:
                 self._draft.judge(job, here, reason(Why.NO_OPTION, "its menu is empty now; it runs on where it is"))
                 continue
-            position, prospects = share.position(job), share.by_lot(job)
-            rate, feasible = self._standing.rate, self._standing.feasible
-            self._draft.judge(job, here, partial(explain.choice, here, share, rate, position, feasible=feasible))
-            if job.resize is ResizePolicy.NEVER or not reading.settled:
+            self._draft.judge(job, here, partial(self._choice, job, here, share))
+            prospects = share.by_lot(job)
+            if job.resize is ResizePolicy.NEVER or not reading.settled or self._rests_there(reading, here, prospects):
                 continue
+            position = share.position(job)
             forced = must_move(job, self._draft.snapshot)
             if forced:
                 self._force(job, job.allocation, prospects, position, forced)
-            elif share.group.menu.known and job.remaining:
+            elif prospects.menu.known and job.remaining:
                 paying = prospects.paying(here, position)
                 if paying:
                     worth.append((job, job.allocation, prospects, position, paying))
+                else:
+                    self._rest(reading, here, prospects, position)
                 self._look_again(here, prospects, position)
         for job, allocation, prospects, position, paying in sorted(
             worth, key=lambda one: (-one[4][0].gain, one[0].created, one[0].id)
         ):
             self._move_if_it_pays(job, allocation, prospects, position, paying)
+
+    def _choice(self, job: Job, here: Option, share: Share) -> Reason:
+        standing = self._standing
+        return explain.choice(here, share, standing.rate, share.position(job), feasible=standing.feasible)
+
+    def _rests_there(self, reading: Reading, here: Option, prospects: Prospects) -> bool:
+        """Whether an earlier plan knew already that nothing pays for the job at this rate, and nothing forces it."""
+        rest = self._rests.get(reading.job.id)
+        return (
+            rest is not None
+            and rest.reading is reading
+            and rest.menu is prospects.menu
+            and rest.pool is self._draft.snapshot.pools.get(here.pool)
+            and rest.least <= prospects.worth <= rest.most
+        )
+
+    def _rest(self, reading: Reading, here: Option, prospects: Prospects, position: Position) -> None:
+        at = prospects.menu.ways.places.get(key_of(here))
+        if at is not None and len(prospects.menu.stages) == 1:
+            pool = self._draft.snapshot.pools.get(here.pool)
+            least, most = interval(prospects.menu.ways, at, position.left)
+            self._rests[reading.job.id] = Rest(reading, prospects.menu, pool, least, most)
 
     def _look_again(self, here: Option, prospects: Prospects, position: Position) -> None:
         """When the job comes to a phase in which another option is better."""
@@ -69,7 +98,7 @@ class Moving:
         ranked = [outcome.option for outcome in prospects.entering(position)]
         for option in sorted(ranked, key=lambda one: not self._stays(job, allocation, one)):
             text = f"{forced}: it goes to {explain.name(option)}"
-            why = Reason(Why.WIDTH_NO_LONGER_ALLOWED, 0.0, ZERO, text, allocation.option)
+            why = partial(Reason, Why.WIDTH_NO_LONGER_ALLOWED, 0.0, ZERO, text, allocation.option)
             if self._go(job, allocation, option, why):
                 return
 
@@ -83,11 +112,11 @@ class Moving:
             move = prospects.move(here, ready.to, position, rented=True) if rented else ready
             if move.gain <= 0:
                 continue
-            why = explain.moving(move, here, position.left, self._standing.rate, job.weight)
+            why = partial(explain.moving, move, here, position.left, self._standing.rate, job.weight)
             if self._go(job, allocation, move.to, why):
                 return
 
-    def _go(self, job: Job, allocation: Allocation, to: Option, why: Reason) -> bool:
+    def _go(self, job: Job, allocation: Allocation, to: Option, why: Callable[[], Reason]) -> bool:
         """Move now if the nodes are ready, else wait for them and run on meanwhile. False when they cannot be had."""
         if self._stays(job, allocation, to):
             return self._resize(job, allocation, to, self._draft.pods(to), why)
@@ -100,21 +129,23 @@ class Moving:
             allocation.option, len(allocation.placements), to, self._draft.pods(to)
         )
 
-    def _resize(self, job: Job, allocation: Allocation, to: Option, pods: int, why: Reason) -> bool:
+    def _resize(self, job: Job, allocation: Allocation, to: Option, pods: int, why: Callable[[], Reason]) -> bool:
         """The same run with more or fewer equal pods; the first ones stay where they are."""
         before = len(allocation.placements)
         if pods < before:
-            self._draft.allocate(job, to, allocation.run, allocation.placements[:pods], why)
+            self._draft.allocate(job, to, allocation.run, allocation.placements[:pods], why())
             self._draft.judge(job, to, why)
             return True
         more = replace(to, gpus=to.gpus - allocation.option.gpus)
         claim = self._draft.claim_more(job, more)
         return self._settle(job, to, claim, allocation.run, allocation.placements, why)
 
-    def _settle(self, job: Job, to: Option, claim: Claim, run: int, kept: tuple[Placement, ...], why: Reason) -> bool:
+    def _settle(
+        self, job: Job, to: Option, claim: Claim, run: int, kept: tuple[Placement, ...], why: Callable[[], Reason]
+    ) -> bool:
         if claim.blocked is not None:
             return False
         if claim.placements is not None:
-            self._draft.allocate(job, to, run, (*kept, *claim.placements), why)
+            self._draft.allocate(job, to, run, (*kept, *claim.placements), why())
         self._draft.judge(job, to, why)
         return True

@@ -26,15 +26,17 @@ _TRUSTED_FRACTION = 0.05
 class Reading:
     """A job and what follows from it alone.
 
-    ``order``: of creation. ``refused``: why no GPUs are looked for. ``settled``: whether all of its run runs, so that
-    moving it is a question of gain; ``ready_by``: by when it must, if it does not. ``rentals``: of its allocation;
-    ``nodes``: where its pods live. In dollars: ``ended``, the GPUs of its former runs; ``price`` a second of those it
-    has; ``predicted`` at its first start; ``reported``, what it still costs by its own report.
+    ``order``: of creation. ``key``: of its group; ``statistics``: the class that it counts in. ``refused``: why no GPUs
+    are looked for. ``settled``: whether all of its run runs, so that moving it is a question of gain; ``ready_by``: by
+    when it must, if it does not. ``rentals``: of its allocation; ``nodes``: where its pods live. In dollars: ``ended``,
+    the GPUs of its former runs; ``price`` a second of those it has; ``predicted`` at its first start; ``reported``, what
+    it still costs by its own report.
     """
 
     job: Job
     order: tuple[Instant, JobId]
     key: GroupKey
+    statistics: ClassId
     refused: Reason | None
     settled: bool
     ready_by: Instant | None
@@ -60,6 +62,7 @@ def read(job: Job, menus: Menus) -> Reading:
         job=job,
         order=(job.created, job.id),
         key=group_key(job, menus),
+        statistics=job.statistics,
         refused=not_wanted(job),
         settled=settled(job),
         ready_by=None if allocation is None else ready_by(job, allocation),
