@@ -16,6 +16,8 @@ LABEL_JOB: Final = f"{GROUP}/job"
 LABEL_RUN: Final = f"{GROUP}/run"
 LABEL_POOL: Final = f"{GROUP}/pool"
 LABEL_BUDGET: Final = f"{GROUP}/budget"
+LABEL_PROFILE: Final = f"{GROUP}/profile"
+"""On a Job that is not Purser's: the SpeedupProfile in its namespace by which its history is simulated."""
 RUN_LABEL_PREFIX: Final = f"run.{GROUP}/"
 """Node labels ``run.purser.dev/<first 8 of the job's uid>: r<N>`` carry out a placement."""
 
@@ -30,6 +32,7 @@ MANAGER_VIEW: Final = "purser-status"
 """Server-side apply manager of the view: columns and conditions."""
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"
+GPU_TYPE_LABEL: Final = "nvidia.com/gpu.product"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
 MOUNT_PATH: Final = f"/var/run/secrets/{GROUP}"

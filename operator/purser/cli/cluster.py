@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -17,13 +17,14 @@ from purser.cluster import credentials
 from purser.cluster.client import Client
 from purser.cluster.credentials import Access, NoAccess
 from purser.cluster.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
-from purser.controller.look import look
+from purser.controller.look import Foreign, look, look_at_others
 from purser.controller.observe import Seen
 from purser.domain.time import Instant
 
 _ROLE = "purser-view"
 
 _F = TypeVar("_F", bound=Callable[..., object])
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +49,32 @@ def cluster_options(command: _F) -> _F:
 
 def read(kubeconfig: Path | None, context: str | None) -> Sighting:
     """Everything that matters, once. ClickException with one line where that is impossible."""
+    access = _access(kubeconfig, context)
+    return Sighting(_asked(access, look), Instant(time.time_ns() // 1_000), access.namespace)
+
+
+def read_others(kubeconfig: Path | None, context: str | None) -> Foreign:
+    """What trains in the cluster without Purser. ClickException like ``read``."""
+    return _asked(_access(kubeconfig, context), look_at_others)
+
+
+def _access(kubeconfig: Path | None, context: str | None) -> Access:
     try:
-        access = credentials.load(kubeconfig, context)
+        return credentials.load(kubeconfig, context)
     except NoAccess as error:
         raise click.ClickException(str(error)) from error
+
+
+def _asked(access: Access, looking: Callable[[Client], Awaitable[_T]]) -> _T:
+    async def ask() -> _T:
+        async with Client(access) as client:
+            return await looking(client)
+
     try:
         with sign_of_life("reading the cluster"):
-            seen = asyncio.run(_read(access))
+            return asyncio.run(ask())
     except ApiError as error:
         raise click.ClickException(_explained(error, access)) from error
-    return Sighting(seen, Instant(time.time_ns() // 1_000), access.namespace)
-
-
-async def _read(access: Access) -> Seen:
-    async with Client(access) as client:
-        return await look(client)
 
 
 def _explained(error: ApiError, access: Access) -> str:

@@ -28,6 +28,11 @@ NODES: Final[Kind[Node]] = Kind("Node", paths.NODES, decode.node)
 SERVICES: Final[Kind[JobId]] = Kind("Service", paths.SERVICES, decode.service, labels=LABEL_JOB_UID)
 NAMESPACES: Final[Kind[tuple[str, Mapping[str, str]]]] = Kind("Namespace", paths.NAMESPACES, decode.namespace)
 
+FOREIGN_JOBS: Final[Kind[decode.ForeignJob]] = Kind("Job", paths.JOBS, decode.foreign_job, labels=f"!{LABEL_JOB_UID}")
+FOREIGN_WORKERS: Final[Kind[decode.ForeignWorker]] = Kind(
+    "Pod", paths.PODS, decode.foreign_worker, labels=f"!{LABEL_JOB_UID}"
+)
+
 AnyKind: TypeAlias = Kind[Any]
 
 ALL: Final[tuple[AnyKind, ...]] = (
@@ -42,3 +47,6 @@ ALL: Final[tuple[AnyKind, ...]] = (
     SERVICES,
     NAMESPACES,
 )
+
+WITHOUT_PURSER: Final[tuple[AnyKind, ...]] = (FOREIGN_JOBS, FOREIGN_WORKERS)
+"""What only a look at the past asks for; nothing of it is planned."""

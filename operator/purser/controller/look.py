@@ -8,8 +8,9 @@ is taken back, and is at most as old as the last status that the operator wrote.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from purser.api.decode import ForeignJob, ForeignWorker
 from purser.cluster import kinds
 from purser.cluster.client import Client
 from purser.cluster.resync import Resync
@@ -35,6 +36,24 @@ async def look(client: Client) -> Seen:
     store = Store(kinds.ALL)
     await Resync(client, store).once()
     return gather(store, surveys={}, quotes={}, refusals={}, progress={})
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """What trained in the cluster without Purser: Jobs with GPUs, and pods with GPUs."""
+
+    jobs: tuple[ForeignJob, ...] = ()
+    workers: tuple[ForeignWorker, ...] = ()
+
+
+async def look_at_others(client: Client) -> Foreign:
+    """List what is not Purser's, once. Raises ApiError."""
+    store = Store(kinds.WITHOUT_PURSER)
+    await Resync(client, store).once()
+    return Foreign(
+        tuple(store.view(kinds.FOREIGN_JOBS).objects.values()),
+        tuple(store.view(kinds.FOREIGN_WORKERS).objects.values()),
+    )
 
 
 def snapshot_of(seen: Seen, now: Instant) -> Snapshot:

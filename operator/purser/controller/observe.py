@@ -49,7 +49,7 @@ class Seen:
 def observe(seen: Seen, now: Instant) -> Snapshot:
     """One consistent view of everything at ``now``."""
     pools = {pool.id: _with_offer(pool, seen) for pool in seen.pools.values()}
-    payers = _payers(seen.budgets.values(), seen.namespaces.values())
+    payers = payers_of(seen)
     profiles = {profile.id: _paid(profile, payers) for profile in seen.profiles.values()}
     runs = _runs_by_job(seen)
     services = frozenset(seen.services.values())
@@ -108,11 +108,11 @@ def _repriced(pool: Pool, instance: Instance) -> Instance:
 # --- who pays -------------------------------------------------------------------------------------------------------
 
 
-def _payers(budgets: Iterable[Budget], namespaces: Iterable[tuple[str, Mapping[str, str]]]) -> Mapping[str, Budget]:
+def payers_of(seen: Seen) -> Mapping[str, Budget]:
     """By namespace: the oldest budget that selects it."""
-    by_age = sorted(budgets, key=lambda budget: (budget.created, budget.id))
+    by_age = sorted(seen.budgets.values(), key=lambda budget: (budget.created, budget.id))
     payers: dict[str, Budget] = {}
-    for name, labels in namespaces:
+    for name, labels in seen.namespaces.values():
         payer = next((budget for budget in by_age if selects(budget.selector, labels)), None)
         if payer is not None:
             payers[name] = payer

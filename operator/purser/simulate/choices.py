@@ -49,7 +49,7 @@ class AnyWidth:
 
 def check(text: str) -> None:
     """UnknownPolicy where ``text`` names none, or with a setting that cannot be."""
-    _baseline(text, lambda _: 1, lambda _, __: 0.0)
+    baseline(text, lambda _: 1, lambda _, __: 0.0)
 
 
 def simulate(scenario: Scenario, choice: Choice) -> Result:
@@ -64,7 +64,7 @@ def simulate(scenario: Scenario, choice: Choice) -> Result:
     def seconds(job: Job, gpus: int) -> float:
         return applications[job.class_id].seconds_left(0.0, gpus)
 
-    planner = _baseline(choice.text, width, seconds)
+    planner = baseline(choice.text, width, seconds)
     if planner is not None:
         return Simulation(scenario, planner, Exact({})).run()
     if choice.rate is not None:
@@ -75,8 +75,11 @@ def simulate(scenario: Scenario, choice: Choice) -> Result:
     return Simulation(scenario, lambda snapshot: plan(snapshot, memo), Exact(found)).run()
 
 
-def _baseline(text: str, asked: Callable[[Job], int], seconds: Callable[[Job, int], float]) -> Planner | None:
-    """The planner of a name; None for the operator's own."""
+def baseline(text: str, asked: Callable[[Job], int], seconds: Callable[[Job, int], float]) -> Planner | None:
+    """The planner of a name; None for the operator's own. UnknownPolicy.
+
+    ``asked``: the width that a job's owner asked for. ``seconds``: how long a job takes at a width.
+    """
     name, _, setting = text.partition(":")
     match name:
         case "purser" if not setting:

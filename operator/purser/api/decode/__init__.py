@@ -5,15 +5,20 @@ problem names object, field, value and what to do. Nothing else may look into ra
 """
 
 from purser.api.decode.core import ForeignPod, OwnPod, batch_job, namespace, node, pod, service
+from purser.api.decode.foreign import ForeignJob, ForeignWorker, foreign_job, foreign_worker
 from purser.api.decode.own import DecodedJob, budget, conditions, pool, profile, rental, training_job
 
 __all__ = [
     "DecodedJob",
+    "ForeignJob",
     "ForeignPod",
+    "ForeignWorker",
     "OwnPod",
     "batch_job",
     "budget",
     "conditions",
+    "foreign_job",
+    "foreign_worker",
     "namespace",
     "node",
     "pod",

@@ -49,7 +49,7 @@ def _not_ready_since(status: Raw, created: Instant) -> Instant | None:
     ready = next((one for one in status.get("conditions") or () if one.get("type") == "Ready"), None)
     if ready is None:
         return created
-    return None if ready.get("status") == "True" else _instant(ready, "lastTransitionTime") or created
+    return None if ready.get("status") == "True" else optional_instant(ready, "lastTransitionTime") or created
 
 
 def batch_job(raw: Raw) -> tuple[JobId, Run] | None:
@@ -68,7 +68,7 @@ def batch_job(raw: Raw) -> tuple[JobId, Run] | None:
         suspended=bool(spec.get("suspend")),
         deleting=meta.deleting,
         created=meta.created,
-        started=_instant(status, "startTime"),
+        started=optional_instant(status, "startTime"),
         complete=_since(true_condition(status, "Complete")),
         failed=_since(failed),
         failed_message="" if failed is None else _sentence(failed),
@@ -105,7 +105,7 @@ def pod(raw: Raw) -> OwnPod | ForeignPod | None:
     meta = Meta.of("Pod", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     phase = PodPhase(status.get("phase") or PodPhase.UNKNOWN)
-    gpus = _pod_gpus(spec)
+    gpus = pod_gpus(spec)
     node_name = spec.get("nodeName")
     if LABEL_JOB_UID not in meta.labels:
         finished = phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
@@ -124,7 +124,7 @@ def pod(raw: Raw) -> OwnPod | ForeignPod | None:
         deleting=meta.deleting,
         disrupted=true_condition(status, "DisruptionTarget") is not None,
         exit_code=next((end["exitCode"] for end in [*failed_ends, *ends]), None),
-        finished=max((at for end in ends if (at := _instant(end, "finishedAt")) is not None), default=None),
+        finished=max((at for end in ends if (at := optional_instant(end, "finishedAt")) is not None), default=None),
         message=_sentence(status) or next((_sentence(end) for end in failed_ends), ""),
         allocation=meta.annotations.get(ANNOTATION_ALLOCATION, ""),
         resource_version=meta.resource_version,
@@ -144,7 +144,7 @@ def _index(meta: Meta) -> int:
     return int(meta.annotations.get(COMPLETION_INDEX) or meta.labels.get(COMPLETION_INDEX) or 0)
 
 
-def _pod_gpus(spec: Raw) -> int:
+def pod_gpus(spec: Raw) -> int:
     """Containers hold their GPUs together; init containers one after the other, before them."""
     together = sum(gpus_of(container, GPU_RESOURCE) for container in spec.get("containers") or ())
     return max([together, *(gpus_of(container, GPU_RESOURCE) for container in spec.get("initContainers") or ())])
@@ -161,9 +161,10 @@ def _sentence(said: Raw) -> str:
     return ": ".join(part for part in (said.get("reason"), said.get("message")) if part)
 
 
-def _instant(of: Raw, field: str) -> Instant | None:
+def optional_instant(of: Raw, field: str) -> Instant | None:
+    """The timestamp in a field, if there is one."""
     return parse_instant(of[field]) if of.get(field) else None
 
 
 def _since(condition: Raw | None) -> Instant | None:
-    return None if condition is None else _instant(condition, "lastTransitionTime")
+    return None if condition is None else optional_instant(condition, "lastTransitionTime")
