@@ -1,48 +1,63 @@
-"""``purser simulate``: a workload under policies side by side, without a cluster."""
+"""``purser simulate``: a workload, or the cluster's own job history, under policies side by side."""
 
 from __future__ import annotations
 
-import os
+import io
+import re
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import chain
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 
+from purser.cli.cluster import cluster_options, read, read_others
 from purser.cli.output import FORMATS, emit, write
-from purser.domain.money import Price
-from purser.domain.time import parse_instant
+from purser.cli.past import Choosing, Past, past_of
+from purser.cli.processes import side_by_side
+from purser.cli.subjects import Subject, from_file, of_history
+from purser.cli.words import when
+from purser.controller.look import snapshot_of
+from purser.controller.observe import payers_of
+from purser.domain.money import Money, Price
+from purser.domain.time import after
 from purser.report import html, simulation
 from purser.report.pictures import CannotDraw, file_format
 from purser.report.simulation import Simulated
-from purser.simulate.choices import AnyWidth, Choice, UnknownPolicy, check
-from purser.simulate.choices import simulate as run_one
+from purser.simulate.choices import Choice, UnknownPolicy, check
+from purser.simulate.history import History
 from purser.simulate.market import PoolModel
-from purser.simulate.result import Result
-from purser.simulate.simulation import Scenario, new_budget
-from purser.simulate.truth import from_speeds
-from purser.simulate.workload import BadRow, read_speeds, read_workload
+from purser.simulate.trace import write_history
+from purser.simulate.workload import BadRow
 
-_RATES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-_START = parse_instant("2026-01-01T00:00:00Z")
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)([mhdw])")
+_SECONDS = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 
 @click.command(context_settings={"show_default": True})
-@click.argument("workload", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("workload", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--from-cluster", is_flag=True, help="Simulate what the cluster holds of its own past.")
+@click.option("--last", metavar="7d", help="Of the cluster: only jobs submitted in the last 90m, 12h, 7d, 2w.")
+@click.option("-n", "--namespace", help="Of the cluster: only this namespace's jobs.")
+@click.option(
+    "--save",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Of the cluster: write the history as a workload file and stop.",
+)
 @click.option(
     "--speeds",
-    required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="CSV with columns application, gpus, seconds: how long a job of each application takes by its GPUs.",
 )
 @click.option("--policy", "policies", multiple=True, default=("purser", "as-asked"), help="May be repeated; see above.")
 @click.option(
-    "--pays", "rates", multiple=True, type=click.FloatRange(min=0), default=_RATES, help="Dollars per job-hour."
+    "--pays",
+    "rates",
+    multiple=True,
+    type=click.FloatRange(min=0),
+    help="Dollars per job-hour, may be repeated; default: around what the jobs cost an hour.",
 )
-@click.option("--gpus-per-node", default=8, type=click.IntRange(1, 64), help="GPUs of a node.")
-@click.option("--node-price", default="16", help="Dollars an hour of a node.")
+@click.option("--gpus-per-node", default=8, type=click.IntRange(1, 64), help="GPUs of a node, where no row says.")
+@click.option("--node-price", default="16", help="Dollars an hour of a node, where no row says.")
 @click.option(
     "--start-seconds", default=120.0, type=click.FloatRange(min=0), help="From asking for a node to its readiness."
 )
@@ -50,15 +65,21 @@ _START = parse_instant("2026-01-01T00:00:00Z")
     "--restart-seconds", default=30.0, type=click.FloatRange(min=0), help="From a run's begin to its first step."
 )
 @click.option("--max-nodes", default=1000, type=click.IntRange(1), help="Nodes that may be rented at once.")
+@click.option("--budget", help="Dollars a month: drawn beside the spend. Default: none; of a cluster: its budgets.")
 @click.option("--processes", type=click.IntRange(1), help="Simulations at the same time; default: one a core.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="Format on stdout.")
 @click.option(
     "--picture", type=click.Path(dir_okay=False, path_type=Path), help="Write diagrams to FILE.svg or FILE.png."
 )
 @click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), help="Write one self-contained page.")
+@cluster_options
 def simulate(
-    workload: Path,
-    speeds: Path,
+    workload: Path | None,
+    from_cluster: bool,
+    last: str | None,
+    namespace: str | None,
+    save: Path | None,
+    speeds: Path | None,
     policies: Sequence[str],
     rates: Sequence[float],
     gpus_per_node: int,
@@ -66,101 +87,142 @@ def simulate(
     start_seconds: float,
     restart_seconds: float,
     max_nodes: int,
+    budget: str | None,
     processes: int | None,
     output: str,
     picture: Path | None,
     page: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
 ) -> None:
-    """Simulate a WORKLOAD (CSV: name, time in seconds, application, num_replicas) under policies side by side.
+    """Simulate a WORKLOAD file, or the cluster's own job history, under policies side by side.
 
     \b
-      purser simulate jobs.csv --speeds speeds.csv
-      purser simulate jobs.csv --speeds speeds.csv --policy purser --pays 2 --pays 10 --policy fixed:16:shortest
+      purser simulate --from-cluster --last 7d --html report.html
+      purser simulate --from-cluster --save history.csv && purser simulate history.csv
+      purser simulate trace.csv --node-price 12 --policy purser --policy fixed:16:fair
+      purser simulate jobs.csv --speeds speeds.csv --policy purser --pays 2 --pays 10
       purser simulate jobs.csv --speeds speeds.csv -o json | jq '.[].meanCompletionSeconds'
-      purser simulate jobs.csv --speeds speeds.csv --html report.html
+
+    \b
+    A WORKLOAD is a CSV file; the names in its first line say what it is:
+      submitted, gpus, duration           jobs as they ran: what --save writes, and published traces. More columns say
+                                          more: class, curve, max_gpus, pool, node_price, ... (docs/simulator.md)
+      name, time, application,            jobs whose time only --speeds tells
+        num_replicas
 
     \b
     Policies:
       purser                              the operator's planner, once for each --pays
       as-asked                            each job at the width asked for, on nodes of a cluster autoscaler
-      fixed:NODES[:fifo|shortest|fair]    a fleet of so many nodes and a gang queue
+      fixed:NODES[:fifo|shortest|fair]    a fleet of so many nodes (of each pool) and a gang queue
       utilisation[:LOW-HIGH]              a fleet that grows and shrinks with its use, in percent (50-80)
 
-    The planner is the one that runs in the cluster; it knows the curves of --speeds exactly. Jobs of less than a node
-    are one pod of 1, 2, 4, ... GPUs, wider ones whole nodes.
+    The planner is the one that runs in the cluster. Jobs of less than a node are one pod of 1, 2, 4, ... GPUs, wider
+    ones whole nodes. A job without a known curve runs only at the width that its owner asked for.
     """
+    _check_source(workload, from_cluster, save, last, namespace)
     try:
-        price = Price.parse(node_price)
+        amount = None if budget is None else Money.parse(budget)
         if picture is not None:
             file_format(picture)
         for policy in policies:
             check(policy)
-        scenario = _scenario(workload, speeds, gpus_per_node, price, start_seconds, restart_seconds, max_nodes)
+        usual = PoolModel(
+            "pool", gpus_per_node, Price.parse(node_price), start_seconds=start_seconds, max_nodes=max_nodes
+        )
+        if workload is not None:
+            subject = from_file(workload, speeds, usual, restart_seconds, amount)
+        else:
+            past, monthly = _past(kubeconfig, context, last, namespace)
+            history = _modelled(past)
+            if save is not None:
+                return _save(history, past, save)
+            subject = of_history(
+                f"The cluster's jobs from {when(past.began)} to {when(past.ended)}",
+                history,
+                tuple(f"{count} x {told}." for count, told in past.gaps),
+                amount or monthly,
+            )
     except (BadRow, UnknownPolicy, CannotDraw, ValueError) as error:
         raise click.ClickException(str(error)) from None
+    _show(subject, policies, rates or subject.rates, processes, output, picture, page)
+
+
+def _show(
+    subject: Subject,
+    policies: Sequence[str],
+    rates: Sequence[float],
+    processes: int | None,
+    output: str,
+    picture: Path | None,
+    page: Path | None,
+) -> None:
     choices = [
         Choice(policy, rate) for policy in policies for rate in (sorted(set(rates)) if policy == "purser" else (None,))
     ]
-    found = [
-        Simulated(choice, result, price.micros_per_hour / 1e6)
-        for choice, result in zip(choices, _run(scenario, choices, processes), strict=True)
-    ]
-    title = f"{workload.name}: {len(scenario.submissions)} jobs"
-    notes = (
-        f"{gpus_per_node} GPUs a node at ${node_price} an hour, ready after {start_seconds:g} s; {restart_seconds:g} s "
-        "a restart. Left out: storage, egress, CPU nodes; curves are known exactly, in a cluster they are estimates.",
-    )
+    tasks = [list(subject.parts(choice)) for choice in choices]
+    results = iter(side_by_side(list(chain.from_iterable(tasks)), processes))
+    found = [Simulated(choice, tuple(next(results) for _ in of)) for choice, of in zip(choices, tasks, strict=True)]
     try:
-        drawing = simulation.draw(found, "svg").decode() if page is not None else ""
-        emit(simulation.document(title, notes, found), simulation.plain(found), output)
+        drawing = simulation.draw(found, "svg", subject.budget).decode() if page is not None else ""
+        emit(simulation.document(subject.title, subject.notes, found), simulation.plain(found), output)
         if picture is not None:
-            write(picture, simulation.draw(found, file_format(picture)))
+            write(picture, simulation.draw(found, file_format(picture), subject.budget))
         if page is not None:
-            document = simulation.document(title, notes, found, drawing)
+            document = simulation.document(subject.title, subject.notes, found, drawing)
             write(page, html.page(document, "made by purser simulate").encode())
     except CannotDraw as error:
         raise click.ClickException(str(error)) from None
 
 
-def _scenario(
-    workload: Path,
-    speeds: Path,
-    gpus_per_node: int,
-    price: Price,
-    start_seconds: float,
-    restart_seconds: float,
-    max_nodes: int,
-) -> Scenario:
-    with speeds.open(newline="") as lines:
-        curves = read_speeds(lines, speeds.name)
-    below = [1 << power for power in range(gpus_per_node.bit_length()) if 1 << power < gpus_per_node]
-    applications = {}
-    for name, seconds in curves.items():
-        widths = [*below, *range(gpus_per_node, max(seconds) + 1, gpus_per_node)]
-        applications[name] = from_speeds(name, seconds, widths)
-        if not applications[name].widths:
-            raise BadRow(
-                f"{speeds.name}: application {name!r} has no width that fits nodes of {gpus_per_node} GPUs: give 1, "
-                "2, 4, ... or whole nodes"
-            )
-    with workload.open(newline="") as lines:
-        submissions = read_workload(lines, workload.name, curves)
-    pool = PoolModel("pool", gpus_per_node, price, start_seconds=start_seconds, max_nodes=max_nodes)
-    return Scenario(
-        _START, submissions, applications, (pool,), new_budget(_START), AnyWidth(applications), restart_seconds
-    )
+def _check_source(
+    workload: Path | None, from_cluster: bool, save: Path | None, last: str | None, namespace: str | None
+) -> None:
+    if from_cluster == (workload is not None):
+        raise click.ClickException("name one thing to simulate: a workload file, or --from-cluster")
+    of_cluster = [name for name, value in (("--save", save), ("--last", last), ("--namespace", namespace)) if value]
+    if of_cluster and not from_cluster:
+        raise click.ClickException(f"{of_cluster[0]} is about the cluster's history: add --from-cluster")
 
 
-def _run(scenario: Scenario, choices: Sequence[Choice], processes: int | None) -> list[Result]:
-    """The results in the order of the choices."""
-    results: dict[int, Result] = {}
-    with (
-        ProcessPoolExecutor(min(processes or os.cpu_count() or 1, len(choices))) as pool,
-        Progress(console=Console(stderr=True), transient=True) as progress,
-    ):
-        bar = progress.add_task("simulating", total=len(choices))
-        waiting = {pool.submit(run_one, scenario, choice): at for at, choice in enumerate(choices)}
-        for done in as_completed(waiting):
-            results[waiting[done]] = done.result()
-            progress.advance(bar)
-    return [results[at] for at in range(len(choices))]
+# --- the cluster ------------------------------------------------------------------------------------------------------
+
+
+def _past(kubeconfig: Path | None, context: str | None, last: str | None, namespace: str | None) -> tuple[Past, Money]:
+    """The cluster's past, and what its budgets allow a month."""
+    seconds = None if last is None else _seconds(last)
+    sighting = read(kubeconfig, context)
+    if namespace is not None and not any(key.name == namespace for key in sighting.seen.namespaces):
+        raise click.ClickException(f"no namespace {namespace!r} in this cluster: correct --namespace, or leave it out")
+    others = read_others(kubeconfig, context)
+    choosing = Choosing(None if seconds is None else after(sighting.now, -seconds), namespace)
+    payers = payers_of(sighting.seen)
+    past = past_of(snapshot_of(sighting.seen, sighting.now), others, payers, choosing)
+    paying = {one.id: one for name, one in payers.items() if namespace in (None, name)}
+    return past, Money(sum(one.amount.micros for one in paying.values()))
+
+
+def _seconds(text: str) -> float:
+    match = _SPAN.fullmatch(text)
+    if match is None or not float(match[1]):
+        raise click.ClickException(f"--last {text!r} is no span of time: write it like 90m, 12h, 7d or 2w")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def _modelled(past: Past) -> History:
+    if past.history is None:
+        why = "".join(f"; {count} x {told}" for count, told in past.gaps)
+        raise click.ClickException(
+            "the cluster holds no job of the past that can be simulated (complete TrainingJobs or batch/v1 Jobs with "
+            f"GPUs): try a longer --last, keep jobs longer (ttlSecondsAfterFinished), or give a file{why}"
+        )
+    return past.history
+
+
+def _save(history: History, past: Past, file: Path) -> None:
+    text = io.StringIO()
+    write_history(history, text)
+    write(file, text.getvalue().encode())
+    for count, told in past.gaps:
+        click.echo(f"  {count} x {told}", err=True)

@@ -22,8 +22,7 @@ SKY: Final = "#56B4E9"
 PURPLE: Final = "#CC79A7"
 ORANGE: Final = "#E69F00"
 GREY: Final = "#7F7F7F"
-COLOURS: Final = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
-"""The palette of Okabe and Ito, darkest first."""
+"""With the colours above: the palette of Okabe and Ito."""
 DASHES: Final = ((0, ()), (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 """Lines differ in dashes too, for print and for those who see no colour."""
 MARKERS: Final = ("o", "s", "^", "D", "v", "P")

@@ -4,31 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from math import isnan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
+from purser.domain.money import Money
 from purser.report.document import Block, Cell, Column, Document, Heading, Paragraph, Picture, Table, Tone
-from purser.report.pictures import COLOURS, DASHES, MARKERS, drawing, encoded
+from purser.report.pictures import (
+    BLUE,
+    DASHES,
+    GREEN,
+    GREY,
+    MARKERS,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    drawing,
+    encoded,
+)
 from purser.simulate.choices import Choice
-from purser.simulate.result import Result
+from purser.simulate.replay import Replayed
+from purser.simulate.result import Result, merged, summed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CAPTION = (
     "Left above: mean completion time against dollars, a point for each simulation, the rates that Purser pays joined. "
-    "Right above: the part of the jobs that are complete so long after their submission. Below: nodes rented, and "
+    "Right above: the part of the jobs that are complete so long after their submission. Below: GPUs rented, and "
     "dollars spent on them, over time."
 )
+_NAVY: Final = "#003A5C"
+_PURSER: Final = (SKY, BLUE, _NAVY)
+"""One hue, darker the more it pays: also in shades of grey."""
+_OTHERS: Final = (VERMILION, GREEN, ORANGE, PURPLE)
+_DAYS_FROM_SECONDS: Final = 4 * 86_400.0
+HOURS_A_MONTH = 365.25 * 24 / 12
+"""In the mean of the calendar."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Simulated:
-    """One simulation. ``node_hourly``: dollars an hour of a node."""
+    """One policy's simulations: one for each pool."""
 
     choice: Choice
-    result: Result
-    node_hourly: float
+    parts: tuple[Replayed, ...]
+
+    @cached_property
+    def result(self) -> Result:
+        """All pools together."""
+        return merged([part.result for part in self.parts])
+
+    @cached_property
+    def gpus(self) -> Sequence[tuple[float, float]]:
+        """GPUs rented from each second on."""
+        return summed([(part.result.rented, float(part.pool.gpus_per_node)) for part in self.parts])
+
+    @cached_property
+    def spent(self) -> Sequence[tuple[float, float]]:
+        """Dollars up to each second at which anything changed; a billing minimum shows in the table only."""
+        rates = summed([(part.result.rented, part.pool.hourly.micros_per_hour / 3.6e9) for part in self.parts])
+        found, total = [(0.0, 0.0)], 0.0
+        for (since, rate), (until, _) in pairwise(rates):
+            total += rate * (until - since)
+            found.append((until, total))
+        return found
 
 
 def document(title: str, notes: Sequence[str], found: Sequence[Simulated], pictures: str = "") -> Document:
@@ -69,52 +111,89 @@ def plain(found: Sequence[Simulated]) -> list[Mapping[str, str | int | float | N
     ]
 
 
-def draw(found: Sequence[Simulated], as_format: str) -> bytes:
-    """The four diagrams, as SVG or PNG. CannotDraw without matplotlib."""
-    with drawing(11.0, 8.0) as figure:
-        (frontier, times), (nodes, spend) = figure.subplots(2, 2)
+def draw(found: Sequence[Simulated], as_format: str, budget: Money | None = None) -> bytes:
+    """The four diagrams, as SVG or PNG; ``budget``: dollars a month, beside the spend. CannotDraw: no matplotlib."""
+    with drawing(11.0, 8.4) as figure:
+        (frontier, times), (gpus, spend) = figure.subplots(2, 2)
         _draw_frontier(frontier, found)
         shown = _few(found)
-        for at, one in enumerate(shown):
-            style = {"color": COLOURS[at], "linestyle": DASHES[at % len(DASHES)], "label": one.choice.label}
-            ascending = [seconds / 3600 for seconds in one.result.completion_seconds]
-            times.step(ascending, [(at + 1) / len(ascending) for at in range(len(ascending))], where="post", **style)
-            hours = [second / 3600 for second, _ in one.result.rented]
-            counts = [count for _, count in one.result.rented]
-            nodes.step(hours, counts, where="post", **style)
-            spend.plot(hours, _spent(hours, counts, one.node_hourly), **style)
-        times.set_xscale("log")
+        unit, seconds = _unit(max(one.result.ended for one in found))
+        for one, look in shown:
+            style = {**look, "label": one.choice.label}
+            ascending = [time / 3600 for time in one.result.completion_seconds]
+            parts = [number / len(ascending) for number in range(len(ascending) + 1)]
+            times.step([*ascending[:1], *ascending], parts, where="post", lw=1.6, **style)
+            gpus.step(*_against(one.gpus, seconds), where="post", lw=1.2, **style)
+            spend.plot(*_against(one.spent, seconds), lw=1.6, **style)
+        if budget is not None:
+            _draw_budget(spend, budget, seconds)
+        _logarithmic(times)
         _name(times, "How long jobs take", "hours from submission to completion", "part of the jobs")
-        _name(nodes, "What is rented", "hours", "nodes")
-        _name(spend, "What it costs", "hours", "dollars")
-        times.legend(loc="lower right", fontsize=8)
-        if len(shown) < len(found):
-            figure.supxlabel(f"{len(shown)} of {len(found)} simulations are drawn over time", fontsize=8)
+        _name(gpus, "What is rented", f"{unit} since the first submission", "GPUs")
+        _name(spend, "What it costs", f"{unit} since the first submission", "US dollars so far")
+        handles, labels = spend.get_legend_handles_labels()
+        some = f"{len(shown)} of {len(found)} simulations are drawn as lines" if len(shown) < len(found) else None
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9, title=some, title_fontsize=9)
         return encoded(figure, as_format)
 
 
+def _unit(seconds: float) -> tuple[str, float]:
+    """In what a time axis of that length is read, and the seconds of one."""
+    return ("days", 86_400.0) if seconds > _DAYS_FROM_SECONDS else ("hours", 3600.0)
+
+
+def _against(steps: Sequence[tuple[float, float]], unit: float) -> tuple[list[float], list[float]]:
+    return [at / unit for at, _ in steps], [value for _, value in steps]
+
+
+def _draw_budget(axes: Axes, budget: Money, unit: float) -> None:
+    """The budget spent evenly; only up to where there is something to compare it with."""
+    rate = budget.dollars / HOURS_A_MONTH / 3600 * unit
+    ends = min(axes.get_xlim()[1], axes.get_ylim()[1] / rate) if rate else axes.get_xlim()[1]
+    label = f"budget: {budget} a month, spent evenly"
+    axes.plot([0, ends], [0, ends * rate], color=GREY, ls=DASHES[2], lw=1.6, label=label)
+
+
+def _logarithmic(axes: Axes) -> None:
+    """Hours on a logarithmic scale, with numbers that people read."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
 def _draw_frontier(axes: Axes, found: Sequence[Simulated]) -> None:
-    paying = sorted((one for one in found if one.choice.rate is not None), key=lambda one: one.result.spent.micros)
-    others = [one for one in found if one.choice.rate is None]
+    paying, others = _sides(found)
     if paying:
-        dollars = [one.result.spent.dollars for one in paying]
-        means = [one.result.mean_completion_seconds / 3600 for one in paying]
-        axes.plot(dollars, means, color=COLOURS[0], marker=MARKERS[0], label="purser")
-    for at, one in enumerate(others, start=1):
-        colour, marker = COLOURS[at % len(COLOURS)], MARKERS[at % len(MARKERS)]
+        points = [(one.result.spent.dollars, one.result.mean_completion_seconds / 3600) for one in paying]
+        axes.plot(*zip(*points, strict=True), color=BLUE, marker=MARKERS[0], label="purser, by what it pays a job-hour")
+        for one, point in zip(paying, points, strict=True):
+            axes.annotate(f"${one.choice.rate:.3g}", point, (4, 5), textcoords="offset points", fontsize=8, color=BLUE)
+    for at, one in enumerate(others):
         point = one.result.spent.dollars, one.result.mean_completion_seconds / 3600
-        axes.plot(*point, color=colour, marker=marker, linestyle="none", label=one.choice.label)
-    _name(axes, "What money buys", "dollars", "mean completion time (hours)")
+        colour, marker = _OTHERS[at % len(_OTHERS)], MARKERS[1 + at % (len(MARKERS) - 1)]
+        axes.plot(*point, color=colour, marker=marker, ms=7, linestyle="none", label=one.choice.label)
+    _name(axes, "What money buys", "US dollars", "mean completion time (hours)")
     axes.legend(fontsize=8)
 
 
-def _few(found: Sequence[Simulated]) -> list[Simulated]:
-    """As many as there are colours: what Purser is compared with, and rates that it pays, evenly from few to many."""
-    others = [one for one in found if one.choice.rate is None][: len(COLOURS) // 2]
+def _sides(found: Sequence[Simulated]) -> tuple[list[Simulated], list[Simulated]]:
+    """Purser by the rate that it pays, and what it is compared with."""
     paying = [one for one in found if one.choice.rate is not None]
-    room = min(len(COLOURS) - len(others), len(paying))
-    picked = {round(at * (len(paying) - 1) / max(room - 1, 1)) for at in range(room)}
-    return [*(paying[at] for at in sorted(picked)), *others]
+    return sorted(paying, key=lambda one: one.choice.rate or 0.0), [one for one in found if one.choice.rate is None]
+
+
+def _few(found: Sequence[Simulated]) -> list[tuple[Simulated, dict[str, Any]]]:
+    """What is drawn as lines, with colour and dashes: Purser in blues at rates from low to high."""
+    paying, others = _sides(found)
+    room = min(len(_PURSER), len(paying))
+    picked = sorted({round(at * (len(paying) - 1) / max(room - 1, 1)) for at in range(room)})
+    looks = zip(_PURSER, DASHES, strict=False)
+    drawn = [(paying[at], {"color": colour, "ls": dash}) for at, (colour, dash) in zip(picked, looks, strict=False)]
+    compared = zip(others, zip(_OTHERS, DASHES, strict=True), strict=False)
+    return [*drawn, *((one, {"color": colour, "ls": dash}) for one, (colour, dash) in compared)]
 
 
 def _name(axes: Axes, title: str, x: str, y: str) -> None:
@@ -124,23 +203,14 @@ def _name(axes: Axes, title: str, x: str, y: str) -> None:
     axes.set_ylim(bottom=0)
 
 
-def _spent(hours: Sequence[float], counts: Sequence[int], node_hourly: float) -> list[float]:
-    """Dollars up to each moment."""
-    total, spent = 0.0, [0.0]
-    for at in range(1, len(hours)):
-        total += counts[at - 1] * (hours[at] - hours[at - 1]) * node_hourly
-        spent.append(total)
-    return spent[: len(hours)]
-
-
 def _row(one: Simulated) -> tuple[Cell, ...]:
     result = one.result
     done, jobs = len(result.completion_seconds), len(result.jobs)
     return (
         Cell(one.choice.label, Tone.STRONG if one.choice.rate is not None else Tone.PLAIN),
-        Cell(_span(result.mean_completion_seconds)),
-        Cell(_span(result.quantile(0.5))),
-        Cell(_span(result.quantile(0.9))),
+        Cell(span(result.mean_completion_seconds)),
+        Cell(span(result.quantile(0.5))),
+        Cell(span(result.quantile(0.9))),
         Cell(f"{result.total_gpu_hours:,.1f}"),
         Cell(f"{result.spent.dollars:,.2f}"),
         Cell(f"{result.restarts:,}"),
@@ -148,7 +218,8 @@ def _row(one: Simulated) -> tuple[Cell, ...]:
     )
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
+    """A time in minutes, or hours from two on."""
     if isnan(seconds):
         return "-"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.2f} h"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from purser.domain.ids import PoolId
-from purser.domain.money import Money
+from purser.domain.money import ZERO, Money, total
 from purser.domain.time import Instant
 
 
@@ -65,3 +65,42 @@ class Result:
         """The completion time that the part ``part`` of the jobs does not exceed."""
         times = self.completion_seconds
         return times[min(int(part * len(times)), len(times) - 1)] if times else float("nan")
+
+
+def merged(results: Sequence[Result]) -> Result:
+    """Simulations of several pools as one; at least one. Nodes over time are those of all."""
+    if len(results) == 1:
+        return results[0]
+    hours: dict[PoolId, float] = {}
+    periods: dict[Instant, Money] = {}
+    for result in results:
+        hours |= result.rented_gpu_hours
+        for start, spent in result.periods:
+            periods[start] = periods.get(start, ZERO) + spent
+    return Result(
+        jobs=tuple(job for result in results for job in result.jobs),
+        rented_gpu_hours=hours,
+        spent=total(result.spent for result in results),
+        periods=tuple(sorted(periods.items())),
+        rented=tuple((at, int(nodes)) for at, nodes in summed([(result.rented, 1.0) for result in results])),
+        events=sum(result.events for result in results),
+        ended=max(result.ended for result in results),
+    )
+
+
+def summed(series: Sequence[tuple[Sequence[tuple[float, int]], float]]) -> tuple[tuple[float, float], ...]:
+    """Of step functions (instant, value from then on) with a factor each, the sum after each change, from 0 on."""
+    changes: list[tuple[float, float]] = []
+    for steps, factor in series:
+        before = 0
+        for at, value in steps:
+            changes.append((at, (value - before) * factor))
+            before = value
+    found: list[tuple[float, float]] = []
+    height = 0.0
+    for at, change in sorted(changes, key=lambda one: one[0]):
+        height += change
+        if found and found[-1][0] == at:
+            found.pop()
+        found.append((at, height))
+    return tuple(found)

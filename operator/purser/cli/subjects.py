@@ -1,0 +1,124 @@
+"""What ``purser simulate`` simulates: a history, or a workload file with its speeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from purser.domain.money import Money
+from purser.domain.profile import Phase, SpeedCurve, Table
+from purser.domain.time import parse_instant
+from purser.report.simulation import span
+from purser.simulate.choices import AnyWidth, Choice
+from purser.simulate.choices import simulate as run_one
+from purser.simulate.history import History
+from purser.simulate.market import PoolModel
+from purser.simulate.replay import Replayed, replay
+from purser.simulate.savings import first_rates
+from purser.simulate.simulation import Scenario, new_budget
+from purser.simulate.trace import is_trace, read_history
+from purser.simulate.truth import from_speeds
+from purser.simulate.workload import BadRow, read_speeds, read_workload
+
+_RATES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+_START = parse_instant("2026-01-01T00:00:00Z")
+_LEFT_OUT = "Left out: storage, egress, CPU nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is simulated. ``parts(choice)``: one simulation for each pool; ``rates``: those tried where none is named.
+
+    ``budget``: dollars a month that its spend is drawn against.
+    """
+
+    title: str
+    notes: tuple[str, ...]
+    parts: Callable[[Choice], Sequence[Callable[[], Replayed]]]
+    rates: tuple[float, ...]
+    budget: Money | None = None
+
+
+def of_history(title: str, history: History, notes: tuple[str, ...], budget: Money | None) -> Subject:
+    """The history, with what is to be known of it."""
+    jobs = history.jobs
+    pools = ", ".join(
+        f"{fleet.pool.name} ({fleet.pool.gpus_per_node} GPUs a node at {fleet.pool.hourly}, ready after "
+        f"{fleet.pool.start_seconds:g} s; {fleet.restart_seconds:.3g} s a restart)"
+        for fleet in history.fleets
+    )
+    said = (f"{history.known} of {len(jobs)} jobs have a curve, taken as exact. Pools: {pools}. {_LEFT_OUT}.", *notes)
+    took = [job.took for job in jobs if job.took is not None]
+    if took:
+        really = f"Really, {len(took)} of them took {span(sum(took) / len(took))} in the mean."
+        said = (really, *said)
+
+    def parts(choice: Choice) -> Sequence[Callable[[], Replayed]]:
+        return [partial(replay, fleet, choice) for fleet in history.fleets]
+
+    return Subject(f"{title}: {len(jobs)} jobs", said, parts, first_rates(history), budget)
+
+
+def from_file(
+    workload: Path, speeds: Path | None, pool: PoolModel, restart_seconds: float, budget: Money | None
+) -> Subject:
+    """A workload file of either kind. BadRow; ValueError for text that is not UTF-8."""
+    with workload.open(newline="", encoding="utf-8") as lines:
+        try:
+            trace = is_trace(next(lines, ""))
+        except UnicodeDecodeError:
+            raise BadRow(f"{workload.name}: is no text in UTF-8: give a CSV file") from None
+    if trace:
+        curves = {} if speeds is None else _curves(speeds)
+        with workload.open(newline="", encoding="utf-8") as lines:
+            history = read_history(lines, workload.name, pool, restart_seconds, curves)
+        return of_history(workload.name, history, (), budget)
+    if speeds is None:
+        raise BadRow(
+            f"{workload.name}: has no column duration, so nothing tells how long its jobs take: add that column, or "
+            "give --speeds"
+        )
+    scenario = _scenario(workload, speeds, pool, restart_seconds)
+    notes = (
+        f"{pool.gpus_per_node} GPUs a node at {pool.hourly}, ready after {pool.start_seconds:g} s; a restart takes "
+        f"{restart_seconds:g} s. {_LEFT_OUT}; curves are known exactly, in a cluster they are estimates.",
+    )
+    title = f"{workload.name}: {len(scenario.submissions)} jobs"
+    return Subject(title, notes, lambda choice: [partial(_one, scenario, choice)], _RATES, budget)
+
+
+def _one(scenario: Scenario, choice: Choice) -> Replayed:
+    return Replayed(scenario.pools[0], run_one(scenario, choice))
+
+
+def _curves(speeds: Path) -> dict[str, tuple[Phase, ...]]:
+    with speeds.open(newline="") as lines:
+        known = read_speeds(lines, speeds.name)
+    tables = {
+        name: Table(tuple((gpus, 1.0 / time) for gpus, time in sorted(seconds.items())))
+        for name, seconds in known.items()
+    }
+    return {name: (Phase(1.0, (SpeedCurve("", table),)),) for name, table in tables.items()}
+
+
+def _scenario(workload: Path, speeds: Path, pool: PoolModel, restart_seconds: float) -> Scenario:
+    with speeds.open(newline="") as lines:
+        curves = read_speeds(lines, speeds.name)
+    size = pool.gpus_per_node
+    below = [1 << power for power in range(size.bit_length()) if 1 << power < size]
+    applications = {}
+    for name, seconds in curves.items():
+        widths = [*below, *range(size, max(seconds) + 1, size)]
+        applications[name] = from_speeds(name, seconds, widths)
+        if not applications[name].widths:
+            raise BadRow(
+                f"{speeds.name}: application {name!r} has no width that fits nodes of {size} GPUs: give 1, 2, 4, ... "
+                "or whole nodes"
+            )
+    with workload.open(newline="") as lines:
+        submissions = read_workload(lines, workload.name, curves)
+    return Scenario(
+        _START, submissions, applications, (pool,), new_budget(_START), AnyWidth(applications), restart_seconds
+    )
