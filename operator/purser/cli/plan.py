@@ -8,18 +8,21 @@ from pathlib import Path
 import click
 
 from purser import __version__
-from purser.cli.cluster import Sighting, cluster_options, read
+from purser.cli.cluster import Sighting, cluster_options, read, read_others
 from purser.cli.output import CHANGES, FORMATS, NOTHING, Looking, emit, sign_of_life, write
 from purser.cli.plan_document import different, plan_document
 from purser.cli.plan_plain import plan_plain
+from purser.cli.saved import Saved, saved
+from purser.cli.saved_document import saved_blocks, saved_plain
 from purser.cli.thought import Thought, think
 from purser.cli.whatif import WhatIf, amount, in_words, into_seen, into_snapshot, price, sources
 from purser.cli.words import when
 from purser.controller.look import snapshot_of
 from purser.controller.observe import Seen
+from purser.domain.budget import Mode
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant
-from purser.report.document import Picture
+from purser.report.document import Block, Picture
 from purser.report.frontier import Curve, caption, draw
 from purser.report.html import page
 from purser.report.pictures import CannotDraw, file_format, find_matplotlib
@@ -49,6 +52,7 @@ from purser.report.pictures import CannotDraw, file_format, find_matplotlib
     type=click.Path(path_type=Path, dir_okay=False),
     help="Also write it all as one page that needs nothing else (needs purser[report]).",
 )
+@click.option("--no-history", is_flag=True, help="Under mode Observe: do not simulate the cluster's last days.")
 @cluster_options
 def plan(
     files: tuple[Path, ...],
@@ -59,6 +63,7 @@ def plan(
     jobs: int,
     picture: Path | None,
     html: Path | None,
+    no_history: bool,
     kubeconfig: Path | None,
     context: str | None,
 ) -> None:
@@ -83,6 +88,8 @@ def plan(
       status: {offering: {gpuType: NVIDIA-H100-80GB-HBM3, gpusPerNode: 8}}
       spec:   {price: {hourly: "55.00"}, ...}
 
+    Where a budget only observes, it also says what Purser would have saved on the cluster's last days, by simulation.
+
     Exit code: 0 nothing would be done (or a what-if makes no difference to that), 2 something would, 1 an error.
     """
     _check_pictures(picture, html)
@@ -92,8 +99,10 @@ def plan(
     with sign_of_life("thinking"):
         thought, before = _think(sighting, what, where)
     changes = in_words(what, thought.snapshot if before is None else before.snapshot, where)
-    emit(plan_document(thought, before, changes, jobs), plan_plain(thought, before, changes), output)
-    _pictures(thought, before, changes, picture, html)
+    past = () if no_history or what else _past(sighting, kubeconfig, context)
+    plain = {**plan_plain(thought, before, changes), **({"saved": saved_plain(past)} if past else {})}
+    emit(plan_document(thought, before, changes, jobs, saved_blocks(past)), plain, output)
+    _pictures(thought, before, changes, saved_blocks(past), picture, html)
     more, fewer = (thought.actions, ()) if before is None else different(thought, before)
     raise click.exceptions.Exit(CHANGES if more or fewer else NOTHING)
 
@@ -105,6 +114,13 @@ def _think(sighting: Sighting, what: WhatIf, namespace: str) -> tuple[Thought, T
         return think(_budgeted(sighting.seen, now)), None
     changed = into_seen(sighting.seen, what.objects, namespace, now)
     return think(into_snapshot(_budgeted(changed, now), what)), think(snapshot_of(sighting.seen, now))
+
+
+def _past(sighting: Sighting, kubeconfig: Path | None, context: str | None) -> tuple[Saved, ...]:
+    """What would have been saved, where a budget only observes."""
+    if all(budget.mode is not Mode.OBSERVE for budget in sighting.seen.budgets.values()):
+        return ()
+    return saved(sighting.seen, sighting.now, read_others(kubeconfig, context))
 
 
 def _budgeted(seen: Seen, now: Instant) -> Snapshot:
@@ -133,7 +149,12 @@ def _check_pictures(picture: Path | None, html: Path | None) -> None:
 
 
 def _pictures(
-    thought: Thought, before: Thought | None, changes: Sequence[str], picture: Path | None, html: Path | None
+    thought: Thought,
+    before: Thought | None,
+    changes: Sequence[str],
+    past: Sequence[Block],
+    picture: Path | None,
+    html: Path | None,
 ) -> None:
     if picture is None and html is None:
         return
@@ -144,7 +165,7 @@ def _pictures(
         write(picture, draw(curves, file_format(picture)))
     if html is not None:
         drawn = [Picture(draw([curve], "svg").decode(), caption(curve)) for curve in curves]
-        document = plan_document(thought, before, changes, 0, drawn)
+        document = plan_document(thought, before, changes, 0, past, drawn)
         made = f"by purser {__version__} on {when(thought.snapshot.now)}; amounts are US dollars"
         write(html, page(document, made).encode())
 

@@ -42,9 +42,17 @@ _SIGNS: Mapping[Kind, tuple[str, Tone]] = {
 
 
 def plan_document(
-    thought: Thought, before: Thought | None, changes: Sequence[str], jobs: int, pictures: Sequence[Picture] = ()
+    thought: Thought,
+    before: Thought | None,
+    changes: Sequence[str],
+    jobs: int,
+    past: Sequence[Block] = (),
+    pictures: Sequence[Picture] = (),
 ) -> Document:
-    """The plan; with ``before`` the difference that ``changes`` make. At most ``jobs`` jobs are shown (0: all)."""
+    """The plan; with ``before`` the difference that ``changes`` make. At most ``jobs`` jobs are shown (0: all).
+
+    ``past``: what would have been saved.
+    """
     blocks: list[Block] = []
     if before is None:
         blocks += _now(thought.actions)
@@ -54,6 +62,7 @@ def plan_document(
     blocks += _classes(thought.classes)
     blocks += _jobs(thought, jobs)
     blocks += _more_or_less(thought, pictures)
+    blocks += past
     blocks += _problems(thought)
     return Document("purser plan", tuple(blocks))
 

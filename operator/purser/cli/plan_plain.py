@@ -18,7 +18,7 @@ from purser.policy.frontier import Bought, Frontier, mean_seconds
 from purser.policy.standing import Standing
 
 
-def plan_plain(thought: Thought, before: Thought | None, changes: Sequence[str]) -> Plain:
+def plan_plain(thought: Thought, before: Thought | None, changes: Sequence[str]) -> dict[str, Plain]:
     """The whole plan; with ``before`` also what it was without the what-if and which actions that makes."""
     plain: dict[str, Plain] = {"at": format_instant(thought.snapshot.now), **_plain(thought)}
     if before is not None:

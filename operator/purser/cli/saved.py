@@ -1,0 +1,94 @@
+"""What Purser would have saved on the cluster's own last days, for a budget that only observes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from purser.cli.past import Choosing, Past, past_of
+from purser.cli.processes import side_by_side
+from purser.controller.look import Foreign, snapshot_of
+from purser.controller.observe import Seen, payers_of
+from purser.domain.budget import Mode
+from purser.domain.ids import BudgetId
+from purser.domain.time import Instant, after
+from purser.simulate.choices import Choice
+from purser.simulate.history import History
+from purser.simulate.replay import Replayed, dollars_by_job, replay
+from purser.simulate.savings import LEAST_JOBS, Replay, Savings, first_rates, in_order, next_rates, savings
+
+DAYS = 30
+MOST_JOBS = 500
+"""Of so many jobs a simulation takes some seconds."""
+_ROUNDS = 2
+"""How often rates are tried between known ones: after that neighbours differ by a factor of √2."""
+_SEED = 0
+"""The same history always has the same interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """``savings`` is None with too few jobs. ``really``: the mean completion time that there was, where it is known."""
+
+    budget: BudgetId
+    past: Past
+    jobs: int
+    known: int
+    really: float | None
+    savings: Savings | None
+
+    @property
+    def why_not(self) -> str:
+        """Why there is no number."""
+        return (
+            f"{self.jobs} jobs of the last {DAYS} days can be simulated: with fewer than {LEAST_JOBS} any number "
+            "would be an accident of which jobs they were"
+        )
+
+
+def saved(seen: Seen, now: Instant, others: Foreign) -> tuple[Saved, ...]:
+    """For each budget that only observes, by name."""
+    snapshot, payers = snapshot_of(seen, now), payers_of(seen)
+    found = []
+    for budget in sorted(snapshot.budgets.values(), key=lambda one: one.id):
+        if budget.mode is Mode.OBSERVE:
+            choosing = Choosing(since=after(now, -DAYS * 86_400.0), budget=budget, most=MOST_JOBS)
+            found.append(_saved(budget.id, past_of(snapshot, others, payers, choosing)))
+    return tuple(found)
+
+
+def _saved(budget: BudgetId, past: Past) -> Saved:
+    history = past.history
+    if history is None:
+        return Saved(budget, past, 0, 0, None, None)
+    took = [job.took for job in history.jobs if job.took is not None]
+    really = sum(took) / len(took) if took else None
+    count = len(history.jobs)
+    gain = _savings(history) if count >= LEAST_JOBS else None
+    return Saved(budget, past, count, history.known, really, gain)
+
+
+def _savings(history: History) -> Savings | None:
+    asked, *paying = _replays(history, [Choice("as-asked"), *_paying(first_rates(history))])
+    for _ in range(_ROUNDS):
+        paying += _replays(history, _paying(next_rates(asked, paying)))
+    return savings(asked, paying, Random(_SEED).random)
+
+
+def _paying(rates: Sequence[float]) -> list[Choice]:
+    return [Choice("purser", rate) for rate in rates]
+
+
+def _replays(history: History, choices: Sequence[Choice]) -> list[Replay]:
+    if not choices:
+        return []
+    results = iter(side_by_side([partial(replay, fleet, choice) for choice in choices for fleet in history.fleets]))
+    return [_replay(history, choice, [next(results) for _ in history.fleets]) for choice in choices]
+
+
+def _replay(history: History, choice: Choice, parts: Sequence[Replayed]) -> Replay:
+    seconds = {job.name: job.completion_seconds for part in parts for job in part.result.jobs}
+    complete = {name: time for name, time in seconds.items() if time is not None}
+    return in_order(history, choice.rate, complete, dollars_by_job(parts))
