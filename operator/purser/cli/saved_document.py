@@ -41,8 +41,8 @@ def _numbers(one: Saved, gain: Savings) -> list[Block]:
     really = "" if one.really is None else f" (really {words.duration(one.really)})"
     said = (
         f"{gain.jobs} jobs submitted from {words.when(one.past.began)} to {words.when(one.past.ended)}, simulated as "
-        f"their owners asked for them on nodes of a cluster autoscaler: {money(spent)}, {words.duration(mean)} a job in the "
-        f"mean{really}. {one.known} of them have a known curve."
+        f"their owners asked for them on nodes of a cluster autoscaler: {money(spent)}, {words.duration(mean)} a job "
+        f"in the mean{really}. {one.known} of them have a known curve."
     )
     columns = (
         Column("PURSER AT"),

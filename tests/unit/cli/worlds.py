@@ -13,11 +13,13 @@ from purser.api.decode import DecodedJob, OwnPod
 from purser.cli.cluster import Sighting
 from purser.cli.main import main
 from purser.cluster.store import ObjectKey
+from purser.controller.look import Foreign
 from purser.controller.observe import Seen
 from purser.domain.errors import Problem
 from tests.worlds import NAMESPACE, World
 
 Purser = Callable[..., Result]
+NO_OTHERS = Foreign()
 
 
 def seen_of(world: World, *problems: Problem) -> Seen:
@@ -44,14 +46,18 @@ def seen_of(world: World, *problems: Problem) -> Seen:
     )
 
 
-def purser_over(world: World, monkeypatch: pytest.MonkeyPatch, *problems: Problem) -> Purser:
-    """``purser`` on the command line, over a cluster that holds the world."""
+def purser_over(
+    world: World, monkeypatch: pytest.MonkeyPatch, *problems: Problem, others: Foreign = NO_OTHERS
+) -> Purser:
+    """``purser`` on the command line, over a cluster that holds the world, and ``others`` that train without Purser."""
 
     def read(kubeconfig: Path | None, context: str | None) -> Sighting:
         return Sighting(seen_of(world, *problems), world.now, NAMESPACE)
 
-    for command in ("plan", "explain"):
+    for command in ("plan", "explain", "simulate"):
         monkeypatch.setattr(f"purser.cli.{command}.read", read)
+    for command in ("plan", "simulate"):
+        monkeypatch.setattr(f"purser.cli.{command}.read_others", lambda kubeconfig, context: others)
 
     def purser(*arguments: str, stdin: str | None = None) -> Result:
         result = CliRunner().invoke(main, list(arguments), input=stdin)

@@ -1,0 +1,67 @@
+"""A history simulated anew: jobs of one class differ in size, unknown ones keep their width, and pools are apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from purser.domain.job import ResizePolicy
+from purser.simulate.choices import Choice
+from purser.simulate.history import Fleet, PastJob
+from purser.simulate.replay import dollars_by_job, replay
+from purser.simulate.result import merged, summed
+from tests.unit.simulate.histories import POOL, curve
+
+SFT = (curve({1: 1.0, 2: 1.9, 4: 3.6, 8: 6.4, 16: 11.0}),)
+JOBS = (
+    PastJob("long", 0.0, 8, 7200.0, "sft", 1, 16, ResizePolicy.RESTART),
+    PastJob("short", 60.0, 8, 900.0, "sft", 1, 16, ResizePolicy.RESTART),
+    PastJob("odd", 120.0, 4, 600.0),
+)
+FLEET = Fleet(POOL, JOBS, {"sft": SFT})
+
+
+def test_as_asked_every_job_takes_what_it_took_and_its_node_and_restart() -> None:
+    result = replay(FLEET, Choice("as-asked")).result
+    took = {job.name: job.completion_seconds for job in result.jobs}
+    assert took["long"] == pytest.approx(7200.0 + 120.0 + 30.0)
+    assert {job.name: job.gpu_seconds for job in result.jobs}["odd"] == pytest.approx(4 * 630.0)
+
+
+def test_two_phases_take_as_long_as_the_job_did() -> None:
+    phases = (curve({1: 1.0, 8: 4.0}, until=0.3), curve({1: 1.0, 8: 7.0}))
+    fleet = Fleet(POOL, JOBS[:1], {"sft": phases})
+    application = fleet.application(JOBS[0])
+    assert application.seconds_left(0.0, 8) == pytest.approx(7200.0)
+    assert application.seconds_left(0.0, 1) == pytest.approx(7200.0 / (0.3 / 4 + 0.7 / 7))
+
+
+def test_purser_widens_what_it_knows_and_leaves_the_unknown_as_it_was() -> None:
+    result = replay(FLEET, Choice("purser", 1000.0)).result
+    took = {job.name: job.completion_seconds for job in result.jobs}
+    assert took["long"] == pytest.approx(7200.0 * 6.4 / 11.0 + 150.0, rel=0.02)
+    odd = next(job for job in result.jobs if job.name == "odd")
+    assert odd.gpu_seconds == pytest.approx(4 * 630.0)
+
+
+def test_a_larger_job_of_the_same_class_takes_longer_in_proportion() -> None:
+    result = replay(replace(FLEET, jobs=JOBS[:2]), Choice("purser", 1000.0)).result
+    long, short = (next(job for job in result.jobs if job.name == name) for name in ("long", "short"))
+    assert long.completion_seconds is not None
+    assert short.completion_seconds is not None
+    assert (long.completion_seconds - 150.0) / (short.completion_seconds - 150.0) == pytest.approx(8.0, rel=0.05)
+
+
+def test_each_jobs_dollars_add_up_to_the_bill_of_all_pools() -> None:
+    other = Fleet(replace(POOL, name="h100", hourly=POOL.hourly), (replace(JOBS[2], name="there"),), {})
+    parts = [replay(one, Choice("as-asked")) for one in (FLEET, other)]
+    together = merged([part.result for part in parts])
+    assert sum(dollars_by_job(parts).values()) == pytest.approx(together.spent.dollars)
+    assert len(together.jobs) == 4
+    assert together.total_gpu_hours == pytest.approx(sum(part.result.total_gpu_hours for part in parts))
+    assert together.rented[-1][1] == 0
+
+
+def test_step_functions_add_up() -> None:
+    assert summed([([(0.0, 2), (5.0, 0)], 8.0), ([(0.0, 1), (3.0, 2)], 4.0)]) == ((0.0, 20.0), (3.0, 24.0), (5.0, 8.0))

@@ -1,0 +1,99 @@
+"""Histories as files: what was written is read back, traces in circulation are read, a bad row is named."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given, settings
+
+from purser.domain.job import ResizePolicy
+from purser.domain.money import Price
+from purser.simulate.history import History
+from purser.simulate.trace import is_trace, read_history, write_history
+from purser.simulate.workload import BadRow
+from tests.unit.simulate.histories import POOL, curve, histories
+
+
+def read(text: str, **changes: object) -> History:
+    return read_history(text.splitlines(), "t.csv", POOL, 30.0, **changes)  # type: ignore[arg-type]
+
+
+@given(histories())
+@settings(max_examples=60, deadline=None)
+def test_a_history_that_was_written_is_read_back_as_it_was(history: History) -> None:
+    file = io.StringIO()
+    write_history(history, file)
+    file.seek(0)
+    assert is_trace(file.readline())
+    file.seek(0)
+    assert read_history(file, "h.csv", POOL, 30.0) == history
+
+
+def test_published_names_of_columns_and_timestamps_are_understood() -> None:
+    history = read(
+        "job_id,user,gpu_num,state,submit_time,duration\n"
+        "71,u1,4,COMPLETED,2020-04-01 00:01:40,600\n"
+        "70,u2,12,COMPLETED,2020-04-01T00:00:00Z,3600\n"
+    )
+    late, early = history.jobs[1], history.jobs[0]
+    assert (early.name, early.submitted, early.gpus, early.seconds) == ("70", 0.0, 16, 3600.0)
+    assert (late.name, late.submitted, late.gpus, late.seconds) == ("71", 100.0, 4, 600.0)
+    assert history.fleets[0].pool == POOL
+    assert history.known == 0
+
+
+def test_a_row_says_its_pool_and_its_curve() -> None:
+    (fleet,) = read(
+        "submitted,gpus,duration,class,curve,resize,pool,node_price,gpus_per_node\n"
+        "0,4,100,sft,1:1 4:3 8:5,Restart,small,3.06,4\n"
+        "5,8,100,sft,,,small,3.06,4\n"
+    ).fleets
+    assert (fleet.pool.name, fleet.pool.hourly, fleet.pool.gpus_per_node) == ("small", Price.parse("3.06"), 4)
+    assert fleet.curves == {"sft": (curve({1: 1, 4: 3, 8: 5}),)}
+    assert [job.most for job in fleet.jobs] == [8, 8]
+    assert [job.resize for job in fleet.jobs] == [ResizePolicy.RESTART, ResizePolicy.NEVER]
+
+
+def test_speeds_of_the_class_serve_rows_without_a_curve() -> None:
+    (fleet,) = read("submitted,gpus,duration,class\n0,4,100,sft\n", curves={"sft": (curve({1: 1, 8: 4}, ""),)}).fleets
+    assert fleet.application(fleet.jobs[0]).seconds_left(0.0, 4) == pytest.approx(100.0)
+    assert fleet.application(fleet.jobs[0]).seconds_left(0.0, 8) == pytest.approx(100.0 * (1 + 3 * 3 / 7) / 4)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ("a,soon,4,100,,,", "submitted 'soon' is no time: seconds, or like 2026-01-31T12:00:00Z: correct it"),
+        ("a,0,0,100,,,", "gpus '0' is no whole number from 1 on: correct it, or leave the row out"),
+        ("a,0,,100,,,", "gpus '' is no whole number from 1 on"),
+        ("a,0,4,-1,,,", "duration '-1' is no number of seconds above 0"),
+        ("a,0,4,nan,,,", "duration 'nan' is no number of seconds above 0"),
+        (
+            "a,0,4,100,sft,1:2 4:1,",
+            "curve '1:2 4:1' is no curve: write throughput by GPUs, rising, like 1:10 2:19 4:36",
+        ),
+        ("a,0,4,100,sft,0.5=1:1 4:3,", "curve '0.5=1:1 4:3' is no curve"),
+        ("a,0,4,100,,1:1 4:3,", "class '' is empty though the row has a curve: name the class that has it"),
+        ("a,0,8,100,sft,1:1 4:3,", "gpus '8' is outside the curve of class 'sft': extend the curve"),
+        ("a,0,4000,100,,,", "gpus '4000' is more than pool 'a100' has (20 nodes of 8 GPUs)"),
+        ("a,0,4,100,,,cheap", "node_price 'cheap' is no price: dollars an hour like 19.80"),
+        ("first,0,4,100,,,", "name 'first' occurs twice: give it another"),
+        ("a,0,4,100,,,17", "pool '' is described otherwise than on t.csv line 2: a pool is one thing"),
+        ("a,0,4,100,known,1:1 8:3,", "curve '1:1 8:3' is not that of class 'known' on t.csv line 2"),
+    ],
+)
+def test_a_bad_row_is_named_with_its_field_its_value_and_what_to_do(row: str, told: str) -> None:
+    header = "name,submitted,gpus,duration,class,curve,node_price"
+    with pytest.raises(BadRow) as bad:
+        read(f"{header}\nfirst,0,4,100,known,1:1 8:5,\n{row}\n")
+    assert str(bad.value).startswith(f"t.csv line 3: {told}")
+
+
+def test_a_file_that_lacks_a_column_or_rows_says_so() -> None:
+    with pytest.raises(
+        BadRow, match=r"t\.csv: no column gpus \(or gpu_num, .*its first line must name submitted, gpus"
+    ):
+        read("submitted,duration\n0,1\n")
+    with pytest.raises(BadRow, match="has no row: add at least one job"):
+        read("submitted,gpus,duration\n")
