@@ -9,7 +9,7 @@ from statistics import fmean, median
 
 from purser.api.decode import ForeignJob
 from purser.controller.look import Foreign
-from purser.controller.observe import work_done
+from purser.controller.observe import TRUSTED_FRACTION, work_done
 from purser.domain.budget import Budget
 from purser.domain.ids import ClassId, PoolId
 from purser.domain.job import FinishKind, Job, ResizePolicy, Widths
@@ -123,9 +123,9 @@ class _Gathering:
         work = work_done(job, _restart(profile), now if finish is None else finish.at)
         if finish is None:
             fraction = None if job.progress is None else job.progress.fraction
-            if not work or not fraction or job.remaining is None:
+            if not work or (fraction or 0.0) < TRUSTED_FRACTION or job.remaining is None:
                 raise _NotModelled(
-                    "TrainingJobs that have not ended nor told their progress: how long they take is not known"
+                    "TrainingJobs that have not ended nor told enough progress: how long they take is not known"
                 )
             self._gap("TrainingJobs that still run: taken to be as long as their progress says")
             work += job.remaining

@@ -18,7 +18,7 @@ from purser.domain.rental import Rental
 from purser.domain.snapshot import Node, Snapshot
 from purser.domain.time import Instant, seconds_between
 
-_TRUSTED_FRACTION = 0.05
+TRUSTED_FRACTION = 0.05
 """From this part of the work on, a job's own progress says more about its size than its class does."""
 
 
@@ -182,7 +182,7 @@ def _remaining(job: Job, profile: Profile | None, now: Instant) -> float | None:
     if fraction is None:
         return mean
     done = work_done(job, 0.0 if profile is None else profile.restart_seconds, now)
-    if fraction >= _TRUSTED_FRACTION and done > 0:
+    if fraction >= TRUSTED_FRACTION and done > 0:
         return done * (1 - fraction) / fraction
     return None if mean is None else mean * (1 - fraction)
 

@@ -1,0 +1,155 @@
+"""The cluster's own past: what becomes a history, what does not, and that it is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from purser.cli.past import Choosing, Past, past_of
+from purser.controller.look import Foreign
+from purser.domain.budget import Experience
+from purser.domain.ids import ClassId
+from purser.domain.job import FinishKind, ResizePolicy
+from purser.domain.profile import Amdahl, Table
+from purser.domain.time import after
+from purser.simulate.history import PastJob
+from tests.unit.cli.pasts import HOUR, ended, foreign, halfway, worker
+from tests.worlds import NAMESPACE, World
+
+
+def world() -> World:
+    made = World()
+    made.budget()
+    made.pool(gpus=8, price="16")
+    made.profile("sft", Table(((1, 1.0), (4, 3.0), (8, 5.0), (16, 8.0))), restart_seconds=60.0)
+    return made
+
+
+def past(made: World, others: Foreign | None = None, **choosing: object) -> Past:
+    payers = {NAMESPACE: next(iter(made.budgets.values()))}
+    return past_of(made.snapshot(), others or Foreign(), payers, Choosing(**choosing))  # type: ignore[arg-type]
+
+
+def jobs(found: Past) -> dict[str, PastJob]:
+    return {} if found.history is None else {job.name: job for job in found.history.jobs}
+
+
+def test_a_finished_job_has_its_work_at_the_width_asked_for() -> None:
+    made = world()
+    ended(made, "one", hours_ago=5, hours=2, gpus=16, speed=8.0, profile="sft")
+    job = jobs(past(made))[f"{NAMESPACE}/one"]
+    work = (2 * HOUR - 60.0) * 8.0
+    assert job.gpus == 8
+    assert job.seconds == pytest.approx(work / 5.0)
+    assert (job.kind, job.least, job.most, job.resize) == (f"{NAMESPACE}/sft", 1, 16, ResizePolicy.RESTART)
+    assert job.took == pytest.approx(2 * HOUR + 600.0)
+
+
+def test_a_running_job_is_as_long_as_its_progress_says() -> None:
+    made = world()
+    halfway(made, "half", hours=3, speed=5.0, profile="sft")
+    found = past(made)
+    assert jobs(found)[f"{NAMESPACE}/half"].seconds == pytest.approx(2 * (3 * HOUR - 60.0))
+    assert jobs(found)[f"{NAMESPACE}/half"].took is None
+    assert (1, "TrainingJobs that still run: taken to be as long as their progress says") in found.gaps
+
+
+def test_a_job_without_a_curve_keeps_its_width_and_that_is_said() -> None:
+    made = world()
+    ended(made, "one", hours_ago=5, hours=2)
+    found = past(made)
+    job = jobs(found)[f"{NAMESPACE}/one"]
+    assert (job.kind, job.least, job.gpus, job.most) == ("", 8, 8, 8)
+    assert job.seconds == pytest.approx(2 * HOUR - 30.0)
+    assert (1, "jobs without a known curve: they run only at the width that was asked for") in found.gaps
+
+
+def test_a_foreign_job_trains_from_when_its_last_pod_started() -> None:
+    made = world()
+    job = foreign(made, "theirs", hours_ago=4, hours=2, gpus=4, profile="sft")
+    found = past(made, Foreign((job,), (worker(job, started_after=900.0),)))
+    mine = jobs(found)[f"{NAMESPACE}/job/theirs"]
+    assert mine.seconds == pytest.approx(2 * HOUR - 900.0 - 60.0)
+    assert (mine.kind, mine.least, mine.most, mine.resize) == (f"{NAMESPACE}/sft", 1, 16, ResizePolicy.NEVER)
+    assert found.gaps == ()
+    gone = past(made, Foreign((job,)))
+    assert jobs(gone)[f"{NAMESPACE}/job/theirs"].seconds == pytest.approx(2 * HOUR - 60.0)
+    assert gone.gaps == ((1, "Jobs whose pods are gone: what they waited for nodes counts as training"),)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"failed": after(World().now, 0.0)}, "Jobs that failed: when they would have failed"),
+        ({"complete": None}, "Jobs that have not ended: how long they take is not known"),
+        ({"part_of": "JobSet"}, "Jobs that are parts of a JobSet: only Jobs that stand for themselves"),
+        ({"gpu_type": "H200"}, "Jobs on H200, which no GPUPool with a known price offers"),
+        ({"gpus": 4000}, "jobs that asked for more GPUs than GPUPool a100 may have"),
+    ],
+)
+def test_what_cannot_be_simulated_is_left_out_and_said(change: dict[str, object], told: str) -> None:
+    made = world()
+    found = past(made, Foreign((foreign(made, "theirs", hours_ago=4, hours=2, **change),)))  # type: ignore[arg-type]
+    assert found.history is None
+    assert any(text.startswith(told) for _, text in found.gaps)
+
+
+def test_failed_and_never_run_training_jobs_and_lost_pools_are_left_out_and_said() -> None:
+    made = world()
+    ended(made, "failed", hours_ago=5, hours=2, kind=FinishKind.FAILED)
+    ended(made, "elsewhere", hours_ago=5, hours=2, pool="gone")
+    made.job("waiting")
+    found = past(made)
+    assert found.history is None
+    assert [count for count, _ in found.gaps] == [1, 1, 1]
+
+
+def test_what_the_ledger_remembers_and_the_cluster_does_not_is_said() -> None:
+    made = world()
+    budget = made.budgets[next(iter(made.budgets))]
+    assert budget.balance is not None
+    remembered = Experience(7.0, 1.0, 1.0, 1.0, made.now, made.now)
+    balance = replace(budget.balance, experience={ClassId("a/b"): remembered})
+    made.budgets[budget.id] = replace(budget, balance=balance)
+    ended(made, "one", hours_ago=5, hours=2)
+    assert (
+        6,
+        "finished TrainingJobs (about) that the ledger remembers and that are gone (ttlSecondsAfterFinished)",
+    ) in (past(made).gaps)
+
+
+def test_only_the_chosen_are_taken() -> None:
+    made = world()
+    for hours_ago in (50, 5, 4):
+        ended(made, f"ago-{hours_ago}", hours_ago=hours_ago, hours=1)
+    assert set(jobs(past(made, since=after(made.now, -10 * HOUR)))) == {f"{NAMESPACE}/ago-5", f"{NAMESPACE}/ago-4"}
+    assert past(made, namespace="other").history is None
+    last = past(made, most=1)
+    assert set(jobs(last)) == {f"{NAMESPACE}/ago-4"}
+    assert (2, "earlier jobs, left out to be quick") in last.gaps
+
+
+def test_a_pool_starts_as_fast_as_its_rentals_did_once_there_are_some() -> None:
+    made = world()
+    ended(made, "one", hours_ago=5, hours=2)
+    assert past(made).history is not None
+    for _ in range(3):
+        rental = made.rental()
+        made.rentals[rental.id] = replace(rental, ready=after(rental.created, 444.0))
+    history = past(made).history
+    assert history is not None
+    assert history.fleets[0].pool.start_seconds == pytest.approx(444.0)
+
+
+def test_formulas_become_tables_and_pools_stay_apart() -> None:
+    made = world()
+    made.pool("t4", gpus=4, price="2")
+    made.profile("amdahl", Amdahl(0.9, 1.0))
+    ended(made, "big", hours_ago=5, hours=2, profile="amdahl", speed=3.0)
+    ended(made, "small", hours_ago=4, hours=2, gpus=4, widths=(4, 4, 4), pool="t4")
+    found = past(made)
+    assert found.history is not None
+    assert [fleet.pool.name for fleet in found.history.fleets] == ["a100", "t4"]
+    assert found.history.known == 1
+    assert (2, "GPUPools in use: each job stays in its own, whoever plans") in found.gaps

@@ -1,0 +1,98 @@
+"""``purser plan`` under mode Observe, and ``purser simulate`` from the cluster: what they say of its past."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from purser.controller.look import Foreign
+from purser.domain.budget import Mode
+from purser.domain.profile import Table
+from tests.unit.cli.pasts import ended, observed
+from tests.unit.cli.worlds import purser_over
+from tests.worlds import World
+
+
+def observing(mode: Mode = Mode.OBSERVE) -> World:
+    world = World()
+    world.budget(mode=mode)
+    world.pool(gpus=8, price="16")
+    world.profile("sft", Table(((1, 1.0), (2, 1.8), (4, 3.2), (8, 5.0), (16, 7.0))))
+    return world
+
+
+def test_what_would_have_been_saved_is_said_with_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = observing()
+    purser = purser_over(world, monkeypatch, others=observed(world))
+    (saved,) = json.loads(purser("plan", "-o", "json").stdout)["saved"]
+    assert (saved["budget"], saved["jobs"], saved["jobsWithCurve"]) == ("research", 40, 40)
+    money, time = saved["atTheSameMoney"], saved["atTheSameMeanTime"]
+    assert money["savesJobHoursLow"] < money["savesJobHours"] < money["savesJobHoursHigh"]
+    assert float(time["savesLow"]) < float(time["saves"]) < float(time["savesHigh"])
+    assert float(time["saves"]) > 0
+    assert saved["interval"]["level"] == 0.9
+    shown = purser("plan")
+    assert "What Purser would have saved (budget research, mode Observe)" in shown.stdout
+    assert "the same mean time" in shown.stdout
+
+
+def test_too_little_history_is_said_and_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = observing()
+    purser = purser_over(world, monkeypatch, others=observed(world, 31))
+    shown = purser("plan")
+    assert "Too little history: 31 jobs of the last 30 days can be simulated: with fewer than 32" in shown.stdout
+    assert "the same money" not in shown.stdout
+    (saved,) = json.loads(purser("plan", "-o", "json").stdout)["saved"]
+    assert saved["atTheSameMoney"] is None
+    assert saved["tooLittle"].startswith("31 jobs")
+
+
+@pytest.mark.parametrize(("mode", "flags"), [(Mode.ENFORCE, ()), (Mode.OBSERVE, ("--no-history",))])
+def test_who_enforces_or_does_not_want_it_is_spared(
+    mode: Mode, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = observing(mode)
+    shown = purser_over(world, monkeypatch, others=observed(world))("plan", *flags)
+    assert "would have saved" not in shown.stdout
+
+
+def test_the_clusters_history_is_simulated_saved_and_simulated_again_alike(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = observing()
+    ended(world, "own", hours_ago=3, hours=1, speed=5.0, profile="sft")
+    purser = purser_over(world, monkeypatch, others=observed(world, 5))
+    file = tmp_path / "history.csv"
+    options = ("--processes", "1", "-o", "json")
+    direct = purser("simulate", "--from-cluster", "--last", "7d", *options)
+    assert direct.exit_code == 0, direct.output
+    saved = purser("simulate", "--from-cluster", "--last", "7d", "--save", str(file))
+    assert (saved.exit_code, saved.stdout) == (0, "")
+    again = purser("simulate", str(file), *options)
+    assert json.loads(again.stdout) == json.loads(direct.stdout)
+    assert {one["jobs"] for one in json.loads(direct.stdout)} == {6}
+
+
+def test_what_was_not_modelled_stands_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = observing()
+    ended(world, "own", hours_ago=3, hours=1)
+    shown = purser_over(world, monkeypatch)("simulate", "--from-cluster", "--policy", "as-asked", "--processes", "1")
+    assert "1 x jobs without a known curve: they run only at the width that was asked for." in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "name one thing to simulate: a workload file, or --from-cluster"),
+        (("--from-cluster", "--last", "soon"), "--last 'soon' is no span of time: write it like 90m, 12h, 7d or 2w"),
+        (("--from-cluster",), "the cluster holds no job of the past that can be simulated"),
+        (("--from-cluster", "-n", "nowhere"), "no namespace 'nowhere' in this cluster"),
+        (("--save", "x.csv"), "name one thing to simulate"),
+    ],
+)
+def test_a_wrong_call_says_what_to_do(arguments: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = purser_over(observing(), monkeypatch, others=Foreign())("simulate", *arguments)
+    assert done.exit_code == 1
+    assert told in done.stderr
