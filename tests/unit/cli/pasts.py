@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 from purser.api.decode import ForeignJob, ForeignWorker
 from purser.controller.look import Foreign
@@ -79,9 +80,17 @@ def worker(job: ForeignJob, *, started_after: float = 0.0) -> ForeignWorker:
 
 
 def observed(world: World, count: int = 40) -> Foreign:
-    """Jobs of several widths, one an hour, all of a class whose curve is known."""
+    """Jobs of several widths and lengths, about one an hour, all of a class whose curve is known."""
+    random = Random(4)
     jobs = tuple(
-        foreign(world, f"j{at}", hours_ago=count - at, hours=0.5 + at % 4, gpus=(2, 4, 8, 16)[at % 4], profile="sft")
+        foreign(
+            world,
+            f"j{at}",
+            hours_ago=random.uniform(1.0, count) + 12.0,
+            hours=random.choice((0.3, 1.0, 2.0, 8.0)),
+            gpus=random.choice((2, 4, 8, 16)),
+            profile="sft",
+        )
         for at in range(count)
     )
     return Foreign(jobs, tuple(worker(job) for job in jobs))
