@@ -17,7 +17,7 @@ from purser.domain.time import Instant, after
 from purser.simulate.choices import Choice
 from purser.simulate.history import History
 from purser.simulate.replay import Replayed, dollars_by_job, replay
-from purser.simulate.savings import LEAST_JOBS, Replay, Savings, first_rates, in_order, next_rates, savings
+from purser.simulate.savings import LEAST_JOBS, Replay, Savings, in_order, next_rates, rates_around, savings
 
 DAYS = 30
 MOST_JOBS = 500
@@ -71,7 +71,7 @@ def _saved(budget: BudgetId, past: Past) -> Saved:
 
 
 def _savings(history: History) -> Savings | None:
-    asked, *paying = _replays(history, [Choice("as-asked"), *_paying(first_rates(history))])
+    asked, *paying = _replays(history, [Choice("as-asked"), *_paying(rates_around(history, 4.0))])
     for _ in range(_ROUNDS):
         paying += _replays(history, _paying(next_rates(asked, paying)))
     return savings(asked, paying, Random(_SEED).random)

@@ -16,7 +16,7 @@ from purser.simulate.choices import simulate as run_one
 from purser.simulate.history import History
 from purser.simulate.market import PoolModel
 from purser.simulate.replay import Replayed, replay
-from purser.simulate.savings import first_rates
+from purser.simulate.savings import rates_around
 from purser.simulate.simulation import Scenario, new_budget
 from purser.simulate.trace import is_trace, read_history
 from purser.simulate.truth import from_speeds
@@ -58,7 +58,7 @@ def of_history(title: str, history: History, notes: tuple[str, ...], budget: Mon
     def parts(choice: Choice) -> Sequence[Callable[[], Replayed]]:
         return [partial(replay, fleet, choice) for fleet in history.fleets]
 
-    return Subject(f"{title}: {len(jobs)} jobs", said, parts, first_rates(history), budget)
+    return Subject(f"{title}: {len(jobs)} jobs", said, parts, rates_around(history, 2.0), budget)
 
 
 def from_file(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from math import isnan
+from math import ceil, isnan
 from typing import TYPE_CHECKING, Any, Final
 
 from purser.domain.money import Money
@@ -40,6 +41,8 @@ _NAVY: Final = "#003A5C"
 _PURSER: Final = (SKY, BLUE, _NAVY)
 """One hue, darker the more it pays: also in shades of grey."""
 _OTHERS: Final = (VERMILION, GREEN, ORANGE, PURPLE)
+_BINS: Final = 120
+"""Stretches over which the GPUs rented are averaged: a mean over one of them is three pixels wide."""
 _DAYS_FROM_SECONDS: Final = 4 * 86_400.0
 HOURS_A_MONTH = 365.25 * 24 / 12
 """In the mean of the calendar."""
@@ -65,12 +68,7 @@ class Simulated:
     @cached_property
     def spent(self) -> Sequence[tuple[float, float]]:
         """Dollars up to each second at which anything changed; a billing minimum shows in the table only."""
-        rates = summed([(part.result.rented, part.pool.hourly.micros_per_hour / 3.6e9) for part in self.parts])
-        found, total = [(0.0, 0.0)], 0.0
-        for (since, rate), (until, _) in pairwise(rates):
-            total += rate * (until - since)
-            found.append((until, total))
-        return found
+        return integral(summed([(part.result.rented, part.pool.hourly.micros_per_hour / 3.6e9) for part in self.parts]))
 
 
 def document(title: str, notes: Sequence[str], found: Sequence[Simulated], pictures: str = "") -> Document:
@@ -117,24 +115,60 @@ def draw(found: Sequence[Simulated], as_format: str, budget: Money | None = None
         (frontier, times), (gpus, spend) = figure.subplots(2, 2)
         _draw_frontier(frontier, found)
         shown = _few(found)
-        unit, seconds = _unit(max(one.result.ended for one in found))
+        ended = max(one.result.ended for one in found)
+        unit, seconds = _unit(ended)
+        bin_seconds = max(ended / _BINS, 1.0)
         for one, look in shown:
             style = {**look, "label": one.choice.label}
             ascending = [time / 3600 for time in one.result.completion_seconds]
             parts = [number / len(ascending) for number in range(len(ascending) + 1)]
             times.step([*ascending[:1], *ascending], parts, where="post", lw=1.6, **style)
-            gpus.step(*_against(one.gpus, seconds), where="post", lw=1.2, **style)
+            gpus.step(*_against(means(one.gpus, bin_seconds), seconds), where="post", lw=1.4, **style)
             spend.plot(*_against(one.spent, seconds), lw=1.6, **style)
         if budget is not None:
             _draw_budget(spend, budget, seconds)
         _logarithmic(times)
         _name(times, "How long jobs take", "hours from submission to completion", "part of the jobs")
-        _name(gpus, "What is rented", f"{unit} since the first submission", "GPUs")
+        _name(gpus, "What is rented", f"{unit} since the first submission", f"GPUs (mean over {span(bin_seconds)})")
         _name(spend, "What it costs", f"{unit} since the first submission", "US dollars so far")
         handles, labels = spend.get_legend_handles_labels()
         some = f"{len(shown)} of {len(found)} simulations are drawn as lines" if len(shown) < len(found) else None
         figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9, title=some, title_fontsize=9)
         return encoded(figure, as_format)
+
+
+def integral(steps: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """What a step function (of seconds) has added up to at 0 and at each of its steps; straight between them."""
+    found, total = [(0.0, 0.0)], 0.0
+    for (since, value), (until, _) in pairwise([(0.0, 0.0), *steps]):
+        total += value * (until - since)
+        found.append((until, total))
+    return found
+
+
+def means(steps: Sequence[tuple[float, float]], bin_seconds: float) -> list[tuple[float, float]]:
+    """A step function's mean over each stretch of so many seconds, by the stretch's beginning, and 0 after the last.
+
+    A curve with every step of days cannot be read.
+    """
+    if not steps:
+        return []
+    sums = integral(steps)
+    edges = [number * bin_seconds for number in range(ceil(steps[-1][0] / bin_seconds) + 1)]
+    areas = [_at(sums, edge) for edge in edges]
+    found = [
+        (edge, (after - before) / bin_seconds) for edge, before, after in zip(edges, areas, areas[1:], strict=False)
+    ]
+    return [*found, (edges[-1], 0.0)]
+
+
+def _at(line: Sequence[tuple[float, float]], x: float) -> float:
+    """The height of straight pieces at x; level outside of them."""
+    at = bisect_left(line, x, key=lambda point: point[0])
+    if at in (0, len(line)):
+        return line[min(at, len(line) - 1)][1]
+    (left, low), (right, high) = line[at - 1], line[at]
+    return low + (high - low) * (x - left) / (right - left)
 
 
 def _unit(seconds: float) -> tuple[str, float]:
@@ -169,14 +203,22 @@ def _draw_frontier(axes: Axes, found: Sequence[Simulated]) -> None:
     if paying:
         points = [(one.result.spent.dollars, one.result.mean_completion_seconds / 3600) for one in paying]
         axes.plot(*zip(*points, strict=True), color=BLUE, marker=MARKERS[0], label="purser, by what it pays a job-hour")
-        for one, point in zip(paying, points, strict=True):
+        apart = [at for at, point in enumerate(points) if at == 0 or not _alike(point, points[at - 1])]
+        for one, point in ((paying[at], points[at]) for at in apart):
             axes.annotate(f"${one.choice.rate:.3g}", point, (4, 5), textcoords="offset points", fontsize=8, color=BLUE)
     for at, one in enumerate(others):
         point = one.result.spent.dollars, one.result.mean_completion_seconds / 3600
         colour, marker = _OTHERS[at % len(_OTHERS)], MARKERS[1 + at % (len(MARKERS) - 1)]
         axes.plot(*point, color=colour, marker=marker, ms=7, linestyle="none", label=one.choice.label)
     _name(axes, "What money buys", "US dollars", "mean completion time (hours)")
+    axes.margins(x=0.1)
+    axes.set_ylim(top=axes.get_ylim()[1] * 1.08)
     axes.legend(fontsize=8)
+
+
+def _alike(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Whether two points lie on top of each other."""
+    return all(abs(mine - its) <= 0.01 * its for mine, its in zip(one, other, strict=True))
 
 
 def _sides(found: Sequence[Simulated]) -> tuple[list[Simulated], list[Simulated]]:

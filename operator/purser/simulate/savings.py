@@ -109,15 +109,16 @@ def _reached(points: Sequence[tuple[float, float]], most: float) -> tuple[float,
     return most, exp((1.0 - part) * log(high_value) + part * log(low_value))
 
 
-def first_rates(history: History) -> tuple[float, ...]:
-    """Rates to begin with, dollars per job-hour: doubling around what an hour of a job costs at the width asked for."""
+def rates_around(history: History, factor: float) -> tuple[float, ...]:
+    """Rates, dollars per job-hour, from a sixteenth to 16 times what an hour of a job costs at the width asked for."""
     hourly = [
         job.gpus * fleet.pool.hourly.micros_per_hour / 1e6 / fleet.pool.gpus_per_node
         for fleet in history.fleets
         for job in fleet.jobs
     ]
     mean = sum(hourly) / len(hourly) or 1.0
-    return tuple(mean * 2.0**power for power in range(-4, 5, 2))
+    steps = round(log(16.0) / log(factor))
+    return tuple(float(f"{mean * factor**step:.2g}") for step in range(-steps, steps + 1))
 
 
 def next_rates(asked: Replay, found: Sequence[Replay]) -> tuple[float, ...]:
@@ -128,7 +129,7 @@ def next_rates(asked: Replay, found: Sequence[Replay]) -> tuple[float, ...]:
         for lower, higher in pairwise(known):
             ends = sorted((lower.point[axis], higher.point[axis]))
             if ends[0] < asked.point[axis] < ends[1] and lower.rate and higher.rate:
-                tried.add(sqrt(lower.rate * higher.rate))
+                tried.add(float(f"{sqrt(lower.rate * higher.rate):.3g}"))
     return tuple(sorted(tried))
 
 
