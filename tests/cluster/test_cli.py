@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from purser.cluster.paths import JOBS
 from tests.testbed.bed import Bed, group
 
 _PURSER = "from purser.cli import main; main()"
@@ -135,3 +138,77 @@ async def test_what_cannot_be_read_or_found_is_one_clear_line_and_exit_code_1(be
     assert away.err.startswith("Error: cannot reach the API server https://127.0.0.1:1: ")
     for ran in (none, near, elsewhere, price, refused, away):
         assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+
+
+def _ended_job(name: str, *, gpus: int, hours_ago: float, hours: float) -> dict[str, Any]:
+    """A Job that nobody runs, with a status as the Job controller leaves it."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    began, ended = now - timedelta(hours=hours_ago), now - timedelta(hours=hours_ago - hours)
+    container = {"name": "t", "image": "train:1", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    conditions = [
+        {"type": kind, "status": "True", "lastTransitionTime": ended.isoformat(), "reason": "CompletionsReached"}
+        for kind in ("SuccessCriteriaMet", "Complete")
+    ]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": {"purser.dev/profile": "sft"}},
+        "spec": {
+            "managedBy": "test.example.com/nobody",
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+        },
+        "status": {
+            "startTime": began.isoformat(),
+            "completionTime": ended.isoformat(),
+            "succeeded": 1,
+            "ready": 0,
+            "terminating": 0,
+            "uncountedTerminatedPods": {},
+            "conditions": conditions,
+        },
+    }
+
+
+async def test_the_past_of_purser_and_of_others_is_simulated_saved_and_simulated_again(
+    bed: Bed, tmp_path: Path
+) -> None:
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    await bed.job("own", gpus=4)
+    await bed.running("own")
+    await bed.finish("own")
+    await bed.complete("own")
+    for number in range(3):
+        job = _ended_job(f"theirs-{number}", gpus=8, hours_ago=9.0 - number, hours=2.0)
+        await bed.kube.post(JOBS.all(bed.namespace), {key: job[key] for key in job if key != "status"})
+        status = JOBS.status(job["metadata"]["name"], bed.namespace)
+        await bed.kube.merge_patch(status, {"status": job["status"]})
+    me = person(bed)
+    told = await purser(me, "simulate", "--from-cluster", "-n", bed.namespace, "--last", "1d", "-o", "json")
+    assert (told.code, told.err) == (0, "")
+    assert {(one["jobs"], one["complete"]) for one in told.json} == {(4, 4)}
+    file = tmp_path / "history.csv"
+    saved = await purser(me, "simulate", "--from-cluster", "--save", str(file))
+    assert (saved.code, saved.out) == (0, "")
+    assert "3 x Jobs whose pods are gone" in saved.err
+    rows = list(csv.DictReader(file.open()))
+    assert [(row["name"], row["gpus"]) for row in rows if row["name"].endswith("own")] == [
+        (f"{bed.namespace}/own", "4")
+    ]
+    assert {row["node_price"] for row in rows} == {"12.00"}
+    again = await purser(me, "simulate", str(file), "-o", "json")
+    assert again.json == told.json
+    refused = await purser(person(bed, role=None), "simulate", "--from-cluster")
+    assert (refused.code, refused.err.count("\n")) == (1, 1)
+    assert "ClusterRole purser-view" in refused.err
+
+
+async def test_a_young_cluster_under_observe_is_told_what_is_missing(bed: Bed) -> None:
+    await bed.pool()
+    await bed.budget(mode="Observe")
+    planned = await purser(person(bed), "plan", "-o", "json")
+    assert (planned.code, planned.err) == (0, "")
+    (saved,) = planned.json["saved"]
+    assert saved["tooLittle"].startswith("0 jobs of the last 30 days can be simulated: with fewer than 32")
+    assert "saved" not in (await purser(person(bed, role="view"), "plan", "--no-history", "-o", "json")).json

@@ -137,7 +137,7 @@ class _Gathering:
             profile,
             job.resize,
             job.weight,
-            None if finish is None else seconds_between(job.created, finish.at),
+            None if finish is None else _took(job.created, finish.at),
             work=work,
         )
 
@@ -199,7 +199,7 @@ class _Gathering:
             profile,
             ResizePolicy.NEVER,
             1.0 if payer is None else dict(payer.weights).get(job.priority_class, 1.0),
-            seconds_between(job.created, job.complete),
+            _took(job.created, job.complete),
             trained=seconds_between(begin, job.complete) - _restart(profile),
         )
 
@@ -298,6 +298,11 @@ def _fleet(pool: PoolModel, found: Sequence[_Modelled]) -> Fleet:
     jobs = tuple(sorted((one.job for one in found), key=lambda job: (job.submitted, job.name)))
     curves = {one.job.kind: one.phases for one in found if one.phases}
     return Fleet(pool, jobs, curves, fmean(one.restart_seconds for one in found))
+
+
+def _took(submitted: Instant, ended: Instant) -> float | None:
+    """Seconds between; None where the clocks that wrote the two disagree about which came first."""
+    return seconds_between(submitted, ended) if ended > submitted else None
 
 
 def _restart(profile: Profile | None) -> float:

@@ -119,6 +119,13 @@ def test_what_the_ledger_remembers_and_the_cluster_does_not_is_said() -> None:
     ) in (past(made).gaps)
 
 
+def test_a_job_that_ended_before_it_was_made_has_no_time_that_it_took() -> None:
+    made = world()
+    job = foreign(made, "skewed", hours_ago=4, hours=2)
+    found = past(made, Foreign((replace(job, created=made.now),)))
+    assert jobs(found)[f"{NAMESPACE}/job/skewed"].took is None
+
+
 def test_only_the_chosen_are_taken() -> None:
     made = world()
     for hours_ago in (50, 5, 4):
