@@ -19,6 +19,7 @@ from purser.domain.time import Instant
 from purser.policy.planner import Memo, plan
 from purser.simulate.choices import Choice, baseline
 from purser.simulate.history import Fleet, PastJob, reference
+from purser.simulate.learning import Exact
 from purser.simulate.market import PoolModel
 from purser.simulate.result import Result
 from purser.simulate.simulation import Planner, Scenario, Simulation, Terms, class_of, new_budget
@@ -60,7 +61,7 @@ def replay(fleet: Fleet, choice: Choice) -> Replayed:
     )
     planner = baseline(choice.text, asked, seconds) or partial(plan, memo=Memo())
     profiles = _profiles(fleet)
-    return Replayed(fleet.pool, Simulation(scenario, _classed(planner, fleet, jobs), lambda: profiles).run())
+    return Replayed(fleet.pool, Simulation(scenario, _classed(planner, fleet, jobs), Exact(profiles)).run())
 
 
 @dataclass(frozen=True, slots=True)
