@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, log, sqrt
+from math import exp, log
 
 from purser.estimate.noise import Noise, gain
 from purser.estimate.observation import ClassTerms, Configuration, Shape, split
-from purser.estimate.throughput import Fit
+from purser.estimate.throughput import CellEffect, Fit
 
 _GRID = 1.25
 """Batch sizes tried lie so far apart: around the best one goodput is flat, so the next one loses less than 1 %."""
@@ -19,11 +19,14 @@ _GRID = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to do a step on a shape, with what depends neither on the phase nor on the latest reports: log T but for
-    the cell's own effect, B/B₀, and its logarithm."""
+    """One way to do a step on a shape, with what does not depend on the phase.
+
+    ``smooth``: log T without the cell's ``own`` effect, which follows its reports; ``scale``: B/B₀.
+    """
 
     where: Configuration
     smooth: float
+    own: CellEffect
     scale: float
     log_scale: float
 
@@ -70,7 +73,7 @@ def candidates(fit: Fit, terms: ClassTerms, shape: Shape) -> tuple[Candidate, ..
     found = []
     for where in configurations(terms, shape):
         scale = where.batch / terms.own_batch
-        found.append(Candidate(where, fit.smooth(where), scale, log(scale)))
+        found.append(Candidate(where, fit.smooth(where), fit.cell(where), scale, log(scale)))
     return tuple(found)
 
 
@@ -80,14 +83,15 @@ def best_batch(fit: Fit, noise: Noise, tried: Sequence[Candidate], hope: float =
     ``hope``: each counts as if its own step time were shorter by so many standard deviations of what is not known of
     that batch size alone. The choice itself says what is expected.
     """
-    best, best_seconds, best_goodput, most = None, 0.0, 0.0, 0.0
+    best, most = None, 0.0
     for one in tried:
-        own, variance = fit.cell(one.where)
-        goodput = gain(noise.at(one.log_scale), one.scale) * exp(-one.smooth - own)
-        hoped = goodput * exp(hope * sqrt(variance)) if hope else goodput
-        if hoped > most:
-            best, best_seconds, best_goodput, most = one, one.smooth + own, goodput, hoped
+        own = one.own
+        rate = exp(hope * own.deviation - one.smooth - own.mean)
+        goodput = gain(exp(noise.level + noise.tilt * one.log_scale), one.scale) * rate
+        if goodput > most:
+            best, most = one, goodput
     if best is None:
         return None
     variance = fit.predict(best.where).variance + noise.gain_variance(best.log_scale)
-    return Choice(best.where, log(best_goodput), variance, best_seconds)
+    log_goodput = log(most) - hope * best.own.deviation
+    return Choice(best.where, log_goodput, variance, best.smooth + best.own.mean)

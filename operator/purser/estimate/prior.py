@@ -100,8 +100,8 @@ def misfit(fits: Iterable[Fit], others: Iterable[Fit]) -> Misfit:
         for shape, effect in fit.effects.items():
             width += (effect.mean - fit.misfit.usual.get(shape, 0.0)) ** 2 + effect.variance
             widths += 1.0
-        for mean, variance in fit.cells.values():
-            cell += mean * mean + variance
+        for own in fit.cells.values():
+            cell += own.mean**2 + own.deviation**2
             cells += 1.0
     return Misfit(width / widths, cell / cells, _usual(others))
 

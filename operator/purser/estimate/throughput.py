@@ -165,9 +165,17 @@ class _Effect:
     count: int
 
 
+@dataclass(slots=True)
+class CellEffect:
+    """A cell's own effect on log seconds, which follows its reports: ``mean``, and its standard deviation."""
+
+    mean: float
+    deviation: float
+
+
 @dataclass(frozen=True)
 class Fit:
-    """A fitted model: ``unknowns`` with their ``covariance``, the widths' effects, and the ``cells``' (mean, variance).
+    """A fitted model: ``unknowns`` with their ``covariance``, the widths' effects, and the ``cells``'.
 
     All stays as it was fitted but the cells, which follow each report (``heard``): a batch size that disappoints is
     left at once. ``informed[u]``: how much of unknown u comes from the class's own reports, 0 (all prior) to 1.
@@ -179,7 +187,8 @@ class Fit:
     largest_local: int
     misfit: Misfit
     effects: Mapping[Shape, _Effect]
-    cells: dict[Configuration, Normal]
+    cells: dict[Configuration, CellEffect]
+    _unheard: dict[Configuration, CellEffect] = field(default_factory=dict, repr=False, compare=False)
     _predicted: dict[Configuration, Prediction] = field(default_factory=dict, repr=False, compare=False)
 
     def predict(self, where: Configuration) -> Prediction:
@@ -195,21 +204,26 @@ class Fit:
         beyond = self.misfit.usual.get(where.shape, 0.0) if effect is None else effect.mean
         return log_step(self.unknowns, where, self.largest_local) + beyond
 
-    def cell(self, where: Configuration) -> Normal:
-        """A cell's own effect on log seconds: mean and variance."""
-        return self.cells.get(where) or (0.0, self.misfit.cell)
+    def cell(self, where: Configuration) -> CellEffect:
+        """A cell's own effect; the same object for as long as the fit stands."""
+        found = self.cells.get(where) or self._unheard.get(where)
+        if found is None:
+            found = self._unheard[where] = CellEffect(0.0, self.misfit.cell**0.5)
+        return found
 
     def heard(self, where: Configuration, cell: Cell, scatter: float) -> None:
         """The reports of a cell are these now; ``scatter``: variance of one. A width that never ran waits for a fit."""
         if where.shape in self.effects:
             known = self.misfit.cell / (self.misfit.cell + scatter / cell.weight)
-            self.cells[where] = known * (cell.mean - self.smooth(where)), (1.0 - known) * self.misfit.cell
+            effect = self.cells[where] = self.cell(where)
+            effect.mean = known * (cell.mean - self.smooth(where))
+            effect.deviation = ((1.0 - known) * self.misfit.cell) ** 0.5
             self._predicted.pop(where, None)
 
     def _predict(self, where: Configuration) -> Prediction:
         _, slope = _log_step(self.unknowns, where, self.largest_local)
-        own, variance = self.cell(where)
-        mean = self.smooth(where) + own
+        own = self.cell(where)
+        mean, variance = self.smooth(where) + own.mean, own.deviation**2
         effect = self.effects.get(where.shape)
         if effect is None:
             return Prediction(mean, quadratic(self.covariance, slope) + self.misfit.width + variance, 0)

@@ -91,6 +91,7 @@ class Learning:
     learner: Learner = field(init=False)
     _known: dict[ClassId, tuple[Learned, float, Profile]] = field(default_factory=dict)
     _all: Mapping[ClassId, Profile] = field(default_factory=dict)
+    _works: dict[ClassId, float] = field(default_factory=dict)
     _heard: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -146,12 +147,13 @@ class Learning:
             self._heard.add(task.submission.name)
             assert task.application.measured is not None
             self.learner.completed(task.job.class_id, task.application.measured.work, at)
+            self._works.clear()
 
     def _profile(self, name: ClassId, widths: Sequence[int]) -> bool:
         """Look at what is learned of a class; whether anything changed."""
         learned = self.learner.profile(name, widths, (self.gpu_type,))
-        work = self.learner.work(name).value
         known = self._known.get(name)
+        work = self._works.get(name) or self._works.setdefault(name, self.learner.work(name).value)
         if known is not None and known[0] is learned and known[1] == work:
             return False
         generation = 1 if known is None else known[2].generation + 1
