@@ -14,7 +14,7 @@ import os
 import signal
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -38,6 +38,8 @@ from purser.controller.clouds import Clouds
 from purser.controller.directory import Directory
 from purser.controller.execute import ClusterExecutor, Tools
 from purser.controller.flush import ProgressFlush
+from purser.controller.learning.ear import Ear
+from purser.controller.learning.memory import Memory, Rhythm
 from purser.controller.loop import Loop, Pace
 from purser.controller.outcome import Executor
 from purser.controller.show.events import Events
@@ -79,6 +81,7 @@ class Settings:
     surveys: SurveyPace = field(default_factory=SurveyPace)
     pace: Pace = field(default_factory=Pace)
     lease: LeaseTimes = field(default_factory=LeaseTimes)
+    learning: Rhythm = field(default_factory=Rhythm)
 
     @property
     def url_for_pods(self) -> str:
@@ -179,14 +182,17 @@ class _Operator:
         environment = RunEnvironment(self._settings.url_for_pods, material.ca_pem)
         # What is read now is newer than whatever a former leader wrote last: it cannot write any more.
         resync = Resync(client, self._store, interval=self._settings.resync_seconds)
-        await self._first_list(resync)
+        await self._again_and_again(resync.once)
         gc.freeze()  # what was just listed lives long: looking through it again and again would cost plans a third
+        recorder = Recorder(client, instance=self._settings.pod_name)
+        stack.push_async_callback(recorder.flush)
+        ear = Ear(sight.last_or_none)
+        memory = Memory(ear, client, self._store, recorder, self._settings.learning)
+        await self._again_and_again(memory.recall)
         templates = Templates(client, environment, self._wake)
         surveys = Surveys(clouds, sight.pools, sight.moving, self._wake, time.monotonic, self._settings.surveys)
         sight.use(surveys, templates)
         tools = Tools(client, self._store, surveys, templates, clouds, environment, now, sight.last, asyncio.Lock())
-        recorder = Recorder(client, instance=self._settings.pod_name)
-        stack.push_async_callback(recorder.flush)
         writer = ViewWriter(client, self._store, lambda key: self._loop is not None and self._loop.busy(key))
         showing = Showing(self._store, self._metrics, Events(recorder), writer, surveys.errors, sight.last)
         self._loop = loop = Loop(sight.look, now, self._wrap(ClusterExecutor(tools)), showing, self._settings.pace)
@@ -199,7 +205,7 @@ class _Operator:
         directory = Directory(sight.last_or_none)
         context = material.server_context()
         progress = await serve(
-            progress_app(Authenticator(_review(client), directory), directory, board, now),
+            progress_app(Authenticator(_review(client), directory), directory, board, now, ear),
             self._settings.host,
             self._settings.progress_port,
             context,
@@ -215,6 +221,7 @@ class _Operator:
             tasks.create_task(recorder.run(), name="events")
             tasks.create_task(writer.run(), name="views")
             tasks.create_task(flush.run(), name="progress")
+            tasks.create_task(memory.run(), name="learning")
             tasks.create_task(self._renew(client, context), name="certificate")
             loop.wake()
 
@@ -225,10 +232,11 @@ class _Operator:
         if self._loop is not None:
             self._loop.wake()
 
-    async def _first_list(self, resync: Resync) -> None:
+    async def _again_and_again(self, read: Callable[[], Awaitable[object]]) -> None:
+        """Read the cluster, until it can be read."""
         while True:
             try:
-                await resync.once()
+                await read()
             except ApiError as error:
                 _log.warning("cannot list the cluster yet, again soon: %s", error)
                 await asyncio.sleep(1.0)

@@ -22,7 +22,7 @@ from purser.domain.time import Instant, instant
 from purser.server.directory import CurrentRun
 from purser.server.errors import Refused
 from purser.server.http import progress_app, serve
-from purser.server.progress import ProgressBoard
+from purser.server.progress import ProgressBoard, Report
 from purser.server.tls import StoredSecret, TlsMaterial, ensure_tls
 from purser.server.tokens import Authenticator
 from tests.testbed.controlplane import ControlPlane
@@ -49,6 +49,13 @@ class TrainingPod:
     def find(self, job: JobId) -> CurrentRun | None:
         allocation = {"run": 1, "gpus": 4, "pods": 1, "gpusPerPod": 4}
         return CurrentRun(1, frozenset({self.uid}), allocation, stopping=False) if job == JOB else None
+
+
+class Silent:
+    """Has no opinion on batch sizes."""
+
+    def hear(self, job: JobId, run: int, report: Report, at: Instant) -> None:
+        return None
 
 
 def make_pod(plane: ControlPlane, name: str, audience: str) -> TrainingPod:
@@ -168,7 +175,7 @@ async def test_a_trainer_with_its_projected_token_reports_and_hears_its_allocati
     def now() -> Instant:
         return instant(datetime.now(UTC))
 
-    app = progress_app(authenticator(client, pod), pod, board, now)
+    app = progress_app(authenticator(client, pod), pod, board, now, Silent())
     site = await serve(app, "localhost", 0, tls.server_context())
     try:
         (tmp_path / "token").write_text(pod.token)

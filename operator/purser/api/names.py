@@ -18,6 +18,8 @@ LABEL_POOL: Final = f"{GROUP}/pool"
 LABEL_BUDGET: Final = f"{GROUP}/budget"
 LABEL_PROFILE: Final = f"{GROUP}/profile"
 """On a Job that is not Purser's: the SpeedupProfile in its namespace by which its history is simulated."""
+LABEL_LEARNED: Final = f"{GROUP}/learned"
+"""On a SpeedupProfile that nobody wrote: Purser made it to remember a class that jobs name."""
 RUN_LABEL_PREFIX: Final = f"run.{GROUP}/"
 """Node labels ``run.purser.dev/<first 8 of the job's uid>: r<N>`` carry out a placement."""
 

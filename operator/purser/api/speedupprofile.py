@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from purser.api.base import ApiModel, Column, Conditions, Kind, Rule, keyed_by, ruled
+from purser.api.learned import BatchTerms, LearnedStatus
 
 _Positive = Annotated[float, Field(gt=0, le=1e15)]
 
@@ -64,12 +65,29 @@ class Curve(ApiModel):
     """A power law."""
 
 
+class Batch(BatchTerms):
+    """Between which batch sizes Purser may choose, in samples."""
+
+    model_config = ruled(
+        Rule("self.own <= self.largest", "batch.own must not exceed batch.largest"),
+        Rule(
+            "!has(self.smallestPerGpu) || self.smallestPerGpu <= self.largestPerGpu",
+            "batch.smallestPerGpu must not exceed batch.largestPerGpu",
+        ),
+    )
+
+
 class SpeedupProfileSpec(ApiModel):
     """What is declared of a class of jobs."""
 
-    curves: Annotated[tuple[Curve, ...], Field(min_length=1, max_length=32, json_schema_extra=keyed_by("gpuType"))]
+    curves: Annotated[tuple[Curve, ...], Field(max_length=32, json_schema_extra=keyed_by("gpuType"))] = ()
     """How throughput grows with the number of GPUs, for each GPU type. The first curve at its smallest number of GPUs
-    is the reference: the one against which work and speed are measured."""
+    is the reference: the one against which work and speed are measured. It is where learning starts from: once jobs
+    report their batch sizes and step times, what was measured counts by how well it is known. Absent: all is learned,
+    and jobs run on their preferred number of GPUs until something is."""
+    batch: Batch | None = None
+    """Between which batch sizes Purser may choose; jobs are told the best one and take it if they can. Absent: every
+    job keeps its own."""
     mean_work: Annotated[float, Field(gt=0, le=1e12)] | None = None
     """Seconds that a job of this class takes on average on the reference; absent: learned from the jobs in sight."""
     arrivals_per_hour: Annotated[float, Field(gt=0, le=1e9)] | None = None
@@ -89,8 +107,15 @@ class SpeedupProfileView(ApiModel):
     """Ready; False where a curve cannot be used, with the numbers."""
 
 
-class SpeedupProfileStatus(SpeedupProfileView):
-    """What Purser makes of the profile."""
+class SpeedupProfileRecord(ApiModel):
+    """What must survive a restart."""
+
+    learned: LearnedStatus | None = None
+    """What the class's jobs have taught."""
+
+
+class SpeedupProfileStatus(SpeedupProfileView, SpeedupProfileRecord):
+    """What Purser makes of the profile, and what it has learned of the class."""
 
 
 SPEEDUP_PROFILE = Kind(
@@ -106,6 +131,7 @@ SPEEDUP_PROFILE = Kind(
         Column("Mean-Work", ".spec.meanWork", "number", description="Seconds on the reference"),
         Column("Arrivals/h", ".spec.arrivalsPerHour", "number"),
         Column("Restart", ".spec.restartSeconds", "number", description="Seconds that a change of width costs"),
+        Column("Reports", ".status.learned.reports", "integer", description="What was learned rests on so many"),
         Column("State", ".status.state"),
         Column("Age", ".metadata.creationTimestamp", "date"),
     ),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from purser.api.decode import DecodedJob, ForeignPod, OwnPod
 from purser.cluster.store import ObjectKey
+from purser.controller.size import total_work
 from purser.domain.budget import Budget, Selector
 from purser.domain.errors import Problem
 from purser.domain.ids import JobId, NodeName, PoolId
@@ -16,7 +17,7 @@ from purser.domain.pool import Instance, Pool, PriceSegment, Quote, Survey
 from purser.domain.profile import Profile
 from purser.domain.rental import Rental
 from purser.domain.snapshot import Node, Snapshot
-from purser.domain.time import Instant, seconds_between
+from purser.domain.time import Instant
 
 TRUSTED_FRACTION = 0.05
 """From this part of the work on, a job's own progress says more about its size than its class does."""
@@ -67,7 +68,7 @@ def observe(seen: Seen, now: Instant) -> Snapshot:
             invalid=decoded.job.invalid or seen.refusals.get(decoded.job.id) or "",
             checking=seen.refusals.get(decoded.job.id, "") is None,
         )
-        jobs[job.id] = replace(job, remaining=_remaining(job, profiles.get(job.class_id), now))
+        jobs[job.id] = replace(job, remaining=_remaining(job, profiles.get(job.class_id), pools, now))
         if decoded.profile_name and job.class_id not in profiles:
             problems.append(_no_profile(job, decoded.profile_name, seen.problems))
     return Snapshot(
@@ -171,7 +172,7 @@ def _progress(job: Job, heard: Mapping[JobId, Progress]) -> Progress | None:
     return recent
 
 
-def _remaining(job: Job, profile: Profile | None, now: Instant) -> float | None:
+def _remaining(job: Job, profile: Profile | None, pools: Mapping[PoolId, Pool], now: Instant) -> float | None:
     """Expected work left, in seconds of the reference option.
 
     Far enough along, the job's own progress tells its size: done / fraction. Before that its class's mean does, less
@@ -181,25 +182,11 @@ def _remaining(job: Job, profile: Profile | None, now: Instant) -> float | None:
     fraction = None if job.progress is None else job.progress.fraction
     if fraction is None:
         return mean
-    done = work_done(job, 0.0 if profile is None else profile.restart_seconds, now)
-    if fraction >= TRUSTED_FRACTION and done > 0:
-        return done * (1 - fraction) / fraction
+    if fraction >= TRUSTED_FRACTION:
+        total = total_work(job, profile, pools, fraction, now)
+        if total > 0.0:
+            return total * (1 - fraction)
     return None if mean is None else mean * (1 - fraction)
-
-
-def work_done(job: Job, restart_seconds: float, now: Instant) -> float:
-    """Work the job's runs have had time to do, in seconds of the reference option, a restart of each taken off.
-
-    The current run counts up to its last report, since only then is the fraction known that goes with it.
-    """
-    spans = [(record.option, record.since, record.until) for record in job.records]
-    if job.allocation is not None:
-        heard = job.progress is not None and job.progress.run == job.allocation.run
-        until = job.progress.at if heard and job.progress is not None else job.allocation.since
-        spans.append((job.allocation.option, job.allocation.since, min(until, now)))
-    return sum(
-        option.speed * max(seconds_between(since, until) - restart_seconds, 0.0) for option, since, until in spans
-    )
 
 
 def _no_profile(job: Job, name: str, problems: Iterable[Problem]) -> Problem:
@@ -207,7 +194,10 @@ def _no_profile(job: Job, name: str, problems: Iterable[Problem]) -> Problem:
         (p for p in problems if (p.kind, p.namespace, p.name) == ("SpeedupProfile", job.namespace, name)), None
     )
     if broken is None:
-        message = f"no SpeedupProfile {name!r} in namespace {job.namespace}: create it or correct spec.profileName"
+        message = (
+            f"no SpeedupProfile {name!r} in namespace {job.namespace}: create it, correct spec.profileName, or let the "
+            "job report its batch size, then Purser creates it and learns"
+        )
         reason = "ProfileNotFound"
     else:
         message = f"SpeedupProfile {name!r} cannot be used: {broken.field}: {broken.message}"

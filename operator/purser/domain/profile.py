@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from purser.domain.ids import BudgetId, ClassId
 
@@ -32,12 +33,39 @@ class PowerLaw:
     value: float
 
 
+class Source(StrEnum):
+    """Where a learned number comes from."""
+
+    MEASURED = "Measured"
+    """Jobs of the class ran at this width on this GPU type."""
+    DECLARED = "Declared"
+    """The profile's declared curve says more about this width than what was measured at others."""
+    EXTRAPOLATED = "Extrapolated"
+    """Jobs of the class ran at other widths or on other GPU types."""
+    PRIOR = "Prior"
+    """No job of the class was seen running: what the other classes have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the throughput of one width comes from, how many reports there were of it, and its 90 % interval."""
+
+    source: Source
+    reports: int
+    low: float
+    high: float
+
+
 @dataclass(frozen=True, slots=True)
 class SpeedCurve:
-    """Throughput on one GPU type; values of all curves of a profile are in the same unit."""
+    """Throughput on one GPU type; values of all curves of a profile are in the same unit.
+
+    ``origins``: of a learned curve, one for each point of its table; empty for a declared one.
+    """
 
     gpu_type: str
     form: Table | Amdahl | PowerLaw
+    origins: tuple[Origin, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +81,35 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchTerms:
+    """Between which batch sizes Purser may choose, in samples; see ``estimate.observation.ClassTerms``."""
+
+    own: int
+    largest: int
+    largest_per_gpu: int
+    smallest_per_gpu: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What running next would tell most about a class: so many GPUs of a type, and why."""
+
+    gpu_type: str
+    gpus: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """A SpeedupProfile. Work is measured in seconds of the reference option: the first phase's first curve at its
     smallest width.
 
-    ``phases``: in order, at least one; declared curves are a single phase.
+    ``phases``: in order, at least one; what was learned, else the declared curves as a single phase, which has none
+    where nothing was declared either. ``declared``: those of the spec. ``reports``: how many the phases were learned
+    from; 0 where they are declared. ``unreadable``: what is wrong with the learned part of the status, if anything.
 
-    ``mean_work`` and ``arrivals_per_hour`` are as declared (None: observed from the jobs in sight).
+    ``mean_work`` and ``arrivals_per_hour`` are as declared (None: observed from the jobs in sight). ``batch``: what the
+    spec allows; None where every job keeps the batch size it has. ``trial``: what to measure next.
     ``restart_seconds``: from stopping one run to training on in the next, node start-up not included. ``budget`` pays
     for the jobs of the profile's namespace; None where no budget selects it.
     """
@@ -71,10 +121,15 @@ class Profile:
     arrivals_per_hour: float | None
     restart_seconds: float
     budget: BudgetId | None = None
+    declared: tuple[SpeedCurve, ...] = ()
+    batch: BatchTerms | None = None
+    trial: Trial | None = None
+    reports: int = 0
+    unreadable: str = ""
 
     @property
     def widest(self) -> int:
         """The largest number of GPUs for which anything is said; formulas say something for any number."""
         curves = [curve for phase in self.phases for curve in phase.curves]
         lasts = [form.points[-1][0] for curve in curves if isinstance(form := curve.form, Table)]
-        return max(lasts) if len(lasts) == len(curves) else _UNBOUNDED
+        return max(lasts, default=1) if len(lasts) == len(curves) else _UNBOUNDED

@@ -44,7 +44,8 @@ class Choice:
 def configurations(terms: ClassTerms, shape: Shape) -> tuple[Configuration, ...]:
     """Ways to do a step between the own and the largest batch: single passes of any size, then full passes.
 
-    Empty where even the least batch per GPU is too large in total.
+    A batch that does not divide by the GPUs is rounded up to whole samples per GPU, so the own batch alone may come out
+    above the largest. Empty where even the least batch per GPU is too large in total.
     """
     least = max(terms.own_batch, terms.smallest_local_batch * shape.gpus)
     most = terms.largest_batch
@@ -65,6 +66,8 @@ def configurations(terms: ClassTerms, shape: Shape) -> tuple[Configuration, ...]
         passes = max(passes * _GRID, passes + 1.0)
     add(least)
     add(most // shape.gpus * shape.gpus)
+    if not found and terms.own_batch >= terms.smallest_local_batch * shape.gpus:
+        found[split(terms, shape, terms.own_batch)] = None
     return tuple(sorted(found))
 
 

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 
 from purser.domain.ids import ClassId
-from purser.domain.profile import Phase, SpeedCurve, Table
+from purser.domain.profile import Origin, Phase, Source, SpeedCurve, Table
 from purser.estimate.phases import MOST_PHASES
 from purser.estimate.plain import Plain, Reader
 
 MOST_WIDTHS = 64
 """Curves are readable, and fit a status, up to so many widths."""
-
-
-class Source(StrEnum):
-    """Where a number comes from."""
-
-    MEASURED = "Measured"
-    """Jobs of the class ran at this width on this GPU type."""
-    EXTRAPOLATED = "Extrapolated"
-    """Jobs of the class ran at other widths or on other GPU types."""
-    PRIOR = "Prior"
-    """No job of the class was seen running: what classes have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +105,17 @@ def from_plain(plain: Mapping[str, Plain]) -> Learned:
 
 
 def _curves(entries: Sequence[Entry]) -> tuple[SpeedCurve, ...]:
-    points: dict[str, list[tuple[int, float]]] = {}
+    types: dict[str, list[Entry]] = {}
     for one in entries:
-        points.setdefault(one.gpu_type, []).append((one.gpus, one.goodput))
-    return tuple(SpeedCurve(gpu_type, Table(tuple(found))) for gpu_type, found in points.items())
+        types.setdefault(one.gpu_type, []).append(one)
+    return tuple(
+        SpeedCurve(
+            gpu_type,
+            Table(tuple((one.gpus, one.goodput) for one in found)),
+            tuple(Origin(one.source, one.reports, one.low, one.high) for one in found),
+        )
+        for gpu_type, found in types.items()
+    )
 
 
 def _phase_to_plain(phase: LearnedPhase) -> dict[str, Plain]:

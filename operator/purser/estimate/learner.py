@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import exp, inf, log, sqrt
 
 from purser.domain.ids import ClassId
+from purser.domain.profile import Source
 from purser.domain.time import Instant
 from purser.estimate import probe
 from purser.estimate.class_state import ClassState, state_from_plain
 from purser.estimate.goodput import Candidate, Choice, best_batch, candidates
-from purser.estimate.learned import MOST_WIDTHS, Entry, Learned, LearnedPhase, Source
+from purser.estimate.learned import MOST_WIDTHS, Entry, Learned, LearnedPhase
 from purser.estimate.load import PRIOR_SECONDS_PER_JOB, PRIOR_WORK, Arrivals, Interval
 from purser.estimate.noise import BINS, Noise, log_noise
 from purser.estimate.observation import ClassTerms, Report, Shape, split
@@ -53,6 +54,29 @@ class Learner:
         if known is None or known.terms != terms:
             self._classes[terms.class_id] = ClassState(terms)
 
+    def declared(self, class_id: ClassId) -> ClassTerms | None:
+        """What is declared of the class; None where nothing is."""
+        known = self._classes.get(class_id)
+        return None if known is None else known.terms
+
+    def forget(self, class_id: ClassId) -> None:
+        """The class is as if it had never been; what others learned with its help stays with them."""
+        self._classes.pop(class_id, None)
+
+    def nodes_have(self, gpu_type: str, gpus: int) -> None:
+        """So many GPUs are on a node of that type."""
+        if self._node_gpus.get(gpu_type) != gpus:
+            self._node_gpus[gpu_type] = gpus
+            self._seen_gpus.setdefault(gpu_type, 1)
+            for one in self._classes.values():
+                one.tried.clear()
+                one.cached.clear()
+
+    def seen(self, class_id: ClassId) -> Mapping[str, tuple[int, ...]]:
+        """The numbers of GPUs that the class has run on, ascending, by GPU type."""
+        times = self._class(class_id).times
+        return {name: tuple(sorted({where.shape.gpus for where in one.cells})) for name, one in times.items()}
+
     def report(self, report: Report) -> None:
         """Learn from a report. ValueError naming what is wrong with it; gradient figures that mean nothing are left."""
         one = self._class(report.class_id)
@@ -69,6 +93,10 @@ class Learner:
             value = log_noise(report.grad_sqr, report.grad_var, terms.largest_batch / terms.own_batch)
             if value is not None:
                 one.noise.add(report.fraction, log(scale), value)
+
+    def state(self, class_id: ClassId) -> ClassState:
+        """The statistics of one class, to be read: ``restore`` takes them back from JSON."""
+        return self._class(class_id)
 
     def to_plain(self) -> dict[str, Plain]:
         """The statistics of all classes as JSON primitives; what is declared is not among them."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from purser.domain.time import Instant
+from purser.server.counsel import Counsel
 from purser.server.directory import JobDirectory
 from purser.server.errors import Refused
 from purser.server.pace import Pace
@@ -78,13 +79,15 @@ def progress_app(
     directory: JobDirectory,
     board: ProgressBoard,
     now: Callable[[], Instant],
+    counsel: Counsel,
     *,
     pace: Pace | None = None,
     again_seconds: int = _AGAIN_SECONDS,
 ) -> web.Application:
     """POST /v1/progress: a pod says how far it is and hears its allocation, and whether its run is to stop.
 
-    The answer is ``{"allocation": {"run", "gpus", "pods", "gpusPerPod"}, "stopping": bool, "againSeconds": int}``.
+    The answer is ``{"allocation": {"run", "gpus", "pods", "gpusPerPod"}, "stopping": bool, "againSeconds": int}``, and
+    ``"batch"``, samples per step, where ``counsel`` has one.
     Refusals: 400 (what is wrong with which field), 401, 403, 409 (the report is of a run that is over), 413, 429, 503.
     """
     pods = pace if pace is not None else Pace()
@@ -100,9 +103,9 @@ def progress_app(
             current = f"run {run.number} is current" if run is not None else "no run is current"
             raise Refused(409, "RunIsOver", f"the report is of run {report.run}; {current}")
         board.report(caller.job, run.number, report, now())
-        return web.json_response(
-            {"allocation": dict(run.allocation), "stopping": run.stopping, "againSeconds": again_seconds}
-        )
+        batch = counsel.hear(caller.job, run.number, report, now())
+        answer = {"allocation": dict(run.allocation), "stopping": run.stopping, "againSeconds": again_seconds}
+        return web.json_response(answer if batch is None else answer | {"batch": batch})
 
     app = web.Application(client_max_size=_MAX_BODY_BYTES, middlewares=[_refusals])
     app.router.add_post("/v1/progress", post)

@@ -20,6 +20,10 @@ from purser.server.errors import Refused
 _NOTICEABLE_FRACTION = 0.01
 _NOTICEABLE_RATIO = 0.1
 _LARGEST = 10**15
+_LARGEST_BATCH = 10**9
+_LONGEST_STEP_SECONDS = 86_400.0
+_SHORTEST_STEP_SECONDS = 1e-6
+_LARGEST_GRADIENT = 1e30
 
 
 def _bad(name: str, value: object, wanted: str) -> Refused:
@@ -38,20 +42,34 @@ def _number(body: Mapping[str, object], name: str, largest: float, wanted: str) 
     return float(value)
 
 
-def _whole(body: Mapping[str, object], name: str) -> int | None:
+def _whole(body: Mapping[str, object], name: str, least: int = 0, largest: int = _LARGEST) -> int | None:
     value = body.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
-        raise _bad(name, value, f"a whole number from 0 to {_LARGEST}")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= largest:
+        raise _bad(name, value, f"a whole number from {least} to {largest}")
     return value
+
+
+def _step_seconds(body: Mapping[str, object]) -> float | None:
+    wanted = f"a number of seconds from {_SHORTEST_STEP_SECONDS:g} to {_LONGEST_STEP_SECONDS:g}: the mean of a step"
+    value = _number(body, "stepSeconds", _LONGEST_STEP_SECONDS, wanted)
+    if value is not None and value < _SHORTEST_STEP_SECONDS:
+        raise _bad("stepSeconds", value, wanted)
+    return value
+
+
+def _gradient(body: Mapping[str, object], name: str) -> float | None:
+    return _number(body, name, _LARGEST_GRADIENT, f"a number from 0 to {_LARGEST_GRADIENT:g}")
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """One report of one pod. ``fraction`` of the job done in [0, 1]; ``throughput`` in the unit of the job's profile.
 
-    A fraction smaller than the last one is accepted: a run that fell back to its last checkpoint says so.
+    A fraction smaller than the last one is accepted: a run that fell back to its last checkpoint says so. ``batch``:
+    samples that all GPUs see in one step; ``step_seconds``: mean of the steps since the last report; ``grad_sqr`` and
+    ``grad_var``: squared norm of the gradient and variance of its estimate at the job's own batch size.
     """
 
     run: int | None = None
@@ -60,6 +78,10 @@ class Report:
     step: int | None = None
     total_steps: int | None = None
     throughput: float | None = None
+    batch: int | None = None
+    step_seconds: float | None = None
+    grad_sqr: float | None = None
+    grad_var: float | None = None
 
     @classmethod
     def parse(cls, body: bytes) -> Report:
@@ -77,7 +99,19 @@ class Report:
             step=_whole(content, "step"),
             total_steps=_whole(content, "totalSteps"),
             throughput=_number(content, "throughput", _LARGEST, f"a number from 0 to {_LARGEST}"),
+            batch=_whole(content, "batch", 1, _LARGEST_BATCH),
+            step_seconds=_step_seconds(content),
+            grad_sqr=_gradient(content, "gradSqr"),
+            grad_var=_gradient(content, "gradVar"),
         )
+
+    @property
+    def seconds_per_step(self) -> float | None:
+        """As reported, else batch ÷ throughput (then samples a second); None where neither is said."""
+        if self.step_seconds is not None or self.batch is None or not self.throughput:
+            return self.step_seconds
+        seconds = self.batch / self.throughput
+        return seconds if _SHORTEST_STEP_SECONDS <= seconds <= _LONGEST_STEP_SECONDS else None
 
     @property
     def done(self) -> float | None:

@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 
 from purser.domain.ids import ClassId
-from purser.domain.profile import Table
+from purser.domain.profile import Source, Table
 from purser.domain.time import Instant, after
-from purser.estimate.learned import Learned, Source, from_plain
+from purser.estimate.learned import Learned, from_plain
 from purser.estimate.learner import Learner
 from purser.estimate.observation import ClassTerms
 from purser.estimate.phases import MOST_PHASES

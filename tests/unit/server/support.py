@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from purser.domain.ids import JobId
+from purser.domain.time import Instant
 from purser.server.directory import CurrentRun
+from purser.server.progress import Report
 
 JOB = JobId("0b6b5f3e-6d3c-4a0e-9d6e-000000000001")
 POD_UID = "0b6b5f3e-6d3c-4a0e-9d6e-0000000000aa"
@@ -36,6 +38,19 @@ def token(
 def bearer(token: str) -> str:
     """The header Authorization."""
     return f"Bearer {token}"
+
+
+@dataclass
+class Adviser:
+    """Hears reports and has one batch size for everybody."""
+
+    batch: int | None = None
+    heard: list[Report] = field(default_factory=list)
+
+    def hear(self, job: JobId, run: int, report: Report, at: Instant) -> int | None:
+        assert (job, run) == (JOB, 2)
+        self.heard.append(report)
+        return self.batch
 
 
 @dataclass

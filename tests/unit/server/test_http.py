@@ -16,7 +16,7 @@ from purser.server.http import Check, Site, health_app, progress_app, serve
 from purser.server.pace import Pace
 from purser.server.progress import ProgressBoard
 from purser.server.tokens import Authenticator
-from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Clock, Directory, Reviewer, bearer, token
+from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Adviser, Clock, Directory, Reviewer, bearer, token
 
 NOW = Instant(1_700_000_000_000_000)
 
@@ -69,6 +69,7 @@ class Endpoint:
     reviewer: Reviewer = field(default_factory=Reviewer)
     board: ProgressBoard = field(default_factory=ProgressBoard)
     clock: Clock = field(default_factory=Clock)
+    adviser: Adviser = field(default_factory=Adviser)
     site: Site | None = None
 
     async def open(self) -> None:
@@ -77,6 +78,7 @@ class Endpoint:
             self.directory,
             self.board,
             lambda: NOW,
+            self.adviser,
             pace=Pace(rate=1.0, burst=5, clock=self.clock),
         )
         self.site = await serve(app, "127.0.0.1", 0)

@@ -17,7 +17,7 @@ from purser.server.http import progress_app, serve
 from purser.server.progress import ProgressBoard
 from purser.server.tls import StoredSecret, ensure_tls
 from purser.server.tokens import Authenticator
-from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Directory, Reviewer, token
+from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Adviser, Directory, Reviewer, token
 
 SOURCE = Path(__file__).resolve().parents[3] / "trainer" / "src"
 
@@ -42,6 +42,7 @@ class Operator:
     directory: Directory = field(default_factory=Directory)
     reviewer: Reviewer = field(default_factory=Reviewer)
     board: HearingBoard = field(default_factory=HearingBoard)
+    adviser: Adviser = field(default_factory=Adviser)
 
     @property
     def token_file(self) -> Path:
@@ -75,7 +76,8 @@ async def operator(folder: Path) -> AsyncIterator[Operator]:
     def now() -> Instant:
         return instant(datetime.now(UTC))
 
-    app = progress_app(Authenticator(told.reviewer, told.directory), told.directory, told.board, now, again_seconds=1)
+    guard = Authenticator(told.reviewer, told.directory)
+    app = progress_app(guard, told.directory, told.board, now, told.adviser, again_seconds=1)
     site = await serve(app, "localhost", 0, tls.server_context())
     told.environ |= {
         "PURSER_PROGRESS_URL": f"https://localhost:{site.port}",

@@ -6,7 +6,7 @@ Nothing here may raise into training because the operator is away, slow or wrong
 from purser_trainer.allocations import Allocation
 from purser_trainer.checkpoints import latest_checkpoint, remove_partials, save_atomically
 from purser_trainer.distributed import init_jax
-from purser_trainer.session import STOPPED, Session, allocation, report, run, should_stop
+from purser_trainer.session import STOPPED, Session, allocation, batch, report, run, should_stop
 
 __version__ = "0.1.0"
 
@@ -15,6 +15,7 @@ __all__ = [
     "Allocation",
     "Session",
     "allocation",
+    "batch",
     "init_jax",
     "latest_checkpoint",
     "remove_partials",

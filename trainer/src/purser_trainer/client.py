@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from purser_trainer.allocations import Allocation
-from purser_trainer.environment import Environment
+from purser_trainer.environment import Environment, whole
 
 _MAX_ANSWER_BYTES = 65_536
 
@@ -25,11 +25,15 @@ class Unanswered(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the operator says: the current allocation, whether a stop is coming, when it wants to hear again."""
+    """What the operator says: the current allocation, whether a stop is coming, when it wants to hear again.
+
+    ``batch``: samples per step that the whole job should use from now on; None where it has no opinion.
+    """
 
     allocation: Allocation | None
     stopping: bool
     again_seconds: float
+    batch: int | None = None
 
 
 class Client:
@@ -98,4 +102,5 @@ def _answer(content: object) -> Answer:
         allocation=Allocation.of(content.get("allocation")),
         stopping=content.get("stopping") is True,
         again_seconds=float(again) if isinstance(again, (int, float)) and 1 <= again <= 300 else 10.0,
+        batch=whole(content.get("batch")) or None,
     )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from purser_trainer.allocations import Allocation
 from purser_trainer.client import Answer, Client, Unanswered
+from purser_trainer.steps import StepClock
 
 log = logging.getLogger("purser_trainer")
 
@@ -21,8 +22,8 @@ class Reporter:
     """Posts at once when started, then as often as the operator asks, less often while it does not answer.
 
     Only the newest report is kept, so memory and calls stay bounded however often ``report`` is called. ``stopping``
-    is set once an answer said so, ``tried`` once the first post has ended, well or not. A process forked from this
-    one (a data loader) has no thread and reports nothing.
+    is set once an answer said so, ``tried`` once the first post has ended, well or not. ``allocation`` and ``batch``
+    are as last answered. A process forked from this one (a data loader) has no thread and reports nothing.
     """
 
     def __init__(self, client: Client, base: Mapping[str, object]) -> None:
@@ -31,6 +32,7 @@ class Reporter:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._newest: Mapping[str, object] | None = None
+        self._clock = StepClock()
         self._wake = threading.Event()
         self._closing = False
         self._complained = False
@@ -38,6 +40,7 @@ class Reporter:
         self.stopping = threading.Event()
         self.tried = threading.Event()
         self.allocation: Allocation | None = None
+        self.batch: int | None = None
         self._thread = threading.Thread(target=self._loop, name="purser-reporter", daemon=True)
         self._thread.start()
 
@@ -45,6 +48,7 @@ class Reporter:
         """Keep these numbers for the next post; earlier ones that were not posted yet are dropped."""
         if os.getpid() == self._pid:
             with self._lock:
+                self._clock.step(numbers.get("step"), numbers.get("batch"))
                 self._newest = dict(numbers)
 
     def close(self, seconds: float) -> None:
@@ -67,8 +71,9 @@ class Reporter:
         """Post once; seconds until the next time."""
         with self._lock:
             numbers, self._newest = self._newest, None
+            timed = self._clock.take() if numbers is not None else {}
         try:
-            answer = self._client.post({**self._base, **(numbers or {})})
+            answer = self._client.post({**self._base, **timed, **(numbers or {})})
         except Unanswered as problem:
             with self._lock:
                 self._newest = self._newest if self._newest is not None else numbers
@@ -83,6 +88,7 @@ class Reporter:
         self._complained = False
         if answer.allocation is not None:
             self.allocation = answer.allocation
+        self.batch = answer.batch
         if answer.stopping and not self.stopping.is_set():
             log.info("Purser says that this run is going to stop")
             self.stopping.set()

@@ -69,11 +69,19 @@ class Session:
         total_steps: int | None = None,
         fraction: float | None = None,
         throughput: float | None = None,
+        batch: int | None = None,
+        step_seconds: float | None = None,
+        grad_sqr: float | None = None,
+        grad_var: float | None = None,
     ) -> None:
         """Say how far training is: keeps the numbers for the background thread and returns at once.
 
         ``fraction`` of the whole job in [0, 1], or ``step`` of ``total_steps``; ``throughput`` of the whole job in the
-        unit of its SpeedupProfile. Numbers may be numpy or torch scalars; what is no number is left out.
+        unit of its SpeedupProfile. With ``batch``, the samples that all GPUs together see in a step, Purser learns how
+        fast the job's class is: from ``step_seconds`` (the mean of the last steps), else from when the steps are
+        reported, else from ``throughput`` (then samples a second). ``grad_sqr`` and ``grad_var``, the squared norm of
+        the gradient and the variance of its estimate at the class's own batch size, tell how large a batch may be.
+        Numbers may be numpy or torch scalars; what is no number is left out.
         """
         if self._reporter is None:
             return
@@ -83,6 +91,10 @@ class Session:
             ("totalSteps", int, total_steps),
             ("fraction", float, fraction),
             ("throughput", float, throughput),
+            ("batch", int, batch),
+            ("stepSeconds", float, step_seconds),
+            ("gradSqr", float, grad_sqr),
+            ("gradVar", float, grad_var),
         ):
             number = _number(kind, value)
             if number is not None:
@@ -100,6 +112,14 @@ class Session:
             self._reporter.tried.wait(_FIRST_ANSWER_SECONDS)
             told = self._reporter.allocation
         return told or from_file(self._environment) or from_environment(self._environment)
+
+    @property
+    def batch(self) -> int | None:
+        """The batch size (samples per step, of all GPUs together) that the job should use now; None: as it likes.
+
+        It changes while training goes on. Ranks hear of it at different times: use rank 0's, see docs/progress.md.
+        """
+        return None if self._reporter is None else self._reporter.batch
 
     def close(self) -> None:
         """Post the last numbers, briefly."""
@@ -126,9 +146,27 @@ def report(
     total_steps: int | None = None,
     fraction: float | None = None,
     throughput: float | None = None,
+    batch: int | None = None,
+    step_seconds: float | None = None,
+    grad_sqr: float | None = None,
+    grad_var: float | None = None,
 ) -> None:
     """See Session.report."""
-    _session().report(step=step, total_steps=total_steps, fraction=fraction, throughput=throughput)
+    _session().report(
+        step=step,
+        total_steps=total_steps,
+        fraction=fraction,
+        throughput=throughput,
+        batch=batch,
+        step_seconds=step_seconds,
+        grad_sqr=grad_sqr,
+        grad_var=grad_var,
+    )
+
+
+def batch() -> int | None:
+    """See Session.batch; None outside Purser."""
+    return _session().batch
 
 
 def should_stop() -> bool:

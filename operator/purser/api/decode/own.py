@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any, Final
@@ -11,17 +11,19 @@ from zoneinfo import ZoneInfo
 
 from purser.api import base, gpubudget, gpupool, gpurental, speedupprofile, trainingjob
 from purser.api.base import ApiModel
+from purser.api.decode.learned import learned_profile
 from purser.api.decode.reading import Meta, Raw, gpus_of
 from purser.api.names import FINALIZER_IN_USE, GPU_RESOURCE
 from purser.api.view import Condition, ConditionStatus
 from purser.domain.budget import Balance, Budget, Experience, MoveLimits, Selector
+from purser.domain.errors import InvalidObject
 from purser.domain.ids import BudgetId, ClassId, InstanceId, JobId, NodeName, PoolId, RentalId
 from purser.domain.job import Allocation, Finish, Job, Placement, Progress, RunRecord, Widths
 from purser.domain.money import ZERO
 from purser.domain.option import Option
 from purser.domain.period import QuietHours
 from purser.domain.pool import CapacityType, FakeGroup, Offering, Pool, PriceSegment, Quote
-from purser.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, Table
+from purser.domain.profile import Amdahl, BatchTerms, Phase, PowerLaw, Profile, SpeedCurve, Table
 from purser.domain.rental import Rental, RentalPhase
 
 _DEFAULT_GRACE_SECONDS: Final = 30
@@ -191,19 +193,32 @@ def _progress(status: trainingjob.ProgressStatus) -> Progress:
 
 
 def profile(raw: Raw) -> Profile:
-    """A SpeedupProfile; InvalidObject when a measured throughput falls as GPUs are added."""
+    """A SpeedupProfile; InvalidObject when a measured throughput falls as GPUs are added.
+
+    What is wrong with the learned part of its status makes ``Profile.unreadable``: the declared curves count then.
+    """
     meta = Meta.of("SpeedupProfile", raw)
     spec = meta.read(speedupprofile.SpeedupProfileSpec, "spec", raw)
-    return Profile(
+    curves = tuple(_curve(meta, f"spec.curves[{index}]", curve) for index, curve in enumerate(spec.curves))
+    declared = Profile(
         id=ClassId(f"{meta.namespace}/{meta.name}"),
         generation=meta.generation,
-        phases=(
-            Phase(1.0, tuple(_curve(meta, f"spec.curves[{index}]", curve) for index, curve in enumerate(spec.curves))),
-        ),
+        phases=(Phase(1.0, curves),),
         mean_work=spec.mean_work,
         arrivals_per_hour=spec.arrivals_per_hour,
         restart_seconds=spec.restart_seconds,
+        declared=curves,
+        batch=None if spec.batch is None else _batch(spec.batch),
     )
+    try:
+        status = meta.read(speedupprofile.SpeedupProfileRecord, "status", raw)
+    except InvalidObject as error:
+        return replace(declared, unreadable=f"{error.problem.field}: {error.problem.message}")
+    return declared if status.learned is None else learned_profile(declared, status.learned)
+
+
+def _batch(batch: speedupprofile.Batch) -> BatchTerms:
+    return BatchTerms(batch.own, batch.largest, batch.largest_per_gpu, batch.smallest_per_gpu)
 
 
 def _curve(meta: Meta, path: str, curve: speedupprofile.Curve) -> SpeedCurve:

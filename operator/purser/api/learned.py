@@ -1,0 +1,178 @@
+"""What was learned of a class of jobs, as its SpeedupProfile's status shows it and an operator reads it back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from purser.api.base import ATOMIC, ApiModel, Time
+from purser.domain.profile import Source
+
+MOST_PHASES = 12
+MOST_WIDTHS = 512
+"""Rows of a phase: widths of all GPU types together."""
+MOST_CELLS = 1024
+
+_Positive = Annotated[float, Field(gt=0, le=1e30)]
+_Share = Annotated[float, Field(ge=0, le=1)]
+_Sum = Annotated[float, Field(ge=-1e12, le=1e12)]
+_Count = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
+_Weight = Annotated[float, Field(ge=0, le=1e6)]
+_Gpus = Annotated[int, Field(ge=1, le=100_000)]
+_Samples = Annotated[int, Field(ge=1, le=1_000_000_000)]
+_GpuType = Annotated[str, Field(min_length=1, max_length=63)]
+
+
+class BatchTerms(ApiModel):
+    """Batch sizes in samples."""
+
+    own: _Samples
+    """The total batch size that the job's recipe was written for."""
+    largest: _Samples
+    """The largest total batch size that may be used."""
+    largest_per_gpu: _Samples
+    """The most samples that fit one GPU; larger shares are accumulated over several passes."""
+    smallest_per_gpu: _Samples = 1
+    """The fewest samples that a GPU is given."""
+
+
+class LearnedNoise(ApiModel):
+    """Gradient noise scale, in batches of the own size."""
+
+    value: _Positive
+    """The estimate: up to about so many times the own batch, twice the batch makes nearly twice the progress a step."""
+    low: _Positive
+    """Lower end of the 90 % interval."""
+    high: _Positive
+    """Upper end of the 90 % interval."""
+    reports: _Weight = 0
+    """How many reports of gradients it rests on; older ones count for less."""
+
+
+class LearnedWidth(ApiModel):
+    """How fast the class is on so many GPUs of a type."""
+
+    gpu_type: _GpuType
+    """As in the node label nvidia.com/gpu.product."""
+    gpus: _Gpus
+    """The number of GPUs."""
+    goodput: _Positive
+    """Training progress a second, in steps of the own batch size, with the best batch size."""
+    low: _Positive
+    """Lower end of the 90 % interval."""
+    high: _Positive
+    """Upper end of the 90 % interval."""
+    batch: _Samples
+    """The best total batch size here."""
+    step_seconds: _Positive
+    """Seconds of a step with it."""
+    source: Source
+    """Measured here, Extrapolated from other widths or GPU types of the class, Declared by the spec's curve, or Prior:
+    what other classes have in common."""
+    reports: _Count = 0
+    """How many reports came from this width."""
+
+
+class LearnedPhase(ApiModel):
+    """A stretch of a job's life in which the same batch sizes and widths are best."""
+
+    until: Annotated[float, Field(gt=0, le=1)]
+    """It ends where this part of the work is done."""
+    noise: LearnedNoise
+    """How large a batch still pays."""
+    widths: Annotated[tuple[LearnedWidth, ...], Field(max_length=MOST_WIDTHS, json_schema_extra=ATOMIC)] = ()
+    """In order of GPU type and number of GPUs."""
+
+
+class LearnedTrial(ApiModel):
+    """What measuring next would tell most."""
+
+    gpu_type: _GpuType
+    """On which GPU type."""
+    gpus: _Gpus
+    """On how many GPUs."""
+    why: Annotated[str, Field(max_length=1024)]
+    """What is known of it so far."""
+
+
+class StepTimes(ApiModel):
+    """All reports of one way to do a step."""
+
+    gpu_type: _GpuType
+    """The GPU type."""
+    nodes: _Gpus
+    """On so many nodes."""
+    gpus: _Gpus
+    """On so many GPUs in all."""
+    per_gpu: _Samples
+    """Samples of a GPU in one pass."""
+    passes: _Samples
+    """Passes of a step."""
+    seconds: _Positive
+    """Seconds of a step (geometric mean)."""
+    scatter: Annotated[float, Field(ge=0, le=100)] = 0
+    """Standard deviation of its logarithm."""
+    weight: Annotated[float, Field(gt=0, le=1e6)]
+    """How many reports that counts for; older ones are forgotten."""
+    reports: Annotated[int, Field(ge=1, le=1_000_000_000_000)]
+    """How many there ever were."""
+
+
+class NoiseSums(ApiModel):
+    """Sums over the reports of gradient noise of one stretch of progress: x is the logarithm of batch size over own
+    batch size, y that of the noise scale."""
+
+    bin: Annotated[int, Field(ge=0, le=63)]
+    """Which of 64 equal stretches of the work."""
+    weight: Annotated[float, Field(gt=0, le=1e6)]
+    """Reports."""
+    x: _Sum = 0
+    """Sum of x."""
+    xx: _Sum = 0
+    """Sum of x times x."""
+    y: _Sum = 0
+    """Sum of y."""
+    xy: _Sum = 0
+    """Sum of x times y."""
+    yy: _Sum = 0
+    """Sum of y times y."""
+
+
+class Sizes(ApiModel):
+    """Work of finished jobs, in steps of the own batch size."""
+
+    latest: Annotated[tuple[_Positive, ...], Field(max_length=200, json_schema_extra=ATOMIC)] = ()
+    """Of the latest jobs, oldest first."""
+    through: Time | None = None
+    """Jobs that finished up to then are among them."""
+
+
+class LearnedCurves(ApiModel):
+    """What is said of the class."""
+
+    reports: _Count
+    """How many reports of step times it rests on."""
+    phases: Annotated[tuple[LearnedPhase, ...], Field(max_length=MOST_PHASES, json_schema_extra=ATOMIC)] = ()
+    """What jobs are planned by, phase after phase; the last ends at 1."""
+    trial: LearnedTrial | None = None
+    """What would be tried next, if a budget's explorationPercent pays for it."""
+
+
+class LearnedStatistics(ApiModel):
+    """What was measured, as an operator that starts anew reads it."""
+
+    batch: BatchTerms
+    """Between which batch sizes it was learned."""
+    step_times: Annotated[tuple[StepTimes, ...], Field(max_length=MOST_CELLS, json_schema_extra=ATOMIC)] = ()
+    """What was measured of step times, the latest of each GPU type last."""
+    noise_reports: _Count = 0
+    """How many reports had gradients."""
+    noise_sums: Annotated[tuple[NoiseSums, ...], Field(max_length=64, json_schema_extra=ATOMIC)] = ()
+    """What was measured of gradients."""
+    sizes: Sizes = Sizes()
+    """How much work the class's jobs were."""
+
+
+class LearnedStatus(LearnedCurves, LearnedStatistics):
+    """What the class's jobs have taught. It is Purser's memory: deleting the profile forgets it."""

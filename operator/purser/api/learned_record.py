@@ -1,0 +1,195 @@
+"""What a learner knows of one class into ``status.learned``, and back: into the planner's phases, and into a learner.
+
+Numbers are rounded so that a person can read them: what is shown to six digits, far less than it is uncertain; sums of
+which differences are taken to ten. A learner that is made from a status predicts the same to that precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import exp, log, sqrt
+from typing import Any
+
+from purser.api import learned as api
+from purser.api.base import Json, dump
+from purser.domain.ids import ClassId
+from purser.domain.profile import BatchTerms, Origin, Phase, SpeedCurve, Table, Trial
+from purser.domain.time import Instant
+from purser.estimate.class_state import ClassState
+from purser.estimate.learned import Entry, Learned, LearnedPhase
+from purser.estimate.noise import BINS
+from purser.estimate.observation import ClassTerms, Configuration
+from purser.estimate.plain import Plain
+from purser.estimate.throughput import Cell
+
+_MESSAGE_LIMIT = 1024
+
+
+def curves_record(learned: Learned, trial: Trial | None) -> Json:
+    """The part of ``status.learned`` that says what is known of a class."""
+    return dump(
+        api.LearnedCurves(
+            reports=learned.reports,
+            phases=tuple(_phase(one) for one in learned.stretches[: api.MOST_PHASES]),
+            trial=None
+            if trial is None
+            else api.LearnedTrial(gpu_type=trial.gpu_type, gpus=trial.gpus, why=trial.why[:_MESSAGE_LIMIT]),
+        )
+    )
+
+
+def statistics_record(state: ClassState, through: Instant | None) -> Json:
+    """The part of ``status.learned`` that it was learned from.
+
+    The cells stay in their order, the latest of a GPU type last. ``through``: jobs that finished up to then are in the
+    sizes.
+    """
+    cells = [
+        (gpu_type, where, cell)
+        for gpu_type, times in sorted(state.times.items())
+        for where, cell in times.cells.items()
+    ]
+    return dump(
+        api.LearnedStatistics(
+            batch=_terms(state.terms),
+            step_times=tuple(_step_times(*one) for one in cells[: api.MOST_CELLS]),
+            noise_reports=state.noise.reports,
+            noise_sums=tuple(
+                api.NoiseSums(
+                    bin=at,
+                    weight=_exact(one.weight),
+                    x=_exact(one.x),
+                    xx=_exact(one.xx),
+                    y=_exact(one.y),
+                    xy=_exact(one.xy),
+                    yy=_exact(one.yy),
+                )
+                for at, one in enumerate(state.noise.bins)
+                if one.weight
+            ),
+            sizes=api.Sizes(latest=tuple(_round(work) for work in state.sizes.latest), through=through),
+        )
+    )
+
+
+def phases(status: api.LearnedStatus, first: tuple[str, int] | None) -> tuple[Phase, ...]:
+    """The planner's phases; none where a phase says nothing. ``first``: GPU type and width that should be reference."""
+    if not status.phases or not all(one.widths for one in status.phases):
+        return ()
+    return tuple(Phase(one.until, _curves(one.widths, first)) for one in status.phases)
+
+
+def terms(class_id: ClassId, batch: BatchTerms) -> ClassTerms:
+    """What the profile's spec declares. ValueError for an empty range."""
+    return ClassTerms(class_id, batch.own, batch.largest, batch.largest_per_gpu, batch.smallest_per_gpu)
+
+
+def learned_terms(class_id: ClassId, status: api.LearnedStatus) -> ClassTerms:
+    """Under which terms it was learned. ValueError for an empty range."""
+    batch = status.batch
+    return ClassTerms(class_id, batch.own, batch.largest, batch.largest_per_gpu, batch.smallest_per_gpu)
+
+
+def statistics(class_id: ClassId, status: api.LearnedStatus) -> Mapping[str, Plain]:
+    """What ``Learner.restore`` takes, of this class alone."""
+    types: dict[str, list[api.StepTimes]] = {}
+    nodes: dict[str, Any] = {}
+    for one in status.step_times:
+        types.setdefault(one.gpu_type, []).append(one)
+        nodes[one.gpu_type] = max(nodes.get(one.gpu_type, 1), -(-one.gpus // one.nodes))
+    sums: dict[int, api.NoiseSums] = {one.bin: one for one in status.noise_sums}
+    known: dict[str, Plain] = {
+        "class": str(class_id),
+        "stepTimes": [
+            {"gpuType": gpu_type, "reports": sum(one.reports for one in cells), "cells": [_cell(one) for one in cells]}
+            for gpu_type, cells in types.items()
+        ],
+        "noiseReports": status.noise_reports,
+        "noise": [_sums(sums.get(at)) for at in range(BINS)],
+        "arrivals": [],
+        "sizes": [[work] for work in status.sizes.latest],
+    }
+    return {"seenGpus": nodes, "classes": [known]}
+
+
+def _terms(declared: ClassTerms) -> api.BatchTerms:
+    return api.BatchTerms(
+        own=declared.own_batch,
+        largest=declared.largest_batch,
+        largest_per_gpu=declared.largest_local_batch,
+        smallest_per_gpu=declared.smallest_local_batch,
+    )
+
+
+def _phase(phase: LearnedPhase) -> api.LearnedPhase:
+    return api.LearnedPhase(
+        until=_round(phase.until),
+        noise=api.LearnedNoise(
+            value=_round(phase.noise),
+            low=_round(phase.noise_low),
+            high=_round(phase.noise_high),
+            reports=_round(phase.noise_reports),
+        ),
+        widths=tuple(_width(one) for one in phase.entries[: api.MOST_WIDTHS]),
+    )
+
+
+def _width(entry: Entry) -> api.LearnedWidth:
+    return api.LearnedWidth(
+        gpu_type=entry.gpu_type,
+        gpus=entry.gpus,
+        goodput=_round(entry.goodput),
+        low=_round(entry.low),
+        high=_round(entry.high),
+        batch=entry.batch,
+        step_seconds=_round(entry.step_seconds),
+        source=entry.source,
+        reports=entry.reports,
+    )
+
+
+def _step_times(gpu_type: str, where: Configuration, cell: Cell) -> api.StepTimes:
+    return api.StepTimes(
+        gpu_type=gpu_type,
+        nodes=where.shape.nodes,
+        gpus=where.shape.gpus,
+        per_gpu=where.local,
+        passes=where.passes,
+        seconds=_exact(exp(cell.mean)),
+        scatter=_round(sqrt(max(cell.variance, 0.0))),
+        weight=_exact(cell.weight),
+        reports=cell.count,
+    )
+
+
+def _cell(one: api.StepTimes) -> list[Plain]:
+    where: list[Plain] = [one.nodes, one.gpus, one.per_gpu, one.passes]
+    return [*where, one.weight, log(one.seconds), one.scatter**2, one.reports]
+
+
+def _sums(one: api.NoiseSums | None) -> list[Plain]:
+    return [0.0] * 6 if one is None else [one.weight, one.x, one.xx, one.y, one.xy, one.yy]
+
+
+def _curves(widths: Sequence[api.LearnedWidth], first: tuple[str, int] | None) -> tuple[SpeedCurve, ...]:
+    """Curves by GPU type, that of the declared reference first: work is measured on it."""
+    types: dict[str, dict[int, api.LearnedWidth]] = {}
+    for one in widths:
+        types.setdefault(one.gpu_type, {})[one.gpus] = one
+    order = sorted(types, key=lambda name: (first is None or name != first[0], name))
+    return tuple(
+        SpeedCurve(
+            name,
+            Table(tuple((gpus, one.goodput) for gpus, one in sorted(types[name].items()))),
+            tuple(Origin(one.source, one.reports, one.low, one.high) for _, one in sorted(types[name].items())),
+        )
+        for name in order
+    )
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def _exact(value: float) -> float:
+    return float(f"{value:.10g}")
