@@ -74,6 +74,7 @@ def _option(option: Option) -> trainingjob.OptionStatus:
         entry_seconds=option.entry_seconds,
         entry_cost=None if option.entry_cost == ZERO else option.entry_cost,
         variant=option.variant,
+        trial=option.trial,
     )
 
 

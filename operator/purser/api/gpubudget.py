@@ -151,8 +151,8 @@ class GPUBudgetSpec(ApiModel):
     spending above hardLimit."""
     exploration_percent: Annotated[int, Field(ge=0, le=100)] = 2
     """Percent of amount that may be spent on measuring how fast jobs run on other numbers of GPUs. A class is measured
-    in minutes and runs for months on what was learned, so a little is enough and well spent; 0 measures nothing. Not
-    acted on yet: nothing is measured so far."""
+    in minutes and runs for months on what was learned, so a little is enough and well spent; 0 measures nothing but
+    where jobs run anyway."""
     moves: Moves | None = None
     """Limits on resizing running jobs; absent: whenever it pays. Not acted on yet."""
 

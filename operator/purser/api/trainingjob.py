@@ -153,6 +153,8 @@ class OptionStatus(ApiModel):
     """Dollars that getting there costs once."""
     variant: Annotated[str, Field(max_length=253)] = ""
     """Which of several ways to run with the same GPUs."""
+    trial: bool = False
+    """Whether it was taken to learn how fast the class is there, paid from the budget's explorationPercent."""
 
 
 class PlacementStatus(ApiModel):

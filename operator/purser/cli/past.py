@@ -9,7 +9,8 @@ from statistics import fmean, median
 
 from purser.api.decode import ForeignJob
 from purser.controller.look import Foreign
-from purser.controller.observe import TRUSTED_FRACTION, work_done
+from purser.controller.observe import TRUSTED_FRACTION
+from purser.controller.size import total_work
 from purser.domain.budget import Budget
 from purser.domain.ids import ClassId, PoolId
 from purser.domain.job import FinishKind, Job, ResizePolicy, Widths
@@ -120,15 +121,16 @@ class _Gathering:
                 f"TrainingJobs that ran in GPUPool {options[-1].pool}, whose nodes or price are not known now"
             )
         profile = self._snapshot.profiles.get(job.class_id)
-        work = work_done(job, _restart(profile), now if finish is None else finish.at)
+        fraction = 1.0 if finish is not None else (job.progress.fraction or 0.0) if job.progress is not None else 0.0
+        trusted = fraction >= TRUSTED_FRACTION
+        until = now if finish is None else finish.at
+        work = total_work(job, profile, self._snapshot.pools, fraction, until) if trusted else 0.0
         if finish is None:
-            fraction = None if job.progress is None else job.progress.fraction
-            if not work or (fraction or 0.0) < TRUSTED_FRACTION or job.remaining is None:
+            if not work:
                 raise _NotModelled(
                     "TrainingJobs that have not ended nor told enough progress: how long they take is not known"
                 )
             self._gap("TrainingJobs that still run: taken to be as long as their progress says")
-            work += job.remaining
         return _Ran(
             f"{job.namespace}/{job.name}",
             job.created,

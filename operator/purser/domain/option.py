@@ -15,6 +15,7 @@ class Option:
     ``speed`` is units of work per second (the class's reference option has speed 1); ``price`` is the marginal
     bill while it runs (the width's share of its nodes). ``entry_seconds`` and ``entry_cost`` are paid once when the
     option is entered: node start-up, restart, billing minimum. Plan and act use these same two numbers.
+    ``trial``: it was taken to learn its speed (``policy.exploration``).
     """
 
     pool: PoolId
@@ -24,3 +25,4 @@ class Option:
     entry_seconds: float = 0.0
     entry_cost: Money = ZERO
     variant: str = ""
+    trial: bool = False

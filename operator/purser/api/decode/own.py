@@ -162,6 +162,7 @@ def _option(status: trainingjob.OptionStatus) -> Option:
         entry_seconds=status.entry_seconds,
         entry_cost=ZERO if status.entry_cost is None else status.entry_cost,
         variant=status.variant,
+        trial=status.trial,
     )
 
 
