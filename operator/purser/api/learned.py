@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from itertools import pairwise
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from purser.api.base import ATOMIC, ApiModel, Time
 from purser.domain.profile import Source
@@ -35,6 +36,14 @@ class BatchTerms(ApiModel):
     """The most samples that fit one GPU; larger shares are accumulated over several passes."""
     smallest_per_gpu: _Samples = 1
     """The fewest samples that a GPU is given."""
+
+    @model_validator(mode="after")
+    def _ranges(self) -> Self:
+        if self.own > self.largest:
+            raise ValueError(f"own {self.own} exceeds largest {self.largest}")
+        if self.smallest_per_gpu > self.largest_per_gpu:
+            raise ValueError(f"smallestPerGpu {self.smallest_per_gpu} exceeds largestPerGpu {self.largest_per_gpu}")
+        return self
 
 
 class LearnedNoise(ApiModel):
@@ -157,6 +166,14 @@ class LearnedCurves(ApiModel):
     """What jobs are planned by, phase after phase; the last ends at 1."""
     trial: LearnedTrial | None = None
     """What would be tried next, if a budget's explorationPercent pays for it."""
+
+    @field_validator("phases")
+    @classmethod
+    def _ascending(cls, phases: tuple[LearnedPhase, ...]) -> tuple[LearnedPhase, ...]:
+        ends = [phase.until for phase in phases]
+        if ends and (ends[-1] != 1.0 or any(later <= sooner for sooner, later in pairwise(ends))):
+            raise ValueError(f"phases end at {ends}: each must end later than the one before, and the last at 1")
+        return phases
 
 
 class LearnedStatistics(ApiModel):

@@ -128,10 +128,15 @@ def _row(one: Alternative) -> tuple[Cell, ...]:
         money(one.dollars),
         "-" if one.per_hour_saved is None else money(one.per_hour_saved),
         str(one.rank),
-        str(one.basis),
+        _known(one),
         str(one.nodes),
     )
     return tuple(Cell(cell.text, tone) for cell in cells)
+
+
+def _known(one: Alternative) -> str:
+    """What its speed rests on, with how many reports there were of it."""
+    return f"{one.basis}, {one.reports} report{'' if one.reports == 1 else 's'}" if one.reports else str(one.basis)
 
 
 def _changes(thought: Thought, job: Job, options: Alternatives) -> list[Block]:

@@ -44,6 +44,7 @@ def _option(one: Alternative) -> Plain:
         "rank": str(one.rank),
         "speed": one.option.speed,
         "speedIs": str(one.basis),
+        "reports": one.reports,
         "nodes": str(one.nodes),
     }
 

@@ -17,7 +17,7 @@ from purser.domain.job import Job
 from purser.domain.money import Price
 from purser.domain.option import Option
 from purser.domain.plan import Verdict
-from purser.domain.profile import Profile, Table
+from purser.domain.profile import Profile, Source, Table
 from purser.domain.snapshot import Snapshot
 from purser.policy.capacity import Capacity, Holdings
 from purser.policy.course import OptionKey, Ways, key_of
@@ -35,12 +35,23 @@ _MOST = 20.0
 
 
 class Basis(StrEnum):
-    """What a speed rests on."""
+    """What a speed rests on, the surest first; DECLARED is what the profile's owner measured or said."""
 
     MEASURED = "measured"
-    INTERPOLATED = "between measured points"
-    FORMULA = "formula"
+    DECLARED = "declared"
+    FORMULA = "declared formula"
+    INTERPOLATED = "between two points"
+    EXTRAPOLATED = "extrapolated"
+    PRIOR = "from other classes"
     ASSUMED = "assumed"
+
+
+_BASES = {
+    Source.MEASURED: Basis.MEASURED,
+    Source.DECLARED: Basis.DECLARED,
+    Source.EXTRAPOLATED: Basis.EXTRAPOLATED,
+    Source.PRIOR: Basis.PRIOR,
+}
 
 
 class Nodes(StrEnum):
@@ -70,6 +81,8 @@ class Rank(StrEnum):
 class Alternative:
     """One option: ``seconds`` and ``dollars`` from now to the job's end, getting there included.
 
+    ``reports``: how many there were of that width.
+
     ``per_hour_saved``: dollars for each hour that it saves over the chosen option, if it is faster, or that the chosen
     one saves over it, if it is slower; None where one of the two is both faster and cheaper.
     """
@@ -81,6 +94,7 @@ class Alternative:
     nodes: Nodes
     rank: Rank
     per_hour_saved: float | None
+    reports: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +154,27 @@ def basis(profile: Profile | None, gpu_type: str, gpus: int) -> Basis:
 
 
 def _of_phase(profile: Profile, phase: int, gpu_type: str, gpus: int) -> Basis:
-    form = next((curve.form for curve in profile.phases[phase].curves if curve.gpu_type == gpu_type), None)
-    if form is None:
+    curve = next((one for one in profile.phases[phase].curves if one.gpu_type == gpu_type), None)
+    if curve is None:
         return Basis.ASSUMED
-    if not isinstance(form, Table):
+    if not isinstance(curve.form, Table):
         return Basis.FORMULA
-    return Basis.MEASURED if any(width == gpus for width, _ in form.points) else Basis.INTERPOLATED
+    at = next((at for at, (width, _) in enumerate(curve.form.points) if width == gpus), None)
+    if at is None:
+        return Basis.INTERPOLATED
+    return _BASES[curve.origins[at].source] if curve.origins else Basis.DECLARED
+
+
+def reports(profile: Profile | None, gpu_type: str, gpus: int) -> int:
+    """How many reports of a width there were; of a learned curve, which says the same in every phase."""
+    curves = () if profile is None else profile.phases[0].curves
+    return sum(
+        origin.reports
+        for curve in curves
+        if curve.gpu_type == gpu_type and curve.origins and isinstance(curve.form, Table)
+        for (width, _), origin in zip(curve.form.points, curve.origins, strict=True)
+        if width == gpus
+    )
 
 
 def _cheapest_hour(rows: Sequence[Alternative], rank: Rank) -> Alternative | None:
@@ -208,11 +237,13 @@ class _Weighing:
         gpu_type = "" if pool is None or pool.offering is None else pool.offering.gpu_type
         rank, price = _rank(here.seconds - point.seconds, point.dollars - here.dollars, worth)
         chosen = key_of(option) == key_of(self._chosen)
+        profile = self._snapshot.profiles.get(self._job.class_id)
         return Alternative(
             option=option,
             seconds=point.seconds,
             dollars=point.dollars,
-            basis=basis(self._snapshot.profiles.get(self._job.class_id), gpu_type, option.gpus),
+            basis=basis(profile, gpu_type, option.gpus),
+            reports=reports(profile, gpu_type, option.gpus),
             nodes=Nodes.HERE if chosen and self._runs else self._nodes(option),
             rank=Rank.CHOSEN if chosen else rank,
             per_hour_saved=None if chosen or price is None else price * 3600.0,

@@ -49,11 +49,11 @@ def test_a_running_jobs_options_are_a_row_each_with_the_chosen_one_marked(monkey
     assert "Budget research pays up to $8.00 per job-hour saved." in result.stdout
     assert "by the 50% that it reported at" in result.stdout
     (chosen,) = [line for line in result.stdout.splitlines() if line.startswith("*")]
-    assert " ".join(chosen.split()) == "* 8 GPUs on a100 $16.00 3.0 h $47.87 - chosen measured it has them"
+    assert " ".join(chosen.split()) == "* 8 GPUs on a100 $16.00 3.0 h $47.87 - chosen declared it has them"
     assert "16 GPUs on a100 would win if the budget pays $" in result.stdout
     assert " instead of $8.00 (in the long run that takes about $" in result.stdout
     assert "a node of a100 costs $" in result.stdout
-    assert "between measured points" in result.stdout
+    assert "between two points" in result.stdout
 
 
 def test_json_has_every_option_and_change(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,7 +163,7 @@ def test_what_a_speed_rests_on_is_told_for_each_width() -> None:
     world.pool("h100", gpus=8, price="50")
     table, formula = world.profiles.values(), world.profile("amdahl", Amdahl(0.9, 1.0))
     (measured,) = [profile for profile in table if profile is not formula]
-    assert basis(measured, "a100", 8) is Basis.MEASURED
+    assert basis(measured, "a100", 8) is Basis.DECLARED
     assert basis(measured, "a100", 24) is Basis.INTERPOLATED
     assert basis(measured, "h100", 8) is Basis.ASSUMED
     assert basis(formula, "a100", 8) is Basis.FORMULA

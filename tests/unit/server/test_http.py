@@ -106,6 +106,20 @@ async def test_a_report_is_kept_and_answered_with_the_allocation(endpoint: Endpo
     assert endpoint.board.latest(JOB) == Progress(run=2, fraction=0.42, step=None, throughput=812.5, at=NOW)
 
 
+async def test_the_answer_carries_the_batch_size_where_there_is_one_to_use(endpoint: Endpoint) -> None:
+    endpoint.adviser.batch = 1024
+    _, answer, _ = await endpoint.post(b'{"run": 2, "batch": 512, "stepSeconds": 0.25}')
+    assert answer == {"allocation": ALLOCATION, "stopping": False, "againSeconds": 10, "batch": 1024}
+    assert [(one.batch, one.step_seconds) for one in endpoint.adviser.heard] == [(512, 0.25)]
+
+
+async def test_nothing_is_learned_from_a_report_that_is_refused(endpoint: Endpoint) -> None:
+    assert (await endpoint.post(b'{"run": 1, "batch": 512, "stepSeconds": 0.25}'))[0] == 409
+    status, answer, _ = await endpoint.post(b'{"batch": 0, "stepSeconds": 0.25}')
+    assert (status, answer["error"]["message"]) == (400, "batch: 0 is not a whole number from 1 to 1000000000")
+    assert endpoint.adviser.heard == []
+
+
 async def test_a_pod_hears_that_its_run_is_to_stop(endpoint: Endpoint) -> None:
     endpoint.directory.runs[JOB] = CurrentRun(2, frozenset({POD_UID}), ALLOCATION, stopping=True)
     _, answer, _ = await endpoint.post(b"{}")

@@ -31,9 +31,33 @@ def test_the_fraction_follows_from_the_steps_where_it_is_not_said() -> None:
     assert Report(fraction=0.5, step=30, total_steps=120).done == 0.5
 
 
+def test_what_a_class_is_learned_from_is_read() -> None:
+    report = Report.parse(b'{"batch": 512, "stepSeconds": 0.25, "gradSqr": 0, "gradVar": 3.5}')
+    assert report == Report(batch=512, step_seconds=0.25, grad_sqr=0.0, grad_var=3.5)
+
+
+def test_seconds_per_step_follow_from_samples_a_second_where_they_are_not_said() -> None:
+    assert Report(batch=512, step_seconds=0.25, throughput=1.0).seconds_per_step == 0.25
+    assert Report(batch=512, throughput=1024.0).seconds_per_step == 0.5
+    assert Report(batch=512).seconds_per_step is None
+    assert Report(throughput=1024.0).seconds_per_step is None
+    assert Report(batch=512, throughput=0.0).seconds_per_step is None
+    assert Report(batch=10**9, throughput=1e-9).seconds_per_step is None
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
+        ("batch", 0),
+        ("batch", 10**10),
+        ("batch", 1.5),
+        ("stepSeconds", 0),
+        ("stepSeconds", -1),
+        ("stepSeconds", 1e6),
+        ("stepSeconds", "1"),
+        ("gradSqr", -1),
+        ("gradVar", 1e31),
+        ("gradVar", True),
         ("fraction", 1.01),
         ("fraction", -0.1),
         ("fraction", "0.5"),
@@ -51,7 +75,7 @@ def test_a_wrong_number_is_refused_by_field_and_value(field: str, value: object)
     with pytest.raises(Refused) as refused:
         Report.parse(json.dumps({field: value}).encode())
     assert refused.value.status == 400
-    assert field in refused.value.message
+    assert refused.value.message.startswith(f"{field}: {value!r}")
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])

@@ -1,0 +1,138 @@
+"""What is learned survives being written down: the same predictions after, and nothing taken from what is corrupted."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from purser.api import decode, learned_record
+from purser.api.learned import LearnedStatus
+from purser.domain.ids import ClassId
+from purser.domain.profile import Trial
+from purser.domain.time import Instant
+from purser.estimate.learner import Learner
+from tests.unit.api import values
+from tests.unit.estimate.trainers import NODE_GPUS, WIDTHS, Trainer
+
+NAME = ClassId("research/sft")
+TRIAL = Trial("A", 16, "16 GPUs: never ran")
+
+
+def learner(trainer: Trainer) -> Learner:
+    return Learner([trainer.terms], {"A": NODE_GPUS})
+
+
+def taught(seed: int, widths: tuple[int, ...], reports: int, sizes: list[float]) -> Learner:
+    trainer = Trainer(name=NAME)
+    known = learner(trainer)
+    for report in trainer.reports(widths, reports, seed):
+        known.report(report)
+    for size in sizes:
+        known.completed(NAME, size, Instant(0))
+    return known
+
+
+def written(known: Learner) -> dict[str, Any]:
+    """As it comes back from the API server."""
+    learned = known.profile(NAME, WIDTHS)
+    statistics = learned_record.statistics_record(known.state(NAME), Instant(1_000_000))
+    return json.loads(json.dumps({**learned_record.curves_record(learned, TRIAL), **statistics}))  # type: ignore[no-any-return]
+
+
+def rebuilt(status: dict[str, Any]) -> Learner:
+    read = LearnedStatus.model_validate(status)
+    terms = learned_record.learned_terms(NAME, read)
+    known = Learner([terms], {"A": NODE_GPUS})
+    known.restore(learned_record.statistics(NAME, read))
+    return known
+
+
+def exactly(known: Learner) -> Learner:
+    """The same learner after its exact form, so that both have fitted the same number of times."""
+    copy = learner(Trainer(name=NAME))
+    copy.restore(known.to_plain())
+    return copy
+
+
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(
+    st.integers(0, 10**6),
+    st.lists(st.sampled_from(WIDTHS), min_size=1, max_size=4, unique=True),
+    st.integers(1, 200),
+    st.lists(st.floats(1.0, 1e9), max_size=5),
+)
+def test_a_learner_made_from_a_status_predicts_the_same_within_the_rounding(
+    seed: int, widths: list[int], reports: int, sizes: list[float]
+) -> None:
+    known = taught(seed, tuple(widths), reports, sizes)
+    again = rebuilt(written(known))
+    expected, found = exactly(known).profile(NAME, WIDTHS), again.profile(NAME, WIDTHS)
+    kept = [cell.count for times in known.state(NAME).times.values() for cell in times.cells.values()]
+    assert found.reports == sum(kept) <= expected.reports  # the longest ago is forgotten of too many configurations
+    assert len(found.stretches) == len(expected.stretches)
+    for (_, one), (_, other) in zip(expected.entries, found.entries, strict=True):
+        assert (other.gpu_type, other.gpus, other.source, other.reports) == (
+            one.gpu_type,
+            one.gpus,
+            one.source,
+            one.reports,
+        )
+        assert other.goodput == pytest.approx(one.goodput, rel=1e-3)
+        assert (other.low, other.high) == pytest.approx((one.low, one.high), rel=1e-3)
+    assert again.work(NAME).value == pytest.approx(known.work(NAME).value, rel=1e-4)
+
+
+def test_a_profile_is_read_with_what_was_learned() -> None:
+    status = written(taught(0, (1, 2, 4), 100, [5e4]))
+    profile = decode.profile(values.raw("SpeedupProfile", {}, status={"learned": status}))
+    assert profile.reports == 100
+    assert len(profile.phases) == len(status["phases"])
+    assert profile.phases[-1].until == 1.0
+    assert profile.trial == TRIAL
+    reference = status["phases"][0]["widths"][0]["goodput"]
+    assert profile.mean_work == pytest.approx(5e4 / reference)
+    assert profile.unreadable == ""
+
+
+def test_a_status_stays_small() -> None:
+    trainers = [Trainer(name=NAME, gpu_type=name) for name in "ABC"]
+    known = learner(trainers[0])
+    draw = random.Random(0)
+    for trainer in trainers:
+        for report in trainer.reports(WIDTHS, 1_000, draw.randrange(1000)):
+            known.report(report)
+    status = written(known)
+    LearnedStatus.model_validate(status)
+    assert len(json.dumps(status)) < 300_000
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        (("stepTimes", 0, "seconds"), -1, "status.learned.stepTimes[0].seconds"),
+        (("stepTimes", 0, "nodes"), 0, "status.learned.stepTimes[0].nodes"),
+        (("noiseSums", 0, "weight"), "many", "status.learned.noiseSums[0].weight"),
+        (("phases", 0, "widths", 0, "goodput"), 0, "status.learned.phases[0].widths[0].goodput"),
+        (("phases", 0, "widths", 0, "source"), "Guessed", "status.learned.phases[0].widths[0].source"),
+        (("batch",), None, "status.learned.batch"),
+        (("batch", "own"), 10**6, "status.learned.batch"),
+        (("phases", 0, "until"), 2.0, "status.learned.phases[0].until"),
+        (("phases", 1, "until"), 1e-6, "status.learned.phases"),
+    ],
+)
+def test_a_corrupted_status_is_ignored_and_named(path: tuple[str | int, ...], value: object, field: str) -> None:
+    status = written(taught(0, (1, 2, 4), 100, []))
+    inner: Any = status
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    curves = [{"gpuType": "A", "power": {"exponent": 0.8, "value": 1.0}}]
+    profile = decode.profile(values.raw("SpeedupProfile", {"curves": curves}, status={"learned": status}))
+    assert profile.unreadable.startswith(field)
+    assert profile.reports == 0
+    assert profile.phases[0].curves == profile.declared

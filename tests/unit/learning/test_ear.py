@@ -1,0 +1,189 @@
+"""What is learned of reports, what is not, and which batch size a job is told."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from purser.controller.learning import ear
+from purser.domain.ids import ClassId, JobId
+from purser.domain.job import Finish, FinishKind
+from purser.domain.profile import Source, Table
+from purser.policy.planner import plan
+from purser.policy.speedup import reference_throughput
+from purser.server.progress import Report
+from tests.unit.learning.classroom import CLASS, SHARED, Classroom, step_seconds
+
+BATCH = {"own": 256, "largest": 8192, "largestPerGpu": 256}
+
+
+def reports(room: Classroom) -> int:
+    return sum(times.reports for times in room.ear.learner.state(CLASS).times.values())
+
+
+def test_a_class_that_nobody_described_is_learned_from_its_first_job() -> None:
+    room = Classroom()
+    assert room.says(room.runs()) is None
+    profile = room.learn()
+    (phase,) = profile.phases
+    (curve,) = phase.curves
+    assert isinstance(curve.form, Table)
+    points = dict(zip([gpus for gpus, _ in curve.form.points], curve.origins, strict=True))
+    assert points[8].source is Source.MEASURED
+    assert points[4].source is Source.EXTRAPOLATED
+    assert dict(curve.form.points)[8] == pytest.approx(1.0 / step_seconds(8), rel=0.05)
+
+
+def test_the_first_report_after_a_start_is_not_counted_since_its_steps_began_before() -> None:
+    room = Classroom()
+    room.says(room.runs(), times=1)
+    assert CLASS not in room.ear.classes
+
+
+def test_a_job_that_never_says_its_batch_size_or_step_time_teaches_nothing() -> None:
+    room = Classroom()
+    job = room.runs()
+    for _ in range(3):
+        assert room.ear.hear(job, 1, Report(fraction=0.5, throughput=812.5), room.world.now) is None
+        assert room.ear.hear(job, 1, Report(fraction=0.5, batch=256), room.world.now) is None
+    assert room.ear.classes == {}
+
+
+def test_only_the_first_pod_of_the_present_run_teaches() -> None:
+    room = Classroom()
+    job = room.runs(gpus=16)
+    for _ in range(3):
+        room.ear.hear(job, 1, Report(index=1, batch=256, step_seconds=0.5), room.world.now)
+        room.ear.hear(job, 7, Report(batch=256, step_seconds=0.5), room.world.now)
+        room.ear.hear(JobId("gone"), 1, Report(batch=256, step_seconds=0.5), room.world.now)
+    assert room.ear.classes == {}
+
+
+def test_a_job_without_a_profile_name_has_no_class_to_learn_of() -> None:
+    room = Classroom()
+    room.world.job("alone")
+    room.world.rental()
+    room.world.runs_on("alone", "a100-1", gpus=8)
+    for _ in range(3):
+        room.ear.hear(JobId("alone"), 1, Report(batch=256, step_seconds=0.5), room.world.now)
+    assert room.ear.classes == {}
+
+
+def test_no_batch_size_is_told_before_gradients_were_heard_of_or_without_leave() -> None:
+    asked = Classroom(spec={"batch": BATCH})
+    assert asked.says(asked.runs()) is None
+    unasked = Classroom()
+    assert unasked.says(unasked.runs(), grad_sqr=1.0, grad_var=100.0) is None
+
+
+def test_a_noisy_job_is_told_a_larger_batch_within_its_limits_and_a_quiet_one_its_own() -> None:
+    noisy = Classroom(spec={"batch": BATCH})
+    told = noisy.says(noisy.runs(), times=30, grad_sqr=1.0, grad_var=1000.0)
+    assert told is not None
+    assert 1024 <= told <= 8192
+    quiet = Classroom(spec={"batch": BATCH})
+    assert quiet.says(quiet.runs(), times=30, grad_sqr=1.0, grad_var=0.01) == 256
+
+
+def test_a_job_near_the_best_batch_size_keeps_its_own() -> None:
+    room = Classroom(spec={"batch": BATCH})
+    job = room.runs()
+    best = room.says(job, times=30, grad_sqr=1.0, grad_var=1000.0)
+    assert best is not None
+    for _ in range(5):
+        best = room.says(job, batch=best, times=10, grad_sqr=1.0, grad_var=1000.0) or 0
+    assert room.says(job, batch=round(best * 0.9), grad_sqr=1.0, grad_var=1000.0) == round(best * 0.9)
+
+
+def test_other_batch_sizes_in_the_spec_begin_anew() -> None:
+    room = Classroom()
+    job = room.runs()
+    room.says(job, times=6)
+    assert reports(room) == 5
+    room.spec = {"batch": BATCH}
+    room.read()
+    room.says(job, times=1)
+    assert reports(room) == 1
+
+
+def test_more_classes_than_can_be_kept_are_not_learned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ear, "MOST_CLASSES", 1)
+    room = Classroom()
+    room.ear.classes[ClassId("team/other")] = ear.Taught()
+    room.says(room.runs())
+    assert CLASS not in room.ear.classes
+
+
+def test_a_finished_job_tells_the_size_of_the_next_ones_once() -> None:
+    room = Classroom()
+    job = room.runs()
+    room.says(job)
+    room.learn()
+    done = room.world.jobs[job]
+    assert done.allocation is not None
+    room.world.passes(3570.0)
+    room.world.carry_out(plan(room.world.snapshot()))
+    room.world.jobs[job] = replace(
+        done,
+        allocation=None,
+        runs=(),
+        replaced=(done.allocation,),
+        finish=Finish(FinishKind.COMPLETE, room.world.now, "", ""),
+    )
+    room.world.stops("sft")
+    room.runs("next")
+    profile = room.learn()
+    room.ear.finished(room.world.snapshot())
+    (work,) = room.ear.learner.state(CLASS).sizes.latest
+    assert work == pytest.approx(3570.0 / step_seconds(8), rel=0.05)
+    assert profile.mean_work == pytest.approx(work / (reference_throughput(profile) or math.nan), rel=1e-4)
+    assert room.restarted().classes[CLASS].through == room.world.now
+
+
+NUMBER = st.floats(1e-6, 86_400.0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.builds(
+            Report,
+            fraction=st.none() | st.floats(0.0, 1.0),
+            batch=st.integers(1, 10**9),
+            step_seconds=NUMBER,
+            grad_sqr=st.none() | st.floats(0.0, 1e30),
+            grad_var=st.none() | st.floats(0.0, 1e30),
+        ),
+        min_size=2,
+        max_size=12,
+    ),
+    st.sampled_from([None, {"batch": BATCH}]),
+)
+def test_whatever_a_hostile_job_reports_is_heard_and_written_and_read_again(
+    heard: list[Report], spec: dict[str, object] | None
+) -> None:
+    room = Classroom(spec=spec)
+    job = room.runs()
+    for report in heard:
+        told = room.ear.hear(job, 1, report, room.world.now)
+        assert told is None or 1 <= told <= max(8192, report.batch or 0)
+    profile = room.learn()
+    assert profile.unreadable == ""
+    assert room.restarted().classes.keys() == {CLASS}
+    plan(room.world.snapshot())
+
+
+def test_a_truth_that_scales_is_seen_to_scale() -> None:
+    room = Classroom()
+    for name, gpus in (("one", 1), ("four", 4), ("eight", 8), ("many", 16)):
+        room.says(room.runs(name, gpus), times=10)
+    form = room.learn().phases[0].curves[0].form
+    assert isinstance(form, Table)
+    points = dict(form.points)
+    assert points[8] / points[1] == pytest.approx(step_seconds(1) / step_seconds(8), rel=0.1)
+    assert max(points) == 32
+    assert SHARED / 32 < 1 / points[32] < step_seconds(16)
