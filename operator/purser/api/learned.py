@@ -15,7 +15,10 @@ MOST_WIDTHS = 512
 """Rows of a phase: widths of all GPU types together."""
 MOST_CELLS = 1024
 
-_Positive = Annotated[float, Field(gt=0, le=1e30)]
+LARGEST = 1e15
+"""The API server compares bounds of numbers as 64-bit integers: above 9e18 it refuses every value."""
+
+_Positive = Annotated[float, Field(gt=0, le=LARGEST)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Sum = Annotated[float, Field(ge=-1e12, le=1e12)]
 _Count = Annotated[int, Field(ge=0, le=1_000_000_000_000)]

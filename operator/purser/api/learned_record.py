@@ -188,7 +188,7 @@ def _curves(widths: Sequence[api.LearnedWidth], first: tuple[str, int] | None) -
 
 
 def _round(value: float) -> float:
-    return float(f"{value:.6g}")
+    return float(f"{min(value, api.LARGEST):.6g}")
 
 
 def _exact(value: float) -> float:

@@ -115,7 +115,7 @@ class Memory:
             try:
                 await self._keep(class_id, snapshot)
             except ApiError as error:
-                _log.info("what was learned of %s is not written, again soon: %s", class_id, error)
+                _log.warning("what was learned of %s is not written, again soon: %s", class_id, error)
                 self._not_before[class_id] = time.monotonic() + self._rhythm.retry
 
     def _deleted(self, class_id: ClassId) -> bool:

@@ -16,6 +16,7 @@ from purser.controller.show.writer import Shown, ViewWriter
 from purser.domain.errors import Problem
 from purser.domain.ids import PoolId
 from purser.domain.plan import Command, Plan
+from purser.domain.profile import Profile
 from purser.domain.snapshot import Snapshot
 from purser.domain.steps import Step
 from purser.domain.time import Instant
@@ -68,8 +69,7 @@ class Showing:
             yield Shown(kinds.GPU_POOLS, ObjectKey("", pool.id), f"pool/{pool.id}", seen)
         for profile in snapshot.profiles.values():
             namespace, name = profile.id.split("/", 1)
-            ready = condition(ConditionType.READY, True, "Readable", "", snapshot.now)
-            good = ProfileView(profile.generation, ProfileState.READY, (ready,))
+            good = ProfileView(profile.generation, ProfileState.READY, (_readable(profile, snapshot.now),))
             yield Shown(kinds.SPEEDUP_PROFILES, ObjectKey(namespace, name), f"profile/{profile.id}", good)
 
     def _invalid(self, now: Instant) -> Iterator[Shown]:
@@ -84,6 +84,17 @@ class Showing:
             for key, problem in self._store.view(kind).problems.items():
                 view = InvalidView(0, _explained(kind is kinds.TRAINING_JOBS, problem, now))
                 yield Shown(kind, key, f"{kind.name}/{key.namespace}/{key.name}", view)
+
+
+def _readable(profile: Profile, now: Instant) -> Condition:
+    """What jobs of the class are planned by."""
+    if profile.unreadable:
+        message = f"what was learned is not used, because it cannot be read: {profile.unreadable}"
+        return condition(ConditionType.READY, True, "LearnedUnreadable", message, now)
+    if profile.reports:
+        return condition(ConditionType.READY, True, "Learned", f"learned from {profile.reports} reports", now)
+    message = "" if profile.declared else "nothing is known yet: jobs run on their preferred number of GPUs"
+    return condition(ConditionType.READY, True, "Readable", message, now)
 
 
 def _explained(is_job: bool, problem: Problem, now: Instant) -> tuple[Condition, ...]:

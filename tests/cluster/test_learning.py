@@ -1,0 +1,152 @@
+"""Learning on a real API server: a job reports, its class's profile appears, and the next operator remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+from pathlib import Path
+from typing import Any
+
+from purser.api.names import LABEL_LEARNED, token_audience
+from purser.cluster.paths import EVENTS, SECRETS, SPEEDUP_PROFILES, TRAINING_JOBS
+from purser.controller.learning.memory import Rhythm
+from purser_trainer.client import Answer, Client, Unanswered
+from purser_trainer.environment import Environment
+from tests.testbed.bed import SYSTEM, Bed
+from tests.testbed.operators import OperatorProcess
+
+QUICK = Rhythm(look=0.2, news=0.1, drift=0.5, reports=0.5, retry=0.5)
+GRADIENTS = {"gradSqr": 1.0, "gradVar": 500.0}
+
+
+class Trainer:
+    """The training process of a job's only pod, which talks to whichever operator leads."""
+
+    def __init__(self, bed: Bed, job: str, directory: Path) -> None:
+        self._bed, self._job, self._directory = bed, job, directory
+
+    async def report(self, operator: OperatorProcess, times: int = 4, **numbers: object) -> Answer:
+        """The last of so many answers; the operator may still be starting."""
+        client = Client(Environment.read(await self._environ(operator)))
+        answer = await self._post(client, {"fraction": 0.1, "batch": 256, "stepSeconds": 0.5, **numbers})
+        for _ in range(times - 1):
+            answer = await self._post(client, {"fraction": 0.1, "batch": 256, "stepSeconds": 0.5, **numbers})
+        return answer
+
+    async def _post(self, client: Client, numbers: dict[str, object]) -> Answer:
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    return await asyncio.to_thread(client.post, {"run": self._bed.run(self._job), **numbers})
+                except Unanswered:
+                    await asyncio.sleep(0.2)
+
+    async def _environ(self, operator: OperatorProcess) -> dict[str, str]:
+        bed = self._bed
+        (pod,) = [one for one in bed.pods(self._job) if one["status"].get("phase") == "Running"]
+        job = bed.mirror.one(TRAINING_JOBS, self._job, bed.namespace) or {}
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        bound = ("--bound-object-kind", "Pod", "--bound-object-name", name, "--bound-object-uid", uid)
+        audience = token_audience(job["metadata"]["uid"])
+        words = ("create", "token", "default", "-n", bed.namespace, "--audience", audience, *bound)
+        (self._directory / "token").write_text(bed.plane.kubectl(*words))
+        secret = await bed.kube.get(SECRETS.one("purser-progress-tls", SYSTEM))
+        return {
+            "PURSER_PROGRESS_URL": f"https://localhost:{await progress_port(operator)}",
+            "PURSER_CA": base64.b64decode(secret["data"]["ca.crt"]).decode(),
+            "PURSER_TOKEN_FILE": str(self._directory / "token"),
+        }
+
+
+async def progress_port(operator: OperatorProcess) -> int:
+    """Where the present process listens, from its log."""
+    async with asyncio.timeout(60):
+        while True:
+            found = re.findall(rf" {operator.pid} INFO .*progress on port (\d+)", operator.log.read_text())
+            if found:
+                return int(found[-1])
+            await asyncio.sleep(0.1)
+
+
+def profile(bed: Bed) -> dict[str, Any]:
+    return bed.mirror.one(SPEEDUP_PROFILES, "resnet", bed.namespace) or {}
+
+
+def learned(bed: Bed) -> dict[str, Any]:
+    found: dict[str, Any] = (profile(bed).get("status") or {}).get("learned") or {}
+    return found
+
+
+async def _ground(bed: Bed) -> OperatorProcess:
+    operator = bed.operator(learning=QUICK)
+    await bed.pool()
+    await bed.budget()
+    gpus = {"min": 1, "preferred": 4, "max": 8}
+    template = {"spec": {"containers": [{"name": "trainer", "image": "train:1"}]}}
+    spec = {"profileName": "resnet", "gpus": gpus, "resizePolicy": "Restart", "template": template}
+    await bed.create("TrainingJob", "train", spec)
+    await bed.running("train")
+    return operator
+
+
+async def test_a_class_is_learned_into_a_profile_and_the_next_operator_remembers_it(bed: Bed, tmp_path: Path) -> None:
+    operator = await _ground(bed)
+    trainer = Trainer(bed, "train", tmp_path)
+    await trainer.report(operator)
+    await bed.until(lambda: learned(bed).get("reports") == 3)
+    assert profile(bed)["metadata"]["labels"][LABEL_LEARNED] == "true"
+    widths = {one["gpus"]: one for one in learned(bed)["phases"][0]["widths"]}
+    assert (widths[4]["source"], widths[4]["reports"], widths[4]["batch"]) == ("Measured", 3, 256)
+    assert {gpus: widths[gpus]["source"] for gpus in (1, 2, 8)} == dict.fromkeys((1, 2, 8), "Extrapolated")
+    await bed.until(lambda: bed.condition(profile(bed), "Ready").get("reason") == "Learned")
+    operator.restart()
+    await trainer.report(operator)
+    await bed.until(lambda: learned(bed).get("reports") == 6)
+    (cell,) = learned(bed)["stepTimes"]
+    assert (cell["gpus"], cell["reports"], cell["seconds"]) == (4, 6, 0.5)
+
+
+async def test_what_somebody_spoilt_is_ignored_and_said_and_learned_anew(bed: Bed, tmp_path: Path) -> None:
+    operator = await _ground(bed)
+    trainer = Trainer(bed, "train", tmp_path)
+    await trainer.report(operator)
+    await bed.until(lambda: learned(bed).get("reports") == 3)
+    operator.kill()
+    path = SPEEDUP_PROFILES.status("resnet", bed.namespace)
+    await bed.kube.merge_patch(path, {"status": {"learned": {"batch": {"own": 512}}}})
+    operator.restart()
+    await trainer.report(operator, times=6)
+    await bed.until(lambda: learned(bed).get("reports") == 5)
+    assert learned(bed)["batch"]["own"] == 256
+    events = (await bed.kube.list(EVENTS.all(bed.namespace), fields="reason=LearnedUnreadable")).items
+    assert ["status.learned.batch: own 512 exceeds largest 256" in one["note"] for one in events] == [True]
+
+
+async def test_deleting_a_profile_forgets_its_class(bed: Bed, tmp_path: Path) -> None:
+    operator = await _ground(bed)
+    trainer = Trainer(bed, "train", tmp_path)
+    await trainer.report(operator)
+    await bed.until(lambda: learned(bed).get("reports") == 3)
+    await bed.kube.delete(SPEEDUP_PROFILES.one("resnet", bed.namespace))
+    await bed.until(lambda: not profile(bed))
+    await bed.until(lambda: "is forgotten" in operator.tail())
+    await trainer.report(operator, times=2)
+    await bed.until(lambda: learned(bed).get("reports") == 2)
+
+
+async def test_a_job_hears_the_batch_size_that_its_gradients_call_for(bed: Bed, tmp_path: Path) -> None:
+    batch = {"own": 256, "largest": 4096, "largestPerGpu": 256}
+    body = {
+        "apiVersion": "purser.dev/v1alpha1",
+        "kind": "SpeedupProfile",
+        "metadata": {"name": "resnet", "namespace": bed.namespace},
+        "spec": {"batch": batch},
+    }
+    await bed.kube.post(SPEEDUP_PROFILES.all(bed.namespace), body)
+    operator = await _ground(bed)
+    trainer = Trainer(bed, "train", tmp_path)
+    answer = await trainer.report(operator, times=8, **GRADIENTS)
+    assert answer.batch is not None
+    assert 256 < answer.batch <= 4096
+    await bed.until(lambda: learned(bed).get("noiseReports") == 7)
