@@ -83,7 +83,7 @@ async def _ground(bed: Bed) -> OperatorProcess:
     await bed.pool()
     await bed.budget()
     gpus = {"min": 1, "preferred": 4, "max": 8}
-    template = {"spec": {"containers": [{"name": "trainer", "image": "train:1"}]}}
+    template = {"spec": {"terminationGracePeriodSeconds": 5, "containers": [{"name": "trainer", "image": "train:1"}]}}
     spec = {"profileName": "resnet", "gpus": gpus, "resizePolicy": "Restart", "template": template}
     await bed.create("TrainingJob", "train", spec)
     await bed.running("train")

@@ -133,7 +133,7 @@ class StepTimes(ApiModel):
 
 class NoiseSums(ApiModel):
     """Sums over the reports of gradient noise of one stretch of progress: x is the logarithm of batch size over own
-    batch size, y that of the noise scale."""
+    batch size, z that of the noise scale."""
 
     bin: Annotated[int, Field(ge=0, le=63)]
     """Which of 64 equal stretches of the work."""
@@ -143,12 +143,12 @@ class NoiseSums(ApiModel):
     """Sum of x."""
     xx: _Sum = 0
     """Sum of x times x."""
-    y: _Sum = 0
-    """Sum of y."""
-    xy: _Sum = 0
-    """Sum of x times y."""
-    yy: _Sum = 0
-    """Sum of y times y."""
+    z: _Sum = 0
+    """Sum of z."""
+    xz: _Sum = 0
+    """Sum of x times z."""
+    zz: _Sum = 0
+    """Sum of z times z."""
 
 
 class Sizes(ApiModel):

@@ -60,9 +60,9 @@ def statistics_record(state: ClassState, through: Instant | None) -> Json:
                     weight=_exact(one.weight),
                     x=_exact(one.x),
                     xx=_exact(one.xx),
-                    y=_exact(one.y),
-                    xy=_exact(one.xy),
-                    yy=_exact(one.yy),
+                    z=_exact(one.y),
+                    xz=_exact(one.xy),
+                    zz=_exact(one.yy),
                 )
                 for at, one in enumerate(state.noise.bins)
                 if one.weight
@@ -168,7 +168,7 @@ def _cell(one: api.StepTimes) -> list[Plain]:
 
 
 def _sums(one: api.NoiseSums | None) -> list[Plain]:
-    return [0.0] * 6 if one is None else [one.weight, one.x, one.xx, one.y, one.xy, one.yy]
+    return [0.0] * 6 if one is None else [one.weight, one.x, one.xx, one.z, one.xz, one.zz]
 
 
 def _curves(widths: Sequence[api.LearnedWidth], first: tuple[str, int] | None) -> tuple[SpeedCurve, ...]:
