@@ -10,6 +10,7 @@ from purser.domain.option import Option
 from purser.domain.pool import Pool
 from purser.domain.profile import Profile
 from purser.domain.time import Instant, seconds_between
+from purser.policy.menu import DEFAULT_RESTART_SECONDS
 from purser.policy.speedup import speed
 
 _HALVINGS = 30
@@ -27,7 +28,7 @@ def total_work(job: Job, profile: Profile | None, pools: Mapping[PoolId, Pool], 
     known that goes with it. Where curves were learned, a run has the speeds that are known of its option now: those
     that were thought when it began may have been no more than a guess.
     """
-    restart = 0.0 if profile is None else profile.restart_seconds
+    restart = DEFAULT_RESTART_SECONDS if profile is None else profile.restart_seconds
     spans = [(record.option, record.since, record.until) for record in job.records]
     if job.allocation is not None:
         heard = job.progress is not None and job.progress.run == job.allocation.run
@@ -59,7 +60,7 @@ def _total(spans: Sequence[_Span], ends: Sequence[float], done: float) -> float:
         return least
     for _ in range(_HALVINGS):
         middle = (least + most) / 2.0
-        least, most = (middle, most) if _reached(spans, ends, middle) > done else (least, middle)
+        least, most = (middle, most) if _reached(spans, ends, middle) >= done else (least, middle)
     return (least + most) / 2.0
 
 

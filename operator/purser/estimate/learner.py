@@ -25,7 +25,7 @@ DEFAULT_NODE_GPUS = 8
 """Where nobody says how many GPUs a node has and no pod had more: the usual large node."""
 NOISE_GROWN = 1.1
 NOISE_REPORTS = 50
-"""The noise curve is drawn anew for a tenth more reports, or fifty (what a bin remembers): fewer move it by less than it is uncertain."""
+"""The noise curve is drawn anew for a tenth more reports, or for as many as a bin remembers: fewer hardly move it."""
 BATCH_HOPE = 1.0
 """Standard deviations: with fewer a better batch size may never be tried, with more too many bad ones are."""
 _LIKELY = 1.645
