@@ -59,14 +59,14 @@ class Run:
 def simulate(tables: str, workload: int, rate: float, start_seconds: float) -> Run:
     """The operator's planner at one exchange rate, with exact curves or with what trainers reported so far."""
     began = perf_counter()
+    scenario = pollux.scenario(workload, rate, start_seconds)
     truth = {class_of(name): one for name, one in pollux.applications().items()}
     knowledge: Knowledge = Exact(oracle.profiles(truth, GPU_TYPE, RESTART_SECONDS))
     if tables == "estimated":
         scatter = random.Random(f"{workload}/{rate}/{start_seconds}")
         reporting = Reporting(lambda: scatter.gauss(0.0, 1.0))
-        knowledge = Learning(truth, GPU_TYPE, GPUS_PER_NODE, RESTART_SECONDS, reporting)
+        knowledge = Learning(truth, GPU_TYPE, GPUS_PER_NODE, RESTART_SECONDS, scenario.budget.id, reporting)
     memo = Memo()
-    scenario = pollux.scenario(workload, rate, start_seconds)
     result = Simulation(scenario, lambda snapshot: plan(snapshot, memo), knowledge).run()
     times: dict[str, list[float]] = {}
     for job in result.jobs:

@@ -97,17 +97,6 @@ class LearnedPhase(ApiModel):
     """In order of GPU type and number of GPUs."""
 
 
-class LearnedTrial(ApiModel):
-    """What measuring next would tell most."""
-
-    gpu_type: _GpuType
-    """On which GPU type."""
-    gpus: _Gpus
-    """On how many GPUs."""
-    why: Annotated[str, Field(max_length=1024)]
-    """What is known of it so far."""
-
-
 class StepTimes(ApiModel):
     """All reports of one way to do a step."""
 
@@ -167,8 +156,6 @@ class LearnedCurves(ApiModel):
     """How many reports of step times it rests on."""
     phases: Annotated[tuple[LearnedPhase, ...], Field(max_length=MOST_PHASES, json_schema_extra=ATOMIC)] = ()
     """What jobs are planned by, phase after phase; the last ends at 1."""
-    trial: LearnedTrial | None = None
-    """What would be tried next, if a budget's explorationPercent pays for it."""
 
     @field_validator("phases")
     @classmethod

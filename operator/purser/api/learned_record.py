@@ -13,7 +13,7 @@ from typing import Any
 from purser.api import learned as api
 from purser.api.base import Json, dump
 from purser.domain.ids import ClassId
-from purser.domain.profile import BatchTerms, Origin, Phase, SpeedCurve, Table, Trial
+from purser.domain.profile import BatchTerms, Origin, Phase, SpeedCurve, Table
 from purser.domain.time import Instant
 from purser.estimate.class_state import ClassState
 from purser.estimate.learned import Entry, Learned, LearnedPhase
@@ -22,18 +22,13 @@ from purser.estimate.observation import ClassTerms, Configuration
 from purser.estimate.plain import Plain
 from purser.estimate.throughput import Cell
 
-_MESSAGE_LIMIT = 1024
 
-
-def curves_record(learned: Learned, trial: Trial | None) -> Json:
+def curves_record(learned: Learned) -> Json:
     """The part of ``status.learned`` that says what is known of a class."""
     return dump(
         api.LearnedCurves(
             reports=learned.reports,
             phases=tuple(_phase(one) for one in learned.stretches[: api.MOST_PHASES]),
-            trial=None
-            if trial is None
-            else api.LearnedTrial(gpu_type=trial.gpu_type, gpus=trial.gpus, why=trial.why[:_MESSAGE_LIMIT]),
         )
     )
 

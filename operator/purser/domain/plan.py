@@ -21,7 +21,6 @@ class Why(StrEnum):
     NO_CURVE = "NoCurve"
     CHEAPEST_OVER_BUDGET = "CheapestOverBudget"
     MOVE_PAYS = "MovePays"
-    EXPLORING = "Exploring"
     WIDTH_NO_LONGER_ALLOWED = "WidthNoLongerAllowed"
     WAITING_FOR_NODE = "WaitingForNode"
     WAITING_FOR_BUDGET = "WaitingForBudget"

@@ -91,15 +91,6 @@ class BatchTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """What running next would tell most about a class: so many GPUs of a type, and why."""
-
-    gpu_type: str
-    gpus: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Profile:
     """A SpeedupProfile. Work is measured in seconds of the reference option: the first phase's first curve at its
     smallest width.
@@ -109,7 +100,7 @@ class Profile:
     from; 0 where they are declared. ``unreadable``: what is wrong with the learned part of the status, if anything.
 
     ``mean_work`` and ``arrivals_per_hour`` are as declared (None: observed from the jobs in sight). ``batch``: what the
-    spec allows; None where every job keeps the batch size it has. ``trial``: what to measure next.
+    spec allows; None where every job keeps the batch size it has.
     ``restart_seconds``: from stopping one run to training on in the next, node start-up not included. ``budget`` pays
     for the jobs of the profile's namespace; None where no budget selects it.
     """
@@ -123,7 +114,6 @@ class Profile:
     budget: BudgetId | None = None
     declared: tuple[SpeedCurve, ...] = ()
     batch: BatchTerms | None = None
-    trial: Trial | None = None
     reports: int = 0
     unreadable: str = ""
 

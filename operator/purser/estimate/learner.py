@@ -8,7 +8,6 @@ from math import exp, inf, log, sqrt
 from purser.domain.ids import ClassId
 from purser.domain.profile import Source
 from purser.domain.time import Instant
-from purser.estimate import probe
 from purser.estimate.class_state import ClassState, state_from_plain
 from purser.estimate.goodput import Candidate, Choice, best_batch, candidates
 from purser.estimate.learned import MOST_WIDTHS, Entry, Learned, LearnedPhase
@@ -168,22 +167,6 @@ class Learner:
             BATCH_HOPE,
         )
         return one.terms.own_batch if choice is None else choice.where.batch
-
-    def next_probe(
-        self, class_id: ClassId, gpu_type: str, widths: Sequence[int], fraction: float = 0.0
-    ) -> probe.Probe | None:
-        """What a job of a class that is hardly known should try next, and why; None once nothing is worth trying.
-
-        ``fraction``: the part of its work that is done. Worth is judged where large batches will gain most: a width
-        that is useless while training begins may be the best one later.
-        """
-        one = self._class(class_id)
-        times = one.times.get(gpu_type)
-        widest = max((where.shape.gpus for where in times.cells), default=0) if times else 0
-        shapes = [self._shape(gpu_type, gpus) for gpus in sorted(widths)]
-        ahead = self._curve(class_id)[min(int(fraction * BINS), BINS - 1) :]
-        noisiest = max(ahead, key=lambda noise: noise.level)
-        return probe.next_probe(self._fit(class_id, gpu_type), one.terms, noisiest, gpu_type, shapes, widest)
 
     def step_times(self, class_id: ClassId, gpu_type: str) -> Fit:
         """The fitted model of the class's step times on a GPU type, from priors alone where it never ran there."""

@@ -1,4 +1,4 @@
-"""One budget's plan, in the order of thinking: what must end, who is placed or waits, what moves, is tried, is idle."""
+"""One budget's plan, in the order of thinking: what must end, who is placed or waits, which moves pay, what is idle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from purser.domain.ids import JobId, RentalId
 from purser.domain.plan import Reason
 from purser.policy.capacity import Capacity
 from purser.policy.draft import Draft
-from purser.policy.exploration import Exploring, held
 from purser.policy.idle import release_idle
 from purser.policy.moving import Moving
 from purser.policy.rest import Rest
@@ -30,9 +29,7 @@ def decide(
     for rental, why in doomed.items():
         draft.release(rental, why)
     Serving(draft, roll.running).serve(roll)
-    moving = Moving(draft, rests)
-    moving.move(roll.running, stays={one.job.id for one in roll.running if held(one.job, snapshot)})
-    Exploring(draft, moving).explore(roll.running)
+    Moving(draft, rests).move(roll.running)
     release_idle(draft, capacity, doomed)
     draft.decided.again_at += roll.again_at
     release_at = draft.purse.release_at(snapshot.now)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 
-from purser.domain.ids import JobId
+from purser.domain.ids import ClassId, JobId
+from purser.domain.period import period_bounds
 from purser.domain.snapshot import Snapshot
 from purser.policy.capacity import Holdings
+from purser.policy.exploration import may_explore
 from purser.policy.menu import Menus
 from purser.policy.reading import Readings
 from purser.policy.rest import Rest
@@ -43,9 +45,25 @@ def know(snapshot: Snapshot, memo: Memo | None = None) -> Known:
         before, memo.known = memo.known, None
     menus = Menus(snapshot.profiles, snapshot.pools, None if before is None else before.menus)
     readings = Readings(snapshot, menus, None if before is None else before.readings)
+    menus.explore(_exploring(snapshot, readings))
     holdings = Holdings() if before is None else before.holdings
     holdings.update(snapshot, readings.by_id)
     rests = {} if before is None else before.rests
     for gone in [name for name in rests if name not in readings.by_id]:
         del rests[gone]
     return Known(menus, readings, holdings, rests)
+
+
+def _exploring(snapshot: Snapshot, readings: Readings) -> frozenset[ClassId]:
+    """Classes whose widths may be tried that were never measured: their budget pays for more trials."""
+    learned = {name: one.budget for name, one in snapshot.profiles.items() if one.reports and one.budget is not None}
+    if not learned:
+        return frozenset()
+    jobs = readings.by_budget()
+    paying = set()
+    for name in set(learned.values()) & snapshot.budgets.keys():
+        budget = snapshot.budgets[name]
+        begin = period_bounds(budget.time_zone, snapshot.now)[0]
+        if may_explore(budget, jobs.get(name, ()), begin, snapshot.now):
+            paying.add(name)
+    return frozenset(class_id for class_id, name in learned.items() if name in paying)

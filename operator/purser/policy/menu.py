@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from purser.domain.ids import ClassId, PoolId
@@ -18,6 +18,7 @@ from purser.domain.option import Option
 from purser.domain.pool import CapacityType, Pool
 from purser.domain.profile import Profile
 from purser.policy.course import Ways
+from purser.policy.hope import hopeful, to_try
 from purser.policy.hull import Hull, hull, path_hull
 from purser.policy.speedup import speed
 
@@ -85,23 +86,31 @@ def _option(pool: Pool, gpus: int, gpus_per_node: int, price: Price, speed: floa
 
 
 def build_menu(
-    profile: Profile | None, widths: Widths, gpu_types: Sequence[str], spot: SpotPolicy, pools: Iterable[Pool]
+    profile: Profile | None,
+    widths: Widths,
+    gpu_types: Sequence[str],
+    spot: SpotPolicy,
+    pools: Iterable[Pool],
+    explore: bool = False,
 ) -> Menu:
     """The options over ``pools`` that offer an allowed GPU type at a known price (``gpu_types`` empty: any type).
 
     Where the class has a curve for none of these types, the menu is ``preferred`` alone (or the widest below it that
     is offered): never wider before something is known of it. GPU types without a curve are not mixed with types that
-    have one. An option needs a speed in every phase of the class.
+    have one. An option needs a speed in every phase of the class. ``explore``: widths to try are as fast as hoped.
     """
     restart = profile.restart_seconds if profile else DEFAULT_RESTART_SECONDS
     measured: list[list[Option]] = []
     preferred: list[Option] = []
     narrower: list[Option] = []
+    hoped = hopeful(profile) if profile is not None and explore else profile
     for pool, gpu_type, node, price in _open(pools, gpu_types, spot):
+        trials = to_try(profile, gpu_type) if profile is not None and explore else frozenset()
         for gpus in offered_widths(node, widths, pool.max_nodes):
-            speeds = _speeds(profile, gpu_type, gpus)
+            speeds = _speeds(hoped, gpu_type, gpus)
             if speeds:
-                measured.append([_option(pool, gpus, node, price, speed, restart) for speed in speeds])
+                options = [_option(pool, gpus, node, price, speed, restart) for speed in speeds]
+                measured.append([replace(one, trial=True) for one in options] if gpus in trials else options)
             elif gpus <= widths.preferred:
                 into = preferred if gpus == widths.preferred else narrower
                 into.append(_option(pool, gpus, node, price, gpus / widths.preferred, restart))
@@ -145,7 +154,8 @@ MenuKey = tuple[ClassId | None, int, int, int, tuple[str, ...], SpotPolicy]
 class Menus:
     """The menus of one plan, each made once for all jobs that are alike.
 
-    Those of the plan ``before`` are taken over where the class's profile and the pools are what they were.
+    Those of the plan ``before`` are taken over where the class's profile and the pools are what they were. ``explore``
+    says whose widths may be tried that were never measured; it must be said before the first menu is asked for.
     """
 
     def __init__(
@@ -158,6 +168,11 @@ class Menus:
         self._before: Mapping[MenuKey, _Known] = {}
         if before is not None and before._sold == self._sold:
             self._before = before._known
+        self._exploring: frozenset[ClassId] = frozenset()
+
+    def explore(self, classes: frozenset[ClassId]) -> None:
+        """Classes for whose trials their budget pays."""
+        self._exploring = classes
 
     def key(self, job: Job) -> MenuKey:
         """What decides a job's menu."""
@@ -183,9 +198,10 @@ class Menus:
             class_id, least, preferred, most, gpu_types, spot = key
             profile = None if class_id is None else self._profiles[class_id]
             known = self._before.get(key)
-            if known is None or known.profile != profile:
-                menu = build_menu(profile, Widths(least, preferred, most), gpu_types, spot, self._pools)
-                known = _Known(profile, menu)
+            explore = class_id in self._exploring
+            if known is None or known.profile != profile or known.explore != explore:
+                menu = build_menu(profile, Widths(least, preferred, most), gpu_types, spot, self._pools, explore)
+                known = _Known(profile, explore, menu)
             self._known[key] = known
         return known
 
@@ -195,6 +211,7 @@ class _Known:
     """A menu with the profile it was made from, and its hull by the work of the jobs (of one size at a time)."""
 
     profile: Profile | None
+    explore: bool
     menu: Menu
     hulls: dict[float, Hull] = field(default_factory=dict)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import replace
 from functools import partial
 
@@ -35,8 +35,8 @@ class Moving:
         self._standing = draft.standing
         self._rests = rests
 
-    def move(self, running: Iterable[Reading], stays: Container[JobId] = ()) -> None:
-        """Jobs that must move first, in order of creation, then those that may gain most; none that ``stays``."""
+    def move(self, running: Iterable[Reading]) -> None:
+        """Jobs that must move first, in order of creation, then those that may gain most."""
         worth: list[tuple[Job, Allocation, Prospects, Position, list[Move]]] = []
         for reading in running:
             job = reading.job
@@ -48,8 +48,7 @@ class Moving:
                 continue
             self._draft.judge(job, here, partial(self._choice, job, here, share))
             prospects = share.by_lot(job)
-            held = job.resize is ResizePolicy.NEVER or not reading.settled or job.id in stays
-            if held or self._rests_there(reading, here, prospects):
+            if job.resize is ResizePolicy.NEVER or not reading.settled or self._rests_there(reading, here, prospects):
                 continue
             position = share.position(job)
             forced = must_move(job, self._draft.snapshot)
@@ -100,7 +99,7 @@ class Moving:
         for option in sorted(ranked, key=lambda one: not self._stays(job, allocation, one)):
             text = f"{forced}: it goes to {explain.name(option)}"
             why = partial(Reason, Why.WIDTH_NO_LONGER_ALLOWED, 0.0, ZERO, text, allocation.option)
-            if self.go(job, allocation, option, why):
+            if self._go(job, allocation, option, why):
                 return
 
     def _move_if_it_pays(
@@ -114,10 +113,10 @@ class Moving:
             if move.gain <= 0:
                 continue
             why = partial(explain.moving, move, here, position.left, self._standing.rate, job.weight)
-            if self.go(job, allocation, move.to, why):
+            if self._go(job, allocation, move.to, why):
                 return
 
-    def go(self, job: Job, allocation: Allocation, to: Option, why: Callable[[], Reason]) -> bool:
+    def _go(self, job: Job, allocation: Allocation, to: Option, why: Callable[[], Reason]) -> bool:
         """Move now if the nodes are ready, else wait for them and run on meanwhile. False when they cannot be had."""
         if self._stays(job, allocation, to):
             return self._resize(job, allocation, to, self._draft.pods(to), why)

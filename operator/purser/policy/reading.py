@@ -11,6 +11,7 @@ from operator import attrgetter
 
 from purser.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
 from purser.domain.job import Job
+from purser.domain.option import Option
 from purser.domain.plan import Reason
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant, seconds_between
@@ -29,8 +30,8 @@ class Reading:
     ``order``: of creation. ``key``: of its group; ``statistics``: the class that it counts in. ``refused``: why no GPUs
     are looked for. ``settled``: whether all of its run runs, so that moving it is a question of gain; ``ready_by``: by
     when it must, if it does not. ``rentals``: of its allocation; ``nodes``: where its pods live. In dollars: ``ended``,
-    the GPUs of its former runs; ``price`` a second of those it has; ``predicted`` at its first start; ``reported``, what
-    it still costs by its own report.
+    the GPUs of its former runs; ``price`` a second of those it has; ``predicted`` at its first start; ``reported``,
+    what it still costs as it says. ``trials``: runs on widths that had never been measured, from when until when (None: on).
     """
 
     job: Job
@@ -46,6 +47,7 @@ class Reading:
     price: float
     predicted: float
     reported: float | None
+    trials: tuple[tuple[Option, Instant, Instant | None], ...]
 
     def spent(self, now: Instant) -> float:
         """Dollars that the GPUs it held have cost, by its own record."""
@@ -75,7 +77,15 @@ def read(job: Job, menus: Menus) -> Reading:
         price=0.0 if allocation is None else allocation.option.price.dollars_per_second,
         predicted=0.0 if job.predicted is None else job.predicted.dollars,
         reported=_reported(job),
+        trials=_trials(job),
     )
+
+
+def _trials(job: Job) -> tuple[tuple[Option, Instant, Instant | None], ...]:
+    ended = [(record.option, record.since, record.until) for record in job.records if record.option.trial]
+    if job.allocation is not None and job.allocation.option.trial:
+        return (*ended, (job.allocation.option, job.allocation.since, None))
+    return tuple(ended)
 
 
 def _reported(job: Job) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import exp
 from typing import Protocol
 
-from purser.domain.ids import ClassId
+from purser.domain.ids import BudgetId, ClassId
 from purser.domain.profile import Profile, Table
 from purser.domain.time import Instant
 from purser.estimate.learned import Learned
@@ -87,6 +87,7 @@ class Learning:
     gpu_type: str
     node_gpus: int
     restart_seconds: float
+    budget: BudgetId
     reporting: Reporting
     learner: Learner = field(init=False)
     _known: dict[ClassId, tuple[Learned, float, Profile]] = field(default_factory=dict)
@@ -158,7 +159,20 @@ class Learning:
             return False
         generation = 1 if known is None else known[2].generation + 1
         mean = work / _reference(learned)
-        self._known[name] = learned, work, Profile(name, generation, learned.phases, mean, None, self.restart_seconds)
+        self._known[name] = (
+            learned,
+            work,
+            Profile(
+                name,
+                generation,
+                learned.phases,
+                mean,
+                None,
+                self.restart_seconds,
+                self.budget,
+                reports=learned.reports,
+            ),
+        )
         return True
 
 

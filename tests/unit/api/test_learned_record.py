@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 from purser.api import decode, learned_record
 from purser.api.learned import LearnedStatus
 from purser.domain.ids import ClassId
-from purser.domain.profile import Trial
 from purser.domain.time import Instant
 from purser.estimate.learner import Learner
 from tests.unit.api import values
 from tests.unit.estimate.trainers import NODE_GPUS, WIDTHS, Trainer
 
 NAME = ClassId("research/sft")
-TRIAL = Trial("A", 16, "16 GPUs: never ran")
 
 
 def learner(trainer: Trainer) -> Learner:
@@ -41,7 +39,7 @@ def written(known: Learner) -> dict[str, Any]:
     """As it comes back from the API server."""
     learned = known.profile(NAME, WIDTHS)
     statistics = learned_record.statistics_record(known.state(NAME), Instant(1_000_000))
-    return json.loads(json.dumps({**learned_record.curves_record(learned, TRIAL), **statistics}))  # type: ignore[no-any-return]
+    return json.loads(json.dumps({**learned_record.curves_record(learned), **statistics}))  # type: ignore[no-any-return]
 
 
 def rebuilt(status: dict[str, Any]) -> Learner:
@@ -93,7 +91,6 @@ def test_a_profile_is_read_with_what_was_learned() -> None:
     assert profile.reports == 100
     assert len(profile.phases) == len(status["phases"])
     assert profile.phases[-1].until == 1.0
-    assert profile.trial == TRIAL
     reference = status["phases"][0]["widths"][0]["goodput"]
     assert profile.mean_work == pytest.approx(5e4 / reference)
     assert profile.unreadable == ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import random
 from dataclasses import replace
 
 import pytest
@@ -264,31 +263,6 @@ def test_other_terms_of_a_class_drop_what_was_learned_under_the_old() -> None:
 
 def test_where_no_gpu_type_is_known_there_is_no_curve() -> None:
     assert Learner([Trainer().terms]).profile(RESNET, WIDTHS).phases[-1].curves == ()
-
-
-def test_a_new_class_ramps_up_from_narrow_to_wide_in_seconds_and_then_stops() -> None:
-    trainer, draw = Trainer(), random.Random(4)
-    known = learner(trainer)
-    widths: list[int] = []
-    seconds = 0.0
-    while (probe := known.next_probe(RESNET, "A", WIDTHS)) is not None:
-        assert len(widths) < 30
-        assert probe.gpus <= 2 * max(widths, default=1)
-        widths.append(probe.gpus)
-        seconds += probe.seconds
-        for _ in range(5):
-            known.report(trainer.report(probe.gpus, probe.batch, 0.01, draw))
-    assert widths == sorted(widths)
-    assert widths[0] == 1
-    assert set(widths) == set(WIDTHS)
-    assert seconds < 900.0
-
-
-def test_a_probe_says_why() -> None:
-    probe = learner(Trainer()).next_probe(RESNET, "A", WIDTHS)
-    assert probe is not None
-    assert probe.why.startswith("1 GPU at batch 64: about ")
-    assert probe.why.endswith("(this width has never run)")
 
 
 def test_arrivals_and_sizes_of_a_new_class_are_the_others() -> None:

@@ -68,7 +68,7 @@ class Classroom:
         found = digest(self.ear.learner, CLASS, self.world.snapshot())
         assert found is not None
         statistics = learned_record.statistics_record(self.ear.learner.state(CLASS), self.ear.classes[CLASS].through)
-        return {**learned_record.curves_record(found.learned, found.trial), **statistics}
+        return {**learned_record.curves_record(found), **statistics}
 
     def read(self) -> Profile | None:
         """The class's profile as the store would have it; it is created where something was learned."""

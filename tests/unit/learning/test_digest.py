@@ -88,25 +88,6 @@ def test_gpu_types_that_no_job_of_the_class_may_use_are_left_out() -> None:
     assert [curve.gpu_type for curve in room.learn().phases[0].curves] == ["a100"]
 
 
-def test_the_next_trial_lies_within_what_the_jobs_allow() -> None:
-    room = Classroom()
-    job = room.runs(gpus=8)
-    room.world.jobs[job] = replace(room.world.jobs[job], widths=Widths(8, 8, 16))
-    room.says(job, times=20)
-    trial = room.learn().trial
-    assert trial is not None
-    assert trial.gpus == 16
-    assert "this width has never run" in trial.why
-
-
-def test_a_rigid_job_leaves_nothing_to_try() -> None:
-    room = Classroom()
-    job = room.runs(gpus=8)
-    room.world.jobs[job] = replace(room.world.jobs[job], widths=Widths(8, 8, 8))
-    room.says(job, times=20)
-    assert room.learn().trial is None
-
-
 def test_a_batch_that_does_not_divide_by_the_gpus_is_learned_all_the_same() -> None:
     room = Classroom()
     room.says(room.runs(gpus=8), batch=100)

@@ -1,4 +1,4 @@
-"""Trials: which job is moved to learn something, what may be spent on it, and how long it is left there."""
+"""Widths that were never measured: which are tried, by whom, and what a budget spends on it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import pytest
 
 from purser.domain.budget import Mode
 from purser.domain.ids import BudgetId, ClassId, JobId
-from purser.domain.job import Job, ResizePolicy, RunOutcome, RunRecord
-from purser.domain.plan import Allocate, Plan, Why
-from purser.domain.profile import Origin, Phase, Source, SpeedCurve, Table, Trial
+from purser.domain.job import RunOutcome, RunRecord
+from purser.domain.plan import Allocate
+from purser.domain.profile import Origin, Phase, Profile, Source, SpeedCurve, Table
 from purser.domain.time import after
 from purser.policy.exploration import TRIAL_SECONDS
+from purser.policy.hope import hopeful, to_try
 from purser.policy.planner import plan
 from tests.worlds import World
 
@@ -20,133 +21,88 @@ NAME = ClassId("team/sft")
 SFT = JobId("sft")
 
 
-TRIAL = Trial("a100", 16, "never ran")
+def learned(profile: Profile, *points: tuple[int, float, int, float]) -> Profile:
+    """A class with such a curve: number of GPUs, throughput, reports (0: it never ran), upper end of the interval."""
+    origins = tuple(
+        Origin(Source.MEASURED if reports else Source.EXTRAPOLATED, reports, value / 2, high)
+        for _, value, reports, high in points
+    )
+    curve = SpeedCurve("a100", Table(tuple((gpus, value) for gpus, value, _, _ in points)), origins)
+    budget = BudgetId("research")
+    return replace(profile, phases=(Phase(1.0, (curve,)),), reports=5, budget=budget)
 
 
-def world_with(*, percent: int = 2, trial: Trial | None = TRIAL) -> World:
-    """A class known on 8 GPUs; two jobs of it run there, and 16 GPUs do not pay. A trial costs $4."""
+def world_with(*, percent: int = 2, high: float = 4.0, reports: int = 0) -> World:
+    """A class measured on 8 GPUs; 16 are expected to bring nothing, and may bring up to ``high``."""
     world = World()
     budget = world.budget(amount="12000")
     world.budgets[budget.id] = replace(budget, exploration_percent=percent)
     world.pool("a100", gpus=8, price="16")
-    world.profile("sft", Table(((8, 1.0), (16, 1.0))), work_hours=100)
-    origins = (Origin(Source.MEASURED, 5, 0.9, 1.1), Origin(Source.EXTRAPOLATED, 0, 0.5, 2.0))
-    curve = SpeedCurve("a100", Table(((8, 1.0), (16, 1.0))), origins)
-    world.profiles[NAME] = replace(world.profiles[NAME], phases=(Phase(1.0, (curve,)),), reports=5, trial=trial)
-    for name in ("sft", "younger"):
-        runs(world, name)
+    world.profile("sft", Table(((8, 1.0), (16, 1.0))), work_hours=10)
+    world.profiles[NAME] = learned(world.profiles[NAME], (8, 1.0, 5, 1.1), (16, 1.0, reports, high))
+    world.job("sft", gpus=(8, 8, 32), profile="sft", hours_left=10)
     return world
 
 
-def runs(world: World, name: str, hours_left: float = 100) -> Job:
-    world.job(name, gpus=(8, 8, 32), profile="sft", hours_left=hours_left)
-    return world.runs_on(name, world.rental().id, gpus=8)
-
-
-def tried(decided: Plan) -> list[Allocate]:
-    return [
-        one
-        for one in decided.commands
-        if isinstance(one, Allocate) and one.allocation is not None and one.allocation.option.trial
-    ]
-
-
-def settle(world: World) -> Plan:
-    """Plan, carry out, let nodes come, until the trial is on its way."""
-    decided = plan(world.snapshot())
+def chosen(world: World) -> list[tuple[int, bool]]:
+    """What the job is given once its nodes are there: its width, and whether that is a trial."""
     for _ in range(3):
+        decided = plan(world.snapshot())
+        found = [one.allocation for one in decided.commands if isinstance(one, Allocate) and one.allocation is not None]
+        if found:
+            return [(one.option.gpus, one.option.trial) for one in found]
         world.carry_out(decided)
         world.everything_starts()
-        if tried(decided):
-            return decided
-        decided = plan(world.snapshot())
-    return decided
+    return []
 
 
-def test_one_job_of_the_class_is_tried_where_most_is_to_be_learned() -> None:
-    decided = settle(world_with())
-    (trial,) = tried(decided)
-    assert trial.allocation is not None
-    assert (trial.job, trial.allocation.option.gpus, trial.reason.why) == (SFT, 16, Why.EXPLORING)
-    assert "16 GPUs on a100 is tried for the class: never ran; $4.00 of $240.00 left for trials" in trial.reason.message
+def test_a_width_that_may_be_much_faster_than_expected_is_tried() -> None:
+    assert chosen(world_with()) == [(16, True)]
 
 
-def test_nothing_is_tried_without_money_for_it_or_anything_to_try() -> None:
-    assert not tried(settle(world_with(percent=0)))
-    assert not tried(settle(world_with(trial=None)))
+def test_one_that_could_not_pay_even_then_is_not_tried() -> None:
+    assert chosen(world_with(high=1.0)) == [(8, False)]
 
 
-def test_a_job_on_trial_is_left_there_until_it_is_measured_or_the_time_is_over() -> None:
-    world = world_with()
-    settle(world)
-    world.passes(60.0)
-    assert not [one for one in plan(world.snapshot()).commands if isinstance(one, Allocate)]
-    measured = replace(world.profiles[NAME], trial=None)
-    unmeasured = world.profiles[NAME]
-    world.profiles[NAME] = measured
-    assert moves(plan(world.snapshot())) == [(SFT, 8)]
-    world.profiles[NAME] = unmeasured
-    world.passes(TRIAL_SECONDS + 150.0)
-    assert (SFT, 8) in moves(plan(world.snapshot()))
+def test_one_that_was_measured_is_believed() -> None:
+    assert chosen(world_with(reports=3)) == [(8, False)]
 
 
-def moves(decided: Plan) -> list[tuple[JobId, int]]:
-    return [
-        (one.job, one.allocation.option.gpus)
-        for one in decided.commands
-        if isinstance(one, Allocate) and one.allocation is not None
-    ]
+def test_without_money_for_it_nothing_is_tried() -> None:
+    assert chosen(world_with(percent=0)) == [(8, False)]
 
 
-def test_a_class_is_tried_with_one_job_at_a_time() -> None:
-    world = world_with()
-    settle(world)
-    world.passes(60.0)
-    assert not tried(settle(world))
-
-
-def test_a_job_that_was_tried_there_in_vain_is_not_tried_again() -> None:
-    world = world_with()
-    settle(world)
-    job = world.jobs[SFT]
-    assert job.allocation is not None
-    here = job.allocation
-    begun = after(world.now, -7200.0)
-    record = RunRecord(1, RunOutcome.STOPPED, here.option, here.placements, begun, after(begun, 3600.0), "")
-    fresh = world_with()
-    fresh.jobs[SFT] = replace(fresh.jobs[SFT], records=(record,))
-    (trial,) = tried(settle(fresh))
-    assert trial.job == "younger"
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"resize": ResizePolicy.NEVER},
-        {"remaining": 3600.0},
-        {"remaining": None},
-    ],
-)
-def test_a_job_that_would_gain_nothing_or_may_not_move_is_not_tried(change: dict[str, object]) -> None:
-    world = world_with()
-    for name, job in world.jobs.items():
-        world.jobs[name] = replace(job, **change)  # type: ignore[arg-type]
-    assert not tried(settle(world))
-
-
-@pytest.mark.parametrize(("before", "more"), [(29, True), (30, False)])
-def test_trials_never_cost_more_in_a_period_than_their_part_of_the_amount(before: int, more: bool) -> None:
-    world = world_with(percent=1)  # $120 are 30 trials
-    settled = world_with()
-    settle(settled)
-    here = settled.jobs[SFT].allocation
+@pytest.mark.parametrize(("before", "trial"), [(10, True), (40, False)])
+def test_trials_cost_no_more_in_a_period_than_their_part_of_the_amount(before: int, trial: bool) -> None:
+    world = world_with(percent=1)
+    seen = world_with()
+    plan_until_placed(seen)
+    here = seen.jobs[SFT].allocation
     assert here is not None
+    assert here.option.price.cost(round(here.option.entry_seconds + TRIAL_SECONDS)).dollars == pytest.approx(
+        4.0, rel=0.5
+    )
     begun = after(world.now, -86_400.0)
     record = RunRecord(1, RunOutcome.STOPPED, here.option, here.placements, begun, after(begun, 7200.0), "")
     last_month = replace(record, since=after(begun, -30 * 86_400.0), until=after(begun, -29 * 86_400.0))
     world.job("gone", profile="sft", suspend=True)
     world.jobs[JobId("gone")] = replace(world.jobs[JobId("gone")], records=(last_month, *(record,) * before))
-    assert bool(tried(settle(world))) is more
+    assert chosen(world) == [(16, True) if trial else (8, False)]
+
+
+def plan_until_placed(world: World) -> None:
+    for _ in range(3):
+        world.carry_out(plan(world.snapshot()))
+        world.everything_starts()
+
+
+def test_a_job_whose_trial_disappoints_goes_back() -> None:
+    world = world_with()
+    plan_until_placed(world)
+    assert world.jobs[SFT].allocation is not None
+    world.passes(120.0)
+    world.profiles[NAME] = learned(world.profiles[NAME], (8, 1.0, 5, 1.1), (16, 0.9, 3, 1.0))
+    assert chosen(world) == [(8, False)]
 
 
 def test_a_budget_that_only_observes_says_what_it_would_try() -> None:
@@ -157,5 +113,29 @@ def test_a_budget_that_only_observes_says_what_it_would_try() -> None:
     world.rental()
     decided = plan(world.snapshot())
     assert not decided.commands
-    would = [one for one in decided.would if isinstance(one, Allocate) and one.allocation is not None]
-    assert [one.reason.why for one in would] == [Why.EXPLORING]
+    would = [one.allocation for one in decided.would if isinstance(one, Allocate) and one.allocation is not None]
+    assert [one.option.trial for one in would] == [True]
+
+
+@pytest.mark.parametrize(
+    ("ran", "tries"),
+    [((), {1}), ((1,), {2}), ((1, 2), {4}), ((4,), {1, 2, 8}), ((1, 2, 4, 12), {24}), ((8,), {1, 2, 4, 16})],
+)
+def test_widths_to_try_double(ran: tuple[int, ...], tries: set[int]) -> None:
+    world = world_with()
+    points = [(gpus, float(gpus), int(gpus in ran), 2.0 * gpus) for gpus in (1, 2, 4, 8, 12, 16, 20, 24, 32)]
+    assert to_try(learned(world.profiles[NAME], *points), "a100") == tries
+
+
+def test_a_declared_curve_has_nothing_to_try() -> None:
+    world = World()
+    world.profile("sft", Table(((8, 1.0), (16, 1.0))), work_hours=10)
+    declared = world.profiles[NAME]
+    assert hopeful(declared) is declared
+
+
+def test_a_hoped_speed_lies_half_way_to_the_upper_end() -> None:
+    world = world_with(high=4.0)
+    form = hopeful(world.profiles[NAME]).phases[0].curves[0].form
+    assert isinstance(form, Table)
+    assert [throughput for _, throughput in form.points] == pytest.approx([1.0, 2.0])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from purser.api import learned_record
 from purser.api.learned import LearnedStatus
-from purser.domain.profile import Phase, Profile, SpeedCurve, Table, Trial
+from purser.domain.profile import Phase, Profile, SpeedCurve, Table
 
 
 def learned_profile(declared: Profile, status: LearnedStatus) -> Profile:
@@ -15,11 +15,10 @@ def learned_profile(declared: Profile, status: LearnedStatus) -> Profile:
     phases = learned_record.phases(status, first)
     if not phases:
         return declared
-    trial = None if status.trial is None else Trial(status.trial.gpu_type, status.trial.gpus, status.trial.why)
     mean = _restated(declared.mean_work, first, phases)
     if declared.mean_work is None and status.sizes.latest:
         mean = sum(status.sizes.latest) / len(status.sizes.latest) / _points(phases[0].curves[0])[0][1]
-    return replace(declared, phases=phases, reports=status.reports, trial=trial, mean_work=mean)
+    return replace(declared, phases=phases, reports=status.reports, mean_work=mean)
 
 
 def _reference(curves: tuple[SpeedCurve, ...]) -> tuple[str, int] | None:

@@ -1,19 +1,19 @@
-"""What a class's profile should say now: which widths, what is believed of them, what to try next. Pure."""
+"""What a class's profile should say now: which widths, and what is believed of them. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import exp, log
 
 from purser.domain.ids import ClassId
 from purser.domain.job import Job, Widths
-from purser.domain.profile import Source, SpeedCurve, Table, Trial
+from purser.domain.profile import Source, SpeedCurve, Table
 from purser.domain.snapshot import Snapshot
 from purser.estimate.declared import with_declared
 from purser.estimate.learned import MOST_WIDTHS, Entry, Learned
 from purser.estimate.learner import Learner
-from purser.estimate.probe import WIDENING
+from purser.policy.hope import STEP
 from purser.policy.menu import offered_widths
 from purser.policy.speedup import throughput
 
@@ -22,15 +22,7 @@ _NODES = (1, 2, 3, 4, 6)
 """Numbers of nodes that a curve has points at, each also times 2, 4, 8, …: between them it is read linearly."""
 
 
-@dataclass(frozen=True, slots=True)
-class Digest:
-    """What is to be written of a class."""
-
-    learned: Learned
-    trial: Trial | None
-
-
-def digest(learner: Learner, class_id: ClassId, snapshot: Snapshot) -> Digest | None:
+def digest(learner: Learner, class_id: ClassId, snapshot: Snapshot) -> Learned | None:
     """None while no job of the class is in sight: nothing says then which widths matter, and what stands is kept."""
     jobs = [job for job in snapshot.jobs.values() if job.class_id == class_id and job.finish is None]
     if not jobs:
@@ -54,8 +46,7 @@ def digest(learner: Learner, class_id: ClassId, snapshot: Snapshot) -> Digest | 
         replace(stretch, entries=_offered(stretch.entries, widest, seen.keys(), allowed))
         for stretch in learned.stretches
     )
-    shown = Learned(learned.class_id, learned.own_batch, learned.reports, stretches)
-    return Digest(shown, _trial(learner, class_id, jobs, nodes, snapshot))
+    return Learned(learned.class_id, learned.own_batch, learned.reports, stretches)
 
 
 def _nodes(jobs: Iterable[Job], snapshot: Snapshot) -> dict[str, int]:
@@ -113,9 +104,7 @@ def _offered(entries: Iterable[Entry], widest: int, ran: Iterable[str], declared
     """
     ran, declared = frozenset(ran), frozenset(declared)
     known = [
-        one
-        for one in entries
-        if one.gpu_type in declared or one.gpus <= widest * (WIDENING if one.gpu_type in ran else 1)
+        one for one in entries if one.gpu_type in declared or one.gpus <= widest * (STEP if one.gpu_type in ran else 1)
     ]
     doubt: dict[str, float] = {}
     for one in known:
@@ -129,21 +118,3 @@ def _offered(entries: Iterable[Entry], widest: int, ran: Iterable[str], declared
 def _slower(entry: Entry, factor: float) -> Entry:
     goodput = entry.goodput * factor
     return replace(entry, goodput=goodput, low=min(entry.low, goodput))
-
-
-def _trial(
-    learner: Learner, class_id: ClassId, jobs: Sequence[Job], nodes: dict[str, int], snapshot: Snapshot
-) -> Trial | None:
-    """The next width to try: first on GPU types that the class runs on, most of all on the one it ran on most."""
-    seen = learner.seen(class_id)
-    for gpu_type in sorted(nodes, key=lambda name: (-len(seen.get(name, ())), name)):
-        most = max(
-            pool.max_nodes
-            for pool in snapshot.pools.values()
-            if pool.offering is not None and pool.offering.gpu_type == gpu_type
-        )
-        widths = offered_widths(nodes[gpu_type], _range(jobs), most)
-        probe = learner.next_probe(class_id, gpu_type, widths) if widths else None
-        if probe is not None:
-            return Trial(gpu_type, probe.gpus, probe.why)
-    return None

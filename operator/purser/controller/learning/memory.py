@@ -33,8 +33,8 @@ _LABELS = {"app.kubernetes.io/managed-by": "purser", names.LABEL_LEARNED: "true"
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """Seconds: between two looks, between two writes of one profile that say something new (another source, another
-    trial), or that say the same with other numbers, or with more reports only; and after a failure."""
+    """Seconds: between two looks, between two writes of one profile that say something new (another source), that
+    say the same with other numbers, or with more reports only; and after a failure."""
 
     look: float = 5.0
     news: float = 10.0
@@ -135,7 +135,7 @@ class Memory:
             return
         found = digest(self._ear.learner, class_id, snapshot)
         if found is not None:
-            said: Mapping[str, Any] = learned_record.curves_record(found.learned, found.trial)
+            said: Mapping[str, Any] = learned_record.curves_record(found)
         elif written is not None:
             said = written.status
         else:
@@ -205,13 +205,12 @@ def _key(class_id: ClassId) -> ObjectKey:
 
 
 def _gist(status: Mapping[str, Any]) -> object:
-    """What it says without numbers: where each comes from, what is tried next, under which terms."""
-    trial = status.get("trial") or {}
+    """What it says without numbers: where each comes from, under which terms."""
     widths = [
         [(one["gpuType"], one["gpus"], one["source"]) for one in phase.get("widths", ())]
         for phase in status.get("phases", ())
     ]
-    return status["batch"], trial.get("gpuType"), trial.get("gpus"), widths
+    return status["batch"], widths
 
 
 def _moved(new: Any, old: Any) -> bool:

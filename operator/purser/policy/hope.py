@@ -1,0 +1,61 @@
+"""How fast a width that was never measured is hoped to be.
+
+A learned curve says of a width that never ran what is expected of it, which is cautious: planned by that alone, jobs
+would run for ever where the first ones happened to. So the next width to try counts as faster than expected, by half
+the way (in the logarithm) to the upper end of its 90 % interval. If that makes it a job's best choice, the job runs
+there, reports within a minute, and from then on the width counts as measured; if it disappoints, the job moves back
+where that pays. (Optimism in the face of uncertainty: Lai and Robbins 1985; Auer, Cesa-Bianchi and Fischer 2002.)
+
+Widths to try double: one that lies within a factor of two of a measured one is known well enough from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import sqrt
+
+from purser.domain.profile import Phase, Profile, Source, SpeedCurve, Table
+
+STEP = 2
+"""The money at risk in a trial then grows by a known factor."""
+
+
+def to_try(profile: Profile, gpu_type: str) -> frozenset[int]:
+    """Numbers of GPUs that are worth a trial if they are a good choice when they are as fast as may be hoped."""
+    known = [
+        (gpus, origin.source is Source.MEASURED)
+        for phase in profile.phases
+        for curve in phase.curves
+        if curve.gpu_type == gpu_type and isinstance(curve.form, Table)
+        for (gpus, _), origin in zip(curve.form.points, curve.origins, strict=False)
+    ]
+    ran = {gpus for gpus, measured in known if measured}
+    widest = max(ran) if ran else min((gpus for gpus, _ in known), default=0) / STEP
+    return frozenset(
+        gpus
+        for gpus, _ in known
+        if gpus <= STEP * widest and not any(gpus < STEP * other and other < STEP * gpus for other in ran)
+    )
+
+
+def hopeful(profile: Profile) -> Profile:
+    """The profile with the widths to try as fast as may be hoped; the same object where there are none."""
+    types = {curve.gpu_type for phase in profile.phases for curve in phase.curves if curve.origins}
+    tried = {gpu_type: found for gpu_type in types if (found := to_try(profile, gpu_type))}
+    if not tried:
+        return profile
+    phases = tuple(
+        Phase(phase.until, tuple(_hoped(curve, tried.get(curve.gpu_type, frozenset())) for curve in phase.curves))
+        for phase in profile.phases
+    )
+    return replace(profile, phases=phases)
+
+
+def _hoped(curve: SpeedCurve, tried: frozenset[int]) -> SpeedCurve:
+    if not tried or not isinstance(curve.form, Table):
+        return curve
+    points = tuple(
+        (gpus, sqrt(value * max(origin.high, value)) if gpus in tried else value)
+        for (gpus, value), origin in zip(curve.form.points, curve.origins, strict=True)
+    )
+    return replace(curve, form=Table(points))
