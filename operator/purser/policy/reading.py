@@ -31,7 +31,7 @@ class Reading:
     are looked for. ``settled``: whether all of its run runs, so that moving it is a question of gain; ``ready_by``: by
     when it must, if it does not. ``rentals``: of its allocation; ``nodes``: where its pods live. In dollars: ``ended``,
     the GPUs of its former runs; ``price`` a second of those it has; ``predicted`` at its first start; ``reported``,
-    what it still costs as it says. ``trials``: runs on widths that had never been measured, from when until when (None: on).
+    what it still costs as it says. ``trials``: runs on widths that had never been measured, from when until when.
     """
 
     job: Job
