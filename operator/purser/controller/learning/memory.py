@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,13 +57,20 @@ class Memory:
     """Writes what the ear has learned, and creates the profiles that jobs name and nobody made."""
 
     def __init__(
-        self, ear: Ear, client: Client, store: Store, recorder: Recorder, rhythm: Rhythm | None = None
+        self,
+        ear: Ear,
+        client: Client,
+        store: Store,
+        recorder: Recorder,
+        rhythm: Rhythm | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ear = ear
         self._client = client
         self._store = store
         self._recorder = recorder
         self._rhythm = rhythm or Rhythm()
+        self._clock = clock
         self._written: dict[ClassId, _Written] = {}
         self._not_before: dict[ClassId, float] = {}
 
@@ -89,7 +96,7 @@ class Memory:
         except ValueError as error:
             self._ignored(meta, f"status.learned: {error}")
         else:
-            self._written[class_id] = _Written(raw["status"]["learned"], time.monotonic())
+            self._written[class_id] = _Written(raw["status"]["learned"], self._clock())
 
     def _ignored(self, meta: Meta, why: str) -> None:
         note = f"what was learned is ignored and learned anew, because its status cannot be read: {why}"
@@ -110,13 +117,13 @@ class Memory:
         self._ear.retain(snapshot.jobs.keys())
         self._ear.finished(snapshot)
         for class_id in list(self._ear.classes):
-            if time.monotonic() < self._not_before.get(class_id, 0.0) or self._deleted(class_id):
+            if self._clock() < self._not_before.get(class_id, 0.0) or self._deleted(class_id):
                 continue
             try:
                 await self._keep(class_id, snapshot)
             except ApiError as error:
                 _log.warning("what was learned of %s is not written, again soon: %s", class_id, error)
-                self._not_before[class_id] = time.monotonic() + self._rhythm.retry
+                self._not_before[class_id] = self._clock() + self._rhythm.retry
 
     def _deleted(self, class_id: ClassId) -> bool:
         """Whether the profile that remembered the class is gone: then so is what was learned."""
@@ -157,7 +164,7 @@ class Memory:
     def _due(self, status: Mapping[str, Any], written: _Written | None) -> bool:
         if written is None:
             return True
-        age = time.monotonic() - written.at
+        age = self._clock() - written.at
         if age >= self._rhythm.news and _gist(status) != _gist(written.status):
             return True
         if age >= self._rhythm.drift and _moved(status.get("phases"), written.status.get("phases")):
@@ -180,7 +187,7 @@ class Memory:
         except ApiError:
             taught.news = True
             raise
-        self._written[class_id] = _Written(status, time.monotonic())
+        self._written[class_id] = _Written(status, self._clock())
 
     async def _uid(self, key: ObjectKey) -> str:
         """The uid of the profile of that name, which is created where nobody made it."""

@@ -1,0 +1,115 @@
+"""How long a step takes, seen from when steps are reported; and what the batch size of the answer becomes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from purser_trainer.steps import StepClock
+from tests.unit.server.support import Clock
+from tests.unit.trainer.support import Operator, end, line, operator, start
+
+
+@pytest.fixture
+async def purser(tmp_path: Path) -> AsyncIterator[Operator]:
+    async with operator(tmp_path) as told:
+        yield told
+
+
+def clocked(*steps: tuple[float, object, object]) -> dict[str, object]:
+    """What is posted after steps reported at these times: (seconds, step, batch)."""
+    clock = Clock()
+    steps_seen = StepClock(clock)
+    begin = clock()
+    for seconds, step, batch in steps:
+        clock.now = begin + seconds
+        steps_seen.step(step, batch)
+    return steps_seen.take()
+
+
+def test_a_step_takes_what_the_steps_between_took_on_average() -> None:
+    assert clocked((0, 10, 64), (1, 12, 64), (3, 20, 64)) == {"stepSeconds": 0.3}
+
+
+def test_between_two_posts_only_the_steps_since_count() -> None:
+    clock = Clock()
+    seen = StepClock(clock)
+    seen.step(0, 64)
+    clock.now += 1.0
+    seen.step(10, 64)
+    assert seen.take() == {"stepSeconds": 0.1}
+    assert seen.take() == {}
+    clock.now += 4.0
+    seen.step(20, 64)
+    assert seen.take() == {"stepSeconds": 0.4}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ((0.0, 10, 64),),
+        ((0.0, 10, 64), (1.0, 10, 64)),
+        ((0.0, 10, 64), (5.0, 20, 128)),
+        ((0.0, 10, 64), (5.0, 5, 64)),
+        ((0.0, 10, 64), (5.0, None, 64)),
+        ((0.0, 10, 64), (0.0, 20, 64)),
+    ],
+)
+def test_nothing_is_said_where_nothing_can_be(steps: tuple[tuple[float, object, object], ...]) -> None:
+    assert clocked(*steps) == {}
+
+
+TRAIN = """
+import sys, time
+import purser_trainer
+
+with purser_trainer.run():
+    print("training", flush=True)
+    batch, step = 256, 0
+    while not purser_trainer.should_stop():
+        step += 1
+        purser_trainer.report(step=step, total_steps=10**9, batch=batch, grad_sqr=1.0, grad_var=float("nan"))
+        told = purser_trainer.batch()
+        if told is not None and told != batch:
+            batch = told
+            print(batch, flush=True)
+        time.sleep(0.005)
+"""
+
+
+async def test_a_script_that_says_its_batch_size_is_timed_and_told_another(purser: Operator) -> None:
+    purser.adviser.batch = 1024
+    process = await start(TRAIN, purser.environ)
+    assert await line(process) == "training"
+    assert await line(process) == "1024"
+    async with asyncio.timeout(20):
+        while True:
+            if any(one.batch == 1024 and one.step_seconds for one in purser.adviser.heard):
+                break
+            await asyncio.sleep(0.05)
+    purser.say(stopping=True)
+    assert (await end(process))[0] == 143
+    timed = [one for one in purser.adviser.heard if one.step_seconds is not None]
+    assert all(0.004 < (one.step_seconds or 0.0) < 1.0 for one in timed)
+    assert {one.grad_sqr for one in timed} == {1.0}
+    assert {one.grad_var for one in timed} == {None}
+
+
+async def test_a_script_that_does_not_ask_for_a_batch_size_runs_as_ever(purser: Operator) -> None:
+    purser.adviser.batch = 1024
+    script = """
+import purser_trainer
+with purser_trainer.run():
+    purser_trainer.report(fraction=0.5)
+"""
+    assert await end(await start(script, purser.environ)) == (0, "")
+    await purser.fraction(0.5)
+
+
+async def test_outside_purser_there_is_no_batch_size_to_hear() -> None:
+    process = await start("import purser_trainer; print(purser_trainer.batch())", {})
+    assert await line(process) == "None"
+    assert await end(process) == (0, "")
