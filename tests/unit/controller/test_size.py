@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purser.controller.size import total_work
@@ -58,6 +58,7 @@ def test_each_phase_counts_at_its_own_speed() -> None:
     assert size(world, job, 0.75, 1000.0) == pytest.approx(1000.0 / (0.25 + 0.03125), rel=1e-6)
 
 
+@example(1.0, [1.0, 2.0])
 @given(st.floats(0.05, 1.0), st.lists(st.floats(0.1, 50.0), min_size=1, max_size=4))
 def test_the_work_found_is_the_work_that_was_done(done: float, speeds: list[float]) -> None:
     world = World()
