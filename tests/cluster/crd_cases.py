@@ -79,6 +79,10 @@ def _curve(**form: Any) -> Json:
     return make("SpeedupProfile", curves=[{"gpuType": "A100", **form}])
 
 
+def _batch(**changes: int) -> Json:
+    return make("SpeedupProfile", batch={"own": 64, "largest": 4096, "largestPerGpu": 32, **changes})
+
+
 CASES: tuple[Case, ...] = (
     Case(
         "GPUBudget",
@@ -180,6 +184,18 @@ CASES: tuple[Case, ...] = (
         _curve(power={"exponent": 0.8, "value": 55}, amdahl={"parallelFraction": 0.9, "value": 55}),
     ),
     Case(
+        "SpeedupProfile",
+        "batch.own must not exceed batch.largest",
+        _batch(own=64, largest=64),
+        _batch(own=65, largest=64),
+    ),
+    Case(
+        "SpeedupProfile",
+        "batch.smallestPerGpu must not exceed batch.largestPerGpu",
+        _batch(smallestPerGpu=32),
+        _batch(smallestPerGpu=33),
+    ),
+    Case(
         "GPURental",
         "the spec of a GPURental never changes: it is what was decided and reserved",
         {**make("GPURental", "rule-spec"), "metadata": {"name": "rule-spec", "labels": {"seen": "yes"}}},
@@ -227,7 +243,8 @@ REFUSED: dict[str, Json] = {
     "a width of zero": make("TrainingJob", gpus={"min": 0, "max": 1}),
     "a name that begins with a digit": make("TrainingJob", "3b"),
     "an unknown resize policy": make("TrainingJob", resizePolicy="Sometimes"),
-    "a profile without curves": make("SpeedupProfile", curves=[]),
+    "a batch size of zero": _batch(own=0),
+    "batch sizes without a largest": make("SpeedupProfile", batch={"own": 64, "largestPerGpu": 32}),
     "a curve without a form": make("SpeedupProfile", curves=[{"gpuType": "A100"}]),
     "two curves of one GPU type": make("SpeedupProfile", curves=SMALLEST["SpeedupProfile"]["curves"] * 2),
     "two throughputs of one width": _curve(throughput=[{"gpus": 8, "value": 1}, {"gpus": 8, "value": 2}]),

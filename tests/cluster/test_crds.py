@@ -174,7 +174,10 @@ STATUS: dict[str, Json] = {
         "cost": "57.12",
         "why": "BudgetOptimal",
     },
-    "SpeedupProfile": {"state": "Ready"},
+    "SpeedupProfile": {
+        "state": "Ready",
+        "learned": {"reports": 312, "batch": {"own": 64, "largest": 64, "largestPerGpu": 64, "smallestPerGpu": 1}},
+    },
     "GPURental": {
         "phase": "Ended",
         "node": "node-1",
@@ -213,7 +216,7 @@ SHOWN: dict[str, dict[str, str]] = {
         "COST": "57.12",
         "WHY": "BudgetOptimal",
     },
-    "SpeedupProfile": {"GPU-TYPES": "A100", "RESTART": "30", "STATE": "Ready"},
+    "SpeedupProfile": {"GPU-TYPES": "A100", "RESTART": "30", "REPORTS": "312", "STATE": "Ready"},
     "GPURental": {
         "POOL": "a100",
         "BUDGET": "team",
