@@ -14,8 +14,9 @@ from purser.domain.job import FinishKind, Job
 from purser.domain.pool import Offering
 from purser.domain.profile import Profile
 from purser.domain.snapshot import Snapshot
-from purser.domain.time import Instant
+from purser.domain.time import Instant, seconds_between
 from purser.estimate.learner import Learner
+from purser.estimate.noise import BINS
 from purser.estimate.observation import ClassTerms
 from purser.estimate.observation import Report as Observation
 from purser.policy.roll import settled
@@ -31,18 +32,24 @@ MOST_CLASSES = 2_000
 _WORTH_CHANGING = 1.3
 """A job is told another batch size from this ratio on: nearer ones lose less than 1 %, and each change is a jolt."""
 
+_AGAIN_SECONDS = 30.0
+"""Batch sizes are worked out anew so often: thousands of jobs report every ten seconds, and a fit takes a while."""
+
 
 @dataclass(slots=True)
 class Taught:
     """What is kept of a class beside its statistics.
 
     ``uid``: of the SpeedupProfile that remembers it, None before there is one. ``through``: jobs that finished up to
-    then are in the sizes. ``news``: whether something was learned since it was last written down.
+    then are in the sizes. ``news``: whether something was learned since it was last written down. ``best``: batch sizes
+    worked out since ``worked_out``, by GPU type, width and bin of progress.
     """
 
     uid: str | None = None
     through: Instant | None = None
     news: bool = True
+    best: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    worked_out: Instant | None = None
 
 
 @dataclass(slots=True)
@@ -90,7 +97,7 @@ class Ear:
         profile = snapshot.profiles.get(known.class_id)
         if report.index == 0 and settled(known):
             self._learn(known, profile, offering, report, at)
-        return self._batch(known, profile, offering, report)
+        return self._batch(known, profile, offering, report, at)
 
     def finished(self, snapshot: Snapshot) -> None:
         """Learn the sizes of jobs that have ended since; each counts once, by when it ended."""
@@ -155,17 +162,30 @@ class Ear:
         if before is not None and before != terms:
             _log.info("class %s has other batch sizes now (%s): it is learned anew", class_id, terms)
         self.learner.declare(terms)
-        self.classes.setdefault(class_id, Taught())
+        taught = self.classes.setdefault(class_id, Taught())
+        if before != terms:
+            taught.worked_out = None
         return True
 
-    def _batch(self, job: Job, profile: Profile | None, offering: Offering, report: Report) -> int | None:
+    def _best(self, class_id: ClassId, gpu_type: str, gpus: int, done: float, at: Instant) -> int:
+        """The best batch size there, as worked out a moment ago if it was."""
+        taught = self.classes[class_id]
+        if taught.worked_out is None or not 0.0 <= seconds_between(taught.worked_out, at) < _AGAIN_SECONDS:
+            taught.worked_out = at
+            taught.best.clear()
+        key = (gpu_type, gpus, int(done * BINS))
+        if key not in taught.best:
+            taught.best[key] = self.learner.batch(class_id, gpu_type, gpus, done)
+        return taught.best[key]
+
+    def _batch(self, job: Job, profile: Profile | None, offering: Offering, report: Report, at: Instant) -> int | None:
         """The best batch size just now; the reported one where that is as good. None before gradients were heard of."""
         if profile is None or profile.batch is None or job.allocation is None:
             return None
         declared = learned_record.terms(job.class_id, profile.batch)
         if self.learner.declared(job.class_id) != declared or not self.learner.state(job.class_id).noise.reports:
             return None
-        best = self.learner.batch(job.class_id, offering.gpu_type, job.allocation.option.gpus, report.done or 0.0)
+        best = self._best(job.class_id, offering.gpu_type, job.allocation.option.gpus, report.done or 0.0, at)
         if report.batch is not None and 1.0 / _WORTH_CHANGING < best / report.batch < _WORTH_CHANGING:
             return min(report.batch, declared.largest_batch)
         return best

@@ -33,10 +33,12 @@ _LABELS = {"app.kubernetes.io/managed-by": "purser", names.LABEL_LEARNED: "true"
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """Seconds: between two looks, between two writes of one profile that say something new (another source), that
+    """Seconds: between two looks; between two thoughts about a class that ran on no new width (each takes some ten
+    milliseconds); between two writes of one profile that say something new (another source), or that
     say the same with other numbers, or with more reports only; and after a failure."""
 
     look: float = 5.0
+    think: float = 30.0
     news: float = 10.0
     drift: float = 60.0
     reports: float = 600.0
@@ -50,6 +52,12 @@ _LEAST_CHANGE = 0.02
 @dataclass(frozen=True, slots=True)
 class _Written:
     status: Mapping[str, Any]
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Thought:
+    ran: Mapping[str, tuple[int, ...]]
     at: float
 
 
@@ -73,6 +81,7 @@ class Memory:
         self._clock = clock
         self._written: dict[ClassId, _Written] = {}
         self._not_before: dict[ClassId, float] = {}
+        self._thought: dict[ClassId, _Thought] = {}
 
     async def recall(self) -> None:
         """Take in what all profiles remember. One that cannot be read is ignored, with a log line and an Event.
@@ -119,6 +128,7 @@ class Memory:
         for class_id in list(self._ear.classes):
             if self._clock() < self._not_before.get(class_id, 0.0) or self._deleted(class_id):
                 continue
+            await asyncio.sleep(0)  # the loop and the progress endpoint wait for one class at most
             try:
                 await self._keep(class_id, snapshot)
             except ApiError as error:
@@ -133,12 +143,13 @@ class Memory:
         _log.info("SpeedupProfile %s was deleted: what was learned of it is forgotten", class_id)
         self._ear.forget(class_id)
         self._written.pop(class_id, None)
+        self._thought.pop(class_id, None)
         return True
 
     async def _keep(self, class_id: ClassId, snapshot: Snapshot) -> None:
         taught, written = self._ear.classes[class_id], self._written.get(class_id)
         spoilt = self._spoilt(class_id, written)
-        if not taught.news and not spoilt:
+        if not spoilt and not (taught.news and self._worth_a_thought(class_id)):
             return
         found = digest(self._ear.learner, class_id, snapshot)
         if found is not None:
@@ -151,6 +162,16 @@ class Memory:
         status = {**said, **learned_record.statistics_record(state, taught.through)}
         if spoilt or self._due(status, written):
             await self._write(class_id, status)
+        elif written is not None and _gist(status) != _gist(written.status):
+            self._thought.pop(class_id, None)  # it says something new, only too soon after the last
+
+    def _worth_a_thought(self, class_id: ClassId) -> bool:
+        """Whether the class ran on a new width, or was not thought about for a while."""
+        ran, last = self._ear.learner.seen(class_id), self._thought.get(class_id)
+        if last is not None and last.ran == ran and self._clock() - last.at < self._rhythm.think:
+            return False
+        self._thought[class_id] = _Thought(ran, self._clock())
+        return True
 
     def _spoilt(self, class_id: ClassId, written: _Written | None) -> bool:
         """Whether somebody changed what was written so that it cannot be planned by any more."""
