@@ -210,5 +210,5 @@ async def test_a_young_cluster_under_observe_is_told_what_is_missing(bed: Bed) -
     planned = await purser(person(bed), "plan", "-o", "json")
     assert (planned.code, planned.err) == (0, "")
     (saved,) = planned.json["saved"]
-    assert saved["tooLittle"].startswith("0 jobs of the last 30 days can be simulated: with fewer than 32")
+    assert "0 jobs of the last 30 days can be simulated, and with fewer than 32" in saved["noNumberBecause"]
     assert "saved" not in (await purser(person(bed, role="view"), "plan", "--no-history", "-o", "json")).json

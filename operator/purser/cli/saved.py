@@ -18,10 +18,11 @@ from purser.simulate.choices import Choice
 from purser.simulate.history import History
 from purser.simulate.replay import Replayed, dollars_by_job, replay
 from purser.simulate.savings import LEAST_JOBS, Replay, Savings, in_order, next_rates, rates_around, savings
+from purser.simulate.simulation import PlannerError
 
 DAYS = 30
-MOST_JOBS = 500
-"""Of so many jobs a simulation takes some seconds."""
+MOST_JOBS = 300
+"""Ten simulations of so many jobs take some seconds on two cores."""
 _ROUNDS = 2
 """How often rates are tried between known ones: after that neighbours differ by a factor of √2."""
 _SEED = 0
@@ -30,7 +31,7 @@ _SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """``savings`` is None with too few jobs. ``really``: the mean completion time that there was, where it is known."""
+    """``really``: the mean completion time that there was, where it is known. ``savings`` is None where ``why_not`` says."""
 
     budget: BudgetId
     past: Past
@@ -38,14 +39,7 @@ class Saved:
     known: int
     really: float | None
     savings: Savings | None
-
-    @property
-    def why_not(self) -> str:
-        """Why there is no number."""
-        return (
-            f"{self.jobs} jobs of the last {DAYS} days can be simulated: with fewer than {LEAST_JOBS} any number "
-            "would be an accident of which jobs they were"
-        )
+    why_not: str = ""
 
 
 def saved(seen: Seen, now: Instant, others: Foreign) -> tuple[Saved, ...]:
@@ -62,12 +56,27 @@ def saved(seen: Seen, now: Instant, others: Foreign) -> tuple[Saved, ...]:
 def _saved(budget: BudgetId, past: Past) -> Saved:
     history = past.history
     if history is None:
-        return Saved(budget, past, 0, 0, None, None)
+        return Saved(budget, past, 0, 0, None, None, _few(0))
     took = [job.took for job in history.jobs if job.took is not None]
     really = sum(took) / len(took) if took else None
     count = len(history.jobs)
-    gain = _savings(history) if count >= LEAST_JOBS else None
-    return Saved(budget, past, count, history.known, really, gain)
+    if count < LEAST_JOBS:
+        return Saved(budget, past, count, history.known, really, None, _few(count))
+    try:
+        return Saved(budget, past, count, history.known, really, _savings(history))
+    except (PlannerError, _NotComplete) as error:
+        return Saved(budget, past, count, history.known, really, None, f"the simulation failed ({error}); report it")
+
+
+class _NotComplete(Exception):
+    """A job that never ends under a policy."""
+
+
+def _few(count: int) -> str:
+    return (
+        f"too little history: {count} jobs of the last {DAYS} days can be simulated, and with fewer than {LEAST_JOBS} any "
+        "number would be an accident of which jobs they were"
+    )
 
 
 def _savings(history: History) -> Savings | None:
@@ -89,6 +98,9 @@ def _replays(history: History, choices: Sequence[Choice]) -> list[Replay]:
 
 
 def _replay(history: History, choice: Choice, parts: Sequence[Replayed]) -> Replay:
-    seconds = {job.name: job.completion_seconds for part in parts for job in part.result.jobs}
-    complete = {name: time for name, time in seconds.items() if time is not None}
-    return in_order(history, choice.rate, complete, dollars_by_job(parts))
+    seconds: dict[str, float] = {}
+    for job in (job for part in parts for job in part.result.jobs):
+        if job.completion_seconds is None:
+            raise _NotComplete(f"{job.name} never ends under {choice.label}")
+        seconds[job.name] = job.completion_seconds
+    return in_order(history, choice.rate, seconds, dollars_by_job(parts))

@@ -27,7 +27,7 @@ def saved_blocks(found: Sequence[Saved]) -> list[Block]:
 def _blocks(one: Saved) -> list[Block]:
     blocks: list[Block] = [Heading(f"What Purser would have saved (budget {one.budget}, mode Observe)")]
     if one.savings is None:
-        blocks.append(Paragraph(f"Too little history: {one.why_not}."))
+        blocks.append(Paragraph(f"No number: {one.why_not}."))
     else:
         blocks += _numbers(one, one.savings)
     if one.past.gaps:
@@ -88,7 +88,7 @@ def _plain(one: Saved) -> Plain:
         "jobs": one.jobs,
         "jobsWithCurve": one.known,
         "reallyMeanCompletionSeconds": one.really,
-        "tooLittle": one.why_not if gain is None else None,
+        "noNumberBecause": one.why_not or None,
         "asAsked": None if gain is None else _point(gain.asked),
         "atTheSameMoney": None
         if gain is None or gain.at_money is None or gain.hours is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -64,23 +66,39 @@ def of_history(title: str, history: History, notes: tuple[str, ...], budget: Mon
 def from_file(
     workload: Path, speeds: Path | None, pool: PoolModel, restart_seconds: float, budget: Money | None
 ) -> Subject:
-    """A workload file of either kind. BadRow; ValueError for text that is not UTF-8."""
-    with workload.open(newline="", encoding="utf-8") as lines:
-        try:
-            trace = is_trace(next(lines, ""))
-        except UnicodeDecodeError:
-            raise BadRow(f"{workload.name}: is no text in UTF-8: give a CSV file") from None
+    """A workload file of either kind. BadRow says what is wrong with it."""
+    try:
+        return _from_lines(_lines(workload), workload, speeds, pool, restart_seconds, budget)
+    except csv.Error as error:
+        raise BadRow(f"{workload.name}: is no CSV file: {error}") from None
+
+
+def _lines(file: Path) -> io.StringIO:
+    try:
+        return io.StringIO(file.read_text(encoding="utf-8"), newline="")
+    except UnicodeDecodeError as error:
+        raise BadRow(f"{file.name}: is no text in UTF-8 (byte {error.start}): save it as CSV in UTF-8") from None
+
+
+def _from_lines(
+    lines: io.StringIO,
+    workload: Path,
+    speeds: Path | None,
+    pool: PoolModel,
+    restart_seconds: float,
+    budget: Money | None,
+) -> Subject:
+    trace = is_trace(lines.readline())
+    lines.seek(0)
     if trace:
         curves = {} if speeds is None else _curves(speeds)
-        with workload.open(newline="", encoding="utf-8") as lines:
-            history = read_history(lines, workload.name, pool, restart_seconds, curves)
-        return of_history(workload.name, history, (), budget)
+        return of_history(workload.name, read_history(lines, workload.name, pool, restart_seconds, curves), (), budget)
     if speeds is None:
         raise BadRow(
             f"{workload.name}: has no column duration, so nothing tells how long its jobs take: add that column, or "
             "give --speeds"
         )
-    scenario = _scenario(workload, speeds, pool, restart_seconds)
+    scenario = _scenario(lines, workload.name, speeds, pool, restart_seconds)
     notes = (
         f"{pool.gpus_per_node} GPUs a node at {pool.hourly}, ready after {pool.start_seconds:g} s; a restart takes "
         f"{restart_seconds:g} s. {_LEFT_OUT}; curves are known exactly, in a cluster they are estimates.",
@@ -94,8 +112,7 @@ def _one(scenario: Scenario, choice: Choice) -> Replayed:
 
 
 def _curves(speeds: Path) -> dict[str, tuple[Phase, ...]]:
-    with speeds.open(newline="") as lines:
-        known = read_speeds(lines, speeds.name)
+    known = read_speeds(_lines(speeds), speeds.name)
     tables = {
         name: Table(tuple((gpus, 1.0 / time) for gpus, time in sorted(seconds.items())))
         for name, seconds in known.items()
@@ -103,9 +120,8 @@ def _curves(speeds: Path) -> dict[str, tuple[Phase, ...]]:
     return {name: (Phase(1.0, (SpeedCurve("", table),)),) for name, table in tables.items()}
 
 
-def _scenario(workload: Path, speeds: Path, pool: PoolModel, restart_seconds: float) -> Scenario:
-    with speeds.open(newline="") as lines:
-        curves = read_speeds(lines, speeds.name)
+def _scenario(lines: Iterable[str], file: str, speeds: Path, pool: PoolModel, restart_seconds: float) -> Scenario:
+    curves = read_speeds(_lines(speeds), speeds.name)
     size = pool.gpus_per_node
     below = [1 << power for power in range(size.bit_length()) if 1 << power < size]
     applications = {}
@@ -117,8 +133,7 @@ def _scenario(workload: Path, speeds: Path, pool: PoolModel, restart_seconds: fl
                 f"{speeds.name}: application {name!r} has no width that fits nodes of {size} GPUs: give 1, 2, 4, ... "
                 "or whole nodes"
             )
-    with workload.open(newline="") as lines:
-        submissions = read_workload(lines, workload.name, curves)
+    submissions = read_workload(lines, file, curves)
     return Scenario(
         _START, submissions, applications, (pool,), new_budget(_START), AnyWidth(applications), restart_seconds
     )

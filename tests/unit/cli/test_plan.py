@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from purser.domain.budget import Mode
 from purser.domain.errors import Problem
 from purser.domain.profile import Amdahl
 from purser.policy.planner import plan
+from tests.unit.cli.pages import Page
 from tests.unit.cli.worlds import purser_over
 from tests.worlds import World
 
@@ -258,27 +258,13 @@ def test_a_cluster_without_a_budget_is_an_error_unless_a_file_brings_one(
 # --- pictures and pages -----------------------------------------------------------------------------------------------
 
 
-class _Page(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.links: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.links += [
-            value or "" for name, value in attrs if name in ("src", "href") and not (value or "").startswith("#")
-        ]
-
-
 def test_the_page_holds_everything_and_loads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, picture = tmp_path / "plan.html", tmp_path / "money.png"
     result = purser_over(busy(), monkeypatch)("plan", "--html", str(file), "--picture", str(picture))
     assert result.exit_code == 2
     assert result.stderr == f"wrote {picture}\nwrote {file}\n"
     assert picture.read_bytes().startswith(b"\x89PNG")
-    page = _Page()
-    page.feed(file.read_text())
+    page = Page(file.read_text())
     assert page.tags.count("svg") == 1
     assert "script" not in page.tags
     assert page.links == []

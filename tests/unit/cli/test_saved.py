@@ -10,6 +10,7 @@ import pytest
 from purser.controller.look import Foreign
 from purser.domain.budget import Mode
 from purser.domain.profile import Table
+from purser.simulate.simulation import PlannerError
 from tests.unit.cli.pasts import ended, observed
 from tests.unit.cli.worlds import purser_over
 from tests.worlds import World
@@ -42,11 +43,24 @@ def test_too_little_history_is_said_and_no_number(monkeypatch: pytest.MonkeyPatc
     world = observing()
     purser = purser_over(world, monkeypatch, others=observed(world, 31))
     shown = purser("plan")
-    assert "Too little history: 31 jobs of the last 30 days can be simulated: with fewer than 32" in shown.stdout
+    assert (
+        "No number: too little history: 31 jobs of the last 30 days can be simulated, and with fewer than 32"
+        in shown.stdout
+    )
     assert "the same money" not in shown.stdout
     (saved,) = json.loads(purser("plan", "-o", "json").stdout)["saved"]
     assert saved["atTheSameMoney"] is None
-    assert saved["tooLittle"].startswith("31 jobs")
+    assert saved["noNumberBecause"].startswith("too little history: 31 jobs")
+
+
+def test_a_simulation_that_fails_does_not_take_the_plan_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(history: object) -> object:
+        raise PlannerError("at 7 s: no rest")
+
+    monkeypatch.setattr("purser.cli.saved._savings", fail)
+    world = observing()
+    shown = purser_over(world, monkeypatch, others=observed(world))("plan")
+    assert "No number: the simulation failed (at 7 s: no rest); report it." in shown.stdout
 
 
 @pytest.mark.parametrize(("mode", "flags"), [(Mode.ENFORCE, ()), (Mode.OBSERVE, ("--no-history",))])

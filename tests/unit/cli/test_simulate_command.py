@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from purser.cli import main
+from tests.unit.cli.pages import Page
 
 SPEEDS = "application,gpus,seconds\nsft,1,4000\nsft,4,1200\nsft,8,700\nsft,16,450\n"
 WORKLOAD = "name,time,application,num_replicas\na,0,sft,4\nb,600,sft,8\nc,900,sft,4\n"
@@ -53,7 +54,9 @@ def test_a_page_and_a_picture_are_written(files: tuple[Path, Path], tmp_path: Pa
     page, picture = tmp_path / "report.html", tmp_path / "report.png"
     done = call(files, "--pays", "4", "--html", str(page), "--picture", str(picture))
     assert done.exit_code == 0, done.output
-    assert "<svg" in page.read_text()
+    shown = Page(page.read_text())
+    assert (shown.tags.count("svg"), shown.tags.count("table"), shown.links) == (1, 1, [])
+    assert "script" not in shown.tags
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -72,6 +75,26 @@ def test_a_wrong_call_says_what_to_do(files: tuple[Path, Path], arguments: list[
     assert done.exit_code == 1
     assert told in done.stderr
     assert "Traceback" not in done.output
+
+
+def test_a_trace_needs_no_speeds_and_a_workload_without_times_does(files: tuple[Path, Path], tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("job_id,submit_time,gpu_num,duration\n1,2020-04-01 00:00:00,8,3600\n2,2020-04-01 01:00:00,3,60\n")
+    done = CliRunner().invoke(main, ["simulate", str(trace), "--policy", "as-asked", "--processes", "1", "-o", "json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)[0]["complete"] == 2
+    alone = CliRunner().invoke(main, ["simulate", str(files[0])])
+    assert alone.exit_code == 1
+    assert "jobs.csv: has no column duration, so nothing tells how long its jobs take: add that column" in alone.stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"\n\n", b'submitted,gpus,duration\n0,1,"\n'])
+def test_what_is_no_workload_is_one_line(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "odd.csv"
+    file.write_bytes(content)
+    done = CliRunner().invoke(main, ["simulate", str(file)])
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("Error: odd.csv")
 
 
 def test_a_curve_that_does_not_rise_is_named(files: tuple[Path, Path]) -> None:
