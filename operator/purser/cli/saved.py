@@ -31,7 +31,7 @@ _SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """``really``: the mean completion time that there was, where it is known. ``savings`` is None where ``why_not`` says."""
+    """``really``: the mean completion time that there was, if known. ``savings`` is None where ``why_not`` says why."""
 
     budget: BudgetId
     past: Past
@@ -74,8 +74,8 @@ class _NotComplete(Exception):
 
 def _few(count: int) -> str:
     return (
-        f"too little history: {count} jobs of the last {DAYS} days can be simulated, and with fewer than {LEAST_JOBS} any "
-        "number would be an accident of which jobs they were"
+        f"too little history: {count} jobs of the last {DAYS} days can be simulated, and with fewer than {LEAST_JOBS} "
+        "any number would be an accident of which jobs they were"
     )
 
 
