@@ -94,15 +94,13 @@ class _Gathering:
 
     def training_jobs(self) -> Iterable[_Ran]:
         """Those that are complete, and running ones whose own progress tells their size."""
-        seen = 0
         for job in self._snapshot.jobs.values():
             if self._chosen(job.namespace, job.created):
-                seen += job.finish is not None
                 try:
                     yield self._training_job(job)
                 except _NotModelled as why:
                     self._gap(str(why))
-        self._forgotten(seen)
+        self._forgotten()
 
     def _training_job(self, job: Job) -> _Ran:
         now, finish = self._snapshot.now, job.finish
@@ -143,13 +141,14 @@ class _Gathering:
             work=work,
         )
 
-    def _forgotten(self, seen: int) -> None:
-        """What the budgets remember of finished jobs that are no longer there."""
+    def _forgotten(self) -> None:
+        """What the budgets remember of finished jobs that are no longer there; at least so many, since they forget."""
         budget, now = self._choosing.budget, self._snapshot.now
-        budgets = self._snapshot.budgets.values() if budget is None else (budget,)
-        known = [one.balance.experience.values() for one in budgets if one.balance is not None]
+        budgets = self._snapshot.budgets if budget is None else {budget.id: budget}
+        known = [one.balance.experience.values() for one in budgets.values() if one.balance is not None]
         remembered = sum(one.aged(now).jobs for of in known for one in of)
-        if (gone := round(remembered - seen)) > 0:
+        there = sum(job.finish is not None and job.budget in budgets for job in self._snapshot.jobs.values())
+        if (gone := round(remembered - there)) > 0:
             told = "finished TrainingJobs (about) that the ledger remembers and that are gone (ttlSecondsAfterFinished)"
             self._gaps[told] = gone
 
@@ -233,6 +232,8 @@ class _Gathering:
             return False
         if not job.kind:
             self._gap("jobs without a known curve: they run only at the width that was asked for")
+        if pool.capacity_type is CapacityType.SPOT:
+            self._gap("jobs on spot nodes: that the cloud takes nodes back is not simulated")
         if job.gpus != ran.widths.preferred:
             self._gap("jobs that asked for GPUs that are no whole nodes: they are given whole nodes")
         return True

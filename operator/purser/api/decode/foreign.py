@@ -57,7 +57,7 @@ def foreign_job(raw: Raw) -> ForeignJob | None:
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     template = (spec.get("template") or {}).get("spec") or {}
     parallelism = spec.get("parallelism", 1)
-    gpus = pod_gpus(template) * min(parallelism, spec.get("completions") or parallelism)
+    gpus = _gpus(template) * min(parallelism, spec.get("completions") or parallelism)
     if LABEL_JOB_UID in meta.labels or gpus < 1:
         return None
     _, manager = _manager(raw)
@@ -85,7 +85,7 @@ def foreign_worker(raw: Raw) -> ForeignWorker | None:
     """A pod that holds or held GPUs and is not Purser's; None for any other."""
     meta = Meta.of("Pod", raw)
     status = raw.get("status") or {}
-    gpus = pod_gpus(raw.get("spec") or {})
+    gpus = _gpus(raw.get("spec") or {})
     if LABEL_JOB_UID in meta.labels or gpus < 1:
         return None
     owner, kind = _manager(raw)
@@ -102,6 +102,14 @@ def foreign_worker(raw: Raw) -> ForeignWorker | None:
         succeeded=phase == PodPhase.SUCCEEDED,
         started=max(starts, default=optional_instant(status, "startTime")),
     )
+
+
+def _gpus(spec: Raw) -> int:
+    """GPUs of a pod; 0 where they are written in a way that the simulation need not know (a quantity like 1k)."""
+    try:
+        return pod_gpus(spec)
+    except ValueError:
+        return 0
 
 
 def _manager(raw: Raw) -> tuple[str, str]:
