@@ -76,20 +76,22 @@ class _Bounds:
 
 def _classed(planner: Planner, fleet: Fleet, jobs: Mapping[JobId, PastJob]) -> Callable[[Snapshot], Plan]:
     """The planner, with each job in the class that it belongs to."""
-    works = {name: fleet.work(job) for name, job in jobs.items() if job.kind in fleet.curves}
-
-    def seen(job: Job) -> Job:
-        past = jobs[job.id]
-        if past.kind not in fleet.curves:
-            return replace(job, class_id=ClassId(f"uid/{job.id}"), remaining=None)
-        done = 0.0 if job.progress is None else job.progress.fraction or 0.0
-        work = works[job.id] if done >= _TRUSTED_FRACTION else fleet.mean_work[past.kind]
-        return replace(job, class_id=class_of(past.kind), remaining=work * (1.0 - done))
 
     def classed(snapshot: Snapshot) -> Plan:
-        return planner(replace(snapshot, jobs={name: seen(job) for name, job in snapshot.jobs.items()}))
+        return planner(
+            replace(snapshot, jobs={name: seen(job, jobs[name], fleet) for name, job in snapshot.jobs.items()})
+        )
 
     return classed
+
+
+def seen(job: Job, past: PastJob, fleet: Fleet) -> Job:
+    """The job as the operator would see it: in its class, with the work left that is expected of it."""
+    if past.kind not in fleet.curves:
+        return replace(job, class_id=ClassId(f"uid/{job.id}"), remaining=None)
+    done = 0.0 if job.progress is None else job.progress.fraction or 0.0
+    work = fleet.work(past) if done >= _TRUSTED_FRACTION else fleet.mean_work[past.kind]
+    return replace(job, class_id=class_of(past.kind), remaining=work * (1.0 - done))
 
 
 def _profiles(fleet: Fleet) -> Mapping[ClassId, Profile]:

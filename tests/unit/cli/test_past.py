@@ -69,7 +69,7 @@ def test_a_job_without_a_curve_keeps_its_width_and_that_is_said() -> None:
 def test_a_foreign_job_trains_from_when_its_last_pod_started() -> None:
     made = world()
     job = foreign(made, "theirs", hours_ago=4, hours=2, gpus=4, profile="sft")
-    found = past(made, Foreign((job,), (worker(job, started_after=900.0),)))
+    found = past(made, Foreign((job,), (worker(job, started_after=900.0), worker(job, started_after=60.0))))
     mine = jobs(found)[f"{NAMESPACE}/job/theirs"]
     assert mine.seconds == pytest.approx(2 * HOUR - 900.0 - 60.0)
     assert (mine.kind, mine.least, mine.most, mine.resize) == (f"{NAMESPACE}/sft", 1, 16, ResizePolicy.NEVER)

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.job import ResizePolicy
+from purser.domain.job import Job, Progress, ResizePolicy, Widths
 from purser.simulate.choices import Choice
 from purser.simulate.history import Fleet, PastJob
-from purser.simulate.replay import dollars_by_job, replay
+from purser.simulate.replay import dollars_by_job, replay, seen
 from purser.simulate.result import merged, summed
 from tests.unit.simulate.histories import POOL, curve
+from tests.worlds import World
 
 SFT = (curve({1: 1.0, 2: 1.9, 4: 3.6, 8: 6.4, 16: 11.0}),)
 JOBS = (
@@ -43,6 +44,26 @@ def test_purser_widens_what_it_knows_and_leaves_the_unknown_as_it_was() -> None:
     assert took["long"] == pytest.approx(7200.0 * 6.4 / 11.0 + 150.0, rel=0.02)
     odd = next(job for job in result.jobs if job.name == "odd")
     assert odd.gpu_seconds == pytest.approx(4 * 630.0)
+
+
+@pytest.mark.parametrize(("done", "work"), [(0.0, 4050.0), (0.04, 4050.0), (0.05, 7200.0), (0.5, 7200.0)])
+def test_a_jobs_own_size_is_seen_once_its_progress_tells_it(done: float, work: float) -> None:
+    job = told(done)
+    found = seen(job, JOBS[0], FLEET)
+    assert found.class_id == "team/sft"
+    assert found.remaining == pytest.approx(work * 6.4 * (1 - done))
+    assert seen(job, JOBS[2], FLEET).remaining is None
+
+
+def told(done: float) -> Job:
+    world = World()
+    job = world.job("long")
+    return replace(job, progress=Progress(1, done, None, None, world.now))
+
+
+def test_a_job_without_a_curve_is_rigid() -> None:
+    assert FLEET.bounds(JOBS[2]) == Widths(4, 4, 4)
+    assert FLEET.application(JOBS[2]).widths == (4,)
 
 
 def test_a_larger_job_of_the_same_class_takes_longer_in_proportion() -> None:
