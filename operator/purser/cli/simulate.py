@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -141,7 +141,7 @@ def simulate(
             subject = of_history(
                 f"The cluster's jobs from {when(past.began)} to {when(past.ended)}",
                 history,
-                tuple(f"{count} x {told}." for count, told in past.gaps),
+                tuple(_sentences(past)),
                 amount or monthly,
             )
     except (BadRow, UnknownPolicy, CannotDraw, ValueError) as error:
@@ -167,6 +167,9 @@ def _show(
     try:
         drawing = simulation.draw(found, "svg", subject.budget).decode() if page is not None else ""
         emit(simulation.document(subject.title, subject.notes, found), simulation.plain(found), output)
+        if output != "table":
+            for note in subject.gaps:
+                click.echo(note, err=True)
         if picture is not None:
             write(picture, simulation.draw(found, file_format(picture), subject.budget))
         if page is not None:
@@ -212,10 +215,10 @@ def _seconds(text: str) -> float:
 
 def _modelled(past: Past) -> History:
     if past.history is None:
-        why = "".join(f"; {count} x {told}" for count, told in past.gaps)
+        why = "".join(f" {told}" for told in _sentences(past))
         raise click.ClickException(
             "the cluster holds no job of the past that can be simulated (complete TrainingJobs or batch/v1 Jobs with "
-            f"GPUs): try a longer --last, keep jobs longer (ttlSecondsAfterFinished), or give a file{why}"
+            f"GPUs): try a longer --last, keep jobs longer (ttlSecondsAfterFinished), or give a file.{why}"
         )
     return past.history
 
@@ -224,5 +227,10 @@ def _save(history: History, past: Past, file: Path) -> None:
     text = io.StringIO()
     write_history(history, text)
     write(file, text.getvalue().encode())
-    for count, told in past.gaps:
-        click.echo(f"  {count} x {told}", err=True)
+    for told in _sentences(past):
+        click.echo(told, err=True)
+
+
+def _sentences(past: Past) -> Iterable[str]:
+    """What was not modelled, or not as it was."""
+    return (f"{count} x {told}." for count, told in past.gaps)

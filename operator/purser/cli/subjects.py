@@ -33,7 +33,8 @@ _LEFT_OUT = "Left out: storage, egress, CPU nodes"
 class Subject:
     """What is simulated. ``parts(choice)``: one simulation for each pool; ``rates``: those tried where none is named.
 
-    ``budget``: dollars a month that its spend is drawn against.
+    ``budget``: dollars a month that its spend is drawn against. ``gaps``: those of the notes that say what is not
+    modelled, which programs that read numbers are told too (on stderr).
     """
 
     title: str
@@ -41,9 +42,10 @@ class Subject:
     parts: Callable[[Choice], Sequence[Callable[[], Replayed]]]
     rates: tuple[float, ...]
     budget: Money | None = None
+    gaps: tuple[str, ...] = ()
 
 
-def of_history(title: str, history: History, notes: tuple[str, ...], budget: Money | None) -> Subject:
+def of_history(title: str, history: History, gaps: tuple[str, ...], budget: Money | None) -> Subject:
     """The history, with what is to be known of it."""
     jobs = history.jobs
     pools = ", ".join(
@@ -51,7 +53,7 @@ def of_history(title: str, history: History, notes: tuple[str, ...], budget: Mon
         f"{fleet.pool.start_seconds:g} s; {fleet.restart_seconds:.3g} s a restart)"
         for fleet in history.fleets
     )
-    said = (f"{history.known} of {len(jobs)} jobs have a curve, taken as exact. Pools: {pools}. {_LEFT_OUT}.", *notes)
+    said = (f"{history.known} of {len(jobs)} jobs have a curve, taken as exact. Pools: {pools}. {_LEFT_OUT}.", *gaps)
     took = [job.took for job in jobs if job.took is not None]
     if took:
         really = f"Really, {len(took)} of them took {span(sum(took) / len(took))} in the mean."
@@ -60,7 +62,7 @@ def of_history(title: str, history: History, notes: tuple[str, ...], budget: Mon
     def parts(choice: Choice) -> Sequence[Callable[[], Replayed]]:
         return [partial(replay, fleet, choice) for fleet in history.fleets]
 
-    return Subject(f"{title}: {len(jobs)} jobs", said, parts, rates_around(history, 2.0), budget)
+    return Subject(f"{title}: {len(jobs)} jobs", said, parts, rates_around(history, 2.0), budget, gaps)
 
 
 def from_file(

@@ -84,7 +84,11 @@ def document(title: str, notes: Sequence[str], found: Sequence[Simulated], pictu
         Column("complete", right=True, optional=True),
     )
     rows = tuple(_row(one) for one in found)
-    blocks: list[Block] = [Heading("Simulated"), Table(columns, rows), *(Paragraph(note, Tone.FAINT) for note in notes)]
+    blocks: list[Block] = [
+        Heading(f"Simulated: {title}"),
+        Table(columns, rows),
+        *(Paragraph(note, Tone.FAINT) for note in notes),
+    ]
     if pictures:
         blocks.append(Picture(pictures, CAPTION))
     return Document(title, tuple(blocks))

@@ -87,13 +87,18 @@ def test_the_clusters_history_is_simulated_saved_and_simulated_again_alike(
     again = purser("simulate", str(file), *options)
     assert json.loads(again.stdout) == json.loads(direct.stdout)
     assert {one["jobs"] for one in json.loads(direct.stdout)} == {6}
+    assert direct.stderr == ""
 
 
 def test_what_was_not_modelled_stands_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     world = observing()
     ended(world, "own", hours_ago=3, hours=1)
-    shown = purser_over(world, monkeypatch)("simulate", "--from-cluster", "--policy", "as-asked", "--processes", "1")
-    assert "1 x jobs without a known curve: they run only at the width that was asked for." in shown.stdout
+    purser = purser_over(world, monkeypatch)
+    shown = purser("simulate", "--from-cluster", "--policy", "as-asked", "--processes", "1")
+    told = "1 x jobs without a known curve: they run only at the width that was asked for."
+    assert told in shown.stdout
+    numbers = purser("simulate", "--from-cluster", "--policy", "as-asked", "--processes", "1", "-o", "json")
+    assert told in numbers.stderr
 
 
 @pytest.mark.parametrize(
