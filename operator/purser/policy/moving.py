@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Container, Iterable, MutableMapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,12 +13,11 @@ from purser.domain.option import Option
 from purser.domain.plan import Reason, Why
 from purser.domain.time import after
 from purser.policy import explain
-from purser.policy.course import key_of
 from purser.policy.draft import Draft
 from purser.policy.placement import Claim
 from purser.policy.prospects import Move, Position, Prospects, in_place
 from purser.policy.reading import Reading
-from purser.policy.rest import Rest, interval
+from purser.policy.rest import Chance, Rest, rest
 from purser.policy.roll import must_move, reason
 from purser.policy.serving import next_run
 from purser.policy.standing import Share
@@ -35,9 +34,9 @@ class Moving:
         self._standing = draft.standing
         self._rests = rests
 
-    def move(self, running: Iterable[Reading]) -> None:
-        """Jobs that must move first, in order of creation, then those that may gain most."""
-        worth: list[tuple[Job, Allocation, Prospects, Position, list[Move]]] = []
+    def move(self, running: Iterable[Reading], stays: Container[JobId] = ()) -> None:
+        """Jobs that must move first, in order of creation, then those that may gain most; none that ``stays``."""
+        gaining: list[tuple[Job, Allocation, Share, Sequence[Chance]]] = []
         for reading in running:
             job = reading.job
             if job.allocation is None:
@@ -47,76 +46,57 @@ class Moving:
                 self._draft.judge(job, here, reason(Why.NO_OPTION, "its menu is empty now; it runs on where it is"))
                 continue
             self._draft.judge(job, here, partial(self._choice, job, here, share))
-            prospects = share.by_lot(job)
-            if job.resize is ResizePolicy.NEVER or not reading.settled or self._rests_there(reading, here, prospects):
+            if job.resize is ResizePolicy.NEVER or not reading.settled or job.id in stays:
                 continue
-            position = share.position(job)
+            chances = self._chances(reading, job.allocation, share)
+            if chances:
+                gaining.append((job, job.allocation, share, chances))
+        for job, allocation, share, chances in sorted(
+            gaining, key=lambda one: (-one[3][0].ready.gain, one[0].created, one[0].id)
+        ):
+            self._move_if_it_pays(job, allocation, share, chances)
+
+    def _chances(self, reading: Reading, allocation: Allocation, share: Share) -> Sequence[Chance]:
+        """The moves that would pay, the best first; a job that must move goes at once, and has none."""
+        job, here, prospects = reading.job, allocation.option, share.by_lot(reading.job)
+        pool = self._draft.snapshot.pools.get(here.pool)
+        known = self._rests.get(job.id)
+        if known is None or not known.holds(reading, prospects, pool):
             forced = must_move(job, self._draft.snapshot)
             if forced:
-                self._force(job, job.allocation, prospects, position, forced)
-            elif prospects.menu.known and job.remaining:
-                paying = prospects.paying(here, position)
-                if paying:
-                    worth.append((job, job.allocation, prospects, position, paying))
-                else:
-                    self._rest(reading, here, prospects, position)
-                self._look_again(here, prospects, position)
-        for job, allocation, prospects, position, paying in sorted(
-            worth, key=lambda one: (-one[4][0].gain, one[0].created, one[0].id)
-        ):
-            self._move_if_it_pays(job, allocation, prospects, position, paying)
+                self._force(job, allocation, prospects, share.position(job), forced)
+            if forced or not prospects.menu.known or not job.remaining:
+                return ()
+            known = self._rests[job.id] = rest(reading, here, prospects, share.position(job), pool)
+        if known.again is not None:
+            later = after(self._draft.snapshot.now, max(known.again, _AT_THE_EARLIEST))
+            self._draft.decided.again_at.append(later)
+        return known.chances
 
     def _choice(self, job: Job, here: Option, share: Share) -> Reason:
         standing = self._standing
         return explain.choice(here, share, standing.rate, share.position(job), feasible=standing.feasible)
-
-    def _rests_there(self, reading: Reading, here: Option, prospects: Prospects) -> bool:
-        """Whether an earlier plan knew already that nothing pays for the job at this rate, and nothing forces it."""
-        rest = self._rests.get(reading.job.id)
-        return (
-            rest is not None
-            and rest.reading is reading
-            and rest.menu is prospects.menu
-            and rest.pool is self._draft.snapshot.pools.get(here.pool)
-            and rest.least <= prospects.worth <= rest.most
-        )
-
-    def _rest(self, reading: Reading, here: Option, prospects: Prospects, position: Position) -> None:
-        at = prospects.menu.ways.places.get(key_of(here))
-        if at is not None and len(prospects.menu.stages) == 1:
-            pool = self._draft.snapshot.pools.get(here.pool)
-            least, most = interval(prospects.menu.ways, at, position.left)
-            self._rests[reading.job.id] = Rest(reading, prospects.menu, pool, least, most)
-
-    def _look_again(self, here: Option, prospects: Prospects, position: Position) -> None:
-        """When the job comes to a phase in which another option is better."""
-        seconds = prospects.next_change(here, position)
-        if seconds is not None:
-            self._draft.decided.again_at.append(after(self._draft.snapshot.now, max(seconds, _AT_THE_EARLIEST)))
 
     def _force(self, job: Job, allocation: Allocation, prospects: Prospects, position: Position, forced: str) -> None:
         ranked = [outcome.option for outcome in prospects.entering(position)]
         for option in sorted(ranked, key=lambda one: not self._stays(job, allocation, one)):
             text = f"{forced}: it goes to {explain.name(option)}"
             why = partial(Reason, Why.WIDTH_NO_LONGER_ALLOWED, 0.0, ZERO, text, allocation.option)
-            if self._go(job, allocation, option, why):
+            if self.go(job, allocation, option, why):
                 return
 
-    def _move_if_it_pays(
-        self, job: Job, allocation: Allocation, prospects: Prospects, position: Position, paying: Iterable[Move]
-    ) -> None:
+    def _move_if_it_pays(self, job: Job, allocation: Allocation, share: Share, chances: Sequence[Chance]) -> None:
         """The best move that can be had and that still pays after what entering really costs."""
-        here = allocation.option
-        for ready in paying:
-            rented = self._draft.must_rent(job, ready.to)
-            move = prospects.move(here, ready.to, position, rented=True) if rented else ready
-            if move.gain <= 0:
-                continue
-            why = partial(explain.moving, move, here, position.left, self._standing.rate, job.weight)
-            if self._go(job, allocation, move.to, why):
+        for chance in chances:
+            move = chance.rented if self._draft.must_rent(job, chance.ready.to) else chance.ready
+            if move.gain > 0 and self.go(job, allocation, move.to, partial(self._gain, job, move, allocation, share)):
                 return
 
-    def _go(self, job: Job, allocation: Allocation, to: Option, why: Callable[[], Reason]) -> bool:
+    def _gain(self, job: Job, move: Move, allocation: Allocation, share: Share) -> Reason:
+        left = share.position(job).left
+        return explain.moving(move, allocation.option, left, self._standing.rate, job.weight)
+
+    def go(self, job: Job, allocation: Allocation, to: Option, why: Callable[[], Reason]) -> bool:
         """Move now if the nodes are ready, else wait for them and run on meanwhile. False when they cannot be had."""
         if self._stays(job, allocation, to):
             return self._resize(job, allocation, to, self._draft.pods(to), why)

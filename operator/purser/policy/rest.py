@@ -1,12 +1,12 @@
-"""Between which exchange rates a running job is sure to stay where it is: most jobs, most of the time.
+"""What a running job would gain by moving, kept for as long as neither the job nor its menu changes.
 
 With x units of work left, r seconds of a restart, and s, c an option's speed and price, a job on a moves to o only if
 
     x·(θ + c_a)/s_a − x·(θ + c_o)/s_o  >  (θ + c_o)·r
 
-(θ times the job's weight). Each of these is linear in θ, so together they leave an interval in which no move pays. It
-holds for as long as the job reports nothing new and its menu stays, whatever happens to others. Only of menus with one
-phase: with more, what lies ahead is not linear.
+(θ times the job's weight). Each of these is linear in θ, so together they leave an interval in which no move pays:
+where most jobs are, most of the time. With more than one phase what lies ahead is not linear; then, and where a move
+does pay, what was found holds at its own θ only.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+from purser.domain.option import Option
 from purser.domain.pool import Pool
-from purser.policy.course import Ways
+from purser.policy.course import Ways, key_of
 from purser.policy.menu import Menu
+from purser.policy.prospects import Move, Position, Prospects
 from purser.policy.reading import Reading
 
 _SURE = 1e-9
@@ -24,14 +26,52 @@ _SURE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
+class Chance:
+    """A move that pays where its nodes are ready, and the same move where they must be rented."""
+
+    ready: Move
+    rented: Move
+
+
+@dataclass(frozen=True, slots=True)
 class Rest:
-    """A job, as it was read, on a menu and a pool stays while a second of it is worth ``least`` to ``most``."""
+    """What a job, as it was read, can gain on a menu while a second of it is worth ``least`` to ``most`` dollars.
+
+    ``pool``: where it runs, by which it may stay. ``chances``: the best first. ``again``: seconds to the next phase for
+    which another option is better.
+    """
 
     reading: Reading
     menu: Menu
     pool: Pool | None
     least: float
     most: float
+    chances: tuple[Chance, ...]
+    again: float | None
+
+    def holds(self, reading: Reading, prospects: Prospects, pool: Pool | None) -> bool:
+        """Whether it still says the truth."""
+        return (
+            self.reading is reading
+            and self.menu is prospects.menu
+            and self.pool is pool
+            and self.least <= prospects.worth <= self.most
+        )
+
+
+def rest(reading: Reading, here: Option, prospects: Prospects, position: Position, pool: Pool | None) -> Rest:
+    """What the job can gain, from scratch."""
+    chances = tuple(
+        Chance(move, prospects.move(here, move.to, position, rented=True)) for move in prospects.paying(here, position)
+    )
+    at = prospects.menu.ways.places.get(key_of(here))
+    least, most = inf, 0.0
+    if not chances and at is not None and len(prospects.menu.stages) == 1:
+        least, most = interval(prospects.menu.ways, at, position.left)
+    worth, again = prospects.worth, prospects.next_change(here, position)
+    if not least <= worth <= most:
+        least = most = worth
+    return Rest(reading, prospects.menu, pool, least, most, chances, again)
 
 
 def interval(ways: Ways, here: int, left: float) -> tuple[float, float]:
