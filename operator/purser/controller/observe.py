@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from purser.api.decode import DecodedJob, ForeignPod, OwnPod
 from purser.cluster.store import ObjectKey
 from purser.controller.size import total_work
 from purser.domain.budget import Budget, Selector
 from purser.domain.errors import Problem
-from purser.domain.ids import JobId, NodeName, PoolId
+from purser.domain.ids import ClassId, JobId, NodeName, PoolId
 from purser.domain.job import Job, Pod, Progress, Run
 from purser.domain.pool import Instance, Pool, PriceSegment, Quote, Survey
 from purser.domain.profile import Profile
@@ -47,30 +48,45 @@ class Seen:
     progress: Mapping[JobId, Progress]
 
 
-def observe(seen: Seen, now: Instant) -> Snapshot:
-    """One consistent view of everything at ``now``."""
-    pools = {pool.id: _with_offer(pool, seen) for pool in seen.pools.values()}
+_NEVER = Instant(2**63)
+_Parts = tuple[object, ...]
+_Name = TypeVar("_Name")
+_Thing = TypeVar("_Thing")
+_OwnPods = Mapping[tuple[JobId, int], list[Pod]]
+
+
+@dataclass(slots=True)
+class Memory:
+    """What the last look joined: a thing of which no part has changed is handed over as the same object again.
+
+    Losing it costs time, never truth. ``jobs`` are with their parts and the instant from which on they stay as they
+    are; ``runs`` with the runs and pods they were joined from. ``types``: the pools' GPU types, by which
+    work is reckoned.
+    """
+
+    jobs: dict[JobId, tuple[_Parts, Instant, Job]] = field(default_factory=dict)
+    runs: dict[JobId, tuple[_Parts, tuple[Run, ...]]] = field(default_factory=dict)
+    pools: Mapping[PoolId, Pool] = field(default_factory=dict)
+    types: Mapping[PoolId, str | None] = field(default_factory=dict)
+    profiles: Mapping[ClassId, Profile] = field(default_factory=dict)
+    nodes: Mapping[NodeName, Node] = field(default_factory=dict)
+
+
+def observe(seen: Seen, now: Instant, memory: Memory | None = None) -> Snapshot:
+    """One consistent view of everything at ``now``; the same with and without ``memory``."""
+    memory = Memory() if memory is None else memory
+    memory.pools = pools = _kept(memory.pools, {pool.id: _with_offer(pool, seen) for pool in seen.pools.values()})
     payers = payers_of(seen)
-    profiles = {profile.id: _paid(profile, payers) for profile in seen.profiles.values()}
-    runs = _runs_by_job(seen)
-    services = frozenset(seen.services.values())
-    jobs: dict[JobId, Job] = {}
-    problems = list(seen.problems)
-    for decoded in seen.jobs.values():
-        budget = payers.get(decoded.job.namespace)
-        job = replace(
-            decoded.job,
-            budget=None if budget is None else budget.id,
-            weight=_weight(budget, decoded.priority_class),
-            runs=runs.get(decoded.job.id, ()),
-            progress=_progress(decoded.job, seen.progress),
-            has_service=decoded.job.id in services,
-            invalid=decoded.job.invalid or seen.refusals.get(decoded.job.id) or "",
-            checking=seen.refusals.get(decoded.job.id, "") is None,
-        )
-        jobs[job.id] = replace(job, remaining=_remaining(job, profiles.get(job.class_id), pools, now))
-        if decoded.profile_name and job.class_id not in profiles:
-            problems.append(_no_profile(job, decoded.profile_name, seen.problems))
+    profiles = _kept(memory.profiles, {profile.id: _paid(profile, payers) for profile in seen.profiles.values()})
+    memory.profiles = profiles
+    pods = _own_pods(seen)
+    memory.runs = runs = _runs_by_job(seen, pods, memory.runs)
+    types = {name: None if pool.offering is None else pool.offering.gpu_type for name, pool in pools.items()}
+    known = memory.jobs if memory.types == types else {}
+    memory.types = types
+    memory.jobs = joined = _jobs(seen, runs, payers, profiles, pools, known, now)
+    jobs = {name: job for name, (_, _, job) in joined.items()}
+    memory.nodes = nodes = _kept(memory.nodes, _nodes(seen, pods, runs.keys() & jobs.keys()))
     return Snapshot(
         now=now,
         budgets={budget.id: budget for budget in seen.budgets.values()},
@@ -79,9 +95,76 @@ def observe(seen: Seen, now: Instant) -> Snapshot:
         profiles=profiles,
         jobs=jobs,
         rentals={rental.id: rental for rental in seen.rentals.values()},
-        nodes=_nodes(seen, frozenset(pod.uid for job in jobs.values() for run in job.runs for pod in run.pods)),
-        problems=tuple(problems),
+        nodes=nodes,
+        problems=(*seen.problems, *_without_profile(seen, jobs, profiles)),
     )
+
+
+def _kept(before: Mapping[_Name, _Thing], now: Mapping[_Name, _Thing]) -> Mapping[_Name, _Thing]:
+    """Things of now; those that are equal to what they were before are the same objects."""
+    return {name: old if (old := before.get(name)) == new and old is not None else new for name, new in now.items()}
+
+
+def _jobs(
+    seen: Seen,
+    runs: Mapping[JobId, tuple[_Parts, tuple[Run, ...]]],
+    payers: Mapping[str, Budget],
+    profiles: Mapping[ClassId, Profile],
+    pools: Mapping[PoolId, Pool],
+    before: Mapping[JobId, tuple[_Parts, Instant, Job]],
+    now: Instant,
+) -> dict[JobId, tuple[_Parts, Instant, Job]]:
+    """Every job joined with what is known of it elsewhere."""
+    services = frozenset(seen.services.values())
+    weights = {budget.id: dict(budget.weights) for budget in payers.values()}
+    found = {}
+    for decoded in seen.jobs.values():
+        job = decoded.job
+        budget, profile = payers.get(job.namespace), profiles.get(job.class_id)
+        weight = 1.0 if budget is None else weights[budget.id].get(decoded.priority_class, 1.0)
+        own = runs.get(job.id, _NO_RUNS)[1]
+        parts = (
+            decoded,
+            None if budget is None else budget.id,
+            weight,
+            own,
+            seen.progress.get(job.id),
+            job.id in services,
+            seen.refusals.get(job.id, ""),
+            profile,
+        )
+        known = before.get(job.id)
+        if known is None or known[0] != parts or known[1] > now:
+            refusal = seen.refusals.get(job.id, "")
+            joined = replace(
+                job,
+                budget=None if budget is None else budget.id,
+                weight=weight,
+                runs=own,
+                progress=_progress(job, seen.progress),
+                has_service=job.id in services,
+                invalid=job.invalid or refusal or "",
+                checking=refusal is None,
+            )
+            known = parts, _same_from(joined, now), replace(joined, remaining=_remaining(joined, profile, pools, now))
+        found[job.id] = known
+    return found
+
+
+def _same_from(job: Job, now: Instant) -> Instant:
+    """From when on time alone does not change what is known of the job: never, where its report is of the future."""
+    since = Instant(0) if job.allocation is None else job.allocation.since
+    heard = since if job.progress is None else max(since, job.progress.at)
+    return heard if heard <= now else _NEVER
+
+
+def _without_profile(seen: Seen, jobs: Mapping[JobId, Job], profiles: Mapping[ClassId, Profile]) -> Iterable[Problem]:
+    """Problems of jobs whose profile does not exist."""
+    return [
+        _no_profile(jobs[decoded.job.id], decoded.profile_name, seen.problems)
+        for decoded in seen.jobs.values()
+        if decoded.profile_name and decoded.job.class_id not in profiles
+    ]
 
 
 # --- pools ----------------------------------------------------------------------------------------------------------
@@ -146,23 +229,35 @@ def _holds(operator: str, values: tuple[str, ...], value: str | None) -> bool:
             raise ValueError(f"no selector operator: {operator}")
 
 
-def _weight(budget: Budget | None, priority_class: str) -> float:
-    return 1.0 if budget is None else dict(budget.weights).get(priority_class, 1.0)
-
-
 # --- runs and what is left -------------------------------------------------------------------------------------------
 
 
-def _runs_by_job(seen: Seen) -> Mapping[JobId, tuple[Run, ...]]:
+_NO_RUNS: tuple[_Parts, tuple[Run, ...]] = ((), ())
+
+
+def _own_pods(seen: Seen) -> _OwnPods:
+    """The pods of training jobs by job and number of the run."""
     pods: dict[tuple[JobId, int], list[Pod]] = defaultdict(list)
     for pod in seen.pods.values():
         if isinstance(pod, OwnPod):
             pods[pod.job, pod.pod.run].append(pod.pod)
-    found: dict[JobId, list[Run]] = defaultdict(list)
+    return pods
+
+
+def _runs_by_job(
+    seen: Seen, pods: _OwnPods, before: Mapping[JobId, tuple[_Parts, tuple[Run, ...]]]
+) -> dict[JobId, tuple[_Parts, tuple[Run, ...]]]:
+    parts: dict[JobId, list[tuple[Run, list[Pod]]]] = defaultdict(list)
     for owner, run in seen.runs.values():
-        own = sorted(pods.get((owner, run.number), ()), key=lambda pod: (pod.index, pod.uid))
-        found[owner].append(replace(run, pods=tuple(own)))
-    return {owner: tuple(sorted(runs, key=lambda run: run.number)) for owner, runs in found.items()}
+        parts[owner].append((run, pods.get((owner, run.number), [])))
+    found = {}
+    for owner, raw in parts.items():
+        known, seen_as = before.get(owner), tuple(raw)
+        if known is None or known[0] != seen_as:
+            runs = (replace(run, pods=tuple(sorted(own, key=lambda pod: (pod.index, pod.uid)))) for run, own in raw)
+            known = seen_as, tuple(sorted(runs, key=lambda run: run.number))
+        found[owner] = known
+    return found
 
 
 def _progress(job: Job, heard: Mapping[JobId, Progress]) -> Progress | None:
@@ -209,19 +304,21 @@ def _no_profile(job: Job, name: str, problems: Iterable[Problem]) -> Problem:
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
-def _nodes(seen: Seen, known: frozenset[str]) -> Mapping[NodeName, Node]:
+def _nodes(seen: Seen, own: _OwnPods, owners: Collection[JobId]) -> Mapping[NodeName, Node]:
     """The nodes with the GPUs that are not free for runs: of other pods, and of pods that outlive their Job.
 
-    ``known``: uids of the pods of runs in sight. Deleting a Job in the background removes it at once, and its pods live
-    on until the garbage collector comes to them.
+    ``owners``: jobs with runs in sight. Deleting a Job in the background removes it at once, and its pods live on until
+    the garbage collector comes to them.
     """
     foreign: dict[NodeName, int] = defaultdict(int)
     for pod in seen.pods.values():
-        match pod:
-            case ForeignPod(node=node, gpus=gpus):
-                foreign[node] += gpus
-            case OwnPod(pod=own) if own.live and own.node is not None and own.uid not in known:
-                foreign[own.node] += own.gpus
+        if isinstance(pod, ForeignPod):
+            foreign[pod.node] += pod.gpus
+    in_sight = {(owner, run.number) for owner, run in seen.runs.values() if owner in owners}
+    for run in own.keys() - in_sight:
+        for left in own[run]:
+            if left.live and left.node is not None:
+                foreign[left.node] += left.gpus
     return {
         node.name: replace(node, foreign_gpus=foreign[node.name]) if node.name in foreign else node
         for node in seen.nodes.values()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from purser.cluster import kinds
 from purser.cluster.store import Store
 from purser.controller.gather import gather
-from purser.controller.observe import observe
+from purser.controller.observe import Memory, observe
 from purser.controller.surveys import Surveys
 from purser.controller.templates import Templates
 from purser.domain.ids import JobId, PoolId
@@ -29,6 +29,7 @@ class Sight:
         self._surveys: Surveys | None = None
         self._templates: Templates | None = None
         self._last: Snapshot | None = None
+        self._memory = Memory()
 
     def use(self, surveys: Surveys, templates: Templates) -> None:
         """Where clouds and templates are asked (they are made after the sight, which tells them what there is)."""
@@ -47,7 +48,7 @@ class Sight:
             refusals=self._templates.refusals(decoded.job for decoded in jobs),
             progress=self._progress(),
         )
-        self._last = observe(seen, self._now())
+        self._last = observe(seen, self._now(), self._memory)
         return self._last
 
     def last(self) -> Snapshot:

@@ -1,0 +1,179 @@
+"""What may happen to a world between two plans, drawn at random: ``happens(world, draw)`` for each of ``EVENTS``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from purser.domain.ids import JobId, Rate
+from purser.domain.job import Finish, FinishKind, Progress, ResizePolicy
+from purser.domain.money import Money, Price
+from purser.domain.pool import Notice
+from purser.domain.profile import Amdahl, Phase, PowerLaw, SpeedCurve
+from purser.domain.rental import RentalPhase
+from purser.domain.time import after
+from purser.policy.planner import plan
+from tests.worlds import World
+
+WIDTHS: tuple[int | tuple[int, int, int], ...] = (2, (1, 4, 32), (8, 16, 64))
+PHASES = (
+    Phase(0.4, (SpeedCurve("a100", PowerLaw(0.3, 1.0)),)),
+    Phase(0.7, (SpeedCurve("a100", PowerLaw(0.7, 1.0)),)),
+    Phase(1.0, (SpeedCurve("a100", PowerLaw(0.95, 1.0)),)),
+)
+
+
+def arrives(world: World, draw: Random) -> None:
+    number = len(world.jobs) + draw.randrange(1000)
+    world.job(
+        f"j{number}",
+        gpus=draw.choice(WIDTHS),
+        profile=draw.choice([None, "sft", "phased", "rl", "unknown"]),
+        budget=draw.choice([*world.budgets, *world.budgets, None]),
+        weight=draw.choice([1.0, 1.0, 3.0]),
+        resize=draw.choice(list(ResizePolicy)),
+        grace_seconds=draw.choice([30, 300]),
+        gpu_types=draw.choice([(), (), ("h100",)]),
+        age_seconds=draw.randrange(100_000),
+    )
+
+
+def some(world: World, draw: Random) -> JobId:
+    if not world.jobs:
+        arrives(world, draw)
+    return draw.choice(sorted(world.jobs))
+
+
+def reports(world: World, draw: Random) -> None:
+    job = world.jobs[some(world, draw)]
+    fraction = draw.choice([0.01, 0.3, 0.69, 0.95])
+    run = 0 if job.allocation is None else job.allocation.run
+    progress = Progress(run, fraction, None, None, world.now)
+    left = draw.choice([None, 100.0, 36_000.0 * (1 - fraction), 4e6])
+    world.jobs[job.id] = replace(job, progress=progress, remaining=left)
+
+
+def completes(world: World, draw: Random) -> None:
+    job = world.jobs[some(world, draw)]
+    finish = Finish(FinishKind.COMPLETE, world.now, "Complete", "")
+    world.jobs[job.id] = replace(job, finish=finish, allocation=None, runs=(), replaced=())
+
+
+def is_edited(world: World, draw: Random) -> None:
+    job = world.jobs[some(world, draw)]
+    changes: list[dict[str, object]] = [
+        {"suspend": not job.suspend},
+        {"weight": job.weight * 2},
+        {"widths": replace(job.widths, min=1, preferred=2, max=2)},
+        {"grace_seconds": 900},
+        {"budget": draw.choice([*world.budgets, None])},
+        {"checking": not job.checking},
+    ]
+    world.jobs[job.id] = replace(job, **draw.choice(changes))  # type: ignore[arg-type]
+
+
+def is_deleted(world: World, draw: Random) -> None:
+    del world.jobs[some(world, draw)]
+
+
+def one_node_is_ready(world: World, draw: Random) -> None:
+    for rental in world.rentals.values():
+        if rental.phase is RentalPhase.REQUESTED:
+            world.launches(rental.id)
+            world.becomes_ready(rental.id)
+            return
+
+
+def a_node_is_lost(world: World, draw: Random) -> None:
+    if world.nodes:
+        name = draw.choice(sorted(world.nodes))
+        if draw.random() < 0.5:
+            del world.nodes[name]
+        else:
+            world.nodes[name] = replace(world.nodes[name], ready=False, not_ready_since=world.now, foreign_gpus=1)
+
+
+def a_rental_ends(world: World, draw: Random) -> None:
+    if world.rentals:
+        name = draw.choice(sorted(world.rentals))
+        if draw.random() < 0.5 and world.rentals[name].launched is not None:
+            world.ends(name)
+        else:
+            del world.rentals[name]
+
+
+def a_pool_changes(world: World, draw: Random) -> None:
+    name = draw.choice(sorted(world.pools))
+    pool = world.pools[name]
+    assert pool.quote is not None
+    changes: list[dict[str, object]] = [
+        {"quote": replace(pool.quote, price=draw.choice([pool.quote.worst, Price.parse("4")]))},
+        {"max_nodes": draw.choice([1, 5, 50])},
+        {"cooled_until": after(world.now, 60)},
+        {"deleting": not pool.deleting},
+        {"start_seconds": 300.0},
+    ]
+    world.pools[name] = replace(pool, **draw.choice(changes))  # type: ignore[arg-type]
+    held = [one.instance for one in world.rentals.values() if one.pool == name and one.instance]
+    world.notices[name] = tuple(Notice(one, world.now) for one in held[: draw.randrange(2)])
+
+
+def a_curve_is_learned(world: World, draw: Random) -> None:
+    name = draw.choice(sorted(world.profiles))
+    if draw.random() < 0.3 and len(world.profiles) > 1:
+        del world.profiles[name]
+    else:
+        changed = replace(world.profiles[name], generation=2, mean_work=draw.choice([None, 40_000.0, 90_000.0]))
+        world.profiles[name] = changed
+
+
+def money_changes(world: World, draw: Random) -> None:
+    name = draw.choice(sorted(world.budgets))
+    changes: list[dict[str, object]] = [
+        {"amount": Money.parse(draw.choice(["500", "20000", "900000"]))},
+        {"hard_limit": draw.choice([None, Money.parse("3000")])},
+        {"deleting": True},
+    ]
+    world.budgets[name] = replace(world.budgets[name], **draw.choice(changes))  # type: ignore[arg-type]
+
+
+def is_carried_out(world: World, draw: Random) -> None:
+    world.carry_out(plan(world.snapshot()))
+    if draw.random() < 0.7:
+        world.everything_starts()
+
+
+EVENTS: tuple[Callable[[World, Random], None], ...] = (
+    arrives,
+    reports,
+    reports,
+    completes,
+    is_edited,
+    is_deleted,
+    one_node_is_ready,
+    a_node_is_lost,
+    a_rental_ends,
+    a_pool_changes,
+    a_curve_is_learned,
+    money_changes,
+    is_carried_out,
+    is_carried_out,
+    is_carried_out,
+)
+
+
+def some_world(draw: Random) -> World:
+    world = World()
+    for name in ["research", "prod"][: draw.randint(1, 2)]:
+        made = world.budget(name, amount=draw.choice(["2000", "60000", "400000"]))
+        world.budgets[made.id] = replace(made, fixed_rate=draw.choice([None, None, Rate(0.02), Rate(0.002)]))
+    world.pool("a100", price="16", worst="20", max_nodes=draw.choice([3, 50]))
+    world.pool("h100", price="40", worst="60", max_nodes=draw.choice([1, 50]))
+    world.profile("sft", Amdahl(0.97, 1.0), work_hours=20, others=(SpeedCurve("h100", Amdahl(0.98, 2.0)),))
+    world.profile("rl", PowerLaw(0.8, 1.0), arrivals_per_hour=0.5, work_hours=4, budget="research")
+    phased = world.profile("phased", PowerLaw(0.8, 1.0), work_hours=30, restart_seconds=10.0)
+    world.profiles[phased.id] = replace(phased, phases=PHASES)
+    for _ in range(draw.randint(2, 8)):
+        arrives(world, draw)
+    return world

@@ -1,0 +1,58 @@
+"""What was joined before makes a look faster, never different; and what did not change is the same object again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from purser.controller.observe import Memory, Seen, observe
+from purser.domain.ids import JobId
+from purser.domain.job import Progress
+from purser.domain.time import after
+from tests.happenings import EVENTS, is_carried_out, some_world
+from tests.unit.cli.worlds import seen_of
+from tests.worlds import World
+
+
+def heard(world: World, draw: Random, seen: Seen) -> Seen:
+    """With reports that came in, some of them dated ahead of our clock, and templates that are being tried."""
+    names = sorted(world.jobs)
+    progress = {
+        name: Progress(1, draw.random(), None, None, after(world.now, draw.choice([-500.0, 0.0, 500.0])))
+        for name in draw.sample(names, min(len(names), 2))
+    }
+    refusals: dict[JobId, str | None] = {name: draw.choice(["", "no image", None]) for name in names[:1]}
+    services = {key: decoded.job.id for key, decoded in list(seen.jobs.items())[:2]}
+    return replace(seen, progress=progress, refusals=refusals, services=services)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.randoms(use_true_random=False), st.lists(st.sampled_from(EVENTS), min_size=2, max_size=10))
+def test_a_look_with_a_memory_sees_what_one_without_does(
+    draw: Random, events: list[Callable[[World, Random], None]]
+) -> None:
+    world, memory = some_world(draw), Memory()
+    for happens in [is_carried_out, *events]:
+        happens(world, draw)
+        seen = heard(world, draw, seen_of(world))
+        for _ in range(2):
+            world.passes(draw.choice([-100.0, 0.0, 60.0, 1000.0]))
+            assert observe(seen, world.now, memory) == observe(seen, world.now)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_what_did_not_change_is_the_same_object_again(draw: Random) -> None:
+    world, memory = some_world(draw), Memory()
+    for _ in range(2):
+        is_carried_out(world, draw)
+    first = observe(seen_of(world), world.now, memory)
+    again = observe(seen_of(world), after(world.now, 60.0), memory)
+    assert all(again.jobs[name] is job for name, job in first.jobs.items())
+    assert all(again.pools[name] is pool for name, pool in first.pools.items())
+    assert all(again.profiles[name] is profile for name, profile in first.profiles.items())
+    assert all(again.nodes[name] is node for name, node in first.nodes.items())
