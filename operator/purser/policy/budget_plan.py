@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 
-from purser.domain.ids import JobId, RentalId
+from purser.domain.ids import RentalId
 from purser.domain.plan import Reason
 from purser.policy.capacity import Capacity
 from purser.policy.draft import Draft
 from purser.policy.idle import release_idle
 from purser.policy.moving import Moving
-from purser.policy.rest import Rest
+from purser.policy.rest import Minds
 from purser.policy.roll import call
 from purser.policy.serving import Serving
 
 
-def decide(
-    draft: Draft, capacity: Capacity, doomed: Mapping[RentalId, Reason], rests: MutableMapping[JobId, Rest]
-) -> None:
+def decide(draft: Draft, capacity: Capacity, doomed: Mapping[RentalId, Reason], minds: Minds) -> None:
     """Decide everything of one budget into its draft; ``capacity`` offers nothing on ``doomed`` rentals."""
     snapshot = draft.snapshot
     roll = call(draft.standing.jobs, doomed, snapshot)
@@ -29,7 +27,7 @@ def decide(
     for rental, why in doomed.items():
         draft.release(rental, why)
     Serving(draft, roll.running).serve(roll)
-    Moving(draft, rests).move(roll.running)
+    Moving(draft, minds).move(roll.running)
     release_idle(draft, capacity, doomed)
     draft.decided.again_at += roll.again_at
     release_at = draft.purse.release_at(snapshot.now)

@@ -42,7 +42,8 @@ class Lots:
         """How many of the job's group took one of the paths, and how many of them the wider; counted when asked for."""
         key = self._standing.key(job)
         if key not in self._taken:
-            had = [key_of(option) for one in share.group.members if (option := former(one.job)) is not None]
+            alike = [former(one.job) for one in self._standing.jobs if one.key == key]
+            had = [key_of(option) for option in alike if option is not None]
             taken = [one == _wider_key(share) for one in had if one in (key_of(share.path[0]), _wider_key(share))]
             self._taken[key] = [len(taken), sum(taken)]
         return self._taken[key]

@@ -9,7 +9,7 @@ A group is a class, a menu and a weight. Its load is one of two things (docs/pol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -38,8 +38,7 @@ GroupKey = tuple[ClassId, MenuKey, float]
 class Group:
     """Jobs of one budget that choose alike. ``arrivals``: jobs a second, None when only jobs in sight are known.
 
-    ``active`` counts jobs that want to run; ``work`` is the mean work of a job, seconds of the reference option;
-    ``members`` are its jobs in sight in order of creation, finished ones too.
+    ``active`` counts jobs that want to run; ``work`` is the mean work of a job, seconds of the reference option.
     """
 
     class_id: ClassId
@@ -49,7 +48,6 @@ class Group:
     work: float
     active: int
     arrivals: float | None
-    members: Sequence[Reading] = ()
 
     @property
     def hull(self) -> Hull:
@@ -135,7 +133,7 @@ def groups(
         if menu.options and (active or arrivals):
             work = works[class_id]
             hull = partial(menus.hull, menu_key, work)
-            found[key] = Group(mine[0].job.class_id, weight, menu, hull, work, active, arrivals, mine)
+            found[key] = Group(mine[0].job.class_id, weight, menu, hull, work, active, arrivals)
     for profile in profiles.values():
         if profile.budget is not None and profile.budget == budget and profile.id not in in_class:
             found |= _expected(profile, menus)

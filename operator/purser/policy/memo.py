@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
 from dataclasses import dataclass
 
-from purser.domain.ids import ClassId, JobId
+from purser.domain.ids import ClassId
 from purser.domain.period import period_bounds
 from purser.domain.snapshot import Snapshot
 from purser.policy.capacity import Holdings
 from purser.policy.exploration import may_explore
 from purser.policy.menu import Menus
 from purser.policy.reading import Readings
-from purser.policy.rest import Rest
+from purser.policy.rest import Minds
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """Menus, jobs read, and who holds which GPUs: worked out anew only where the snapshot changed.
 
-    ``rests``: of running jobs, when they stay where they are; filled while the plan is made.
+    ``minds``: what the planner found out about running jobs; filled while the plan is made.
     """
 
     menus: Menus
     readings: Readings
     holdings: Holdings
-    rests: MutableMapping[JobId, Rest]
+    minds: Minds
 
 
 @dataclass(slots=True)
@@ -48,10 +47,10 @@ def know(snapshot: Snapshot, memo: Memo | None = None) -> Known:
     menus.explore(_exploring(snapshot, readings))
     holdings = Holdings() if before is None else before.holdings
     holdings.update(snapshot, readings.by_id)
-    rests = {} if before is None else before.rests
-    for gone in [name for name in rests if name not in readings.by_id]:
-        del rests[gone]
-    return Known(menus, readings, holdings, rests)
+    minds = Minds() if before is None else before.minds
+    if before is not None and before.readings.by_id.keys() - readings.by_id.keys():
+        minds.forget(readings.by_id)
+    return Known(menus, readings, holdings, minds)
 
 
 def _exploring(snapshot: Snapshot, readings: Readings) -> frozenset[ClassId]:

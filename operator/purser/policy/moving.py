@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from purser.domain.ids import JobId
 from purser.domain.job import Allocation, Job, Placement, ResizePolicy
 from purser.domain.money import ZERO
 from purser.domain.option import Option
@@ -17,7 +16,7 @@ from purser.policy.draft import Draft
 from purser.policy.placement import Claim
 from purser.policy.prospects import Move, Position, Prospects, in_place
 from purser.policy.reading import Reading
-from purser.policy.rest import Chance, Rest, rest
+from purser.policy.rest import Chance, Minds, Said, rest
 from purser.policy.roll import must_move, reason
 from purser.policy.serving import next_run
 from purser.policy.standing import Share
@@ -29,13 +28,13 @@ _AT_THE_EARLIEST = 1.0
 class Moving:
     """Moves one budget's running jobs in its draft, after the queue was served."""
 
-    def __init__(self, draft: Draft, rests: MutableMapping[JobId, Rest]) -> None:
+    def __init__(self, draft: Draft, minds: Minds) -> None:
         self._draft = draft
         self._standing = draft.standing
-        self._rests = rests
+        self._minds = minds
 
-    def move(self, running: Iterable[Reading], stays: Container[JobId] = ()) -> None:
-        """Jobs that must move first, in order of creation, then those that may gain most; none that ``stays``."""
+    def move(self, running: Iterable[Reading]) -> None:
+        """Jobs that must move first, in order of creation, then those that may gain most."""
         gaining: list[tuple[Job, Allocation, Share, Sequence[Chance]]] = []
         for reading in running:
             job = reading.job
@@ -45,8 +44,8 @@ class Moving:
             if share is None:
                 self._draft.judge(job, here, reason(Why.NO_OPTION, "its menu is empty now; it runs on where it is"))
                 continue
-            self._draft.judge(job, here, partial(self._choice, job, here, share))
-            if job.resize is ResizePolicy.NEVER or not reading.settled or job.id in stays:
+            self._say(reading, here, share)
+            if job.resize is ResizePolicy.NEVER or not reading.settled:
                 continue
             chances = self._chances(reading, job.allocation, share)
             if chances:
@@ -60,43 +59,54 @@ class Moving:
         """The moves that would pay, the best first; a job that must move goes at once, and has none."""
         job, here, prospects = reading.job, allocation.option, share.by_lot(reading.job)
         pool = self._draft.snapshot.pools.get(here.pool)
-        known = self._rests.get(job.id)
+        known = self._minds.rests.get(job.id)
         if known is None or not known.holds(reading, prospects, pool):
             forced = must_move(job, self._draft.snapshot)
             if forced:
                 self._force(job, allocation, prospects, share.position(job), forced)
             if forced or not prospects.menu.known or not job.remaining:
                 return ()
-            known = self._rests[job.id] = rest(reading, here, prospects, share.position(job), pool)
+            known = self._minds.rests[job.id] = rest(reading, here, prospects, share.position(job), pool)
         if known.again is not None:
             later = after(self._draft.snapshot.now, max(known.again, _AT_THE_EARLIEST))
             self._draft.decided.again_at.append(later)
         return known.chances
 
-    def _choice(self, job: Job, here: Option, share: Share) -> Reason:
-        standing = self._standing
-        return explain.choice(here, share, standing.rate, share.position(job), feasible=standing.feasible)
+    def _say(self, reading: Reading, here: Option, share: Share) -> None:
+        """Judge a job that goes on, in the words of the plan before where they would be the same."""
+        job, standing, verdicts = reading.job, self._standing, self._draft.decided.verdicts
+        said = self._minds.said.get(job.id)
+        if said is not None and said.holds(reading, share, standing):
+            verdicts[job.id] = said.verdict
+            return
+        rate, feasible = standing.rate, standing.feasible
+
+        def choice() -> Reason:
+            return explain.choice(here, share, rate, share.position(job), feasible=feasible)
+
+        self._draft.judge(job, here, choice)
+        self._minds.said[job.id] = Said(reading, share.prospects, share.group.work, rate, feasible, verdicts[job.id])
 
     def _force(self, job: Job, allocation: Allocation, prospects: Prospects, position: Position, forced: str) -> None:
         ranked = [outcome.option for outcome in prospects.entering(position)]
         for option in sorted(ranked, key=lambda one: not self._stays(job, allocation, one)):
             text = f"{forced}: it goes to {explain.name(option)}"
             why = partial(Reason, Why.WIDTH_NO_LONGER_ALLOWED, 0.0, ZERO, text, allocation.option)
-            if self.go(job, allocation, option, why):
+            if self._go(job, allocation, option, why):
                 return
 
     def _move_if_it_pays(self, job: Job, allocation: Allocation, share: Share, chances: Sequence[Chance]) -> None:
         """The best move that can be had and that still pays after what entering really costs."""
         for chance in chances:
             move = chance.rented if self._draft.must_rent(job, chance.ready.to) else chance.ready
-            if move.gain > 0 and self.go(job, allocation, move.to, partial(self._gain, job, move, allocation, share)):
+            if move.gain > 0 and self._go(job, allocation, move.to, partial(self._gain, job, move, allocation, share)):
                 return
 
     def _gain(self, job: Job, move: Move, allocation: Allocation, share: Share) -> Reason:
         left = share.position(job).left
         return explain.moving(move, allocation.option, left, self._standing.rate, job.weight)
 
-    def go(self, job: Job, allocation: Allocation, to: Option, why: Callable[[], Reason]) -> bool:
+    def _go(self, job: Job, allocation: Allocation, to: Option, why: Callable[[], Reason]) -> bool:
         """Move now if the nodes are ready, else wait for them and run on meanwhile. False when they cannot be had."""
         if self._stays(job, allocation, to):
             return self._resize(job, allocation, to, self._draft.pods(to), why)

@@ -49,7 +49,7 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
     for draft, leaving in zip(drafts, doomed, strict=True):
         budget = draft.standing.budget
         committed = draft.purse.committed
-        decide(draft, capacity, leaving, known.rests)
+        decide(draft, capacity, leaving, known.minds)
         budgets[budget.id] = draft.standing.verdict(committed, snapshot.now)
         again_at |= set(draft.decided.again_at)
         if budget.mode is Mode.OBSERVE:

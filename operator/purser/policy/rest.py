@@ -11,15 +11,22 @@ does pay, what was found holds at its own θ only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Container
+from dataclasses import dataclass, field
 from math import inf
+from typing import TYPE_CHECKING
 
+from purser.domain.ids import JobId, Rate
 from purser.domain.option import Option
+from purser.domain.plan import Verdict
 from purser.domain.pool import Pool
 from purser.policy.course import Ways, key_of
 from purser.policy.menu import Menu
 from purser.policy.prospects import Move, Position, Prospects
 from purser.policy.reading import Reading
+
+if TYPE_CHECKING:
+    from purser.policy.standing import Share, Standing
 
 _SURE = 1e-9
 """Of the terms' size: so far from a tie no rounding can make a move pay."""
@@ -31,6 +38,41 @@ class Chance:
 
     ready: Move
     rented: Move
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What was thought of a running job, ``verdict``, and all that it follows from."""
+
+    reading: Reading
+    prospects: Prospects
+    work: float
+    rate: Rate
+    feasible: bool
+    verdict: Verdict
+
+    def holds(self, reading: Reading, share: Share, standing: Standing) -> bool:
+        """Whether the same would be said again."""
+        return (
+            self.reading is reading
+            and self.prospects is share.prospects
+            and self.rate == standing.rate
+            and self.feasible == standing.feasible
+            and self.work == share.group.work
+        )
+
+
+@dataclass(slots=True)
+class Minds:
+    """What was found out about running jobs, by job; filled while a plan is made, and kept for the next."""
+
+    rests: dict[JobId, Rest] = field(default_factory=dict)
+    said: dict[JobId, Said] = field(default_factory=dict)
+
+    def forget(self, jobs: Container[JobId]) -> None:
+        """Keep only what is known of ``jobs``."""
+        self.rests = {name: rest for name, rest in self.rests.items() if name in jobs}
+        self.said = {name: said for name, said in self.said.items() if name in jobs}
 
 
 @dataclass(frozen=True, slots=True)
