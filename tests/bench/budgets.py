@@ -37,7 +37,7 @@ from purser.policy.hull import Hull, hull
 from purser.policy.kappa import Commitment, Kappa, corrected, kappa
 from purser.policy.load import HISTORY_WINDOW_SECONDS, observed_arrivals
 from purser.policy.promise import Bounds, Forecast, Stream, forecast, remembered
-from purser.policy.queueing import takes_wider
+from purser.policy.queueing import next_lot
 
 START = parse_instant("2026-01-01T00:00:00Z")
 MONTHS = 12
@@ -341,9 +341,8 @@ class World:
         solution = self.plan(now, number).solution
         level = solution.levels[number]
         if number == solution.mixed:
-            wider = takes_wider(one.taken[0], one.taken[1], solution.mix)
-            one.taken[0] += 1
-            one.taken[1] += wider
+            wider = next_lot({0: 1.0 - solution.mix, 1: solution.mix}, dict(enumerate(one.taken)))
+            one.taken[wider] += 1
             level += wider
         menu = one.menu(one.priced)
         option = menu.paths[level][0]

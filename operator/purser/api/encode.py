@@ -240,6 +240,7 @@ def pool_view(view: PoolView) -> Json:
             nodes=view.nodes,
             ready_nodes=view.ready_nodes,
             gpus_in_use=view.gpus_in_use,
+            scarcity_price=view.scarcity,
             conditions=_conditions(view.conditions, view.observed_generation),
         )
     )

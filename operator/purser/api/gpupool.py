@@ -118,6 +118,9 @@ class GPUPoolView(ApiModel):
     """Nodes that take pods."""
     gpus_in_use: int | None = None
     """GPUs allocated to jobs."""
+    scarcity_price: Hourly | None = None
+    """Dollars that an hour of one more GPU would be worth on top of its bill, where the pool is too small for what jobs
+    would choose; 0 where it is not. Jobs choose as if they paid it; nobody does."""
     conditions: Conditions = ()
     """Ready, with a reason such as StockOut or QuotaExceeded."""
 
@@ -143,6 +146,9 @@ GPU_POOL = Kind(
         Column("State", ".status.state"),
         Column("Capacity", ".spec.capacityType", wide=True),
         Column("Ready", ".status.readyNodes", "integer", wide=True),
+        Column(
+            "Scarcity", ".status.scarcityPrice", wide=True, description="What an hour of one more GPU would be worth"
+        ),
         Column("Zone", ".status.offering.zone", wide=True),
         Column("Age", ".metadata.creationTimestamp", "date"),
     ),

@@ -138,7 +138,10 @@ class PoolState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """The view of a GPUPool; ``offering`` and ``quote`` as last heard from the cloud."""
+    """The view of a GPUPool; ``offering`` and ``quote`` as last heard from the cloud.
+
+    ``scarcity``: what an hour of one more GPU would be worth on top of its bill; 0 where there is room.
+    """
 
     observed_generation: int
     state: PoolState
@@ -147,6 +150,7 @@ class PoolView:
     nodes: int
     ready_nodes: int
     gpus_in_use: int
+    scarcity: Price
     conditions: tuple[Condition, ...]
 
 

@@ -74,13 +74,15 @@ def _pays(thought: Thought, job: Job) -> str:
 
 
 def _mixes(thought: Thought, job: Job) -> str:
-    """Of a class that takes two paths, so that the budget is used exactly."""
+    """Of a class that takes several paths, so that what is scarce is used exactly."""
     standing = next(one for one in thought.standings if one.budget.id == job.budget)
     share = standing.share(job)
-    if share is None or share.wider is None:
+    if share is None or not share.mixes:
         return ""
-    begins = f"{name(share.path[0])}, and {share.mix:.0%} of them {name(share.wider[0])}"
-    return f"New jobs of its class begin on {begins}: at this rate both are as good, and so the budget is just used."
+    others = ", ".join(f"{lot.part:.0%} of them {name(lot.path[0])}" for lot in share.lots[1:])
+    used = "the budget is" if not standing.scarce else "budget and pools are"
+    begins = f"{name(share.path[0])}, and {others}"
+    return f"New jobs of its class begin on {begins}: at these rates all are as good, and so {used} just used."
 
 
 def work_left(job: Job, options: Alternatives) -> str:
@@ -123,7 +125,8 @@ def _row(one: Alternative) -> tuple[Cell, ...]:
     cells = row(
         "*" if one.rank is Rank.CHOSEN else "",
         name(one.option),
-        words.hourly(one.option.price),
+        words.hourly(one.option.price)
+        + (f" + {words.hourly(one.room_price)}" if one.room_price.micros_per_hour else ""),
         span(one.seconds),
         money(one.dollars),
         "-" if one.per_hour_saved is None else money(one.per_hour_saved),

@@ -40,6 +40,8 @@ def _option(one: Alternative) -> Plain:
         "chosen": one.rank is Rank.CHOSEN,
         "secondsLeft": one.seconds,
         "costLeft": dollars(one.dollars),
+        "roomHourly": one.room_price.decimal(),
+        "roomLeft": dollars(one.room),
         "perHourSaved": None if one.per_hour_saved is None else dollars(one.per_hour_saved),
         "rank": str(one.rank),
         "speed": one.option.speed,

@@ -12,6 +12,7 @@ from purser.domain.budget import Mode
 from purser.domain.ids import BudgetId, JobId
 from purser.domain.job import Job
 from purser.domain.money import Money
+from purser.domain.plan import Limit, PoolVerdict
 from purser.domain.time import after
 from purser.policy.exchange_rate import Fit
 from purser.policy.explain import money, name
@@ -59,6 +60,7 @@ def plan_document(
     else:
         blocks += _difference(thought, before, changes)
     blocks += _budgets(thought)
+    blocks += _pools(thought)
     blocks += _classes(thought.classes)
     blocks += _jobs(thought, jobs)
     blocks += _more_or_less(thought, pictures)
@@ -218,6 +220,28 @@ def budget_state(standing: Standing, frontier: Frontier) -> tuple[str, Tone]:
     return f"used in full{observes}", Tone.PLAIN
 
 
+def _pools(thought: Thought) -> list[Block]:
+    """A line for each pool that is too small for what jobs would choose."""
+    lines = [pool_in_words(name, verdict) for name, verdict in sorted(thought.plan.pools.items())]
+    return [Heading("Pools that are too small"), Items(tuple(Item("!", line) for line in lines))] if lines else []
+
+
+def pool_in_words(name: str, verdict: PoolVerdict) -> str:
+    """Which limit binds, and what one more node would be worth."""
+    nodes = f"{verdict.nodes} node{'' if verdict.nodes == 1 else 's'}"
+    match verdict.limit:
+        case Limit.MAX_NODES:
+            full = f"all {nodes} of spec.maxNodes are wanted" if verdict.nodes != 1 else "its only node is wanted"
+        case Limit.STOCK:
+            full = f"the cloud has no more than {nodes} now"
+        case Limit.QUOTA:
+            full = f"the cloud's quota allows no more than {nodes}"
+    if not verdict.node_scarcity.micros_per_hour:
+        return f"pool {name}: {full}, and jobs have to wait for it"
+    least, waits = ("at least ", "; jobs have to wait for it") if verdict.short else ("", "")
+    return f"pool {name}: {full}; one more node is worth {least}{verdict.node_scarcity} beyond its price{waits}"
+
+
 def _classes(rows_of: Sequence[ClassRow]) -> list[Block]:
     if not rows_of:
         return []
@@ -236,7 +260,7 @@ def _classes(rows_of: Sequence[ClassRow]) -> list[Block]:
             f"{one.arrivals_per_hour:.3g}",
             words.duration(one.seconds),
             money(one.dollars),
-            words.mixed(one.path, one.wider, one.mix),
+            words.mixed(one.paths),
         )
         for one in rows_of
     )

@@ -12,7 +12,7 @@ from purser.domain.ids import Rate
 from purser.domain.job import Job
 from purser.domain.money import Money
 from purser.domain.option import Option
-from purser.domain.plan import Stage
+from purser.domain.plan import PoolVerdict, Stage
 from purser.domain.time import after, format_instant
 from purser.policy.frontier import Bought, Frontier, mean_seconds
 from purser.policy.standing import Standing
@@ -36,6 +36,7 @@ def _plain(thought: Thought) -> dict[str, Plain]:
     return {
         "actions": _actions(thought.actions),
         "budgets": [_budget(standing, thought) for standing in thought.standings],
+        "scarcePools": [_pool(name, verdict) for name, verdict in sorted(thought.plan.pools.items())],
         "classes": [_class(one) for one in thought.classes],
         "jobs": [_job(job, thought) for job in shown_jobs(thought)],
         "problems": [
@@ -79,6 +80,17 @@ def _budget(standing: Standing, thought: Thought) -> Plain:
     }
 
 
+def _pool(name: str, verdict: PoolVerdict) -> Plain:
+    return {
+        "name": name,
+        "limit": str(verdict.limit),
+        "nodes": verdict.nodes,
+        "gpuHourWorth": verdict.scarcity.decimal(),
+        "nodeHourWorth": verdict.node_scarcity.decimal(),
+        "jobsWait": verdict.short,
+    }
+
+
 def _more_or_less(frontier: Frontier) -> Plain:
     if frontier.empty:
         return None
@@ -110,9 +122,7 @@ def _class(one: ClassRow) -> Plain:
         "arrivalsPerHour": one.arrivals_per_hour,
         "seconds": one.seconds,
         "cost": dollars(one.dollars),
-        "path": _stages(one.path),
-        "widerPath": _stages(one.wider),
-        "partOfJobsOnWiderPath": one.mix,
+        "paths": [{"partOfJobs": path.part, "stages": _stages(path.stages)} for path in one.paths],
     }
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from purser.domain.ids import BudgetId, ClassId, PoolId
 from purser.domain.money import Price
-from purser.domain.plan import Allocate, Command, Plan, Release, Rent, Stage
+from purser.domain.plan import Allocate, Command, PathVerdict, Plan, Release, Rent
 from purser.domain.snapshot import Snapshot
 from purser.policy import explain
 from purser.policy.frontier import Frontier, expected
@@ -54,9 +54,7 @@ class ClassRow:
     class_id: ClassId
     weight: float
     arrivals_per_hour: float
-    path: tuple[Stage, ...]
-    wider: tuple[Stage, ...]
-    mix: float
+    paths: tuple[PathVerdict, ...]
     seconds: float
     dollars: float
 
@@ -99,9 +97,7 @@ def _classes(standing: Standing) -> list[ClassRow]:
                 class_id=verdict.class_id,
                 weight=share.group.weight,
                 arrivals_per_hour=verdict.arrivals_per_hour,
-                path=verdict.path,
-                wider=verdict.wider,
-                mix=verdict.mix,
+                paths=verdict.paths,
                 seconds=seconds,
                 dollars=dollars,
             )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from purser.domain.ids import ClassId, Rate
 from purser.domain.money import Money, Price
-from purser.domain.plan import Stage
+from purser.domain.plan import PathVerdict, Stage
 from purser.domain.time import Instant, moment
 from purser.policy.exchange_rate import Fit
 from purser.policy.explain import money, name, span
@@ -48,9 +48,10 @@ def path(stages: Sequence[Stage]) -> str:
     return ", then ".join(parts)
 
 
-def mixed(path_: Sequence[Stage], wider: Sequence[Stage], mix: float) -> str:
-    """A path, and for which part of the jobs the wider one."""
-    return path(path_) + (f"; for {mix:.0%} of jobs {path(wider)}" if wider else "")
+def mixed(paths: Sequence[PathVerdict]) -> str:
+    """The first path, and for which parts of the jobs the others."""
+    others = "".join(f"; for {one.part:.0%} of jobs {path(one.stages)}" for one in paths[1:])
+    return path(paths[0].stages) + others
 
 
 def minutes_per_dollar(seconds: float | None) -> str:

@@ -152,6 +152,30 @@ class BudgetVerdict:
     forecast_high: Money
 
 
+class Limit(StrEnum):
+    """What keeps a pool from having more nodes."""
+
+    MAX_NODES = "MaxNodes"
+    STOCK = "StockOut"
+    QUOTA = "QuotaExceeded"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolVerdict:
+    """What the planner thinks of a pool that has less room than jobs would use at its bare price.
+
+    ``nodes``: all that it can have, by ``limit``. ``scarcity``: dollars that an hour of one more GPU would be worth, on
+    top of its bill. It is never paid: jobs choose as if it were. ``node_scarcity``: the same for a node. ``short``:
+    whether jobs have to wait for the pool whatever is chosen.
+    """
+
+    limit: Limit
+    nodes: int
+    scarcity: Price
+    node_scarcity: Price
+    short: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """The option that is had until the part ``until`` of a job's work is done."""
@@ -161,30 +185,40 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassVerdict:
-    """What a class of one budget's jobs is given: ``path``, or with probability ``mix`` the ``wider`` one (else empty).
+class PathVerdict:
+    """The path that the part ``part`` of a class's jobs takes."""
 
-    ``seconds`` and ``cost``: expected of a job on ``path``, start-up and restarts included. ``mean_work``: seconds of
-    the class's reference option.
+    part: float
+    stages: tuple[Stage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassVerdict:
+    """What a class of one budget's jobs is given: one of ``paths``, the cheapest first.
+
+    ``seconds`` and ``cost``: expected of a job on the first path, start-up and restarts included. ``mean_work``:
+    seconds of the class's reference option.
     """
 
     budget: BudgetId
     class_id: ClassId
     arrivals_per_hour: float
     mean_work: float
-    path: tuple[Stage, ...]
-    wider: tuple[Stage, ...]
-    mix: float
+    paths: tuple[PathVerdict, ...]
     seconds: float
     cost: Money
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The commands to carry out now, what was thought, and when to think again if nothing happens before."""
+    """The commands to carry out now, what was thought, and when to think again if nothing happens before.
+
+    ``pools``: those that are too small for what jobs would choose.
+    """
 
     commands: tuple[Command, ...]
     budgets: Mapping[BudgetId, BudgetVerdict]
+    pools: Mapping[PoolId, PoolVerdict]
     classes: tuple[ClassVerdict, ...]
     jobs: Mapping[JobId, Verdict]
     would: tuple[Command, ...]

@@ -68,6 +68,11 @@ POOL_GPUS = _gauge(
 POOL_NODES = _gauge("purser_pool_nodes", ("pool", "state"), "Rentals by phase: requested, starting, ready or draining.")
 POOL_MAX_NODES = _gauge("purser_pool_max_nodes", _POOL, "The most nodes the pool may have (spec.maxNodes).")
 POOL_NODE_PRICE = _gauge("purser_pool_node_price_dollars_per_hour", _POOL, "Price of one node now.")
+POOL_SCARCITY = _gauge(
+    "purser_pool_scarcity_dollars_per_gpu_hour",
+    _POOL,
+    "What an hour of one more GPU would be worth on top of its bill; 0 where there is room.",
+)
 POOL_COOLING = _gauge(
     "purser_pool_cooling", _POOL, "1 while no node is asked for after a stock-out or an exhausted quota, else 0."
 )
@@ -114,6 +119,7 @@ FROM_SNAPSHOT = (
     POOL_NODES,
     POOL_MAX_NODES,
     POOL_NODE_PRICE,
+    POOL_SCARCITY,
     POOL_COOLING,
     JOBS,
     JOB_WIDTH,

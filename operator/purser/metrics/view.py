@@ -101,6 +101,9 @@ def _pools(view: View, found: Mapping[str, _Family]) -> None:
             found[catalogue.POOL_NODES.name].add(nodes[name, phase], pool=name, state=phase.lower())
         cooling = pool.cooled_until is not None and pool.cooled_until > snapshot.now
         found[catalogue.POOL_COOLING.name].add(float(cooling), pool=name)
+        verdict = view.plan.pools.get(name)
+        scarcity = 0.0 if verdict is None else verdict.scarcity.micros_per_hour / 1_000_000
+        found[catalogue.POOL_SCARCITY.name].add(scarcity, pool=name)
         found[catalogue.POOL_MAX_NODES.name].add(pool.max_nodes, pool=name)
         if pool.quote is not None:
             found[catalogue.POOL_NODE_PRICE.name].add(pool.quote.price.micros_per_hour / 1_000_000, pool=name)

@@ -24,7 +24,7 @@ from purser.policy.course import OptionKey, Ways, key_of
 from purser.policy.draft import Draft
 from purser.policy.market import Market
 from purser.policy.menu import Menu
-from purser.policy.prospects import Position, Prospects
+from purser.policy.prospects import Outcome, Position, Prospects
 from purser.policy.standing import Share, Standing
 
 _HALVINGS = 40
@@ -81,15 +81,18 @@ class Rank(StrEnum):
 class Alternative:
     """One option: ``seconds`` and ``dollars`` from now to the job's end, getting there included.
 
-    ``reports``: how many there were of that width.
+    ``reports``: how many there were of that width. ``room``: dollars that room in full pools counts on top of the bill,
+    and ``room_price`` for an hour of the option; they decide like dollars, though nobody pays them.
 
-    ``per_hour_saved``: dollars for each hour that it saves over the chosen option, if it is faster, or that the chosen
-    one saves over it, if it is slower; None where one of the two is both faster and cheaper.
+    ``per_hour_saved``: dollars, room included, for each hour that it saves over the chosen option, if it is faster, or
+    that the chosen one saves over it, if it is slower; None where one of the two is both faster and cheaper.
     """
 
     option: Option
     seconds: float
     dollars: float
+    room: float
+    room_price: Price
     basis: Basis
     nodes: Nodes
     rank: Rank
@@ -190,6 +193,11 @@ class _Point:
     option: Option
     seconds: float
     dollars: float
+    room: float
+
+    @property
+    def counted(self) -> float:
+        return self.dollars + self.room
 
 
 class _Weighing:
@@ -211,37 +219,38 @@ class _Weighing:
     def points(self, prospects: Prospects, position: Position) -> dict[OptionKey, _Point]:
         """Seconds and dollars from now to the end on every option, the chosen one included."""
         if not self._runs:
-            return {
-                key_of(one.option): self._entering(one.option, one.seconds, one.dollars)
-                for one in prospects.entering(position)
-            }
+            return {key_of(one.option): self._entering(one) for one in prospects.entering(position)}
         stay = prospects.staying(self._chosen, position)
-        points = {key_of(stay.option): _Point(stay.option, stay.seconds, stay.dollars)}
+        points = {key_of(stay.option): _Point(stay.option, stay.seconds, stay.dollars, stay.room)}
         for option in prospects.menu.options:
             if key_of(option) not in points:
                 rented = self._draft.must_rent(self._job, option)
                 move = prospects.move(self._chosen, option, position, rented=rented)
                 seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
-                points[key_of(option)] = _Point(move.to, seconds, dollars)
+                points[key_of(option)] = _Point(move.to, seconds, dollars, stay.room + move.room)
         return points
 
-    def _entering(self, option: Option, seconds: float, dollars: float) -> _Point:
+    def _entering(self, one: Outcome) -> _Point:
         """As the queue is served: where nodes are ready, nobody waits for their start-up."""
-        ready = self._draft.ready(self._job, option)
-        return _Point(option, seconds - (self._draft.start_up(option) if ready else 0.0), dollars)
+        ready = self._draft.ready(self._job, one.option)
+        seconds = one.seconds - (self._draft.start_up(one.option) if ready else 0.0)
+        return _Point(one.option, seconds, one.dollars, one.room)
 
     def row(self, point: _Point, here: _Point, worth: float) -> Alternative:
         """The option against the chosen one, for which a second is worth ``worth`` dollars."""
         option = point.option
         pool = self._snapshot.pools.get(option.pool)
         gpu_type = "" if pool is None or pool.offering is None else pool.offering.gpu_type
-        rank, price = _rank(here.seconds - point.seconds, point.dollars - here.dollars, worth)
+        rank, price = _rank(here.seconds - point.seconds, point.counted - here.counted, worth)
+        charge = self._share.prospects.charge
         chosen = key_of(option) == key_of(self._chosen)
         profile = self._snapshot.profiles.get(self._job.class_id)
         return Alternative(
             option=option,
             seconds=point.seconds,
             dollars=point.dollars,
+            room=point.room,
+            room_price=Price(0) if charge is None else Price(round(charge.of(option) * 3_600_000_000)),
             basis=basis(profile, gpu_type, option.gpus),
             reports=reports(profile, gpu_type, option.gpus),
             nodes=Nodes.HERE if chosen and self._runs else self._nodes(option),
@@ -271,10 +280,10 @@ class _Weighing:
         def loses_by(at: Prospects, where: Position) -> float:
             points = self.points(at, where)
             here, there = points[key_of(self._chosen)], points[to]
-            return there.dollars - here.dollars + at.worth * (there.seconds - here.seconds)
+            return there.counted - here.counted + at.worth * (there.seconds - here.seconds)
 
         def dearer(factor: float) -> float:
-            repriced = Prospects(_repriced(prospects.menu, row.option.pool, factor), prospects.worth)
+            repriced = Prospects(_repriced(prospects.menu, row.option.pool, factor), prospects.worth, prospects.charge)
             return loses_by(repriced, position)
 
         def more(factor: float) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from purser.domain.ids import JobId
 from purser.domain.job import Job
@@ -10,52 +11,53 @@ from purser.domain.option import Option
 from purser.policy.course import OptionKey, key_of
 from purser.policy.load import GroupKey
 from purser.policy.prospects import Outcome, Prospects
-from purser.policy.queueing import QueueKey, by_dollars, by_value, takes_wider
-from purser.policy.standing import Share, Standing
+from purser.policy.queueing import QueueKey, by_dollars, by_value, next_lot
+from purser.policy.standing import Lot, Share, Standing, drawn
 
 
 class Lots:
-    """Which of a mixing class's two paths each job takes: by a credit counter, once per job.
+    """Which of a mixing class's paths each job takes: by a credit counter, once per job.
 
     The counter is counted anew from the jobs in sight: each that holds, or first held, the first option of a path.
-    Paths that begin alike tell nothing of who took which: then a job's uid decides.
+    Paths that begin alike tell nothing of who took which: among them a job's uid decides.
     """
 
     def __init__(self, standing: Standing) -> None:
         self._standing = standing
-        self._taken: dict[GroupKey, list[int]] = {}
+        self._taken: dict[GroupKey, Counter[OptionKey]] = {}
 
     def prospects(self, job: Job, share: Share) -> Prospects:
         """The prospects of a waiting job; asked once for each new one, in order of creation."""
-        if not _tells(share):
+        if not share.mixes:
+            return share.prospects
+        doors = _doors(share)
+        if len(doors) == 1:
             return share.by_lot(job)
         before = former(job)
-        if before is not None:
-            return share.for_wider if key_of(before) == _wider_key(share) else share.prospects
-        counter = self._counter(job, share)
-        wider = takes_wider(counter[0], counter[1], share.mix)
-        counter[0] += 1
-        counter[1] += wider
-        return share.for_wider if wider else share.prospects
+        door = None if before is None else key_of(before)
+        if door is None:
+            counter = self._counter(job, share, doors)
+            door = next_lot({first: sum(lot.part for lot in lots) for first, lots in doors.items()}, counter)
+            counter[door] += 1
+        lots = doors.get(door)
+        return share.prospects if lots is None else drawn(job, lots).prospects
 
-    def _counter(self, job: Job, share: Share) -> list[int]:
-        """How many of the job's group took one of the paths, and how many of them the wider; counted when asked for."""
+    def _counter(self, job: Job, share: Share, doors: Container[OptionKey]) -> Counter[OptionKey]:
+        """How many of the job's group took each path by its first option; counted when asked for."""
         key = self._standing.key(job)
         if key not in self._taken:
             alike = [former(one.job) for one in self._standing.jobs if one.key == key]
             had = [key_of(option) for option in alike if option is not None]
-            taken = [one == _wider_key(share) for one in had if one in (key_of(share.path[0]), _wider_key(share))]
-            self._taken[key] = [len(taken), sum(taken)]
+            self._taken[key] = Counter(one for one in had if one in doors)
         return self._taken[key]
 
 
-def _tells(share: Share) -> bool:
-    """Whether the first option of a job's path shows which of two it is."""
-    return share.wider is not None and key_of(share.path[0]) != key_of(share.wider[0])
-
-
-def _wider_key(share: Share) -> OptionKey | None:
-    return None if share.wider is None else key_of(share.wider[0])
+def _doors(share: Share) -> dict[OptionKey, list[Lot]]:
+    """The lots by the option with which their paths begin."""
+    doors: dict[OptionKey, list[Lot]] = {}
+    for lot in share.lots:
+        doors.setdefault(key_of(lot.path[0]), []).append(lot)
+    return doors
 
 
 def former(job: Job) -> Option | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
@@ -33,12 +33,14 @@ def key_of(option: Option) -> OptionKey:
 class Ways:
     """A menu's options as numbers, made once.
 
-    ``speeds[p][o]`` is the speed of option o in phase p, ``prices[o]`` its dollars a second. ``lanes`` groups options
-    by pool, cheapest first. ``starts[o]``: seconds that a node of its pool is paid for before it is ready. ``places``:
+    ``speeds[p][o]`` is the speed of option o in phase p, ``bills[o]`` its dollars a second, ``prices[o]`` what that
+    counts when a job chooses: the same, unless its room is charged for too (``charged``). ``lanes`` groups options by
+    pool, cheapest first. ``starts[o]``: seconds that a node of its pool is paid for before it is ready. ``places``:
     where an option is among them.
     """
 
     speeds: tuple[tuple[float, ...], ...]
+    bills: tuple[float, ...]
     prices: tuple[float, ...]
     starts: tuple[float, ...]
     lanes: tuple[tuple[int, ...], ...]
@@ -55,6 +57,7 @@ class Ways:
         prices = tuple(option.price.dollars_per_second for option in first)
         return cls(
             speeds=tuple(tuple(option.speed for option in stage) for stage in stages),
+            bills=prices,
             prices=prices,
             starts=tuple(max(option.entry_seconds - restart, 0.0) for option in first),
             lanes=tuple(tuple(sorted(lane, key=prices.__getitem__)) for lane in lanes.values()),
@@ -62,9 +65,16 @@ class Ways:
             places={key_of(option): at for at, option in enumerate(first)},
         )
 
-    def start_up(self, here: int, to: int, same_pool: bool) -> float:
+    def charged(self, rents: Sequence[float]) -> Ways:
+        """With ``rents[o]`` dollars a second on top of the bill, for choosing only."""
+        prices = tuple(bill + rent for bill, rent in zip(self.bills, rents, strict=True))
+        return replace(
+            self, prices=prices, lanes=tuple(tuple(sorted(lane, key=prices.__getitem__)) for lane in self.lanes)
+        )
+
+    def start_up(self, prices: Sequence[float], here: int, to: int, same_pool: bool) -> float:
         """Dollars for nodes that boot while the job runs on: for all of ``to``, or what it is wider than ``here``."""
-        more = self.prices[to] - self.prices[here] if same_pool else self.prices[to]
+        more = prices[to] - prices[here] if same_pool else prices[to]
         return max(more, 0.0) * self.starts[to]
 
 
@@ -129,7 +139,7 @@ class Life:
         self.follow = [list(range(options))]
         if len(self.work) > 1:
             self._look_back()
-        self._ahead: list[dict[int, tuple[float, float]]] = [{} for _ in self.work]
+        self._ahead: list[dict[int, tuple[float, float, float]]] = [{} for _ in self.work]
 
     def _look_back(self) -> None:
         """Fill ``after`` and ``follow`` from the last phase to the first."""
@@ -179,29 +189,36 @@ class Life:
                         best[at], follow[at] = least, to
         return follow, best
 
-    def ahead(self, phase: int, option: int) -> tuple[float, float]:
-        """Dollars and seconds from the end of ``phase`` on ``option`` to the job's end, changes included."""
+    def ahead(self, phase: int, option: int) -> tuple[float, float, float]:
+        """From the end of ``phase`` on ``option`` to the job's end, changes included: billed dollars, seconds, and
+        dollars that room counts on top of the bill.
+        """
         trail = []
         while (known := self._ahead[phase].get(option)) is None and phase + 1 < len(self.work):
             trail.append((phase, option))
             phase, option = phase + 1, self.follow[phase][option]
-        money, seconds = known or (0.0, 0.0)
+        money, seconds, room = known or (0.0, 0.0, 0.0)
         for before, had in reversed(trail):
-            more, longer = self._leg(before + 1, had, self.follow[before][had])
-            money, seconds = money + more, seconds + longer
-            self._ahead[before][had] = money, seconds
-        return money, seconds
+            more, longer, extra = self._leg(before + 1, had, self.follow[before][had])
+            money, seconds, room = money + more, seconds + longer, room + extra
+            self._ahead[before][had] = money, seconds, room
+        return money, seconds, room
 
-    def _leg(self, phase: int, before: int, option: int) -> tuple[float, float]:
-        """Dollars and seconds of a whole phase on ``option`` for a job that had ``before``."""
+    def _leg(self, phase: int, before: int, option: int) -> tuple[float, float, float]:
+        """The same of a whole phase on ``option`` for a job that had ``before``."""
         ways = self.ways
         seconds = self.work[phase] / ways.speeds[phase][option]
-        money = ways.prices[option] * seconds
+        money = self._paid(ways.bills, seconds, before, option)
+        room = 0.0 if ways.prices is ways.bills else self._paid(ways.prices, seconds, before, option) - money
+        return money, seconds + (ways.restart if option != before else 0.0), room
+
+    def _paid(self, prices: Sequence[float], seconds: float, before: int, option: int) -> float:
+        ways = self.ways
+        money = prices[option] * seconds
         if option != before:
             same_pool = any(option in lane and before in lane for lane in ways.lanes)
-            money += ways.prices[option] * ways.restart + ways.start_up(before, option, same_pool)
-            seconds += ways.restart
-        return money, seconds
+            money += prices[option] * ways.restart + ways.start_up(prices, before, option, same_pool)
+        return money
 
     @cached_property
     def leaves(self) -> list[list[int | None]]:
@@ -237,10 +254,19 @@ class Course:
         return tuple(taken)
 
     def point(self, option: int) -> tuple[float, float]:
-        """Dollars and seconds to the job's end along that path, changes included, entering ``option`` not."""
-        now = self._left / self._life.ways.speeds[self._first][option]
-        money, seconds = self._life.ahead(self._first, option)
-        return money + self._life.ways.prices[option] * now, seconds + now
+        """Billed dollars and seconds to the job's end along that path, changes included, entering ``option`` not."""
+        ways = self._life.ways
+        now = self._left / ways.speeds[self._first][option]
+        money, seconds, _ = self._life.ahead(self._first, option)
+        return money + ways.bills[option] * now, seconds + now
+
+    def room(self, option: int) -> float:
+        """What ``cost`` counts on that path on top of its bill, in dollars."""
+        ways = self._life.ways
+        if ways.prices is ways.bills:
+            return 0.0
+        now = self._left / ways.speeds[self._first][option]
+        return self._life.ahead(self._first, option)[2] + (ways.prices[option] - ways.bills[option]) * now
 
     def leaves_after(self, option: int) -> float | None:
         """Seconds until that path leaves the option; None if it never does."""

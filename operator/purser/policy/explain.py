@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from purser.domain.ids import Rate
 from purser.domain.money import ZERO, Money
 from purser.domain.option import Option
@@ -47,13 +49,14 @@ def choice(option: Option, share: Share, rate: Rate, position: Position, *, feas
         )
     ways = share.prospects.entering(position)  # best first
     above = next((way for way in ways if way.seconds < here.seconds and key_of(way.option) != key_of(option)), None)
-    below = next((way for way in ways if way.dollars < here.dollars and key_of(way.option) != key_of(option)), None)
+    below = next((way for way in ways if way.counted < here.counted and key_of(way.option) != key_of(option)), None)
     if above is not None:
-        saved, more = here.seconds - above.seconds, above.dollars - here.dollars
+        saved, more = here.seconds - above.seconds, above.counted - here.counted
         text += f"; {name(above.option)} would save {span(saved)} for {money(more)}, {money(more / saved * 3600)} per"
         text += f" hour saved, budget pays up to {money(rate * group.weight * 3600)}"
     elif share.prospects.on_menu(option):
         text += "; nothing on its menu is faster"
+    text += full(share, (option, above.option if above is not None else option))
     why = Why.RIGID if menu.rigid else Why.BUDGET_OPTIMAL if feasible else Why.CHEAPEST_OVER_BUDGET
     if below is None:
         return Reason(why, 0.0, ZERO, text)
@@ -61,11 +64,22 @@ def choice(option: Option, share: Share, rate: Rate, position: Position, *, feas
     return Reason(why, group.weight * saved, Money(round(more * 1_000_000)), text, below.option)
 
 
+def full(share: Share, options: Iterable[Option]) -> str:
+    """What room counts in the pools of some options, where they are full."""
+    charge = share.prospects.charge
+    prices = {} if charge is None else {one.pool: charge.of(one) / one.gpus for one in options}
+    return "".join(
+        f"; {pool} is full, so a GPU-hour there counts {money(price * 3600)} more than its bill"
+        for pool, price in prices.items()
+        if price > 0.0
+    )
+
+
 def _to_the_end(option: Option, share: Share, position: Position) -> Outcome:
     """The rest of the job, entering the option included, as if for a new run."""
     way = share.prospects.staying(option, position)
     time, cost = way.seconds + option.entry_seconds, way.dollars + option.entry_cost.dollars
-    return Outcome(option, time, cost, share.prospects.worth * time + cost)
+    return Outcome(option, time, cost, share.prospects.worth * time + cost + way.room, way.room)
 
 
 def moving(move: Move, here: Option, work: float, rate: Rate, weight: float) -> Reason:
@@ -75,6 +89,8 @@ def moving(move: Move, here: Option, work: float, rate: Rate, weight: float) -> 
         words = f"{hours}{name(move.to)} save {span(move.saved_seconds)} for {money(move.cost.dollars)}"
     else:
         words = f"{hours}{name(move.to)} save {money(-move.cost.dollars)} for {span(-move.saved_seconds)} more"
+    if abs(move.room) >= 0.005:
+        words += f" and {money(abs(move.room))} {'more' if move.room > 0 else 'less'} of room in full pools"
     words += f", restart included; the budget pays {money(rate * weight * 3600)} per hour saved"
     return Reason(Why.MOVE_PAYS, weight * move.saved_seconds, move.cost, words, here)
 

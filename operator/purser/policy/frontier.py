@@ -17,9 +17,11 @@ from purser.domain.ids import Rate
 from purser.domain.money import Money
 from purser.domain.period import period_bounds
 from purser.domain.time import after, seconds_between
+from purser.policy.crowding import fit, longer, sum_of, with_room
 from purser.policy.exchange_rate import Demand, Fit, Solution, solve, spend_rate
 from purser.policy.kappa import corrected
 from purser.policy.load import Group
+from purser.policy.routes import expected_use, way_of
 from purser.policy.standing import Share, Standing, dearer
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
@@ -55,10 +57,15 @@ class Bought:
 
 
 class Frontier:
-    """The frontier of one budget. Without any job in sight or expected it is ``empty``, and nothing may be asked."""
+    """The frontier of one budget. Without any job in sight or expected it is ``empty``, and nothing may be asked.
+
+    More money does not make pools larger: an amount whose choices do not fit into the room that other budgets leave is
+    solved with that room (``crowding``). What is ``cheapest`` and ``fastest`` is asked of the bills alone.
+    """
 
     def __init__(self, standing: Standing) -> None:
         start, end = period_bounds(standing.budget.time_zone, after(standing.period_end, -1.0))
+        self._standing = standing
         self.amount = standing.budget.amount
         self.period_seconds = seconds_between(start, end)
         self._groups = [share.group for share in standing.shares.values()]
@@ -79,16 +86,29 @@ class Frontier:
     def at(self, amount: Money) -> Bought:
         """What that many dollars a period buy."""
         allowed = amount.dollars / self.period_seconds
+        factor = amount.dollars / self.amount.dollars if self.amount.dollars else 0.0
         solution = solve(self._demands, allowed)
         feasible = solution.fit is not Fit.INFEASIBLE
+        served = 1.0 if feasible else max(allowed, 0.0) / solution.spend
+        if not self._fits(solution, served):
+            found = with_room(self._standing, allowed)
+            return Bought(
+                factor=factor,
+                amount=amount,
+                spend=self._a_period(min(found.spend, allowed)),
+                rate=found.rate,
+                fit=found.fit,
+                mean_seconds=found.mean_seconds,
+                served=found.served,
+            )
         return Bought(
-            factor=amount.dollars / self.amount.dollars if self.amount.dollars else 0.0,
+            factor=factor,
             amount=amount,
             spend=self._a_period(min(solution.spend, allowed)),
             rate=solution.rate,
             fit=solution.fit,
             mean_seconds=self._mean_seconds(solution) if feasible else None,
-            served=1.0 if feasible else max(allowed, 0.0) / solution.spend,
+            served=served,
         )
 
     def times(self, factors: Sequence[float] = FACTORS) -> tuple[Bought, ...]:
@@ -99,6 +119,17 @@ class Frontier:
     def amount_for(self, rate: Rate) -> Money:
         """The budget (a period) from which on a second is worth ``rate`` and whatever costs that much is bought."""
         return self._a_period(spend_rate(self._demands, Rate(rate * _A_HAIR)))
+
+    def _fits(self, solution: Solution, served: float) -> bool:
+        """Whether the pools have room for what is then held, by those who are served."""
+        uses = []
+        for at, (key, share) in enumerate(self._standing.shares.items()):
+            hull, level = share.group.hull, solution.levels[at]
+            mix = solution.mix if at == solution.mixed else 0.0
+            paths = [(1.0 - mix, hull.paths[level])] + ([(mix, hull.paths[level + 1])] if mix else [])
+            held = share.arrivals * longer(self._standing, key, share.group) * served
+            uses.append(expected_use([(part, way_of(path, share.group)) for part, path in paths], held))
+        return fit(sum_of(uses), self._standing.room)
 
     def _mean_seconds(self, solution: Solution) -> float:
         whole = sum(
@@ -121,15 +152,10 @@ def mean_seconds(standing: Standing) -> float | None:
 
 
 def expected(share: Share) -> tuple[float, float]:
-    """Seconds and dollars of a new job of the group, over both paths where it mixes."""
-    if share.wider is None:
-        return share.seconds, share.dollars
-    hull = share.group.hull
-    wider = hull.paths.index(share.wider)
-    part = share.mix
+    """Seconds and dollars of a new job of the group, over all its paths where it mixes."""
     return (
-        (1.0 - part) * share.seconds + part * hull.seconds[wider],
-        (1.0 - part) * share.dollars + part * hull.money[wider],
+        sum(lot.part * lot.seconds for lot in share.lots),
+        sum(lot.part * lot.dollars for lot in share.lots),
     )
 
 

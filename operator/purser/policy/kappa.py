@@ -16,7 +16,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from purser.domain.budget import Budget, Experience
-from purser.domain.ids import ClassId
+from purser.domain.ids import ClassId, RentalId
 from purser.domain.money import Money
 from purser.domain.rental import Rental
 from purser.domain.time import Instant
@@ -96,8 +96,9 @@ class Reckoning:
     """What a budget's jobs teach of their cost, and what those under way are still committed to.
 
     ``overhead``: dollars paid for nodes ÷ dollars of GPUs that jobs held: starting and idle ones are paid too.
-    ``rate``: dollars a second that nodes cost now; ``left``: dollars that running jobs will still cost, ``spread`` the
-    standard deviation of that.
+    ``rate``: dollars a second that nodes with jobs cost now; ``left``: dollars that those jobs will still cost,
+    ``spread`` the standard deviation of that. Nodes that boot for jobs still waiting are in neither: else to rent one
+    would change what it was rented by, and the next plan, a moment later, would release it.
     """
 
     kappas: Mapping[ClassId, Kappa]
@@ -124,6 +125,7 @@ def reckon(
     learned = {class_id: kappa(experience) for class_id, experience in known.items()}
     running: dict[ClassId, list[Commitment]] = {}
     held = 0.0 if balance is None else balance.jobs_cost.dollars
+    used: set[RentalId] = set()
     for reading in readings:
         job = reading.job
         if job.allocation is None and not job.records:
@@ -133,6 +135,7 @@ def reckon(
             held += spent
             if job.allocation is not None:
                 prior = learned.get(reading.statistics, NOTHING_KNOWN)
+                used |= reading.rentals
                 running.setdefault(reading.statistics, []).append(commitment(reading, spent, prior.value))
         elif balance is None or not balance.counts(job.id, job.finish.at):
             held += spent
@@ -142,7 +145,7 @@ def reckon(
     return Reckoning(
         kappas=kappas,
         overhead=_overhead(paid.dollars, held, pseudo),
-        rate=sum(_price(rental) for rental in rentals if rental.billed),
+        rate=sum(_price(rental) for rental in rentals if rental.billed and rental.id in used),
         left=sum(one.left for one in everyone),
         spread=sqrt(
             sum(

@@ -7,7 +7,7 @@ Below one node a job is one pod of 1, 2, 4, … GPUs; from one node on it is who
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from purser.policy.speedup import speed
 
 if TYPE_CHECKING:
     from purser.policy.prospects import Prospects
+    from purser.policy.routes import Route
 
 DEFAULT_RESTART_SECONDS = 30.0
 """From stopping a run to training on in the next, for jobs whose profile does not say."""
@@ -35,7 +36,8 @@ class Menu:
 
     ``narrower``: only when the budget's limits force it (no curve is known). ``known``: whether speeds are measured; if
     not, every option has the speed of its share of ``preferred``. ``rigid``: whether the job has one width only.
-    ``ways``: the same options as numbers. ``seen``: what ``prospects`` worked out already.
+    ``ways``: the same options as numbers. ``seen``: what ``prospects`` worked out already; ``routed``: what ``routes``
+    did, by the work of a job.
     """
 
     stages: tuple[tuple[Option, ...], ...]
@@ -44,7 +46,8 @@ class Menu:
     known: bool
     rigid: bool
     ways: Ways
-    seen: dict[float, Prospects] = field(default_factory=dict, compare=False, repr=False)
+    seen: dict[Hashable, Prospects] = field(default_factory=dict, compare=False, repr=False)
+    routed: dict[float, Sequence[Route]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def options(self) -> tuple[Option, ...]:

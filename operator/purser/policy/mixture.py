@@ -94,6 +94,7 @@ class Mixture:
         self._prices = [0.0] * (count + 1)
         self._rounding: list[float] = []
         self._still = 0
+        self._freed = False
         self._limit = 0
         self.steps = 0
 
@@ -214,7 +215,10 @@ class Mixture:
         return self._still > _STALLED
 
     def _free_rooms(self) -> None:
-        """Leave room unused where its price is negative."""
+        """Leave room unused where its price is negative, if prices have changed since that was looked at."""
+        if self._freed:
+            return
+        self._freed = True
         for _ in range(_PATIENCE * self._rows):
             gains = self._prices[: self._rows]
             for row in self._closed_rows:
@@ -223,6 +227,7 @@ class Mixture:
             if worst >= -self._row_tolerance:
                 return
             self._step(-1, gains.index(worst), worst)
+            self._freed = True
 
     def _offer(self, of: int) -> tuple[int, float]:
         """The way by which a class gains most, and what the cost changes for all of it: 0 if it has the best."""
@@ -329,6 +334,7 @@ class Mixture:
             self._members[of][way] = at
         self._basis[at] = (of, way)
         self._values[at] = length
+        self._freed = False
         divisor = direction[at]
         for row, column in enumerate(self._inverse):
             if entry := column[at]:
@@ -349,6 +355,7 @@ class Mixture:
     def _price(self) -> None:
         costs = self._costs
         self._prices = [*self._duals(lambda of, way: costs[of][way]), 0.0]
+        self._freed = False
 
     def _refresh(self) -> None:
         """Invert the working basis anew, so that no rounding of earlier steps is left."""

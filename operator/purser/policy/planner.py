@@ -1,8 +1,8 @@
 """``plan``: one snapshot in, one plan out. The same snapshot always gives the same plan.
 
-Every budget is solved first, for it decides alone what a second is worth to it. Then budgets act one after the other,
-the one that pays most for a second first, because they share the pools' room; those that only observe come last, so
-that what they would do takes nothing from anybody.
+Every budget is solved first: alone, and together with the others where pools are too small for all (``crowding``).
+Then budgets act one after the other, the one that pays most for a second first, because they share the pools' room;
+those that only observe come last, so that what they would do takes nothing from anybody.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from purser.domain.rental import Rental
 from purser.domain.snapshot import Snapshot
 from purser.policy.budget_plan import decide
 from purser.policy.capacity import Capacity
+from purser.policy.crowding import crowded
 from purser.policy.draft import Draft
 from purser.policy.market import Market
 from purser.policy.memo import Known, Memo, know
@@ -58,12 +59,14 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
         else:
             commands += draft.decided.commands
             verdicts |= draft.decided.verdicts
+    again_at |= {one.until for standing in stands for one in standing.scarce.values() if one.until is not None}
     later = [at for at in again_at | market.cooled if at > snapshot.now]
     if memo is not None:
         memo.known = known
     return Plan(
         commands=tuple(commands),
         budgets=budgets,
+        pools={pool: one.verdict for standing in reversed(stands) for pool, one in standing.scarce.items()},
         classes=tuple(verdict for standing in stands for verdict in standing.classes()),
         jobs=verdicts,
         would=tuple(would),
@@ -72,7 +75,7 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
 
 
 def standings(snapshot: Snapshot, known: Known | None = None) -> list[Standing]:
-    """Every budget solved, in the order in which they act."""
+    """Every budget solved, with the room there is, in the order in which they act."""
     known = know(snapshot) if known is None else known
     jobs_of = known.readings.by_budget()
     rentals_of: dict[BudgetId, list[Rental]] = defaultdict(list)
@@ -82,7 +85,7 @@ def standings(snapshot: Snapshot, known: Known | None = None) -> list[Standing]:
         stand(budget, jobs_of.get(budget.id, []), rentals_of[budget.id], known, snapshot)
         for budget in snapshot.budgets.values()
     ]
-    return sorted(found, key=lambda one: (one.budget.mode is Mode.OBSERVE, -one.rate, one.budget.id))
+    return sorted(crowded(found, snapshot), key=lambda one: (one.budget.mode is Mode.OBSERVE, -one.rate, one.budget.id))
 
 
 def _enforces(budget: Budget) -> bool:

@@ -5,16 +5,21 @@ With J(o) from ``course``: dollars of money and of time to the end on option o,
     a new run on o costs      J(o) + w·θ·e + g                     e, g: seconds and dollars of entering o once
     a move from o to o' gains J(o) − J(o') − (w·θ + c')·r − b      r: restart; b: dollars for nodes that must boot first
 
+Where a pool is full, its room has a price too (``Charge``): it counts in J, c' and b wherever jobs choose, and never in
+``dollars`` and ``cost``, which are what will be billed.
+
 These are the numbers that ``course`` charges for a later change, so that no job puts off what it was promised.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+from purser.domain.ids import PoolId
 from purser.domain.money import Money
 from purser.domain.option import Option
-from purser.policy.course import Course, Life, Rates, key_of
+from purser.policy.course import Course, Life, OptionKey, Rates, key_of
 from purser.policy.menu import Menu
 
 _MANY = 64
@@ -22,6 +27,9 @@ _MANY = 64
 
 _FEW = 4
 """Worths of which the prospects are kept: a weight's two lots, now and in the plan before."""
+
+_FAVOUR = 1e-6
+"""An option of the favoured path counts so much less of what a second on it costs, time included."""
 
 
 def in_place(here: Option, here_pods: int, to: Option, to_pods: int) -> bool:
@@ -44,47 +52,85 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
+class Charge:
+    """What room costs where pools are full: dollars per GPU-second by pool, for choosing only.
+
+    ``favours``: options of the path that a job is to take where several are equally good: at such prices they are.
+    """
+
+    rents: tuple[tuple[PoolId, float], ...]
+    favours: frozenset[OptionKey]
+
+    def of(self, option: Option) -> float:
+        """Dollars a second for the room that an option takes."""
+        return next((rent * option.gpus for pool, rent in self.rents if pool == option.pool), 0.0)
+
+    def on(self, option: Option, worth: float) -> float:
+        """The same with the favour, for a job for which a second is worth ``worth`` dollars."""
+        rent = self.of(option)
+        if key_of(option) not in self.favours:
+            return rent
+        return rent - _FAVOUR * (worth + option.price.dollars_per_second + rent)
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """A way to the end: ``seconds`` and ``dollars`` from now on, entering it included where that is still to come.
 
-    ``worth``: both in dollars, as the budget values seconds.
+    ``room``: dollars that its room counts on top of that, though nobody pays them. ``worth``: all in dollars, as the
+    budget values seconds.
     """
 
     option: Option
     seconds: float
     dollars: float
     worth: float
+    room: float = 0.0
+
+    @property
+    def counted(self) -> float:
+        """Dollars as they count in a choice."""
+        return self.dollars + self.room
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """``saved_seconds`` of the job's life for ``cost`` (negative: money saved); ``gain`` in dollars, net."""
+    """``saved_seconds`` of the job's life for ``cost`` (negative: money saved); ``gain`` in dollars, net.
+
+    ``room``: dollars that room counts for more there than here (negative: for less).
+    """
 
     to: Option
     saved_seconds: float
     cost: Money
     gain: float
+    room: float = 0.0
 
 
-def prospects(menu: Menu, worth: float) -> Prospects:
+def prospects(menu: Menu, worth: float, charge: Charge | None = None) -> Prospects:
     """The menu's prospects; those of the last few worths are kept with the menu."""
-    known = menu.seen.get(worth)
+    key: Hashable = worth if charge is None else (worth, charge)
+    known = menu.seen.get(key)
     if known is None:
         if len(menu.seen) >= _FEW:
             menu.seen.clear()
-        known = menu.seen[worth] = Prospects(menu, worth)
+        known = menu.seen[key] = Prospects(menu, worth, charge)
     return known
 
 
 class Prospects:
     """A menu as jobs see it for which a second is worth ``worth`` = w·θ dollars."""
 
-    def __init__(self, menu: Menu, worth: float) -> None:
+    def __init__(self, menu: Menu, worth: float, charge: Charge | None = None) -> None:
         self.menu = menu
         self.worth = worth
+        self.charge = charge
         self._at = menu.ways.places
-        self._rates = Rates(menu.ways, menu.until, worth)
         ways = menu.ways
+        if charge is not None:
+            ways = ways.charged([charge.on(option, worth) for option in menu.options])
+        self._ways = ways
+        self._rates = Rates(ways, menu.until, worth)
         self._least_restart = (self.worth + min(ways.prices, default=0.0)) * ways.restart
         self._lives: dict[float, Life] = {}
         self._fresh: dict[Position, list[Outcome]] = {}
@@ -108,7 +154,8 @@ class Prospects:
         for at, option in enumerate(options):
             money, time = course.point(at)
             money, time = money + option.entry_cost.dollars, time + option.entry_seconds
-            found.append(Outcome(option, time, money, self.worth * time + money))
+            room = course.room(at) + self._extra(at) * option.entry_seconds
+            found.append(Outcome(option, time, money, self.worth * time + money + room, room))
         return sorted(found, key=lambda one: (one.worth, one.dollars, one.option.pool, one.option.gpus))
 
     def staying(self, here: Option, position: Position) -> Outcome:
@@ -117,10 +164,11 @@ class Prospects:
         if at is None:
             time = position.left / here.speed
             money = time * here.price.dollars_per_second
-            return Outcome(here, time, money, self.worth * time + money)
+            room = self._room(here) * time
+            return Outcome(here, time, money, self.worth * time + money + room, room)
         course, options = self._course(position)
         money, time = course.point(at)
-        return Outcome(options[at], time, money, course.cost[at])
+        return Outcome(options[at], time, money, course.cost[at], course.room(at))
 
     def next_change(self, here: Option, position: Position) -> float | None:
         """Seconds until a phase begins for which the best way leaves ``here``; None if none does."""
@@ -143,7 +191,7 @@ class Prospects:
             return []
         course, options = self._course(position)
         stay = self.staying(here, position).worth
-        ways = self.menu.ways
+        ways = self._ways
         gaining = [
             to
             for to, (cost, price) in enumerate(zip(course.cost, ways.prices, strict=True))
@@ -161,16 +209,31 @@ class Prospects:
     def _move(
         self, here: Option, at: int | None, to: int, option: Option, course: Course, position: Position, *, rented: bool
     ) -> Move:
-        ways = self.menu.ways
         stay = self.staying(here, position)
         money, time = course.point(to)
-        cost = money + ways.prices[to] * ways.restart - stay.dollars
-        if rented and at is not None:
-            cost += ways.start_up(at, to, here.pool == option.pool)
-        elif rented:
-            cost += ways.prices[to] * ways.starts[to]
+        ways = self._ways
+        boot = self._boot(ways.bills, here, at, to) if rented else 0.0
+        cost = money + ways.bills[to] * ways.restart - stay.dollars + boot
         saved = stay.seconds - time - ways.restart
-        return Move(option, saved, Money(round(cost * 1_000_000)), self.worth * saved - cost)
+        room = 0.0
+        if self.charge is not None:
+            booting = self._boot(ways.prices, here, at, to) - boot if rented else 0.0
+            room = course.room(to) + self._extra(to) * ways.restart + booting - stay.room
+        return Move(option, saved, Money(round(cost * 1_000_000)), self.worth * saved - cost - room, room)
+
+    def _boot(self, prices: Sequence[float], here: Option, at: int | None, to: int) -> float:
+        """Dollars at ``prices`` for nodes that boot before a move."""
+        if at is None:
+            return prices[to] * self._ways.starts[to]
+        return self._ways.start_up(prices, at, to, here.pool == self.menu.options[to].pool)
+
+    def _room(self, option: Option) -> float:
+        """Dollars a second for the room of an option, whether it is on the menu or not."""
+        return 0.0 if self.charge is None else self.charge.of(option)
+
+    def _extra(self, at: int) -> float:
+        """What a second on an option counts on top of its bill."""
+        return self._ways.prices[at] - self._ways.bills[at]
 
     def _cannot_pay(self, at: int, position: Position) -> bool:
         """Whether the best option of each phase would save less than one restart: most jobs, most of the time."""

@@ -9,8 +9,13 @@ Ties go to the older job, then to the smaller uid, so that equal snapshots give 
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
+
 from purser.domain.job import Job
 from purser.domain.option import Option
+
+Lot = TypeVar("Lot", bound=Hashable)
 
 QueueKey = tuple[float, int, str]
 
@@ -26,9 +31,10 @@ def by_dollars(job: Job, cost: float) -> QueueKey:
     return (-job.weight / cost if cost else float("-inf"), job.created, job.id)
 
 
-def takes_wider(jobs: int, wider: int, mix: float) -> bool:
-    """Whether the next of a mixing class takes the wider corner, when of ``jobs`` before it ``wider`` did.
+def next_lot(parts: Mapping[Lot, float], taken: Mapping[Lot, int]) -> Lot:
+    """Which lot the next job of a mixing class takes, after so many that took each: the one most behind its part.
 
-    A credit counter: after any number of jobs the wider ones are within a half of their share.
+    A credit counter: after any number of jobs each of two lots is within a half of its part. Ties go to the first.
     """
-    return wider + 0.5 < mix * (jobs + 1)
+    jobs = sum(taken.get(lot, 0) for lot in parts) + 1
+    return max(parts, key=lambda lot: parts[lot] * jobs - taken.get(lot, 0))

@@ -5,8 +5,8 @@ With x units of work left, r seconds of a restart, and s, c an option's speed an
     x·(θ + c_a)/s_a − x·(θ + c_o)/s_o  >  (θ + c_o)·r
 
 (θ times the job's weight). Each of these is linear in θ, so together they leave an interval in which no move pays:
-where most jobs are, most of the time. With more than one phase what lies ahead is not linear; then, and where a move
-does pay, what was found holds at its own θ only.
+where most jobs are, most of the time. With more than one phase what lies ahead is not linear, and where pools are
+full their prices move with θ; then, and where a move does pay, what was found holds at its own θ only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from purser.domain.plan import Verdict
 from purser.domain.pool import Pool
 from purser.policy.course import Ways, key_of
 from purser.policy.menu import Menu
-from purser.policy.prospects import Move, Position, Prospects
+from purser.policy.prospects import Charge, Move, Position, Prospects
 from purser.policy.reading import Reading
 
 if TYPE_CHECKING:
@@ -79,12 +79,13 @@ class Minds:
 class Rest:
     """What a job, as it was read, can gain on a menu while a second of it is worth ``least`` to ``most`` dollars.
 
-    ``pool``: where it runs, by which it may stay. ``chances``: the best first. ``again``: seconds to the next phase for
-    which another option is better.
+    ``charge``: of full pools, on that menu; ``pool``: where it runs, by which it may stay. ``chances``: the best first.
+    ``again``: seconds to the next phase for which another option is better.
     """
 
     reading: Reading
     menu: Menu
+    charge: Charge | None
     pool: Pool | None
     least: float
     most: float
@@ -96,6 +97,7 @@ class Rest:
         return (
             self.reading is reading
             and self.menu is prospects.menu
+            and self.charge == prospects.charge
             and self.pool is pool
             and self.least <= prospects.worth <= self.most
         )
@@ -108,12 +110,12 @@ def rest(reading: Reading, here: Option, prospects: Prospects, position: Positio
     )
     at = prospects.menu.ways.places.get(key_of(here))
     least, most = inf, 0.0
-    if not chances and at is not None and len(prospects.menu.stages) == 1:
+    if not chances and at is not None and len(prospects.menu.stages) == 1 and prospects.charge is None:
         least, most = interval(prospects.menu.ways, at, position.left)
     worth, again = prospects.worth, prospects.next_change(here, position)
     if not least <= worth <= most:
         least = most = worth
-    return Rest(reading, prospects.menu, pool, least, most, chances, again)
+    return Rest(reading, prospects.menu, prospects.charge, pool, least, most, chances, again)
 
 
 def interval(ways: Ways, here: int, left: float) -> tuple[float, float]:

@@ -92,12 +92,12 @@ class Serving:
 
     def _serve(self, job: Job, outcomes: Sequence[Outcome], share: Share) -> None:
         wanted = outcomes[0].option
-        if not self._affords(job, wanted):
-            text = f"the {explain.money(self._standing.allowed * 3600)}/h that the budget still allows are in use"
-            self._draft.judge(job, wanted, explain.waiting(Why.WAITING_FOR_BUDGET, wanted, text))
-            return
         blocks: list[Why] = []
         for option in self._by_availability(job, outcomes, share):
+            if not self._affords(job, option):
+                text = f"the {explain.money(self._standing.allowed * 3600)}/h that the budget still allows are in use"
+                self._draft.judge(job, option, explain.waiting(Why.WAITING_FOR_BUDGET, option, text))
+                return
             why = self._try(job, option, share)
             if why is None:
                 return
@@ -118,7 +118,7 @@ class Serving:
         """
         start_up = self._draft.start_up
         most = max(start_up(outcome.option) for outcome in outcomes)
-        if share.wider is not None or not most:
+        if share.mixes or not most:
             return [outcome.option for outcome in outcomes]
         worth, least = share.prospects.worth, inf
         ranked: list[tuple[float, int, Option]] = []

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from zlib import crc32
 
 from purser.domain.billing import Bills
 from purser.domain.budget import Budget
-from purser.domain.ids import Rate
+from purser.domain.ids import PoolId, Rate
 from purser.domain.job import Job
 from purser.domain.money import Money, Price
 from purser.domain.period import period_bounds, period_end
-from purser.domain.plan import BudgetVerdict, ClassVerdict, Stage
+from purser.domain.plan import BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Stage
 from purser.domain.rental import Rental
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant
 from purser.policy import outlook
-from purser.policy.allowance import account, allowed_rate
+from purser.policy.allowance import Account, account, allowed_rate
 from purser.policy.course import key_of
 from purser.policy.exchange_rate import Fit, Solution, solve
 from purser.policy.hull import Hull, Path
@@ -34,21 +34,50 @@ _NUDGE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What a group is given: ``path``, or ``wider`` with probability ``mix``.
+class Lot:
+    """A path that the part ``part`` of a group's jobs takes. ``seconds`` and ``dollars``: of a new job on it.
 
-    ``seconds`` and ``dollars``: of a new job on ``path``. ``prospects``: its menu at θ*. ``for_wider``: the same for
-    those of its jobs that take the wider path.
+    ``prospects``: the menu at θ*, as those jobs see it.
     """
 
-    group: Group
     path: Path
+    part: float
     seconds: float
     dollars: float
-    wider: Path | None
-    mix: float
     prospects: Prospects
-    for_wider: Prospects
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a group is given: one of ``lots``, the cheapest first; more than one where it mixes."""
+
+    group: Group
+    lots: tuple[Lot, ...]
+
+    @property
+    def mixes(self) -> bool:
+        """Whether not all of its jobs are given the same."""
+        return len(self.lots) > 1
+
+    @property
+    def path(self) -> Path:
+        """The cheapest lot's."""
+        return self.lots[0].path
+
+    @property
+    def seconds(self) -> float:
+        """The cheapest lot's."""
+        return self.lots[0].seconds
+
+    @property
+    def dollars(self) -> float:
+        """The cheapest lot's."""
+        return self.lots[0].dollars
+
+    @property
+    def prospects(self) -> Prospects:
+        """The cheapest lot's."""
+        return self.lots[0].prospects
 
     @property
     def arrivals(self) -> float:
@@ -66,18 +95,39 @@ class Share:
         return Position(self.group.work if job.remaining is None else job.remaining / (1.0 - done), done)
 
     def by_lot(self, job: Job) -> Prospects:
-        """The prospects of a job whose path does not show which of two it took: by its uid, always the same."""
-        if self.wider is None:
-            return self.prospects
-        lot = crc32(job.id.encode()) / 2**32
-        return self.for_wider if lot < self.mix else self.prospects
+        """The prospects of a job whose path does not show which lot it took: by its uid, always the same."""
+        return drawn(job, self.lots).prospects
+
+
+def drawn(job: Job, lots: Sequence[Lot]) -> Lot:
+    """One of the lots by the job's uid, always the same; the first of them as often as none of the others."""
+    draw = crc32(job.id.encode()) / 2**32 * sum(lot.part for lot in lots)
+    for lot in reversed(lots[1:]):
+        if draw < lot.part:
+            return lot
+        draw -= lot.part
+    return lots[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Scarce:
+    """A pool that is too small. ``price``: what its GPU-second is worth in the budget's own dollars.
+
+    ``until``: when it may be larger again without anybody's doing; None if never.
+    """
+
+    price: float
+    verdict: PoolVerdict
+    until: Instant | None
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """One budget at one instant. ``allowed`` and ``planned`` are dollars a second; ``rate`` is θ*.
 
-    ``reckoning``: what its jobs teach of their cost. ``forecast``: of the period's spend.
+    ``money``: the account that ``allowed`` comes from. ``reckoning``: what its jobs teach of their cost. ``forecast``:
+    of the period's spend. ``room``: GPUs that other budgets leave it, by pool; ``scarce``: the pools that have a price
+    (both by ``crowding``).
     """
 
     budget: Budget
@@ -91,8 +141,11 @@ class Standing:
     feasible: bool
     shares: Mapping[GroupKey, Share]
     readings: Readings
+    money: Account
     reckoning: Reckoning
     forecast: Forecast
+    room: Mapping[PoolId, float] = field(default_factory=dict)
+    scarce: Mapping[PoolId, Scarce] = field(default_factory=dict)
 
     def share(self, job: Job) -> Share | None:
         """What the job's group is given; None when nothing is on its menu."""
@@ -136,9 +189,7 @@ def _class_verdict(budget: Budget, share: Share) -> ClassVerdict:
         class_id=group.class_id,
         arrivals_per_hour=share.arrivals * 3600.0,
         mean_work=group.work,
-        path=_stages(group, share.path),
-        wider=() if share.wider is None else _stages(group, share.wider),
-        mix=share.mix,
+        paths=tuple(PathVerdict(lot.part, _stages(group, lot.path)) for lot in share.lots),
         seconds=share.seconds,
         cost=Money(round(share.dollars * 1_000_000)),
     )
@@ -174,18 +225,13 @@ def _inside(hull: Hull, level: int, worth: float) -> float:
 def _share(group: Group, solution: Solution, at: int) -> Share:
     """What the solution gives the group, which is its class number ``at``."""
     level, hull, worth = solution.levels[at], group.hull, solution.rate * group.weight
-    mixed = at == solution.mixed
-    mine = prospects(group.menu, _inside(hull, level, worth))
-    return Share(
-        group=group,
-        path=hull.paths[level],
-        seconds=hull.seconds[level],
-        dollars=hull.money[level],
-        wider=hull.paths[level + 1] if mixed else None,
-        mix=solution.mix if mixed else 0.0,
-        prospects=mine,
-        for_wider=prospects(group.menu, _inside(hull, level + 1, worth)) if mixed else mine,
-    )
+    wider = solution.mix if at == solution.mixed else None
+    parts = [1.0] if wider is None else [1.0 - wider, wider]
+    lots = [
+        Lot(hull.paths[one], part, hull.seconds[one], hull.money[one], prospects(group.menu, _inside(hull, one, worth)))
+        for one, part in enumerate(parts, level)
+    ]
+    return Share(group, tuple(lots))
 
 
 def _share_at(group: Group, rate: Rate) -> Share:
@@ -193,8 +239,7 @@ def _share_at(group: Group, rate: Rate) -> Share:
     mine = prospects(group.menu, rate * group.weight)
     new = Position(group.work)
     best = mine.entering(new)[0]
-    path = mine.path(best.option, new)
-    return Share(group, path, best.seconds, best.dollars, None, 0.0, mine, mine)
+    return Share(group, (Lot(mine.path(best.option, new), 1.0, best.seconds, best.dollars, mine),))
 
 
 def dearer(key: GroupKey, group: Group, reckoning: Reckoning) -> float:
@@ -241,6 +286,7 @@ def stand(
         feasible=feasible,
         shares=shares,
         readings=known.readings,
+        money=money,
         reckoning=reckoning,
         forecast=expected,
     )

@@ -94,7 +94,7 @@ class TextRenderer:
     def _row(self, row: Sequence[Cell], columns: Sequence[Column], widths: Sequence[int]) -> str:
         """A row, as many lines high as its longest sentence."""
         split = [
-            wrap(cell.text, width, break_long_words=False) or [""] if column.elastic else [cell.text]
+            wrap(cell.text, max(width, 1), break_long_words=False) or [""] if column.elastic else [cell.text]
             for cell, column, width in zip(row, columns, widths, strict=True)
         ]
         height = max(len(lines) for lines in split)

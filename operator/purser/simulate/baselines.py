@@ -35,7 +35,7 @@ class Order(StrEnum):
 
 
 def _plan(commands: Iterable[Command], again_at: Instant | None) -> Plan:
-    return Plan(tuple(commands), {}, (), {}, (), again_at)
+    return Plan(tuple(commands), {}, {}, (), {}, (), again_at)
 
 
 class Fleet:

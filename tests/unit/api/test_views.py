@@ -124,10 +124,12 @@ def test_what_a_pool_shows_serves_until_the_cloud_answers_again() -> None:
         nodes=3,
         ready_nodes=2,
         gpus_in_use=16,
+        scarcity=Price(820_000),
         conditions=(),
     )
     shown = encode.pool_view(view)
     assert (shown["state"], shown["nodes"], shown["readyNodes"], shown["gpusInUse"]) == ("Cooling", 3, 2, 16)
+    assert shown["scarcityPrice"] == "0.82"
     pool = decode.pool(values.raw_pool(shown))
     assert (pool.offering, pool.quote) == (view.offering, view.quote)
 

@@ -10,7 +10,7 @@ import pytest
 from purser.domain.ids import JobId, Rate
 from purser.domain.job import Finish, FinishKind, Progress, ResizePolicy
 from purser.domain.money import Money
-from purser.domain.profile import Table
+from purser.domain.profile import Amdahl, SpeedCurve, Table
 from purser.domain.time import after
 from purser.policy.planner import plan
 from tests.unit.cli.worlds import purser_over
@@ -146,3 +146,21 @@ def test_a_job_that_cannot_be_explained_is_an_error(
 @pytest.mark.parametrize("prefix", ["", "tj/", "trainingjob/", "trainingjobs.purser.dev/"])
 def test_a_job_may_be_named_as_kubectl_names_it(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert purser_over(world_at(), monkeypatch)("explain", f"{prefix}sft-run").exit_code == 0
+
+
+def test_room_in_a_full_pool_stands_beside_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.budget(amount="60000")
+    world.pool("near", price="16", max_nodes=2)
+    world.pool("far", price="24")
+    curve = SpeedCurve("far", Amdahl(0.97, 1.05))
+    world.profile("sft", Amdahl(0.97, 1.0), gpu_type="near", work_hours=40, others=[curve])
+    for number in range(5):
+        world.job(f"j{number}", gpus=(1, 8, 32), profile="sft")
+    purser = purser_over(world, monkeypatch)
+    shown = purser("explain", "j0", "--all").stdout
+    assert "near is full, so a GPU-hour there counts $" in shown or "$16.00 + $" in shown
+    rows = json.loads(purser("explain", "j0", "-o", "json").stdout)["options"]
+    for row in rows:
+        assert (float(row["roomHourly"]) > 0) == (row["pool"] == "near")
+        assert float(row["hourly"]) == {"near": 2.0, "far": 3.0}[row["pool"]] * row["gpus"]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
 import yaml
 
+from purser.cli.plan_document import pool_in_words
 from purser.domain.budget import Mode
 from purser.domain.errors import Problem
-from purser.domain.profile import Amdahl
+from purser.domain.money import Price
+from purser.domain.plan import Limit, PoolVerdict
+from purser.domain.profile import Amdahl, SpeedCurve
 from purser.policy.planner import plan
 from tests.unit.cli.pages import Page
 from tests.unit.cli.worlds import purser_over
@@ -94,7 +98,8 @@ def test_json_and_yaml_say_the_same_and_all_that_the_table_says(monkeypatch: pyt
     assert job["wants"]["pool"] == "a100"
     assert job["endsAbout"].startswith("2026-06-1")
     (of_class,) = said["classes"]
-    assert of_class["path"][0]["untilPartOfWork"] == 1.0
+    assert sum(one["partOfJobs"] for one in of_class["paths"]) == 1.0
+    assert of_class["paths"][0]["stages"][0]["untilPartOfWork"] == 1.0
 
 
 def test_a_budget_too_small_says_what_would_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,3 +296,54 @@ def test_a_picture_of_a_cluster_without_jobs_is_an_error(tmp_path: Path, monkeyp
     result = purser_over(world, monkeypatch)("plan", "--picture", str(tmp_path / "money.svg"))
     assert result.exit_code == 1
     assert "no budget has jobs, or profiles that expect any" in result.stderr
+
+
+def full(near: int = 3) -> World:
+    """A cheap pool with few nodes, and a dearer one."""
+    world = World()
+    world.budget(amount="60000")
+    world.pool("near", price="16", max_nodes=near)
+    world.pool("far", price="24")
+    curve = SpeedCurve("far", Amdahl(0.97, 1.05))
+    world.profile("sft", Amdahl(0.97, 1.0), gpu_type="near", work_hours=40, others=[curve])
+    for number in range(5):
+        world.job(f"j{number}", gpus=(1, 8, 32), profile="sft")
+    return world
+
+
+def test_a_pool_that_is_too_small_says_what_one_more_node_would_be_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    purser = purser_over(full(), monkeypatch)
+    assert "pool near: all 3 nodes of spec.maxNodes are wanted; one more node is worth $" in purser("plan").stdout
+    (pool,) = json.loads(purser("plan", "-o", "json").stdout)["scarcePools"]
+    assert (pool["name"], pool["limit"], pool["nodes"], pool["jobsWait"]) == ("near", "MaxNodes", 3, False)
+    assert float(pool["nodeHourWorth"]) == pytest.approx(8 * float(pool["gpuHourWorth"]), abs=1e-4)
+
+
+def test_where_pools_have_room_nothing_is_said_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    purser = purser_over(full(near=40), monkeypatch)
+    assert "too small" not in purser("plan").stdout
+    assert json.loads(purser("plan", "-o", "json").stdout)["scarcePools"] == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "nodes", "said"),
+    [
+        (Limit.MAX_NODES, 1, "pool p: its only node is wanted; one more node is worth $8.00/h beyond its price"),
+        (
+            Limit.STOCK,
+            2,
+            "pool p: the cloud has no more than 2 nodes now; one more node is worth $8.00/h beyond its price",
+        ),
+        (
+            Limit.QUOTA,
+            2,
+            "pool p: the cloud's quota allows no more than 2 nodes; one more node is worth $8.00/h beyond its price",
+        ),
+    ],
+)
+def test_each_limit_is_named(limit: Limit, nodes: int, said: str) -> None:
+    verdict = PoolVerdict(limit, nodes, Price.parse("1"), Price.parse("8"), short=False)
+    assert pool_in_words("p", verdict) == said
+    short = replace(verdict, short=True)
+    assert pool_in_words("p", short) == said.replace("worth", "worth at least") + "; jobs have to wait for it"
+    assert pool_in_words("p", replace(short, node_scarcity=Price(0))).endswith(", and jobs have to wait for it")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from purser import __version__
-from purser.domain.ids import JobId, RentalId
+from purser.domain.ids import JobId, PoolId, RentalId
 from purser.domain.job import PodPhase
+from purser.domain.money import Price
+from purser.domain.plan import Limit, PoolVerdict
 from purser.domain.rental import RentalPhase
 from purser.domain.steps import Forget
 from purser.domain.time import after
@@ -98,6 +101,14 @@ def test_a_pool_shows_its_price_limit_and_cooldown(metrics: Metrics) -> None:
     assert value(metrics, "purser_pool_node_price_dollars_per_hour", pool="a100") == 12
     metrics.observe(snapshot(pools=(pool(cooled_until=NOW),)), plan(), {})
     assert value(metrics, "purser_pool_cooling", pool="a100") == 0
+
+
+def test_a_pool_shows_what_its_room_is_worth(metrics: Metrics) -> None:
+    metrics.observe(snapshot(), plan(), {})
+    assert value(metrics, "purser_pool_scarcity_dollars_per_gpu_hour", pool="a100") == 0
+    full = PoolVerdict(Limit.MAX_NODES, 6, Price.parse("0.50"), Price.parse("4"), short=False)
+    metrics.observe(snapshot(), replace(plan(), pools={PoolId("a100"): full}), {})
+    assert value(metrics, "purser_pool_scarcity_dollars_per_gpu_hour", pool="a100") == 0.5
 
 
 def test_jobs_are_counted_by_the_word_in_their_state_column(metrics: Metrics) -> None:

@@ -24,7 +24,7 @@ from purser.policy.load import Group
 from purser.policy.menu import Menu, Menus
 from purser.policy.placement import Yard
 from purser.policy.prospects import Position, Prospects, in_place
-from purser.policy.standing import Share
+from purser.policy.standing import Lot, Share
 from tests.worlds import World
 
 DOLLAR_A_SECOND = Price.parse("3600")
@@ -217,7 +217,7 @@ def test_a_choice_is_explained_with_its_numbers() -> None:
     hull = menus.hull(key, 36_000.0)
     group = Group(profile.id, 1.0, menus.menu(key), lambda: hull, 36_000.0, 1, None)
     prospects = Prospects(group.menu, 0.001)
-    share = Share(group, hull.paths[0], hull.seconds[0], hull.money[0], None, 0.0, prospects, prospects)
+    share = Share(group, (Lot(hull.paths[0], 1.0, hull.seconds[0], hull.money[0], prospects),))
     (narrow,), (wide,) = hull.paths
     reason = explain.choice(narrow, share, Rate(0.001), Position(36_000.0), feasible=True)
     assert reason.message == (

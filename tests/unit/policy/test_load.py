@@ -14,7 +14,7 @@ from purser.domain.time import after
 from purser.policy.load import Group, groups, observed_arrivals
 from purser.policy.memo import know
 from purser.policy.menu import Menus
-from purser.policy.queueing import by_dollars, by_value, takes_wider
+from purser.policy.queueing import by_dollars, by_value, next_lot
 from tests.worlds import MID_MONTH, World
 
 DAY = 86_400.0
@@ -99,5 +99,5 @@ def test_the_queue_puts_the_most_weight_for_a_dollar_first_and_the_older_of_equa
 def test_a_credit_counter_is_never_more_than_half_a_job_off(mix: float, jobs: int) -> None:
     wider = 0
     for before in range(jobs):
-        wider += takes_wider(before, wider, mix)
+        wider += next_lot({"narrow": 1.0 - mix, "wide": mix}, {"narrow": before - wider, "wide": wider}) == "wide"
         assert abs(wider - mix * (before + 1)) <= 0.5 + 1e-9

@@ -16,7 +16,7 @@ from purser.api.view import (
 from purser.controller.show.conditions import condition
 from purser.domain.budget import Budget, Mode
 from purser.domain.ids import PoolId
-from purser.domain.money import ZERO, Money
+from purser.domain.money import ZERO, Money, Price
 from purser.domain.plan import Allocate, BudgetVerdict, Plan, Rent, Why
 from purser.domain.pool import Pool
 from purser.domain.rental import RentalPhase
@@ -124,7 +124,7 @@ def _prices(snapshot: Snapshot) -> Condition:
     return condition(ConditionType.PRICE_DATA_FRESH, False, "Stale", message, snapshot.now)
 
 
-def pool_view(pool: Pool, snapshot: Snapshot, errors: Mapping[PoolId, Exception]) -> PoolView:
+def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId, Exception]) -> PoolView:
     """What is shown of a pool now; ``since`` of its conditions is still to be dated."""
     rentals = [rental for rental in snapshot.rentals.values() if rental.pool == pool.id]
     live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
@@ -152,6 +152,7 @@ def pool_view(pool: Pool, snapshot: Snapshot, errors: Mapping[PoolId, Exception]
         nodes=len(live),
         ready_nodes=sum(rental.phase is RentalPhase.READY for rental in live),
         gpus_in_use=used,
+        scarcity=Price(0) if (verdict := plan.pools.get(pool.id)) is None else verdict.scarcity,
         conditions=(ready,),
     )
 

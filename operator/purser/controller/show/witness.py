@@ -65,7 +65,7 @@ class Showing:
             shown = budget_view(budget, snapshot, decided)
             yield Shown(kinds.GPU_BUDGETS, ObjectKey("", budget.id), f"budget/{budget.id}", shown)
         for pool in snapshot.pools.values():
-            seen = pool_view(pool, snapshot, self._cloud_errors)
+            seen = pool_view(pool, snapshot, decided, self._cloud_errors)
             yield Shown(kinds.GPU_POOLS, ObjectKey("", pool.id), f"pool/{pool.id}", seen)
         for profile in snapshot.profiles.values():
             namespace, name = profile.id.split("/", 1)

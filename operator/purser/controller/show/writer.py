@@ -25,7 +25,9 @@ _log = logging.getLogger(__name__)
 AnyView = JobView | BudgetView | PoolView | ProfileView | InvalidView
 
 _DOLLARS = frozenset({"committed", "cost", "forecast", "forecastHigh", "forecastLow", "hourly", "remaining", "spent"})
-_NUMBERS = _DOLLARS | frozenset({"attribution", "eta", "message", "paysPerHourSaved", "progressPercent"})
+_NUMBERS = _DOLLARS | frozenset(
+    {"attribution", "eta", "message", "paysPerHourSaved", "progressPercent", "scarcityPrice"}
+)
 """Fields that drift while nothing happens; written when the time has come, and by more than the least change."""
 _DATES = frozenset({"asOf", "lastTransitionTime", "observedGeneration"})
 _LEAST_CHANGE = 0.01

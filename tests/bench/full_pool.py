@@ -1,0 +1,147 @@
+"""What a full pool's price brings:  python -m tests.bench.full_pool [--seeds 2] [--amount 75000] [--dearer 1.5]
+
+Two pools, the cheap one with few nodes; Amdahl classes that scale well or badly; a budget for a month of arrivals. The
+operator's planner with prices for room, and without: then each job takes what is best at the bare bill, and where that
+pool is full the next best. Either all classes run as fast in both pools (then it matters little who gets the room), or
+one class can only run in the cheap pool. Prints the mean completion times at the same budget and their ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from math import exp, log
+from unittest.mock import patch
+
+from purser.domain.ids import PoolId
+from purser.domain.job import ResizePolicy, Widths
+from purser.domain.money import Money, Price
+from purser.domain.profile import Profile
+from purser.domain.time import parse_instant
+from purser.policy.planner import Memo, plan
+from purser.simulate import oracle
+from purser.simulate.learning import Exact
+from purser.simulate.market import PoolModel
+from purser.simulate.result import Result
+from purser.simulate.simulation import Scenario, Simulation, Terms, class_of, new_budget
+from purser.simulate.truth import Application
+from purser.simulate.workload import Submission
+
+START = parse_instant("2026-06-01T00:00:00Z")
+MONTH = 30 * 86_400.0
+WIDTHS = (1, 2, 4, *range(8, 65, 8))
+NODES = (2, 4, 6)
+RESTART_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Jobs of ``hours`` on one GPU, ``arrivals`` an hour."""
+
+    name: str
+    parallel: float
+    hours: float
+    arrivals: float
+
+    def application(self) -> Application:
+        """The truth."""
+        rates = {k: 1.0 / (3600.0 * self.hours * (1.0 - self.parallel + self.parallel / k)) for k in WIDTHS}
+        return Application(self.name, (1.0,), (rates,))
+
+    def profile(self, *, anywhere: bool) -> Profile:
+        """What the planner knows: all of it."""
+        (phase,) = oracle.phases(self.application(), "cheap")
+        (curve,) = phase.curves
+        curves = (curve, replace(curve, gpu_type="dear")) if anywhere else (curve,)
+        return oracle.profile(class_of(self.name), [replace(phase, curves=curves)], RESTART_SECONDS, self.arrivals)
+
+
+KINDS = (Kind("wide", 0.995, 60.0, 0.2), Kind("medium", 0.97, 30.0, 0.3), Kind("narrow", 0.80, 10.0, 0.5))
+BOUND = "narrow"
+"""The class that can only run in the cheap pool, where one cannot run anywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``amount``: dollars a month; ``nodes`` of the cheap pool; ``dearer``: the other's price by the cheap one's."""
+
+    seed: int
+    amount: int
+    nodes: int
+    dearer: float
+    anywhere: bool
+    priced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Mean completion in hours, dollars, and GPU-hours rented in the cheap pool."""
+
+    hours: float
+    dollars: float
+    cheap: float
+
+
+def run(case: Case) -> Figures:
+    """One simulation, until the last job is done."""
+    draw = random.Random(case.seed)
+    submissions: list[Submission] = []
+    for kind in KINDS:
+        at = draw.expovariate(kind.arrivals / 3600.0)
+        while at < MONTH:
+            submissions.append(Submission(f"{kind.name}-{len(submissions)}", at, kind.name, 8))
+            at += draw.expovariate(kind.arrivals / 3600.0)
+    dear = Price.parse(f"{16 * case.dearer:.2f}")
+    scenario = Scenario(
+        start=START,
+        submissions=tuple(sorted(submissions, key=lambda one: one.at)),
+        applications={kind.name: kind.application() for kind in KINDS},
+        pools=(
+            PoolModel("cheap", 8, Price.parse("16"), "cheap", start_seconds=120.0, max_nodes=case.nodes),
+            PoolModel("dear", 8, dear, "dear", start_seconds=120.0, max_nodes=100),
+        ),
+        budget=new_budget(START, Money.parse(str(case.amount))),
+        terms=lambda _: Terms(Widths(1, 8, WIDTHS[-1]), ResizePolicy.NEVER),
+    )
+    known = {class_of(one.name): one.profile(anywhere=case.anywhere or one.name != BOUND) for one in KINDS}
+    memo = Memo()
+    simulation = Simulation(scenario, lambda snapshot: plan(snapshot, memo), Exact(known))
+    if case.priced:
+        return _figures(simulation.run())
+    with patch("purser.policy.planner.crowded", lambda standings, _: list(standings)):
+        return _figures(simulation.run())
+
+
+def _figures(result: Result) -> Figures:
+    cheap = result.rented_gpu_hours.get(PoolId("cheap"), 0.0)
+    return Figures(result.mean_completion_seconds / 3600, result.spent.dollars, cheap)
+
+
+def main() -> None:
+    """A row for each size of the cheap pool and seed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--amount", type=int, default=75_000)
+    parser.add_argument("--dearer", type=float, default=1.5)
+    chosen = parser.parse_args()
+    with ProcessPoolExecutor(2) as pool:
+        for anywhere in (True, False):
+            print("All classes run in both pools." if anywhere else f"Class {BOUND} only runs in the cheap pool.")
+            print("nodes  seed   mean hours: bare  priced   dollars: bare   priced   cheap GPU-h: bare  priced  ratio")
+            ratios = []
+            for nodes in NODES:
+                for seed in range(chosen.seeds):
+                    one = Case(seed, chosen.amount, nodes, chosen.dearer, anywhere, priced=False)
+                    bare, priced = pool.map(run, (one, replace(one, priced=True)))
+                    ratios.append(bare.hours / priced.hours)
+                    print(
+                        f"{nodes:5} {seed:5} {bare.hours:18.2f} {priced.hours:7.2f} {bare.dollars:15.0f} "
+                        f"{priced.dollars:8.0f} {bare.cheap:19.0f} {priced.cheap:7.0f} {ratios[-1]:6.3f}"
+                    )
+            print(f"geometric mean {exp(sum(map(log, ratios)) / len(ratios)):.3f}")
+
+
+if __name__ == "__main__":
+    main()
