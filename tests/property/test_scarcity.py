@@ -12,6 +12,7 @@ import pytest
 from scipy.optimize import linprog
 
 from purser.domain.ids import BudgetId, PoolId
+from purser.policy import contest
 from purser.policy.exchange_rate import Demand, Fit, solve
 from purser.policy.hull import corners
 from purser.policy.scarcity import ScarceClass, ScarceSolution, Way, solve_scarce, undominated
@@ -181,6 +182,26 @@ def test_several_budgets_share_pools_as_the_linear_program_of_their_bids_does(bu
         assert_each_class_takes_its_best_ways(drawn, found)
         assert_only_what_is_full_has_a_price(drawn, found)
     assert solved > 60
+
+
+def test_bids_that_do_not_settle_give_a_choice_that_fits_and_is_always_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settled = {seed: solve_scarce(*parts_of(seed)) for seed in range(80)}
+    monkeypatch.setattr(contest, "_ROUNDS", 1)
+    unlike = 0
+    for seed, right in settled.items():
+        drawn = case(seed, budgets=4)
+        found = solve_scarce(*parts_of(seed))
+        assert found == solve_scarce(*parts_of(seed))
+        assert_feasible(drawn, found)
+        unlike += found.mixes != right.mixes
+    assert unlike > 0
+
+
+def parts_of(seed: int) -> tuple[list[ScarceClass], Money, Rooms]:
+    drawn = case(seed, budgets=4)
+    return drawn.classes, drawn.budgets, drawn.capacity
 
 
 @pytest.mark.parametrize("budgets", [1, 3])

@@ -37,7 +37,7 @@ from purser.policy.kappa import corrected
 from purser.policy.load import Group, GroupKey
 from purser.policy.prospects import Charge, Position, prospects
 from purser.policy.room import Room, rooms
-from purser.policy.routes import Route, expected_use, routes, way_of
+from purser.policy.routes import Route, expected_use, routes, use_of, way_of
 from purser.policy.scarcity import ScarceClass, ScarceSolution, Way, solve_scarce
 from purser.policy.standing import Lot, Scarce, Share, Standing, dearer
 
@@ -129,7 +129,7 @@ def _uses(standing: Standing) -> dict[PoolId, float]:
     served = 1.0 if standing.feasible or not standing.planned else min(standing.allowed / standing.planned, 1.0)
     return sum_of(
         expected_use(
-            [(lot.part, way_of(lot.path, share.group)) for lot in share.lots],
+            ((lot.part, use_of(lot.path, lot.seconds, share.group)) for lot in share.lots),
             share.arrivals * longer(standing, key, share.group) * served,
         )
         for key, share in standing.shares.items()
@@ -233,7 +233,7 @@ class _Program:
     def uses(self, budget: BudgetId, solution: ScarceSolution) -> Mapping[PoolId, float]:
         """GPUs by pool that are held by the budget's jobs, as far as they are served."""
         return sum_of(
-            expected_use([(part, one.routes[at].way) for at, part in mix.items()], one.load * one.longer * served)
+            expected_use(((part, one.routes[at].way.use) for at, part in mix.items()), one.load * one.longer * served)
             for one, mix, served in self._of(budget, solution)
         )
 

@@ -21,7 +21,7 @@ from purser.policy.crowding import fit, longer, sum_of, with_room
 from purser.policy.exchange_rate import Demand, Fit, Solution, solve, spend_rate
 from purser.policy.kappa import corrected
 from purser.policy.load import Group
-from purser.policy.routes import expected_use, way_of
+from purser.policy.routes import expected_use, use_of
 from purser.policy.standing import Share, Standing, dearer
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
@@ -126,9 +126,13 @@ class Frontier:
         for at, (key, share) in enumerate(self._standing.shares.items()):
             hull, level = share.group.hull, solution.levels[at]
             mix = solution.mix if at == solution.mixed else 0.0
-            paths = [(1.0 - mix, hull.paths[level])] + ([(mix, hull.paths[level + 1])] if mix else [])
+            corners = [(1.0 - mix, level)] + ([(mix, level + 1)] if mix else [])
             held = share.arrivals * longer(self._standing, key, share.group) * served
-            uses.append(expected_use([(part, way_of(path, share.group)) for part, path in paths], held))
+            uses.append(
+                expected_use(
+                    ((part, use_of(hull.paths[one], hull.seconds[one], share.group)) for part, one in corners), held
+                )
+            )
         return fit(sum_of(uses), self._standing.room)
 
     def _mean_seconds(self, solution: Solution) -> float:

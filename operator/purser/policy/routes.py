@@ -6,7 +6,7 @@ a job that chooses by the prices found has the cost that they were found with.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from purser.domain.ids import PoolId
@@ -84,10 +84,15 @@ def _add(use: dict[PoolId, float], pool: PoolId, much: float) -> None:
     use[pool] = use.get(pool, 0.0) + much
 
 
-def expected_use(parts: Sequence[tuple[float, Way]], load: float) -> dict[PoolId, float]:
-    """GPUs by pool that are held by ``load`` jobs a second of which such a part takes each way."""
-    use: dict[PoolId, float] = {}
-    for part, way in parts:
-        for pool, much in way.use.items():
-            _add(use, pool, load * part * much)
-    return use
+def use_of(path: Path, seconds: float, group: Group) -> Mapping[PoolId, float]:
+    """GPU-seconds by pool of a new job that takes so long on a path."""
+    return {path[0].pool: path[0].gpus * seconds} if len(path) == 1 else way_of(path, group).use
+
+
+def expected_use(parts: Iterable[tuple[float, Mapping[PoolId, float]]], load: float) -> dict[PoolId, float]:
+    """GPUs by pool that are held by ``load`` jobs a second of which such a part has each use."""
+    total: dict[PoolId, float] = {}
+    for part, use in parts:
+        for pool, much in use.items():
+            _add(total, pool, load * part * much)
+    return total

@@ -57,7 +57,7 @@ def held(found: list[Standing]) -> dict[PoolId, float]:
     """GPUs by pool in the long run, of all jobs."""
     return sum_of(
         expected_use(
-            [(lot.part, way_of(lot.path, share.group)) for lot in share.lots],
+            [(lot.part, way_of(lot.path, share.group).use) for lot in share.lots],
             share.arrivals * longer(one, key, share.group),
         )
         for one in found
