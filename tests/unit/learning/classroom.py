@@ -9,7 +9,7 @@ from purser.api import decode, learned_record
 from purser.api.speedupprofile import SpeedupProfileRecord
 from purser.controller.learning.digest import digest
 from purser.controller.learning.ear import Ear
-from purser.domain.ids import ClassId, JobId
+from purser.domain.ids import BudgetId, ClassId, JobId
 from purser.domain.job import Progress
 from purser.domain.profile import Profile
 from purser.server.progress import Report
@@ -74,7 +74,7 @@ class Classroom:
         """The class's profile as the store would have it; it is created where something was learned."""
         if self.spec is None and not self.status:
             return None
-        profile = decode.profile(self.raw())
+        profile = replace(decode.profile(self.raw()), budget=BudgetId("research"))
         self.world.profiles[CLASS] = profile
         return profile
 
