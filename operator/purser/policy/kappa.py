@@ -127,18 +127,15 @@ def reckon(
     held = 0.0 if balance is None else balance.jobs_cost.dollars
     used: set[RentalId] = set()
     for reading in readings:
-        job = reading.job
-        if job.allocation is None and not job.records:
+        spent, job = reading.spent(now), reading.job
+        if job.finish is not None:
+            held += 0.0 if balance is not None and balance.counts(job.id, job.finish.at) else spent
             continue
-        spent = reading.spent(now)
-        if job.finish is None:
-            held += spent
-            if job.allocation is not None:
-                prior = learned.get(reading.statistics, NOTHING_KNOWN)
-                used |= reading.rentals
-                running.setdefault(reading.statistics, []).append(commitment(reading, spent, prior.value))
-        elif balance is None or not balance.counts(job.id, job.finish.at):
-            held += spent
+        held += spent
+        if reading.since is not None:
+            prior = learned.get(reading.statistics, NOTHING_KNOWN)
+            used |= reading.rentals
+            running.setdefault(reading.statistics, []).append(commitment(reading, spent, prior.value))
     kappas = learned | {class_id: kappa(known.get(class_id), under_way) for class_id, under_way in running.items()}
     everyone = [one for under_way in running.values() for one in under_way]
     pseudo = PSEUDO_JOBS * _mean_prediction(known.values(), everyone)

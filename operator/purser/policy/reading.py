@@ -30,8 +30,9 @@ class Reading:
     ``order``: of creation. ``key``: of its group; ``statistics``: the class that it counts in. ``refused``: why no GPUs
     are looked for. ``settled``: whether all of its run runs, so that moving it is a question of gain; ``ready_by``: by
     when it must, if it does not. ``rentals``: of its allocation; ``nodes``: where its pods live. In dollars: ``ended``,
-    the GPUs of its former runs; ``price`` a second of those it has; ``predicted`` at its first start; ``reported``,
-    what it still costs as it says. ``trials``: runs on widths that had never been measured, from when until when.
+    the GPUs of its former runs; ``price`` a second of those it has, ``since`` when; ``predicted`` at its first start;
+    ``reported``, what it still costs as it says. ``trials``: runs on widths that had never been measured, from when
+    until when.
     """
 
     job: Job
@@ -45,16 +46,16 @@ class Reading:
     nodes: frozenset[NodeName]
     ended: float
     price: float
+    since: Instant | None
     predicted: float
     reported: float | None
     trials: tuple[tuple[Option, Instant, Instant | None], ...]
 
     def spent(self, now: Instant) -> float:
         """Dollars that the GPUs it held have cost, by its own record."""
-        allocation = self.job.allocation
-        if allocation is None:
+        if self.since is None or now <= self.since:
             return self.ended
-        return self.ended + self.price * max(seconds_between(allocation.since, now), 0.0)
+        return self.ended + self.price * seconds_between(self.since, now)
 
 
 def read(job: Job, menus: Menus) -> Reading:
@@ -75,6 +76,7 @@ def read(job: Job, menus: Menus) -> Reading:
             for record in job.records
         ),
         price=0.0 if allocation is None else allocation.option.price.dollars_per_second,
+        since=None if allocation is None else allocation.since,
         predicted=0.0 if job.predicted is None else job.predicted.dollars,
         reported=_reported(job),
         trials=_trials(job),
