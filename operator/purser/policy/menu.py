@@ -154,6 +154,10 @@ def _speeds(profile: Profile | None, gpu_type: str, gpus: int) -> list[float]:
 MenuKey = tuple[ClassId | None, int, int, int, tuple[str, ...], SpotPolicy]
 
 
+_IDLE = 256
+"""So many menus are kept of which no job was in sight in the plan before: the next job of the class needs them."""
+
+
 class Menus:
     """The menus of one plan, each made once for all jobs that are alike.
 
@@ -170,7 +174,8 @@ class Menus:
         self._known: dict[MenuKey, _Known] = {}
         self._before: Mapping[MenuKey, _Known] = {}
         if before is not None and before._sold == self._sold:
-            self._before = before._known
+            idle = {key: known for key, known in before._before.items() if key not in before._known}
+            self._before = before._known | (idle if len(idle) <= _IDLE else {})
         self._exploring: frozenset[ClassId] = frozenset()
 
     def explore(self, classes: frozenset[ClassId]) -> None:
