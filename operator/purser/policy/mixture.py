@@ -10,7 +10,7 @@ waiting is where the simplex starts, so that there is always a solution; what wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import mul
 
@@ -121,13 +121,6 @@ class Mixture:
         """A way that the class takes, or ties with one that it takes."""
         return self._key[of]
 
-    def _reduced(self, of: int) -> Iterator[tuple[int, float]]:
-        """(way, what it costs more than the class's best way at the prices) of the open ways."""
-        values = self._priced(of)
-        best = values[self._open[of].ways.index(self._key[of])]
-        for way, value in zip(self._open[of].ways, values, strict=True):
-            yield way, 0.0 if way in self._members[of] else value - best
-
     def prices_at(self, cost: Callable[[int, int], float]) -> list[float]:
         """The prices if a job of a class (first) on a way (second) cost that, with the same mixtures; linear in it."""
         return [price / scale for price, scale in zip(self._duals(cost), self._scales, strict=True)]
@@ -161,7 +154,9 @@ class Mixture:
         """Keep the cost reached: from now on only ways and rooms that do not worsen it are open to further costs."""
         for of, table in enumerate(self._open):
             tolerance = self._rounding[of]
-            keep = [way for way, more in self._reduced(of) if more <= 10.0 * tolerance]
+            values, members = self._priced(of), self._members[of]
+            most = values[table.ways.index(self._key[of])] + 10.0 * tolerance
+            keep = [way for way, value in zip(table.ways, values, strict=True) if way in members or value <= most]
             if len(keep) < len(table.ways):
                 self._open[of] = _table(self._uses[of], keep, self._scales)
         priced = {row for row in range(self._rows) if self._prices[row] > self._row_tolerance}
@@ -227,7 +222,6 @@ class Mixture:
             if worst >= -self._row_tolerance:
                 return
             self._step(-1, gains.index(worst), worst)
-            self._freed = True
 
     def _offer(self, of: int) -> tuple[int, float]:
         """The way by which a class gains most, and what the cost changes for all of it: 0 if it has the best."""
