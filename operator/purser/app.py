@@ -64,8 +64,8 @@ _WATCH_LAG_SECONDS = 60.0
 _LOOP_STALL_SECONDS = 60.0
 _RENEWAL_CHECK_SECONDS = 86_400.0
 _COLLECT_AFTER = 100_000
-"""Objects made before garbage in cycles, of which there is little, is looked for. A plan of ten thousand jobs makes half
-as many; with Python's 700 every third plan went through all that is kept for the next, and took twice as long."""
+"""Objects made before garbage in cycles, of which there is little, is looked for. A plan of ten thousand jobs makes
+half as many; with Python's 700 every third plan went through all that is kept for the next, and took twice as long."""
 
 
 @dataclass(frozen=True, slots=True)

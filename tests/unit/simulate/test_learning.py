@@ -1,0 +1,161 @@
+"""Simulations in which the planner knows only what trainers reported."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+
+from purser.domain.ids import ClassId, Rate
+from purser.domain.job import Widths
+from purser.estimate.goodput import configurations
+from purser.estimate.observation import split
+from purser.policy.planner import Memo, plan
+from purser.simulate.learning import Learning, Reporting
+from purser.simulate.result import Result
+from purser.simulate.simulation import Scenario, Simulation, Terms, class_of
+from purser.simulate.tasks import Task
+from purser.simulate.truth import Application, Reading
+from purser.simulate.workload import Submission
+from tests.unit.estimate.trainers import WIDTHS, Trainer, shape
+from tests.unit.simulate.scenarios import NODE, START, budget, run
+
+RESTART = 30.0
+RATE = 0.02
+"""Dollars a second: so much that eight GPUs are worth their price to a job of the resnet class, and one is not enough."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a made-up trainer measures, in epochs of equal length."""
+
+    trainer: Trainer
+    epochs: int = 10
+    work: float = 60_000.0
+    own_batch: int = 64
+    largest_batch: int = 4096
+    largest_local: int = 128
+    smallest_local: int = 1
+
+    def done(self, epoch: int) -> float:
+        """In the middle of an epoch."""
+        return (epoch + 0.5) / self.epochs
+
+    def reading(self, epoch: int, gpus: int, batch: int) -> Reading | None:
+        batch = split(self.trainer.terms, shape(gpus), batch).batch
+        return Reading(batch, self.trainer.seconds(gpus, batch), 1.0, self.trainer.noise(self.done(epoch)))
+
+    def rate(self, epoch: int, gpus: int, batch: int) -> float | None:
+        batch = split(self.trainer.terms, shape(gpus), batch).batch
+        return self.trainer.goodput(gpus, batch, self.done(epoch)) / self.work
+
+    def application(self) -> Application:
+        """At the best batch size of each epoch and width."""
+        terms = self.trainer.terms
+        rates = [
+            {
+                gpus: max(self.rate(epoch, gpus, one.batch) or 0.0 for one in configurations(terms, shape(gpus)))
+                for gpus in WIDTHS
+            }
+            for epoch in range(self.epochs)
+        ]
+        ends = [(epoch + 1) / self.epochs for epoch in range(self.epochs)]
+        return Application("resnet", ends, rates, self)
+
+
+RESNET = Made(Trainer()).application()
+
+
+def scenario(arrivals: Sequence[float], application: Application = RESNET) -> Scenario:
+    """Jobs of the class on nodes of four GPUs."""
+    return Scenario(
+        START,
+        tuple(Submission(f"j{at}", second, "resnet", 1) for at, second in enumerate(arrivals)),
+        {"resnet": application},
+        (NODE,),
+        replace(budget(rate=RATE), fixed_rate=Rate(RATE)),
+        lambda _: Terms(Widths(1, 1, 32)),
+        RESTART,
+    )
+
+
+def learned(given: Scenario, seed: int = 0, **how: float) -> tuple[Result, Learning]:
+    """Simulate with nothing known at the beginning."""
+    draw = random.Random(seed)
+    knowledge = Learning(
+        {class_of(name): one for name, one in given.applications.items()},
+        NODE.gpu_type,
+        NODE.gpus_per_node,
+        RESTART,
+        given.budget.id,
+        Reporting(lambda: draw.gauss(0.0, 1.0), **how),
+    )
+    memo = Memo()
+    return Simulation(given, lambda snapshot: plan(snapshot, memo), knowledge).run(), knowledge
+
+
+EVERY_HOUR = [3600.0 * at for at in range(8)]
+
+
+def test_a_class_never_seen_is_soon_run_almost_as_well_as_one_that_is_known() -> None:
+    exact = run(scenario(EVERY_HOUR))
+    found, _ = learned(scenario(EVERY_HOUR))
+
+    def worth(result: Result, name: str) -> float:
+        job = next(one for one in result.jobs if one.name == name)
+        assert job.completion_seconds is not None
+        return RATE * job.completion_seconds + job.gpu_seconds * NODE.hourly.dollars_per_second / NODE.gpus_per_node
+
+    assert worth(found, "j7") < 1.05 * worth(exact, "j7")
+    assert worth(found, "j0") > worth(found, "j7")
+
+
+def test_what_is_learned_comes_close_to_the_truth_where_jobs_ran() -> None:
+    _, knowledge = learned(scenario(EVERY_HOUR))
+    measured = [
+        entry
+        for until, entry in knowledge.learner.profile(ClassId("team/resnet"), WIDTHS).entries
+        if until == 1.0 and entry.reports > 20
+    ]
+    assert measured
+    for entry in measured:
+        assert entry.goodput == pytest.approx(RESNET.rates[-1][entry.gpus] * 60_000.0, rel=0.1)
+
+
+def test_the_same_seed_gives_the_same_result_and_another_one_another() -> None:
+    first, again, other = (learned(scenario(EVERY_HOUR[:2]), seed)[0] for seed in (1, 1, 2))
+    assert first == again
+    assert other != first
+
+
+def test_the_batch_size_is_chosen_anew_on_the_way() -> None:
+    seen: set[int] = set()
+    given = scenario([0.0])
+    knowledge = learned(given)[1]
+
+    class Watched(Learning):
+        __slots__ = ()
+
+        def batch(self, task: Task) -> int:
+            chosen = Learning.batch(self, task)
+            seen.add(chosen)
+            return chosen
+
+    draw = random.Random(0)
+    watched = Watched(
+        knowledge.applications,
+        NODE.gpu_type,
+        NODE.gpus_per_node,
+        RESTART,
+        given.budget.id,
+        Reporting(lambda: draw.gauss()),
+    )
+    Simulation(given, plan, watched).run()
+    assert max(seen) > 4 * min(seen)
+
+
+def test_an_application_of_one_batch_size_cannot_be_learned() -> None:
+    with pytest.raises(ValueError, match="resnet: only an application measured at several batch sizes can be learned"):
+        learned(scenario([0.0], replace(RESNET, measured=None)))
