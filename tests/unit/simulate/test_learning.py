@@ -24,7 +24,7 @@ from tests.unit.simulate.scenarios import NODE, START, budget, run
 
 RESTART = 30.0
 RATE = 0.02
-"""Dollars a second: so much that eight GPUs are worth their price to a job of the resnet class, and one is not enough."""
+"""Dollars that a second of a job's life is worth."""
 
 
 @dataclass(frozen=True)
