@@ -36,7 +36,7 @@ from purser.domain.job import (
 from purser.domain.money import ZERO, Money, Price
 from purser.domain.option import Option
 from purser.domain.period import period_bounds
-from purser.domain.plan import Allocate, Command, Plan, Reason, Release, Rent, Why
+from purser.domain.plan import Allocate, Command, Plan, Reason, Release, Rent, Why, moves_with
 from purser.domain.pool import (
     CapacityType,
     FakeGroup,
@@ -286,11 +286,13 @@ class World:
                 )
             case Allocate(name, allocation, _, predicted):
                 job = self.jobs[name]
+                moves = moves_with(job, command)
                 same = job.allocation is None or (allocation is not None and allocation.run == job.allocation.run)
                 replaced = job.replaced if same or job.allocation is None else (*job.replaced, job.allocation)
                 first = job.predicted or predicted
                 last = job.last_run if allocation is None else max(job.last_run, allocation.run)
-                self.jobs[name] = replace(job, allocation=allocation, replaced=replaced, last_run=last, predicted=first)
+                changed = replace(job, allocation=allocation, replaced=replaced, last_run=last)
+                self.jobs[name] = replace(changed, predicted=first, moves=moves)
 
     def _rented(self, command: Rent, at: Instant) -> None:
         quote = self.pools[command.pool].quote

@@ -48,6 +48,7 @@ def job_record(job: Job) -> Json:
             else None,
             progress=None if job.progress is None else _progress(job.progress),
             predicted=job.predicted,
+            moves=job.moves[-trainingjob.MOVES_KEPT :],
         )
     )
 

@@ -154,7 +154,7 @@ class GPUBudgetSpec(ApiModel):
     in minutes and runs for months on what was learned, so a little is enough and well spent; 0 measures nothing but
     where jobs run anyway."""
     moves: Moves | None = None
-    """Limits on resizing running jobs; absent: whenever it pays. Not acted on yet."""
+    """Limits on resizing running jobs; absent: whenever it pays. Starts, restarts and limits do not wait."""
 
 
 class PeriodSpent(ApiModel):

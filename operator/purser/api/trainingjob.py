@@ -22,6 +22,8 @@ from purser.api.base import (
 )
 from purser.domain.job import FinishKind, ResizePolicy, RunOutcome, SpotPolicy
 
+MOVES_KEPT = 10_000
+"""As many as maxPerJobPerDay may be at most."""
 RUNS_KEPT: Final = 200
 """How many ended runs stay in the status; older ones are forgotten."""
 
@@ -130,10 +132,12 @@ class TrainingJobSpec(ApiModel):
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2_147_483_647)] | None = None
     """Seconds after its end at which the job is deleted; absent: never."""
     max_cost: Amount | None = None
-    """Dollars that the job's GPUs may cost at most; absent: whatever its budget pays for. Not acted on yet."""
+    """Dollars that the job's GPUs may cost at most; absent: whatever its budget pays for. Ways to run it
+    that are expected to cost more are not taken, and it is stopped, with its grace, before it costs more. It wins over
+    targetCompletionTime."""
     target_completion_time: Time | None = None
-    """When the job should be done. It is then given what that takes, before the rest of the budget is shared out. Not
-    acted on yet."""
+    """When the job should be done. It is then given what that takes, as far as the budget allows, before the rest is
+    shared out. Once it has passed the job is treated like any other."""
 
 
 class OptionStatus(ApiModel):
@@ -261,6 +265,8 @@ class TrainingJobRecord(ApiModel):
     """The last report of the job's pods."""
     predicted: Amount | None = None
     """Dollars that the job was expected to cost when it was first given GPUs."""
+    moves: Annotated[tuple[Time, ...], Field(max_length=MOVES_KEPT, json_schema_extra=ATOMIC)] = ()
+    """When it was resized because that paid, in the 24 hours before the last time."""
 
 
 class TrainingJobView(ApiModel):

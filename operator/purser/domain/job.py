@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from purser.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
 from purser.domain.money import Money
 from purser.domain.option import Option
-from purser.domain.time import Instant
+from purser.domain.time import Instant, after
 
 
 class ResizePolicy(StrEnum):
@@ -170,6 +171,11 @@ class Finish:
     message: str
 
 
+def moves_in_a_day(moves: Sequence[Instant], now: Instant) -> tuple[Instant, ...]:
+    """Those of the moves that were made in the last 24 hours, the latest last."""
+    return tuple(sorted(at for at in moves if at > after(now, -86_400.0)))
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A TrainingJob joined with its runs.
@@ -183,7 +189,8 @@ class Job:
     its headless Service exists. ``checking``: the API server is being asked whether the template is right; the job is
     not planned for meanwhile, and what may be meant for it is kept. ``max_cost``: dollars that it may cost at most.
     ``target_completion``: when its owner wants it done. ``predicted``: what it was expected to cost from its first
-    start to its end, as it was first given GPUs; None before that.
+    start to its end, as it was first given GPUs; None before that. ``moves``: when it was moved because that paid, in
+    the 24 h before the last time.
     """
 
     id: JobId
@@ -223,6 +230,7 @@ class Job:
     max_cost: Money | None = None
     target_completion: Instant | None = None
     predicted: Money | None = None
+    moves: tuple[Instant, ...] = ()
 
     @property
     def statistics(self) -> ClassId:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from purser.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate, RentalId
-from purser.domain.job import Allocation
+from purser.domain.job import Allocation, Job, moves_in_a_day
 from purser.domain.money import Money, Price
 from purser.domain.option import Option
 from purser.domain.time import Instant
@@ -25,6 +25,7 @@ class Why(StrEnum):
     WAITING_FOR_NODE = "WaitingForNode"
     WAITING_FOR_BUDGET = "WaitingForBudget"
     HARD_LIMIT = "HardLimit"
+    MAX_COST = "MaxCost"
     HOURLY_LIMIT = "HourlyLimit"
     POOL_FULL = "PoolFull"
     POOL_COOLING = "PoolCooling"
@@ -91,6 +92,13 @@ class Allocate:
     allocation: Allocation | None
     reason: Reason
     predicted: Money | None = None
+
+
+def moves_with(job: Job, do: Allocate) -> tuple[Instant, ...]:
+    """The moves that the job is to remember once this is written: those of the last day that were made for gain."""
+    if do.allocation is None or do.reason.why is not Why.MOVE_PAYS:
+        return job.moves
+    return (*moves_in_a_day(job.moves, do.allocation.since), do.allocation.since)
 
 
 Command = Rent | Release | Allocate

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from purser.domain.ids import RentalId
 from purser.domain.plan import Reason
 from purser.policy.capacity import Capacity
+from purser.policy.cost_cap import stop_spent
 from purser.policy.draft import Draft
 from purser.policy.idle import release_idle
 from purser.policy.moving import Moving
@@ -19,6 +20,7 @@ def decide(draft: Draft, capacity: Capacity, doomed: Mapping[RentalId, Reason], 
     """Decide everything of one budget into its draft; ``capacity`` offers nothing on ``doomed`` rentals."""
     snapshot = draft.snapshot
     roll = call(draft.standing.jobs, doomed, snapshot)
+    roll.again_at += stop_spent(roll, snapshot)
     for job, why in roll.stopped:
         draft.stop(job, why)
         draft.judge(job, None, why)

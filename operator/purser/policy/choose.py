@@ -76,7 +76,9 @@ def wishes(jobs: Iterable[Job], standing: Standing) -> dict[JobId, Sequence[Outc
     for job in jobs:
         share = standing.share(job)
         if share is not None:
-            found[job.id] = lots.prospects(job, share).entering(share.position(job))
+            own = standing.own(job)
+            ways = lots.prospects(job, share) if own is None else own
+            found[job.id] = ways.entering(share.position(job))
     return found
 
 

@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from purser.domain.ids import Rate
 from purser.domain.job import Allocation, Job, Placement, ResizePolicy
 from purser.domain.money import ZERO
 from purser.domain.option import Option
 from purser.domain.plan import Reason, Why
 from purser.domain.time import after
 from purser.policy import explain
+from purser.policy.cost_cap import fits, left_of
 from purser.policy.draft import Draft
+from purser.policy.move_limits import Held, MoveGate
 from purser.policy.placement import Claim
 from purser.policy.prospects import Move, Position, Prospects, in_place
 from purser.policy.reading import Reading
@@ -32,6 +35,7 @@ class Moving:
         self._draft = draft
         self._standing = draft.standing
         self._minds = minds
+        self._gate = MoveGate(draft.standing.budget, draft.snapshot.now)
 
     def move(self, running: Iterable[Reading]) -> None:
         """Jobs that must move first, in order of creation, then those that may gain most."""
@@ -57,7 +61,8 @@ class Moving:
 
     def _chances(self, reading: Reading, allocation: Allocation, share: Share) -> Sequence[Chance]:
         """The moves that would pay, the best first; a job that must move goes at once, and has none."""
-        job, here, prospects = reading.job, allocation.option, share.by_lot(reading.job)
+        job, here = reading.job, allocation.option
+        prospects = self._standing.own(job) or share.by_lot(job)
         pool = self._draft.snapshot.pools.get(here.pool)
         known = self._minds.rests.get(job.id)
         if known is None or not known.holds(reading, prospects, pool):
@@ -70,21 +75,27 @@ class Moving:
         if known.again is not None:
             later = after(self._draft.snapshot.now, max(known.again, _AT_THE_EARLIEST))
             self._draft.decided.again_at.append(later)
-        return known.chances
+        left = left_of(job, self._draft.snapshot)
+        if left is None:
+            return known.chances
+        stay = prospects.staying(here, share.position(job)).dollars
+        return [one for one in known.chances if fits(job, one.rented.to, stay + one.rented.cost.dollars, left)]
 
     def _say(self, reading: Reading, here: Option, share: Share) -> None:
         """Judge a job that goes on, in the words of the plan before where they would be the same."""
         job, standing, verdicts = reading.job, self._standing, self._draft.decided.verdicts
-        said = self._minds.said.get(job.id)
+        said = None if job.id in standing.pressed else self._minds.said.get(job.id)
         if said is not None and said.holds(reading, share, standing):
             verdicts[job.id] = said.verdict
             return
         rate, feasible = standing.rate, standing.feasible
 
         def choice() -> Reason:
-            return explain.choice(here, share, rate, share.position(job), feasible=feasible)
+            return standing.noted(job, explain.choice(here, share, rate, share.position(job), feasible=feasible))
 
         self._draft.judge(job, here, choice)
+        if job.id in standing.pressed:
+            return
         self._minds.said[job.id] = Said(reading, share.prospects, share.group.work, rate, feasible, verdicts[job.id])
 
     def _force(self, job: Job, allocation: Allocation, prospects: Prospects, position: Position, forced: str) -> None:
@@ -97,14 +108,33 @@ class Moving:
 
     def _move_if_it_pays(self, job: Job, allocation: Allocation, share: Share, chances: Sequence[Chance]) -> None:
         """The best move that can be had and that still pays after what entering really costs."""
+        held = self._gate.held(job)
+        if held is not None:
+            self._stay(job, allocation.option, share, chances[0].ready, held)
+            return
         for chance in chances:
             move = chance.rented if self._draft.must_rent(job, chance.ready.to) else chance.ready
             if move.gain > 0 and self._go(job, allocation, move.to, partial(self._gain, job, move, allocation, share)):
                 return
 
+    def _stay(self, job: Job, here: Option, share: Share, move: Move, held: Held) -> None:
+        """Say why a move that would pay is not made, and think again when it may be."""
+        if held.until is not None:
+            self._draft.decided.again_at.append(held.until)
+        rate, feasible = self._standing.rate, self._standing.feasible
+
+        def why() -> Reason:
+            chosen = explain.choice(here, share, rate, share.position(job), feasible=feasible)
+            return replace(chosen, message=f"{chosen.message}; {explain.name(move.to)} would pay, but {held.text}")
+
+        self._draft.judge(job, here, why)
+
     def _gain(self, job: Job, move: Move, allocation: Allocation, share: Share) -> Reason:
         left = share.position(job).left
-        return explain.moving(move, allocation.option, left, self._standing.rate, job.weight)
+        own = self._standing.pressed.get(job.id)
+        rate = self._standing.rate if own is None else Rate(max(self._standing.rate, own.worth / job.weight))
+        why = explain.moving(move, allocation.option, left, rate, job.weight)
+        return self._standing.noted(job, why)
 
     def _go(self, job: Job, allocation: Allocation, to: Option, why: Callable[[], Reason]) -> bool:
         """Move now if the nodes are ready, else wait for them and run on meanwhile. False when they cannot be had."""

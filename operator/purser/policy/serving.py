@@ -12,6 +12,7 @@ from purser.domain.option import Option
 from purser.domain.plan import Reason, Why
 from purser.policy import explain
 from purser.policy.choose import former, in_order, wishes
+from purser.policy.cost_cap import affordable, too_dear
 from purser.policy.draft import Draft
 from purser.policy.prospects import Outcome
 from purser.policy.reading import Reading
@@ -37,6 +38,7 @@ class Serving:
         self._draft = draft
         self._standing = draft.standing
         self._placed: set[JobId] = set()
+        self._too_dear: set[JobId] = set()
         self._queue_ends = False
         self._rate = sum(one.price for one in running)
 
@@ -44,13 +46,13 @@ class Serving:
         """Displaced jobs first, then the queue; who is displaced and finds nothing is stopped."""
         displaced = [job for job, _ in roll.leaving]
         waiting = sorted([*roll.waiting, *displaced], key=lambda job: (job.created, job.id))
-        wanted = wishes(waiting, self._standing)
+        wanted = self._within_their_cost(wishes(waiting, self._standing), waiting)
         for job, why in roll.leaving:
             share = self._standing.share(job)
-            if share is not None and why.why not in _LIMITS:
+            if share is not None and job.id in wanted and why.why not in _LIMITS:
                 self._restart_at_once(job, wanted[job.id], why)
         for job in waiting:
-            if job.id not in wanted:
+            if job.id not in wanted and job.id not in self._too_dear:
                 self._draft.judge(job, None, reason(Why.NO_OPTION, no_option(job)))
         for job in in_order([job for job in waiting if job.id not in self._placed], wanted, self._standing):
             share = self._standing.share(job)
@@ -59,6 +61,22 @@ class Serving:
         for job, why in roll.leaving:
             if job.id not in self._placed:
                 self._draft.stop(job, why)
+
+    def _within_their_cost(
+        self, wanted: dict[JobId, Sequence[Outcome]], waiting: Iterable[Job]
+    ) -> dict[JobId, Sequence[Outcome]]:
+        """What is wanted, without what would cost more than a job may; who has nothing left is not started."""
+        for job in waiting:
+            if job.max_cost is None or job.id not in wanted:
+                continue
+            outcomes = wanted.pop(job.id)
+            within = affordable(job, outcomes, self._draft.snapshot)
+            if within:
+                wanted[job.id] = within
+            else:
+                self._too_dear.add(job.id)
+                self._draft.judge(job, None, too_dear(job, outcomes, self._draft.snapshot))
+        return wanted
 
     def _restart_at_once(self, job: Job, wanted: Sequence[Outcome], why: Reason) -> None:
         """On what is left; it is optimised later, as a move."""
@@ -142,6 +160,7 @@ class Serving:
         if claim.placements is not None:
             feasible = self._standing.feasible
             why = explain.choice(option, share, self._standing.rate, share.position(job), feasible=feasible)
+            why = self._standing.noted(job, why)
             self._place(job, option, claim.placements, why)
             return None
         self._rate += option.price.dollars_per_second

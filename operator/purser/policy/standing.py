@@ -8,11 +8,11 @@ from zlib import crc32
 
 from purser.domain.billing import Bills
 from purser.domain.budget import Budget
-from purser.domain.ids import PoolId, Rate
+from purser.domain.ids import JobId, PoolId, Rate
 from purser.domain.job import Job
 from purser.domain.money import Money, Price
 from purser.domain.period import period_bounds, period_end
-from purser.domain.plan import BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Stage
+from purser.domain.plan import BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Reason, Stage
 from purser.domain.rental import Rental
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant
@@ -27,6 +27,7 @@ from purser.policy.memo import Known
 from purser.policy.promise import Forecast
 from purser.policy.prospects import Position, Prospects, prospects
 from purser.policy.reading import Reading, Readings
+from purser.policy.target import Pressed, pressed
 
 _ALL_BUT = 1.0 - 1e-9
 _NUDGE = 1e-6
@@ -91,8 +92,7 @@ class Share:
 
     def position(self, job: Job) -> Position:
         """Where the job is, by what it reported; at its class's mean size where it says nothing."""
-        done = 0.0 if job.progress is None or job.progress.fraction is None else min(job.progress.fraction, _ALL_BUT)
-        return Position(self.group.work if job.remaining is None else job.remaining / (1.0 - done), done)
+        return _position(job, self.group)
 
     def by_lot(self, job: Job) -> Prospects:
         """The prospects of a job whose path does not show which lot it took: by its uid, always the same."""
@@ -127,12 +127,13 @@ class Standing:
 
     ``money``: the account that ``allowed`` comes from. ``reckoning``: what its jobs teach of their cost. ``forecast``:
     of the period's spend. ``room``: GPUs that other budgets leave it, by pool; ``scarce``: the pools that have a price
-    (both by ``crowding``).
+    (both by ``crowding``). ``pressed``: the jobs that have a target before them.
     """
 
     budget: Budget
     jobs: Sequence[Reading]
     rentals: Sequence[Rental]
+    now: Instant
     spent: Money
     period_end: Instant
     allowed: float
@@ -146,6 +147,19 @@ class Standing:
     forecast: Forecast
     room: Mapping[PoolId, float] = field(default_factory=dict)
     scarce: Mapping[PoolId, Scarce] = field(default_factory=dict)
+    pressed: Mapping[JobId, Pressed] = field(default_factory=dict)
+
+    def own(self, job: Job) -> Prospects | None:
+        """The prospects of a job whose target takes more than its group is given; None of any other."""
+        pressed, share = self.pressed.get(job.id), self.share(job)
+        if pressed is None or share is None or pressed.worth <= share.prospects.worth:
+            return None
+        return prospects(share.group.menu, pressed.worth)
+
+    def noted(self, job: Job, why: Reason) -> Reason:
+        """The reason, with what is to be said of the job's target."""
+        pressed = self.pressed.get(job.id)
+        return why if pressed is None else replace(why, message=f"{why.message}; {pressed.note(self.now)}")
 
     def share(self, job: Job) -> Share | None:
         """What the job's group is given; None when nothing is on its menu."""
@@ -172,6 +186,12 @@ class Standing:
             forecast_low=_money(self.forecast.low),
             forecast_high=_money(self.forecast.high),
         )
+
+
+def _position(job: Job, group: Group) -> Position:
+    """Where a job of the group is."""
+    done = 0.0 if job.progress is None or job.progress.fraction is None else min(job.progress.fraction, _ALL_BUT)
+    return Position(group.work if job.remaining is None else job.remaining / (1.0 - done), done)
 
 
 def _hourly(rate: float) -> Price:
@@ -247,6 +267,25 @@ def dearer(key: GroupKey, group: Group, reckoning: Reckoning) -> float:
     return reckoning.overhead if group.arrivals is None else reckoning.factor(key[0])
 
 
+def _pressed(
+    jobs: Sequence[Reading], found: Mapping[GroupKey, Group], money: float, now: Instant
+) -> tuple[dict[JobId, Pressed], float]:
+    """The jobs whose targets lie ahead, the oldest first, and the dollars to be set aside for those not yet running.
+
+    ``money``: dollars of the period that are not spent. What running jobs will still cost is in the account already.
+    """
+    kept: dict[JobId, Pressed] = {}
+    reserved = 0.0
+    for job, group in ((one.job, found.get(one.key)) for one in jobs if one.refused is None):
+        if job.target_completion is None or group is None:
+            continue
+        one = pressed(job, group.menu, _position(job, group), now, max(money - reserved, 0.0))
+        if one is not None:
+            kept[job.id] = one
+            reserved += one.extra if job.allocation is None else 0.0
+    return kept, reserved
+
+
 def stand(
     budget: Budget,
     jobs: Sequence[Reading],
@@ -264,6 +303,8 @@ def stand(
     money = replace(account(current, used, period, now), rate=reckoning.rate, left=reckoning.left)
     allowed = allowed_rate(money)
     found = groups(jobs, snapshot.profiles, known.menus, now, budget.id)
+    kept, reserved = _pressed(jobs, found, money.aim - money.spent, now)
+    allowed = max(allowed - reserved / money.horizon, 0.0)
     if budget.fixed_rate is None:
         demands = [corrected(group.demand(), dearer(key, group, reckoning)) for key, group in found.items()]
         solution = solve(demands, allowed)
@@ -278,6 +319,7 @@ def stand(
         budget=budget,
         jobs=jobs,
         rentals=rentals,
+        now=now,
         spent=used,
         period_end=period[1],
         allowed=allowed,
@@ -289,4 +331,5 @@ def stand(
         money=money,
         reckoning=reckoning,
         forecast=expected,
+        pressed=kept,
     )

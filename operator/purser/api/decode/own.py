@@ -107,6 +107,7 @@ def training_job(raw: Raw) -> DecodedJob:
         max_cost=spec.max_cost,
         target_completion=spec.target_completion_time,
         predicted=status.predicted,
+        moves=status.moves,
     )
     return DecodedJob(job, spec.priority_class_name or "", spec.profile_name or "", conditions(raw))
 

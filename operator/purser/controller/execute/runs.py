@@ -17,7 +17,7 @@ from purser.controller.templates import refusal
 from purser.domain.ids import JobId
 from purser.domain.job import Allocation, Job, PodPhase, Run, RunOutcome
 from purser.domain.job import Pod as RunPod
-from purser.domain.plan import Allocate
+from purser.domain.plan import Allocate, moves_with
 from purser.domain.steps import (
     AnnotatePod,
     CreateRun,
@@ -36,7 +36,7 @@ async def allocate(tools: Tools, do: Allocate) -> Outcome:
     job = tools.job(do.job)
     last_run = job.last_run if do.allocation is None else max(job.last_run, do.allocation.run)
     changed = replace(job, allocation=do.allocation, last_run=last_run, replaced=_replaced(job, do.allocation))
-    await tools.record_job(replace(changed, predicted=job.predicted or do.predicted))
+    await tools.record_job(replace(changed, predicted=job.predicted or do.predicted, moves=moves_with(job, do)))
     return Outcome.DONE
 
 

@@ -1,0 +1,77 @@
+"""What a job may cost at most (spec.maxCost): ways that would cost more are not taken, and no run goes on beyond it.
+
+A run is stopped, with its grace, while what that can still cost is left:
+
+    spent + price·(grace + margins) ≤ maxCost
+
+So a way fits only if it is expected to end before it would be stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from purser.domain.job import Job
+from purser.domain.job_cost import job_cost
+from purser.domain.option import Option
+from purser.domain.plan import Reason, Why
+from purser.domain.snapshot import Snapshot
+from purser.domain.time import Instant, after
+from purser.policy.limits import LOOK_AHEAD_SECONDS, MARGIN_SECONDS
+from purser.policy.prospects import Outcome
+from purser.policy.roll import Roll, reason
+
+
+def left_of(job: Job, snapshot: Snapshot) -> float | None:
+    """Dollars that the job may still cost; None when there is no bound."""
+    if job.max_cost is None:
+        return None
+    return (job.max_cost - job_cost(job, snapshot.rentals, snapshot.now)).dollars
+
+
+def leaving(job: Job, option: Option) -> float:
+    """Dollars that its GPUs cost at most from a decision to stop it until they are left."""
+    return option.price.dollars_per_second * (job.grace_seconds + MARGIN_SECONDS + LOOK_AHEAD_SECONDS)
+
+
+def fits(job: Job, option: Option, dollars: float, left: float | None) -> bool:
+    """Whether a way of so many dollars to the end stays within what is left."""
+    return left is None or dollars + leaving(job, option) <= left
+
+
+def affordable(job: Job, outcomes: Sequence[Outcome], snapshot: Snapshot) -> Sequence[Outcome]:
+    """The ways that stay within the job's maxCost, in the same order."""
+    left = left_of(job, snapshot)
+    return outcomes if left is None else [one for one in outcomes if fits(job, one.option, one.dollars, left)]
+
+
+def too_dear(job: Job, outcomes: Sequence[Outcome], snapshot: Snapshot) -> Reason:
+    """Why a job is not started none of whose ways fits."""
+    spent = job_cost(job, snapshot.rentals, snapshot.now)
+    need = min(one.dollars + leaving(job, one.option) for one in outcomes)
+    text = f"spec.maxCost is ${job.max_cost}, ${spent} are spent, and the cheapest way to the end needs ${need:.2f}"
+    return reason(Why.MAX_COST, f"{text} with what is held back for an orderly stop: raise spec.maxCost to go on")
+
+
+def stop_spent(roll: Roll, snapshot: Snapshot) -> list[Instant]:
+    """Move running jobs that must stop now to those that are stopped; when the first of the others must."""
+    again: list[Instant] = []
+    going = []
+    for reading in roll.running:
+        job, allocation = reading.job, reading.job.allocation
+        left = left_of(job, snapshot)
+        if left is None or allocation is None:
+            going.append(reading)
+            continue
+        slack = left - leaving(job, allocation.option)
+        if slack <= 0.0:
+            spent = job_cost(job, snapshot.rentals, snapshot.now)
+            text = f"${spent} of spec.maxCost ${job.max_cost} are spent, and the rest is held back for an orderly stop"
+            roll.stopped.append((job, reason(Why.MAX_COST, f"{text}: raise spec.maxCost to go on")))
+            continue
+        going.append(reading)
+        price = allocation.option.price.dollars_per_second
+        if price:
+            again.append(after(snapshot.now, max(slack / price, 1.0)))
+    roll.running[:] = going
+    return again

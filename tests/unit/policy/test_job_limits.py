@@ -1,0 +1,230 @@
+"""What a job's owner and its budget's owner bound: when it ends, what it costs, when it moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from purser.domain.budget import MoveLimits
+from purser.domain.ids import BudgetId, JobId
+from purser.domain.job import Job
+from purser.domain.money import Money
+from purser.domain.period import QuietHours
+from purser.domain.plan import Allocate, Plan, Why
+from purser.domain.profile import Amdahl
+from purser.domain.time import after, seconds_between
+from purser.policy.planner import plan, standings
+from tests.worlds import World
+
+JOB = JobId("train")
+
+
+def world(amount: str = "6000", *, left: float = 40.0) -> World:
+    """A budget that gives its one job less than all it could use."""
+    made = World()
+    made.budget(amount=amount)
+    made.pool(gpus=8, price="16")
+    made.profile("sft", Amdahl(0.97, 1.0), work_hours=left)
+    made.job("train", gpus=(1, 8, 64), profile="sft")
+    return made
+
+
+def aims(made: World, **fields: object) -> World:
+    made.jobs[JOB] = replace(made.jobs[JOB], **fields)  # type: ignore[arg-type]
+    return made
+
+
+def starts(made: World) -> Plan:
+    made.carry_out(plan(made.snapshot()))
+    made.everything_starts()
+    decided = plan(made.snapshot())
+    made.carry_out(decided)
+    made.everything_starts()
+    return decided
+
+
+def option_of(made: World) -> float:
+    verdict = plan(made.snapshot()).jobs[JOB].option
+    return 0.0 if verdict is None else verdict.speed
+
+
+# --- targets ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_target_gets_the_least_that_meets_it() -> None:
+    plain = option_of(world("3000"))
+    aimed = option_of(aims(world("3000"), target_completion=after(World().now, 8 * 3600.0)))
+    assert aimed > plain
+    assert 40 * 3600 / aimed < 8 * 3600
+    assert option_of(aims(world("3000"), target_completion=after(World().now, 400 * 3600.0))) == plain
+
+
+def test_a_target_that_no_path_meets_is_said_so() -> None:
+    made = aims(world("60000"), target_completion=after(World().now, 600.0))
+    message = starts(made).jobs[JOB].reason.message
+    assert "cannot be met: the fastest path ends" in message
+
+
+def test_a_target_that_has_passed_changes_nothing() -> None:
+    assert option_of(aims(world("3000"), target_completion=after(World().now, -1.0))) == option_of(world("3000"))
+
+
+def test_what_a_target_takes_is_taken_from_the_others() -> None:
+    made = world("20000")
+    made.profile("other", Amdahl(0.97, 1.0), work_hours=40)
+    made.job("other", gpus=(1, 8, 64), profile="other")
+    before = standings(made.snapshot())[0].allowed
+    aims(made, target_completion=after(made.now, 5 * 3600.0))
+    assert standings(made.snapshot())[0].allowed < before
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(2, 60), st.floats(2, 60), st.sampled_from(["100", "3000", "6000"]))
+def test_a_tighter_target_never_makes_a_job_slower(one: float, other: float, amount: str) -> None:
+    tight, loose = (
+        option_of(aims(world(amount), target_completion=after(World().now, hours * 3600.0)))
+        for hours in sorted((one, other))
+    )
+    assert tight >= loose
+
+
+def test_a_target_does_not_lift_the_hourly_limit() -> None:
+    made = aims(world("6000"), target_completion=after(World().now, 4 * 3600.0))
+    budget = made.budgets[BudgetId("research")]
+    made.budgets[budget.id] = replace(budget, max_hourly_rate=made.pools[next(iter(made.pools))].quote.worst)  # type: ignore[union-attr]
+    starts(made)
+    assert len(made.rentals) <= 1
+
+
+def test_reports_that_jitter_do_not_send_a_job_to_and_fro() -> None:
+    made = aims(world("3000"), target_completion=after(World().now, 8 * 3600.0))
+    starts(made)
+    runs = set()
+    for turn in range(12):
+        made.passes(600.0)
+        job = made.jobs[JOB]
+        assert job.allocation is not None
+        speed = job.allocation.option.speed
+        left = 40 * 3600 - seconds_between(job.created, made.now) * speed
+        made.jobs[JOB] = replace(job, remaining=left * (1.02 if turn % 2 else 0.98))
+        made.carry_out(plan(made.snapshot()))
+        made.everything_starts()
+        runs.add(made.jobs[JOB].last_run)
+    assert len(runs) <= 2
+
+
+# --- cost -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_that_cannot_be_done_for_its_max_cost_is_not_started() -> None:
+    decided = plan(aims(world(), max_cost=Money.parse("5")).snapshot())
+    assert not decided.commands
+    assert decided.jobs[JOB].reason.why is Why.MAX_COST
+    for word in ("maxCost", "5", "cheapest way", "spent"):
+        assert word in decided.jobs[JOB].reason.message
+
+
+def test_a_running_job_is_stopped_before_its_max_cost_is_reached_and_not_started_again() -> None:
+    made = aims(world(), max_cost=Money.parse("200"))
+    starts(made)
+    job = made.jobs[JOB]
+    assert job.allocation is not None
+    price = job.allocation.option.price.dollars_per_second
+    for _ in range(10_000):
+        decided = plan(made.snapshot())
+        stops = [one for one in decided.commands if isinstance(one, Allocate) and one.allocation is None]
+        if stops:
+            break
+        assert decided.again_at is not None
+        made.passes(seconds_between(made.now, decided.again_at))
+        made.jobs[JOB] = replace(made.jobs[JOB], remaining=40 * 3600.0)
+    assert stops[0].reason.why is Why.MAX_COST
+    spent = seconds_between(made.jobs[JOB].created, made.now) * price
+    assert spent > 150
+    assert spent + price * (job.grace_seconds + 180) <= 200
+    made.carry_out(decided)
+    made.stops("train")
+    made.everything_starts()
+    again = plan(made.snapshot())
+    assert not any(isinstance(one, Allocate) for one in again.commands)
+    assert again.jobs[JOB].reason.why is Why.MAX_COST
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(50, 800), st.integers(50, 800))
+def test_a_smaller_max_cost_never_makes_a_job_dearer(one: int, other: int) -> None:
+    def cost(dollars: int) -> float:
+        option = plan(aims(world("60000"), max_cost=Money.parse(str(dollars))).snapshot()).jobs[JOB].option
+        return 0.0 if option is None else option.price.dollars_per_second / option.speed
+
+    small, large = sorted((one, other))
+    assert cost(small) <= cost(large) + 1e-9
+
+
+def test_max_cost_wins_over_a_target() -> None:
+    target = after(World().now, 4 * 3600.0)
+    free = option_of(aims(world("3000"), target_completion=target))
+    capped = aims(world("3000"), target_completion=target, max_cost=Money.parse("95"))
+    assert 0 < option_of(capped) < free
+
+
+# --- moves ------------------------------------------------------------------------------------------------------------
+
+
+def wants_to_move(limits: MoveLimits) -> World:
+    made = world("60000")
+    made.rental()
+    made.runs_on("train", "a100-1", gpus=1)
+    budget = made.budgets[BudgetId("research")]
+    made.budgets[budget.id] = replace(budget, moves=limits)
+    return made
+
+
+def moved(made: World) -> Job:
+    for _ in range(2):
+        made.carry_out(plan(made.snapshot()))
+        made.everything_starts()
+    return made.jobs[JOB]
+
+
+def test_a_move_that_pays_is_made_and_remembered() -> None:
+    job = moved(wants_to_move(MoveLimits()))
+    assert job.last_run > 1
+    assert job.moves
+
+
+@pytest.mark.parametrize("limits", [MoveLimits(0), MoveLimits(None, (QuietHours(0, 120),))])
+def test_no_job_is_moved_where_the_limits_forbid_it(limits: MoveLimits) -> None:
+    made = wants_to_move(limits)
+    decided = plan(made.snapshot())
+    assert not decided.commands
+    assert "would pay, but" in decided.jobs[JOB].reason.message
+
+
+def test_the_planner_wakes_when_the_quiet_hours_end_and_moves_then() -> None:
+    made = wants_to_move(MoveLimits(None, (QuietHours(0, 120),)))
+    again = plan(made.snapshot()).again_at
+    assert again == after(made.now, 7200.0)
+    made.passes(7200.0)
+    assert moved(made).last_run > 1
+
+
+def test_after_a_day_a_move_counts_no_more() -> None:
+    made = wants_to_move(MoveLimits(1))
+    made.jobs[JOB] = replace(made.jobs[JOB], moves=(after(made.now, -80_000.0),))
+    decided = plan(made.snapshot())
+    assert not decided.commands
+    assert decided.again_at == after(made.now, 6_400.0)
+    made.passes(6_400.0)
+    assert moved(made).last_run > 1
+
+
+def test_in_quiet_hours_jobs_start_and_lost_nodes_are_made_up_for() -> None:
+    made = world()
+    budget = made.budgets[BudgetId("research")]
+    made.budgets[budget.id] = replace(budget, moves=MoveLimits(0, (QuietHours(0, 1440),)))
+    starts(made)
+    assert made.jobs[JOB].allocation is not None
