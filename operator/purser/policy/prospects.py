@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from purser.domain.ids import PoolId
 from purser.domain.money import Money
 from purser.domain.option import Option
+from purser.domain.plan import Stage
 from purser.policy.course import Course, Life, OptionKey, Rates, key_of
+from purser.policy.hull import Path
 from purser.policy.menu import Menu
 
 _MANY = 64
@@ -135,6 +137,8 @@ class Prospects:
         self._lives: dict[float, Life] = {}
         self._fresh: dict[Position, list[Outcome]] = {}
         self._last: tuple[Position, Course] | None = None
+        self._newcomer: tuple[float, Outcome, Path] | None = None
+        self._drawn: tuple[Path, tuple[Stage, ...]] | None = None
 
     def on_menu(self, option: Option) -> bool:
         """Whether a job may still choose that option."""
@@ -147,6 +151,24 @@ class Prospects:
         if position not in self._fresh:
             self._fresh = {position: self._entering(position)}
         return self._fresh[position]
+
+    def newcomer(self, work: float) -> tuple[Outcome, Path]:
+        """The best that a new job of so much work can do, and its path."""
+        if self._newcomer is None or self._newcomer[0] != work:
+            best = self.entering(Position(work))[0]
+            self._newcomer = work, best, self.path(best.option, Position(work))
+        return self._newcomer[1:]
+
+    def stages(self, path: Path) -> tuple[Stage, ...]:
+        """A path's options with the part of the work up to which each is had; equal neighbours are one stage."""
+        if self._drawn is None or self._drawn[0] is not path:
+            stages: list[Stage] = []
+            for until, option in zip(self.menu.until, path, strict=True):
+                if stages and key_of(stages[-1].option) == key_of(option):
+                    stages.pop()
+                stages.append(Stage(until, option))
+            self._drawn = path, tuple(stages)
+        return self._drawn[1]
 
     def _entering(self, position: Position) -> list[Outcome]:
         course, options = self._course(position)

@@ -12,13 +12,12 @@ from purser.domain.ids import JobId, PoolId, Rate
 from purser.domain.job import Job
 from purser.domain.money import Money, Price
 from purser.domain.period import period_bounds, period_end
-from purser.domain.plan import BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Reason, Stage
+from purser.domain.plan import BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Reason
 from purser.domain.rental import Rental
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant
 from purser.policy import outlook
 from purser.policy.allowance import Account, account, allowed_rate
-from purser.policy.course import key_of
 from purser.policy.exchange_rate import Fit, Solution, solve
 from purser.policy.hull import Hull, Path
 from purser.policy.kappa import Reckoning, corrected, reckon
@@ -209,20 +208,10 @@ def _class_verdict(budget: Budget, share: Share) -> ClassVerdict:
         class_id=group.class_id,
         arrivals_per_hour=share.arrivals * 3600.0,
         mean_work=group.work,
-        paths=tuple(PathVerdict(lot.part, _stages(group, lot.path)) for lot in share.lots),
+        paths=tuple(PathVerdict(lot.part, lot.prospects.stages(lot.path)) for lot in share.lots),
         seconds=share.seconds,
         cost=Money(round(share.dollars * 1_000_000)),
     )
-
-
-def _stages(group: Group, path: Path) -> tuple[Stage, ...]:
-    """A path's options with the part of the work up to which each is had; equal neighbours are one stage."""
-    stages: list[Stage] = []
-    for until, option in zip(group.menu.until, path, strict=True):
-        if stages and key_of(stages[-1].option) == key_of(option):
-            stages.pop()
-        stages.append(Stage(until, option))
-    return tuple(stages)
 
 
 def _of_this_period(budget: Budget, now: Instant) -> Budget:
@@ -257,9 +246,8 @@ def _share(group: Group, solution: Solution, at: int) -> Share:
 def _share_at(group: Group, rate: Rate) -> Share:
     """What the group is given at an exchange rate, whatever it costs: no hull is needed for that."""
     mine = prospects(group.menu, rate * group.weight)
-    new = Position(group.work)
-    best = mine.entering(new)[0]
-    return Share(group, (Lot(mine.path(best.option, new), 1.0, best.seconds, best.dollars, mine),))
+    best, path = mine.newcomer(group.work)
+    return Share(group, (Lot(path, 1.0, best.seconds, best.dollars, mine),))
 
 
 def dearer(key: GroupKey, group: Group, reckoning: Reckoning) -> float:
