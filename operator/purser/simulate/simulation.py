@@ -245,8 +245,7 @@ class Simulation:
         jobs = {}
         for name, task in self._tasks.items():
             task.advance(self._clock.now)
-            mean = self._knowledge.mean_work(task)
-            jobs[name] = task.seen(now, None if mean is None else mean * (1.0 - task.done))
+            jobs[name] = task.seen(now, self._knowledge.mean_work(task))
         return Snapshot(
             now=now,
             budgets={self._budget.id: self._budget},

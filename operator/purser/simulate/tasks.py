@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import inf, nextafter
 
 from purser.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
 from purser.domain.job import (
@@ -45,6 +46,7 @@ class Task:
     started: float | None = None
     finished: float | None = None
     gpu_seconds: float = 0.0
+    _seen: tuple[Job, float, float | None, Job] | None = None
 
     def advance(self, now: float) -> None:
         """Train until ``now``."""
@@ -83,10 +85,18 @@ class Task:
         gpus = self.job.allocation.option.gpus
         return self.application.at_batch(gpus, self.batch) if self.batch else self.application
 
-    def seen(self, at: Instant, remaining: float | None) -> Job:
-        """The TrainingJob with its progress as reported just now."""
-        run = 0 if self.job.allocation is None else self.job.allocation.run
-        return replace(self.job, progress=Progress(run, self.done, None, None, at), remaining=remaining)
+    def seen(self, at: Instant, total: float | None) -> Job:
+        """The TrainingJob with its progress as reported just now, of so much work; the same object if that is not new.
+
+        ``total``: the whole work of the job in seconds of the reference option; None where it is not known.
+        """
+        known = self._seen
+        if known is None or known[0] is not self.job or known[1:3] != (self.done, total):
+            run = 0 if self.job.allocation is None else self.job.allocation.run
+            progress = Progress(run, self.done, None, None, at)
+            remaining = None if total is None else _left(total, self.done)
+            known = self._seen = self.job, self.done, total, replace(self.job, progress=progress, remaining=remaining)
+        return known[3]
 
     def runs(self, allocation: Allocation, now: Instant, nodes: Mapping[RentalId, NodeName | None]) -> None:
         """The run of an allocation begins, and the former one is over and recorded."""
@@ -122,6 +132,16 @@ class Task:
         if old is not None:
             record = RunRecord(old.run, outcome, old.option, old.placements, old.since, now, "")
             self.job = replace(self.job, records=(*self.job.records[-1:], record))
+
+
+def _left(total: float, done: float) -> float:
+    """What is left of ``total``, rounded so that dividing by what is left to do gives ``total`` again where it can.
+
+    Planners know jobs of one size by that; the last digit would make each look a size of its own.
+    """
+    left = total * (1.0 - done)
+    again = left / (1.0 - done) if done < 1.0 else total
+    return left if again == total else nextafter(left, inf if again < total else 0.0)
 
 
 def new_task(
