@@ -147,3 +147,9 @@ class Budget:
         carried = ZERO if self.balance is None else self.balance.carried
         wanted = max(self.amount + carried, ZERO)
         return wanted if self.hard_limit is None else min(wanted, max(self.hard_limit, self.amount))
+
+    def carries(self, used: Money) -> Money:
+        """The part of a period's surplus, or deficit, that goes into the next, if so much was spent in all."""
+        left = self.aim.micros - used.micros
+        part = abs(left) * self.carry_over_percent // 100
+        return Money(part if left > 0 else -part)

@@ -7,7 +7,6 @@ from purser.domain.budget import Balance, Budget
 from purser.domain.ids import BudgetId
 from purser.domain.job import Job
 from purser.domain.job_cost import job_cost
-from purser.domain.money import Money
 from purser.domain.period import period_bounds, period_end
 from purser.domain.rental import Rental, RentalPhase
 from purser.domain.steps import BudgetStep, CountedJob, CountJobs, OpenPeriod, Unlist, Wait
@@ -56,14 +55,7 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: View) -> 
         return Wait(f"the clouds to say what {names(unseen)} had cost by its end", until=patience)
     before = [rental for rental in rentals if rental.launched is not None and rental.launched < end]
     used = spent(budget, before, end)
-    return OpenPeriod(budget.id, end, used, balance.period_start, _carried(budget, used))
-
-
-def _carried(budget: Budget, used: Money) -> Money:
-    """The part of the period's surplus or deficit that goes into the next, rounded towards zero."""
-    left = budget.aim.micros - used.micros
-    part = abs(left) * budget.carry_over_percent // 100
-    return Money(part if left > 0 else -part)
+    return OpenPeriod(budget.id, end, used, balance.period_start, budget.carries(used))
 
 
 def _counted(job: Job, view: View) -> CountedJob:

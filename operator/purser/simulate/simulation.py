@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
-from purser.domain.billing import accrued, accrued_in
-from purser.domain.budget import Balance, Budget, Mode, Selector
+from purser.domain.billing import accrued
+from purser.domain.budget import Budget, Mode, Selector
 from purser.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate, RentalId
 from purser.domain.job import Allocation, ResizePolicy, RunOutcome, SpotPolicy, Widths
 from purser.domain.money import ZERO, Money
-from purser.domain.period import period_bounds
-from purser.domain.plan import Allocate, Plan, Release, Rent
+from purser.domain.plan import Allocate, Plan, Release, Rent, moves_with
 from purser.domain.rental import RentalPhase
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant, after
+from purser.simulate import books
 from purser.simulate.learning import Knowledge
 from purser.simulate.market import Market, PoolModel
 from purser.simulate.result import JobResult, Result
@@ -176,6 +176,7 @@ class Simulation:
             return
         task.advance(self._clock.now)
         task.finished = self._clock.now
+        self._budget = books.counted(self._budget, task.job, self._market.rentals, self._clock.instant)
         del self._tasks[task.job.id]
         self._ended.append(task)
         self._changed = True
@@ -232,7 +233,13 @@ class Simulation:
                     case Release(rental):
                         self._release(rental)
                     case Allocate(job, allocation):
-                        self._allocate(self._tasks[job], allocation)
+                        task = self._tasks[job]
+                        task.job = replace(
+                            task.job,
+                            predicted=task.job.predicted or command.predicted,
+                            moves=moves_with(task.job, command),
+                        )
+                        self._allocate(task, allocation)
             if not plan.commands:
                 self._wake_at(plan.again_at)
                 self._rented.append((self._clock.now, len(self._market.rentals)))
@@ -241,7 +248,7 @@ class Simulation:
 
     def _snapshot(self) -> Snapshot:
         now = self._clock.instant
-        self._open_period(now)
+        self._budget = books.opened(self._budget, self._market.rentals.values(), now)
         jobs = {}
         for name, task in self._tasks.items():
             task.advance(self._clock.now)
@@ -290,11 +297,7 @@ class Simulation:
 
     def _end(self, name: RentalId) -> None:
         rental, cost = self._market.end(name, self._clock.instant)
-        balance = self._budget.balance
-        assert balance is not None
-        in_period = accrued_in(rental, balance.period_start, self._clock.instant)
-        settled, lifetime = balance.settled + in_period, balance.lifetime + cost
-        self._budget = replace(self._budget, balance=replace(balance, settled=settled, lifetime=lifetime))
+        self._budget = books.settled(self._budget, rental, cost, self._clock.instant)
 
     def _allocate(self, task: Task, allocation: Allocation | None) -> None:
         before = task.job.allocation
@@ -334,17 +337,6 @@ class Simulation:
 
     # --- money --------------------------------------------------------------------------------------------------------
 
-    def _open_period(self, now: Instant) -> None:
-        balance = self._budget.balance
-        start = period_bounds(self._budget.time_zone, now)[0]
-        if balance is None:
-            self._budget = replace(self._budget, balance=Balance(start, ZERO, ZERO, frozenset(), ()))
-        elif balance.period_start < start:
-            running = sum((accrued_in(one, balance.period_start, start) for one in self._market.rentals.values()), ZERO)
-            history = (*balance.history, (balance.period_start, balance.settled + running))
-            opened = Balance(start, ZERO, balance.lifetime, frozenset(), history)
-            self._budget = replace(self._budget, balance=opened)
-
     def _spent(self) -> Money:
         now = self._clock.instant
         running = sum((accrued(one, now) for one in self._market.rentals.values()), ZERO)
@@ -353,8 +345,8 @@ class Simulation:
     # --- the result ---------------------------------------------------------------------------------------------------
 
     def _result(self) -> Result:
-        self._open_period(self._clock.instant)
         now = self._clock.instant
+        self._budget = books.opened(self._budget, self._market.rentals.values(), now)
         gpu_hours: dict[PoolId, float] = {}
         for pool, seconds in self._market.node_seconds.items():
             alive = sum((now - one.created) / 1e6 for one in self._market.rentals.values() if one.pool == pool)

@@ -131,7 +131,7 @@ class Task:
         old = self.job.allocation
         if old is not None:
             record = RunRecord(old.run, outcome, old.option, old.placements, old.since, now, "")
-            self.job = replace(self.job, records=(*self.job.records[-1:], record))
+            self.job = replace(self.job, records=(*self.job.records, record))
 
 
 def _left(total: float, done: float) -> float:

@@ -13,7 +13,7 @@ from purser.domain.plan import Plan, Verdict, Why
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant, after
 
-_LIMITED = (Why.WAITING_FOR_BUDGET, Why.HARD_LIMIT, Why.HOURLY_LIMIT, Why.CHEAPEST_OVER_BUDGET)
+_LIMITED = (Why.WAITING_FOR_BUDGET, Why.HARD_LIMIT, Why.HOURLY_LIMIT, Why.CHEAPEST_OVER_BUDGET, Why.MAX_COST)
 
 
 def job_view(job: Job, snapshot: Snapshot, plan: Plan, problems: Mapping[tuple[str, str, str], Problem]) -> JobView:
