@@ -9,11 +9,10 @@ from statistics import fmean, median
 
 from purser.api.decode import ForeignJob
 from purser.controller.look import Foreign
-from purser.controller.observe import TRUSTED_FRACTION
 from purser.controller.size import total_work
 from purser.domain.budget import Budget
 from purser.domain.ids import ClassId, PoolId
-from purser.domain.job import FinishKind, Job, ResizePolicy, Widths
+from purser.domain.job import TRUSTED_FRACTION, FinishKind, Job, ResizePolicy, Widths
 from purser.domain.pool import CapacityType, Pool
 from purser.domain.profile import Phase, Profile
 from purser.domain.rental import Rental

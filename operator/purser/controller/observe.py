@@ -13,15 +13,12 @@ from purser.controller.size import total_work
 from purser.domain.budget import Budget, Selector
 from purser.domain.errors import Problem
 from purser.domain.ids import ClassId, JobId, NodeName, PoolId
-from purser.domain.job import Job, Pod, Progress, Run
+from purser.domain.job import TRUSTED_FRACTION, Job, Pod, Progress, Run
 from purser.domain.pool import Instance, Pool, PriceSegment, Quote, Survey
 from purser.domain.profile import Profile
 from purser.domain.rental import Rental
 from purser.domain.snapshot import Node, Snapshot
 from purser.domain.time import Instant
-
-TRUSTED_FRACTION = 0.05
-"""From this part of the work on, a job's own progress says more about its size than its class does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,10 @@ class Run:
     pods: tuple[Pod, ...]
 
 
+TRUSTED_FRACTION = 0.05
+"""From this part of the work on, a job's own progress says more about its size than its class does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The last report of the current run's pods: fraction done in [0, 1] if known, throughput in the job's unit."""

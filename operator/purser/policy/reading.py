@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from purser.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
-from purser.domain.job import Job
+from purser.domain.job import TRUSTED_FRACTION, Job
 from purser.domain.option import Option
 from purser.domain.plan import Reason
 from purser.domain.snapshot import Snapshot
@@ -18,9 +18,6 @@ from purser.domain.time import Instant, seconds_between
 from purser.policy.load import GroupKey, group_key
 from purser.policy.menu import Menus
 from purser.policy.roll import not_wanted, ready_by, settled
-
-_TRUSTED_FRACTION = 0.05
-"""From this part of its work on, a job's own report says more of what it has left than its class does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +89,7 @@ def _trials(job: Job) -> tuple[tuple[Option, Instant, Instant | None], ...]:
 
 def _reported(job: Job) -> float | None:
     fraction = None if job.progress is None else job.progress.fraction
-    if job.allocation is None or job.remaining is None or (fraction or 0.0) < _TRUSTED_FRACTION:
+    if job.allocation is None or job.remaining is None or (fraction or 0.0) < TRUSTED_FRACTION:
         return None
     option = job.allocation.option
     return job.remaining / option.speed * option.price.dollars_per_second

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from purser.domain.ids import ClassId, JobId, Rate
-from purser.domain.job import Job, SpotPolicy
+from purser.domain.job import TRUSTED_FRACTION, Job, SpotPolicy
 from purser.domain.plan import Plan
 from purser.domain.profile import Profile
 from purser.domain.snapshot import Snapshot
@@ -25,8 +25,6 @@ from purser.simulate.result import Result
 from purser.simulate.simulation import Planner, Scenario, Simulation, Terms, class_of, new_budget
 from purser.simulate.workload import Submission
 
-_TRUSTED_FRACTION = 0.05
-"""As in ``controller.observe``: from here on a job's own progress says more about its size than its class does."""
 _START = Instant(0)
 
 
@@ -90,7 +88,7 @@ def seen(job: Job, past: PastJob, fleet: Fleet) -> Job:
     if past.kind not in fleet.curves:
         return replace(job, class_id=ClassId(f"uid/{job.id}"), remaining=None)
     done = 0.0 if job.progress is None else job.progress.fraction or 0.0
-    work = fleet.work(past) if done >= _TRUSTED_FRACTION else fleet.mean_work[past.kind]
+    work = fleet.work(past) if done >= TRUSTED_FRACTION else fleet.mean_work[past.kind]
     return replace(job, class_id=class_of(past.kind), remaining=work * (1.0 - done))
 
 
