@@ -5,6 +5,7 @@ from __future__ import annotations
 from purser.cli import words
 from purser.cli.thought import Thought
 from purser.controller.show.jobs import job_state
+from purser.domain.ids import Rate
 from purser.domain.job import Job, ResizePolicy
 from purser.domain.job_cost import job_cost
 from purser.domain.plan import Verdict
@@ -70,6 +71,9 @@ def _pays(thought: Thought, job: Job) -> str:
         "" if job.weight == 1.0 else f"; it counts {job.weight:g} times, so {words.rate(budget.rate)} x {job.weight:g}"
     )
     said = f"Budget {job.budget} pays up to {words.rate(budget.rate)} per job-hour saved{counts}."
+    own = next((one.own(job) for one in thought.standings if one.budget.id == job.budget), None)
+    if own is not None:
+        said += f" For this job its targetCompletionTime takes {words.rate(Rate(own.worth))}."
     return said if budget.feasible else f"{said} It is too small for the cheapest options of all its jobs: jobs queue."
 
 

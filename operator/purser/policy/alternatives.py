@@ -135,7 +135,7 @@ def alternatives(job: Job, standing: Standing, verdict: Verdict, snapshot: Snaps
     if share is None or chosen is None:
         return None
     weigh = _Weighing(job, chosen, share, standing, snapshot)
-    prospects, position = share.by_lot(job), share.position(job)
+    prospects, position = standing.own(job) or share.by_lot(job), share.position(job)
     points = weigh.points(prospects, position)
     here = points[key_of(chosen)]
     rows = sorted(

@@ -49,7 +49,7 @@ def too_dear(job: Job, outcomes: Sequence[Outcome], snapshot: Snapshot) -> Reaso
     """Why a job is not started none of whose ways fits."""
     spent = job_cost(job, snapshot.rentals, snapshot.now)
     need = min(one.dollars + leaving(job, one.option) for one in outcomes)
-    text = f"spec.maxCost is ${job.max_cost}, ${spent} are spent, and the cheapest way to the end needs ${need:.2f}"
+    text = f"spec.maxCost is {job.max_cost}, {spent} are spent, and the cheapest way to the end needs ${need:.2f}"
     return reason(Why.MAX_COST, f"{text} with what is held back for an orderly stop: raise spec.maxCost to go on")
 
 
@@ -66,7 +66,7 @@ def stop_spent(roll: Roll, snapshot: Snapshot) -> list[Instant]:
         slack = left - leaving(job, allocation.option)
         if slack <= 0.0:
             spent = job_cost(job, snapshot.rentals, snapshot.now)
-            text = f"${spent} of spec.maxCost ${job.max_cost} are spent, and the rest is held back for an orderly stop"
+            text = f"{spent} of spec.maxCost {job.max_cost} are spent, and the rest is held back for an orderly stop"
             roll.stopped.append((job, reason(Why.MAX_COST, f"{text}: raise spec.maxCost to go on")))
             continue
         going.append(reading)

@@ -164,3 +164,24 @@ def test_room_in_a_full_pool_stands_beside_its_price(monkeypatch: pytest.MonkeyP
     for row in rows:
         assert (float(row["roomHourly"]) > 0) == (row["pool"] == "near")
         assert float(row["hourly"]) == {"near": 2.0, "far": 3.0}[row["pool"]] * row["gpus"]
+
+
+def test_a_target_that_takes_more_than_the_budget_pays_is_explained_at_its_own_rate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = running(rate=1.0)
+    job = JobId("sft-run")
+    before = purser_over(world, monkeypatch)("explain", "tj/sft-run").stdout
+    world.jobs[job] = replace(world.jobs[job], target_completion=after(world.now, 3600.0 * 2))
+    said = purser_over(world, monkeypatch)("explain", "tj/sft-run").stdout
+    assert "For this job its targetCompletionTime takes $" not in before
+    assert "Budget research pays up to $1.00 per job-hour saved. For this job its targetCompletionTime takes $" in said
+    assert "target 2026-" in said
+
+
+def test_a_job_that_its_max_cost_does_not_let_start_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_at()
+    job = JobId("sft-run")
+    world.jobs[job] = replace(world.jobs[job], max_cost=Money.parse("20"))
+    said = purser_over(world, monkeypatch)("explain", "tj/sft-run").stdout
+    assert "spec.maxCost is $20.00, $0.00 are spent, and the cheapest way to the end needs $" in said
