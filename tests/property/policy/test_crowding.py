@@ -9,13 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from purser.domain.ids import PoolId
 from purser.domain.profile import Amdahl, SpeedCurve
-from purser.policy.crowding import longer, sum_of
-from purser.policy.planner import plan, standings
+from purser.policy.planner import plan
 from purser.policy.room import rooms
-from purser.policy.routes import expected_use, routes, way_of
-from purser.policy.standing import Standing
+from purser.policy.routes import routes
+from tests.crowds import held, stood
 from tests.worlds import World
 
 POOLS = ("a", "b", "c")
@@ -47,22 +45,6 @@ def worlds(draw: st.DrawFn, budgets: int = 2) -> World:
         budget = draw(st.sampled_from(names))
         world.job(f"j{number}", gpus=(1, 4, 32), profile=profile.id.split("/")[1], budget=budget)
     return world
-
-
-def stood(world: World) -> list[Standing]:
-    return standings(world.snapshot())
-
-
-def held(found: list[Standing]) -> dict[PoolId, float]:
-    """GPUs by pool in the long run, of all jobs."""
-    return sum_of(
-        expected_use(
-            [(lot.part, way_of(lot.path, share.group).use) for lot in share.lots],
-            share.arrivals * longer(one, key, share.group),
-        )
-        for one in found
-        for key, share in one.shares.items()
-    )
 
 
 @settings(max_examples=60, deadline=None)

@@ -13,14 +13,14 @@ from purser.domain.plan import Allocate, Limit, Plan, Rent
 from purser.domain.profile import Amdahl, SpeedCurve
 from purser.domain.time import after
 from purser.policy.course import key_of
-from purser.policy.crowding import longer, sum_of
+from purser.policy.crowding import sum_of
 from purser.policy.frontier import Frontier
 from purser.policy.memo import Memo
-from purser.policy.planner import plan, standings
+from purser.policy.planner import plan
 from purser.policy.prospects import Position
 from purser.policy.room import rooms
-from purser.policy.routes import expected_use, way_of
-from purser.policy.standing import Standing
+from purser.policy.routes import way_of
+from tests.crowds import held, stood
 from tests.worlds import World
 
 NEAR, FAR, TEAM = PoolId("near"), PoolId("far"), BudgetId("research")
@@ -39,22 +39,6 @@ def crowd(near: int = 3, jobs: int = 6, amount: str = "60000", *, arrivals: floa
     for number in range(jobs):
         world.job(f"j{number}", gpus=(1, 8, 32), profile="wide" if number % 2 else "narrow")
     return world
-
-
-def stood(world: World) -> list[Standing]:
-    return standings(world.snapshot())
-
-
-def held(found: list[Standing]) -> dict[PoolId, float]:
-    """GPUs by pool in the long run."""
-    return sum_of(
-        expected_use(
-            [(lot.part, way_of(lot.path, share.group).use) for lot in share.lots],
-            share.arrivals * longer(one, key, share.group),
-        )
-        for one in found
-        for key, share in one.shares.items()
-    )
 
 
 def pools_of(decided: Plan) -> dict[str, str]:

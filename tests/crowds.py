@@ -1,0 +1,27 @@
+"""Budgets solved together, and what their jobs hold then."""
+
+from __future__ import annotations
+
+from purser.domain.ids import PoolId
+from purser.policy.crowding import longer, sum_of
+from purser.policy.planner import standings
+from purser.policy.routes import expected_use, way_of
+from purser.policy.standing import Standing
+from tests.worlds import World
+
+
+def stood(world: World) -> list[Standing]:
+    """Every budget of the world, solved."""
+    return standings(world.snapshot())
+
+
+def held(found: list[Standing]) -> dict[PoolId, float]:
+    """GPUs by pool in the long run, of all jobs."""
+    return sum_of(
+        expected_use(
+            [(lot.part, way_of(lot.path, share.group).use) for lot in share.lots],
+            share.arrivals * longer(one, key, share.group),
+        )
+        for one in found
+        for key, share in one.shares.items()
+    )
