@@ -58,7 +58,7 @@ def _exploring(snapshot: Snapshot, readings: Readings) -> frozenset[ClassId]:
     learned = {name: one.budget for name, one in snapshot.profiles.items() if one.reports and one.budget is not None}
     if not learned:
         return frozenset()
-    jobs = readings.by_budget()
+    jobs = readings.by_budget
     paying = set()
     for name in set(learned.values()) & snapshot.budgets.keys():
         budget = snapshot.budgets[name]

@@ -77,7 +77,7 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
 def standings(snapshot: Snapshot, known: Known | None = None) -> list[Standing]:
     """Every budget solved, with the room there is, in the order in which they act."""
     known = know(snapshot) if known is None else known
-    jobs_of = known.readings.by_budget()
+    jobs_of = known.readings.by_budget
     rentals_of: dict[BudgetId, list[Rental]] = defaultdict(list)
     for rental in sorted(snapshot.rentals.values(), key=lambda rental: (rental.created, rental.id)):
         rentals_of[rental.budget].append(rental)

@@ -6,7 +6,9 @@ thousand jobs are looked up and one is read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
 
 from purser.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
@@ -112,7 +114,8 @@ class Readings:
             self.in_order += [reading for name, reading in self.by_id.items() if name not in known]
         self.in_order.sort(key=attrgetter("order"))
 
-    def by_budget(self) -> dict[BudgetId | None, list[Reading]]:
+    @cached_property
+    def by_budget(self) -> Mapping[BudgetId | None, Sequence[Reading]]:
         """The jobs of each budget, in order of creation."""
         found: dict[BudgetId | None, list[Reading]] = {}
         for reading in self.in_order:
