@@ -17,12 +17,11 @@ from dataclasses import replace
 from math import exp, log, sqrt
 
 from purser.domain.profile import Source
-from purser.estimate.learned import Entry, Learned
+from purser.estimate.learned import LIKELY, Entry, Learned
 from purser.estimate.throughput import WIDTH_MISFIT
 
 DECLARED_SPREAD = WIDTH_MISFIT
 """Standard deviation of log throughput: curves measured once elsewhere are off by what interconnects differ."""
-_LIKELY = 1.645
 _LEAST_VARIANCE = 1e-6
 
 Declared = Callable[[str, int], float | None]
@@ -47,7 +46,7 @@ def _together(entries: Sequence[Entry], declared: Declared) -> tuple[Entry, ...]
 
 
 def _variance(one: Entry) -> float:
-    return max((log(one.high / one.low) / (2.0 * _LIKELY)) ** 2, _LEAST_VARIANCE)
+    return max(one.variance, _LEAST_VARIANCE)
 
 
 def _between(one: Entry, expected: float | None) -> Entry:
@@ -55,6 +54,6 @@ def _between(one: Entry, expected: float | None) -> Entry:
         return one
     learned, said = 1.0 / _variance(one), 1.0 / DECLARED_SPREAD**2
     value = exp((learned * log(one.goodput) + said * expected) / (learned + said))
-    spread = exp(_LIKELY * sqrt(1.0 / (learned + said)))
+    spread = exp(LIKELY * sqrt(1.0 / (learned + said)))
     source = Source.DECLARED if said > learned and one.source is not Source.MEASURED else one.source
     return replace(one, goodput=value, low=value / spread, high=value * spread, source=source)

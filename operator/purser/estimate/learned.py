@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import log
 
 from purser.domain.ids import ClassId
 from purser.domain.profile import Origin, Phase, Source, SpeedCurve, Table
@@ -13,6 +14,8 @@ from purser.estimate.plain import Plain, Reader
 
 MOST_WIDTHS = 64
 """Curves are readable, and fit a status, up to so many widths."""
+LIKELY = 1.645
+"""Standard deviations to either end of a 90 % interval of a normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,11 @@ class Entry:
     step_seconds: float
     source: Source
     reports: int
+
+    @property
+    def variance(self) -> float:
+        """Of the logarithm of goodput, by its interval."""
+        return (log(self.high / self.low) / (2.0 * LIKELY)) ** 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from purser.domain.profile import Source
 from purser.domain.time import Instant
 from purser.estimate.class_state import ClassState, state_from_plain
 from purser.estimate.goodput import Candidate, Choice, best_batch, candidates
-from purser.estimate.learned import MOST_WIDTHS, Entry, Learned, LearnedPhase
+from purser.estimate.learned import LIKELY, MOST_WIDTHS, Entry, Learned, LearnedPhase
 from purser.estimate.load import PRIOR_SECONDS_PER_JOB, PRIOR_WORK, Arrivals, Interval
 from purser.estimate.noise import BINS, Noise, log_noise
 from purser.estimate.observation import ClassTerms, Report, Shape, split
@@ -27,7 +27,6 @@ NOISE_REPORTS = 50
 """The noise curve is drawn anew for a tenth more reports, or for as many as a bin remembers: fewer hardly move it."""
 BATCH_HOPE = 1.0
 """Standard deviations: with fewer a better batch size may never be tried, with more too many bad ones are."""
-_LIKELY = 1.645
 
 
 class Learner:
@@ -306,7 +305,7 @@ class Learner:
                 choices = [(gpus, best_batch(known, noise, some)) for gpus, some in tried[gpu_type].items()]
                 found = [(gpus, choice) for gpus, choice in choices if choice is not None]
                 entries.extend(_entries(gpu_type, found, known, reports, self._departure))
-            spread = _LIKELY * sqrt(noise.level_variance)
+            spread = LIKELY * sqrt(noise.level_variance)
             value = exp(noise.level)
             phases.append(
                 LearnedPhase(until, value, value * exp(-spread), value * exp(spread), noise.count, tuple(entries))
@@ -330,7 +329,7 @@ def _entries(
     weights = [1.0 / (value * value * choice.variance) for value, (_, choice) in zip(values, found, strict=True)]
     smooth = near_concave([gpus for gpus, _ in found], values, weights, departure)
     for value, (gpus, choice) in zip(smooth, found, strict=True):
-        spread = _LIKELY * sqrt(choice.variance)
+        spread = LIKELY * sqrt(choice.variance)
         effect = known.effects.get(choice.where.shape)
         count = 0 if effect is None else effect.count
         source = Source.MEASURED if count else Source.EXTRAPOLATED if reports else Source.PRIOR

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import exp, log
+from math import exp
 
 from purser.domain.ids import ClassId
 from purser.domain.job import Job, Widths
@@ -17,7 +17,6 @@ from purser.policy.hope import STEP
 from purser.policy.menu import offered_widths
 from purser.policy.speedup import throughput
 
-_LIKELY = 1.645
 _NODES = (1, 2, 3, 4, 6)
 """Numbers of nodes that a curve has points at, each also times 2, 4, 8, …: between them it is read linearly."""
 
@@ -109,8 +108,7 @@ def _offered(entries: Iterable[Entry], widest: int, ran: Iterable[str], declared
     doubt: dict[str, float] = {}
     for one in known:
         if one.gpu_type not in ran and one.source is not Source.DECLARED:
-            variance = (log(one.high / one.low) / (2.0 * _LIKELY)) ** 2
-            doubt[one.gpu_type] = min(doubt.get(one.gpu_type, variance), variance)
+            doubt[one.gpu_type] = min(doubt.get(one.gpu_type, one.variance), one.variance)
     slower = {gpu_type: exp(-variance / 2.0) for gpu_type, variance in doubt.items()}
     return tuple(_slower(one, slower.get(one.gpu_type, 1.0)) for one in known)
 
