@@ -13,19 +13,22 @@ from purser.estimate.noise import Noise, gain
 from purser.estimate.observation import ClassTerms, Configuration, Shape, split
 from purser.estimate.throughput import CellEffect, Fit
 
-_GRID = 1.25
-"""Batch sizes tried lie so far apart: around the best one goodput is flat, so the next one loses less than 1 %."""
+_GRID = 1.12
+"""Batch sizes tried lie so far apart: around the best one goodput is flat but for kinks of real step times. On those a
+ratio of 1.25 loses 0.7 % of all time and money and this one 0.4 %; a finer one has more cells to learn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One way to do a step on a shape, with what does not depend on the phase.
 
-    ``smooth``: log T without the cell's ``own`` effect, which follows its reports; ``scale``: B/B₀.
+    ``smooth``: log T without the cell's ``own`` effect, which follows its reports, and ``rate`` steps a second so;
+    ``scale``: B/B₀.
     """
 
     where: Configuration
     smooth: float
+    rate: float
     own: CellEffect
     scale: float
     log_scale: float
@@ -42,7 +45,7 @@ class Choice:
 
 
 def configurations(terms: ClassTerms, shape: Shape) -> tuple[Configuration, ...]:
-    """Ways to do a step between the own and the largest batch: single passes of any size, then full passes.
+    """Ways to do a step between the own and the largest batch: single passes of any size, full passes, and the largest.
 
     A batch that does not divide by the GPUs is rounded up to whole samples per GPU, so the own batch alone may come out
     above the largest. Empty where even the least batch per GPU is too large in total.
@@ -60,12 +63,13 @@ def configurations(terms: ClassTerms, shape: Shape) -> tuple[Configuration, ...]
     while batch < once:
         add(batch)
         batch *= _GRID
-    passes = 1.0
-    while (batch := shape.gpus * terms.largest_local_batch * round(passes)) <= most:
+    full = 1.0
+    while (batch := shape.gpus * terms.largest_local_batch * round(full)) <= most:
         add(batch)
-        passes = max(passes * _GRID, passes + 1.0)
+        full = max(full * _GRID, full + 1.0)
     add(least)
-    add(most // shape.gpus * shape.gpus)
+    passes = -(-most // (shape.gpus * terms.largest_local_batch))
+    add(most // (shape.gpus * passes) * shape.gpus * passes)
     if not found and terms.own_batch >= terms.smallest_local_batch * shape.gpus:
         found[split(terms, shape, terms.own_batch)] = None
     return tuple(sorted(found))
@@ -76,7 +80,8 @@ def candidates(fit: Fit, terms: ClassTerms, shape: Shape) -> tuple[Candidate, ..
     found = []
     for where in configurations(terms, shape):
         scale = where.batch / terms.own_batch
-        found.append(Candidate(where, fit.smooth(where), fit.cell(where), scale, log(scale)))
+        smooth = fit.smooth(where)
+        found.append(Candidate(where, smooth, exp(-smooth), fit.cell(where), scale, log(scale)))
     return tuple(found)
 
 
@@ -87,10 +92,11 @@ def best_batch(fit: Fit, noise: Noise, tried: Sequence[Candidate], hope: float =
     that batch size alone. The choice itself says what is expected.
     """
     best, most = None, 0.0
+    level, tilt = noise.level, noise.tilt
     for one in tried:
         own = one.own
-        rate = exp(hope * own.deviation - one.smooth - own.mean)
-        goodput = gain(exp(noise.level + noise.tilt * one.log_scale), one.scale) * rate
+        rate = one.rate * (exp(hope * own.deviation - own.mean) if hope else own.factor)
+        goodput = gain(exp(level + tilt * one.log_scale), one.scale) * rate
         if goodput > most:
             best, most = one, goodput
     if best is None:

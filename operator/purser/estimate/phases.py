@@ -1,7 +1,8 @@
 """The stretches of a job's life that deserve curves of their own.
 
 Curves differ between stretches only by the gain that large batches have, so neighbours are joined while at no batch
-size their gains differ by what matters: the most alike first, and while they are many, small stretches before long.
+size their gains differ by what matters: the most alike first, and while they are many, those that lose least by it in
+the sum of squares over their bins (Ward 1963), so that a short stretch in which noise grows fast is kept.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def stretches(curve: Sequence[Noise], largest_scale: float) -> tuple[tuple[float
         few = len(found) <= MOST_PHASES
         at = min(
             range(len(costs)),
-            key=costs.__getitem__ if few else lambda at: costs[at] * min(found[at].bins, found[at + 1].bins),
+            key=costs.__getitem__ if few else lambda at: costs[at] ** 2 / (1 / found[at].bins + 1 / found[at + 1].bins),
         )
         if few and costs[at] >= ALIKE:
             break

@@ -1,9 +1,9 @@
 """A concave, non-decreasing curve through noisy points: weighted least squares, solved exactly.
 
 The curve is f(k) = c₀ + Σ_j c_j·min(k, k_j) with c₀, c_j ≥ 0 and k_j the widths: linear between its knots (c_j > 0),
-flat after the last, and never more than proportional to the width, which keeps it above 0. Knots are added one by one
-where the fit improves most and removed where c_j would become negative, the active-set method of Lawson and Hanson
-(1974, ch. 23); with given knots the fit is a tridiagonal system.
+flat after the last, and never more than proportional to the width, which keeps it above 0. From the least concave curve
+above all points on, knots are removed where c_j would become negative and added one by one where the fit improves most,
+the active-set method of Lawson and Hanson (1974, ch. 23); with given knots the fit is a tridiagonal system.
 """
 
 from __future__ import annotations
@@ -60,8 +60,7 @@ def _fit(
     widths: Sequence[int], values: Sequence[float], weights: Sequence[float], through_first: bool = False
 ) -> list[float]:
     """The same without regard to f(0), or with the first value kept as it is (it must be 0)."""
-    knots = [0]
-    fitted = _with_knots(widths, values, weights, knots, through_first)
+    knots, fitted = _add(widths, values, weights, *_above(widths, values), through_first)
     scale = sum(weight * value * value for weight, value in zip(weights, values, strict=True)) ** 0.5
     scale *= sum(weights) ** 0.5 * widths[-1]
     for _ in range(_TRIES_PER_WIDTH * len(widths)):
@@ -70,6 +69,22 @@ def _fit(
             break
         knots, fitted = _add(widths, values, weights, fitted, sorted((*knots, new)), through_first)
     return fitted
+
+
+def _above(widths: Sequence[int], values: Sequence[float]) -> tuple[list[float], list[int]]:
+    """The least concave non-decreasing curve that is nowhere below the values, and its knots."""
+    knots: list[int] = []
+    for index in range(max(range(len(values)), key=values.__getitem__) + 1):
+        while len(knots) > 1 and (values[index] - values[knots[-1]]) * (widths[knots[-1]] - widths[knots[-2]]) >= (
+            values[knots[-1]] - values[knots[-2]]
+        ) * (widths[index] - widths[knots[-1]]):
+            knots.pop()
+        knots.append(index)
+    curve: list[float] = []
+    for low, high in pairwise(knots):
+        slope = (values[high] - values[low]) / (widths[high] - widths[low])
+        curve.extend(values[low] + slope * (width - widths[low]) for width in widths[low:high])
+    return curve + [values[knots[-1]]] * (len(values) - len(curve)), knots
 
 
 def near_concave(

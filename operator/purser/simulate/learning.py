@@ -70,7 +70,7 @@ class Reporting:
     """
 
     scatter: Callable[[], float]
-    seconds: float = 30.0
+    seconds: float = 10.0
     step: float = 0.05
     gradient: float = 0.1
     departure: float = 0.1

@@ -6,9 +6,10 @@ import math
 
 import pytest
 
+from purser.domain.ids import ClassId
 from purser.estimate.goodput import best_batch, candidates, configurations
 from purser.estimate.noise import Noise
-from purser.estimate.observation import ClassTerms, split
+from purser.estimate.observation import ClassTerms, Shape, split
 from purser.estimate.prior import BASE
 from purser.estimate.throughput import Fit, Misfit, StepTimes
 from tests.unit.estimate.trainers import WIDTHS, Trainer, shape
@@ -62,3 +63,11 @@ def test_more_noise_makes_larger_batches_worth_while() -> None:
     batches = [choice.where.batch for value in (0.1, 3.0, 100.0) if (choice := best_batch(fit, noise(value), tried))]
     assert batches == sorted(batches)
     assert batches[0] < batches[-1]
+
+
+def test_the_largest_batch_is_offered_where_full_passes_would_be_too_many() -> None:
+    """384 samples on 12 GPUs of at most 12 each: three passes of 10 are 360, of 11 already 396."""
+    terms = ClassTerms(ClassId("ml/bert"), 12, 384, 12, 4)
+    found = configurations(terms, Shape(3, 12))
+    assert max(where.batch for where in found) == 360
+    assert all(where.batch <= 384 for where in found)

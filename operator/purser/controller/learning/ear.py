@@ -29,7 +29,7 @@ DEPARTURE = 0.1
 """How far true curves lie off concave ones (``Learner``): two nodes are often slower than one."""
 MOST_CLASSES = 2_000
 """Classes learned of at the same time: tenants name them, and each takes memory and a place in the others' priors."""
-_WORTH_CHANGING = 1.2
+_WORTH_CHANGING = 1.1
 """A job is told another batch size from this ratio on, just below a step of those tried: nearer ones are as good."""
 
 _AGAIN_SECONDS = 30.0
