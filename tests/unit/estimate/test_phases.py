@@ -48,4 +48,5 @@ def test_a_short_stretch_in_which_noise_grows_fast_is_not_joined_with_what_follo
     """As detectors train: noise grows a hundredfold in the first tenth, then wavers by a half."""
     start = [0.0, 1.0, 2.0, 3.0]
     found = stretches(curve(start + [4.0 + 0.5 * (at // 5 % 2) for at in range(BINS - len(start))]), 64.0)
-    assert [(until * BINS, noise.level) for until, noise in found[:4]] == [(1.0, 0.0), (2.0, 1.0), (3.0, 2.0), (4.0, 3.0)]
+    early = [(until * BINS, noise.level) for until, noise in found[:4]]
+    assert early == [(1.0, 0.0), (2.0, 1.0), (3.0, 2.0), (4.0, 3.0)]
