@@ -34,10 +34,11 @@ from purser.ledger.experience import learn
 from purser.policy.allowance import Account, allowed_rate
 from purser.policy.exchange_rate import Demand, Solution, solve
 from purser.policy.hull import Hull, hull
-from purser.policy.kappa import Commitment, Kappa, corrected, kappa
+from purser.policy.kappa import Kappa, corrected, kappa
 from purser.policy.load import HISTORY_WINDOW_SECONDS, observed_arrivals
 from purser.policy.promise import Bounds, Forecast, Stream, forecast, remembered
 from purser.policy.queueing import next_lot
+from purser.policy.under_way import NOTHING, Committed
 
 START = parse_instant("2026-01-01T00:00:00Z")
 MONTHS = 12
@@ -172,10 +173,10 @@ class _Job:
         """Whether its own progress says what it has left."""
         return now - self.begins >= 0.05 * (self.ends - self.begins)
 
-    def commitment(self, now: float, prior: float) -> Commitment:
+    def committed(self, now: float, prior: float) -> Committed:
         spent = self.spent(now)
         left = self.rate * (self.ends - now) if self.told(now) else max(self.predicted * prior - spent, 0.0)
-        return Commitment(self.predicted, spent, left)
+        return Committed(1, 1, self.predicted, spent + left, left, left * left)
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,7 @@ class World:
         left = 0.0
         for class_ in self.classes:
             known = kappa(class_.experience).value
-            left += sum(job.commitment(now, known).left for job in self.running if job.of is class_)
+            left += sum(job.committed(now, known).left for job in self.running if job.of is class_)
         return Account(
             aim=self.amount,
             lasts=seconds_between(start, end),
@@ -254,7 +255,7 @@ class World:
             menu = one.menu(price)
             under_way = [job for job in self.running if job.of is one]
             known = kappa(one.experience)
-            learned = kappa(one.experience, [job.commitment(now, known.value) for job in under_way])
+            learned = kappa(one.experience, sum((job.committed(now, known.value) for job in under_way), NOTHING))
             arrivals = self.arrivals(one, at)
             if arrivals is None:
                 in_sight = True
@@ -280,7 +281,7 @@ class World:
 
     def arrivals(self, one: _Class, at: Instant) -> float | None:
         recent = one.created[bisect_left(one.created, after(at, -HISTORY_WINDOW_SECONDS)) :]
-        return observed_arrivals(recent, at)
+        return observed_arrivals([recent], at)
 
     def forecast(self, now: float) -> Forecast:
         self.planned = None
@@ -295,7 +296,7 @@ class World:
             counted = len(one.created) - bisect_left(one.created, after(at, -HISTORY_WINDOW_SECONDS))
             known = kappa(one.experience).value
             spread += sum(
-                learned.squared_cv * job.commitment(now, known).left ** 2
+                learned.squared_cv * job.committed(now, known).left ** 2
                 for job in self.running
                 if job.of is one and not job.told(now)
             )

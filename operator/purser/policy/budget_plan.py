@@ -10,16 +10,16 @@ from purser.policy.capacity import Capacity
 from purser.policy.cost_cap import stop_spent
 from purser.policy.draft import Draft
 from purser.policy.idle import release_idle
+from purser.policy.memo import Known
 from purser.policy.moving import Moving
-from purser.policy.rest import Minds
 from purser.policy.roll import call
 from purser.policy.serving import Serving
 
 
-def decide(draft: Draft, capacity: Capacity, doomed: Mapping[RentalId, Reason], minds: Minds) -> None:
+def decide(draft: Draft, capacity: Capacity, doomed: Mapping[RentalId, Reason], known: Known) -> None:
     """Decide everything of one budget into its draft; ``capacity`` offers nothing on ``doomed`` rentals."""
     snapshot = draft.snapshot
-    roll = call(draft.standing.jobs, doomed, snapshot)
+    roll = call(draft.standing.cohorts.values(), doomed, snapshot)
     roll.again_at += stop_spent(roll, snapshot)
     for job, why in roll.stopped:
         draft.stop(job, why)
@@ -29,7 +29,7 @@ def decide(draft: Draft, capacity: Capacity, doomed: Mapping[RentalId, Reason], 
     for rental, why in doomed.items():
         draft.release(rental, why)
     Serving(draft, roll.running).serve(roll)
-    Moving(draft, minds).move(roll.running)
+    Moving(draft, known.minds, known.before).move(roll.running)
     release_idle(draft, capacity, doomed)
     draft.decided.again_at += roll.again_at
     release_at = draft.purse.release_at(snapshot.now)

@@ -47,6 +47,10 @@ class Nodes:
         fitting = [free for free, names in self._by_free.items() if free >= gpus and names]
         return self._by_free[min(fitting)][0] if fitting else None
 
+    def whole_ones(self, size: int) -> int:
+        """How many have at least ``size`` free GPUs."""
+        return sum([len(names) for free, names in self._by_free.items() if free >= size])
+
     def whole(self, size: int, most: int) -> list[RentalId]:
         """Up to ``most`` nodes with at least ``size`` free GPUs."""
         found: list[RentalId] = []

@@ -46,7 +46,7 @@ class Lots:
         """How many of the job's group took each path by its first option; counted when asked for."""
         key = self._standing.key(job)
         if key not in self._taken:
-            alike = [former(one.job) for one in self._standing.jobs if one.key == key]
+            alike = [former(one.job) for one in self._standing.cohorts[key].members]
             had = [key_of(option) for option in alike if option is not None]
             self._taken[key] = Counter(one for one in had if one in doors)
         return self._taken[key]

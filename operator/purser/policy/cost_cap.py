@@ -19,7 +19,8 @@ from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant, after
 from purser.policy.limits import LOOK_AHEAD_SECONDS, MARGIN_SECONDS
 from purser.policy.prospects import Outcome
-from purser.policy.roll import Roll, reason
+from purser.policy.reading import Reading
+from purser.policy.roll import Going, Roll, reason
 
 
 def left_of(job: Job, snapshot: Snapshot) -> float | None:
@@ -56,22 +57,26 @@ def too_dear(job: Job, outcomes: Sequence[Outcome], snapshot: Snapshot) -> Reaso
 def stop_spent(roll: Roll, snapshot: Snapshot) -> list[Instant]:
     """Move running jobs that must stop now to those that are stopped; when the first of the others must."""
     again: list[Instant] = []
-    going = []
-    for reading in roll.running:
-        job, allocation = reading.job, reading.job.allocation
-        left = left_of(job, snapshot)
-        if left is None or allocation is None:
-            going.append(reading)
-            continue
-        slack = left - leaving(job, allocation.option)
-        if slack <= 0.0:
-            spent = job_cost(job, snapshot.rentals, snapshot.now)
-            text = f"{spent} of spec.maxCost {job.max_cost} are spent, and the rest is held back for an orderly stop"
-            roll.stopped.append((job, reason(Why.MAX_COST, f"{text}: raise spec.maxCost to go on")))
-            continue
-        going.append(reading)
-        price = allocation.option.price.dollars_per_second
-        if price:
-            again.append(after(snapshot.now, max(slack / price, 1.0)))
-    roll.running[:] = going
+    for at, going in enumerate(roll.running):
+        capped = [one for one in going.readings if one.job.max_cost is not None] if going.cohort.capped else ()
+        stopped = {one for one in capped if _stops(one, roll, again, snapshot)}
+        if stopped:
+            roll.running[at] = Going(going.cohort, [one for one in going.readings if one not in stopped])
     return again
+
+
+def _stops(reading: Reading, roll: Roll, again: list[Instant], snapshot: Snapshot) -> bool:
+    job, allocation = reading.job, reading.job.allocation
+    left = left_of(job, snapshot)
+    if left is None or allocation is None:
+        return False
+    slack = left - leaving(job, allocation.option)
+    if slack <= 0.0:
+        spent = job_cost(job, snapshot.rentals, snapshot.now)
+        text = f"{spent} of spec.maxCost {job.max_cost} are spent, and the rest is held back for an orderly stop"
+        roll.stopped.append((job, reason(Why.MAX_COST, f"{text}: raise spec.maxCost to go on")))
+        return True
+    price = allocation.option.price.dollars_per_second
+    if price:
+        again.append(after(snapshot.now, max(slack / price, 1.0)))
+    return False

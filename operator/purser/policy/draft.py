@@ -51,7 +51,7 @@ class Draft:
         self._market = market
         self._yards: dict[PoolId, Yard] = {}
         self._blocked: dict[tuple[PoolId, int], Why] = {}
-        self._grace = max((one.job.grace_seconds for one in standing.jobs if one.job.finish is None), default=0)
+        self._grace = max([one.grace for one in standing.cohorts.values()], default=0)
         self._client: tuple[Job, Option] | None = None
         budget = standing.budget
         self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, standing.spent)
@@ -129,8 +129,7 @@ class Draft:
 
     def must_rent(self, job: Job, option: Option) -> bool:
         """Whether nodes would have to be rented for it."""
-        _, _, missing = self._yard(option.pool).look(option, self._capacity.held(job.id))
-        return missing > 0
+        return self._yard(option.pool).missing(option, self._capacity.held(job.id)) > 0
 
     def start_up(self, option: Option) -> float:
         """Seconds that a node of the option's pool takes to be ready."""
@@ -169,11 +168,8 @@ class Draft:
         self.decided.stops.append(Allocate(job.id, None, why))
 
     def judge(self, job: Job, option: Option | None, why: Reason | Callable[[], Reason]) -> None:
-        """What is thought of the job; its time left is known where its work is."""
-        left = None if option is None or job.remaining is None else job.remaining / option.speed
-        if left is not None and option is not None and job.allocation is None:
-            left += option.entry_seconds
-        self.decided.verdicts[job.id] = Verdict(option, why, left)
+        """What is thought of the job."""
+        self.decided.verdicts[job.id] = verdict(job, option, why)
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
@@ -217,3 +213,11 @@ class Draft:
         survey = self.snapshot.surveys.get(rental.pool)
         lag = survey.lag_seconds if survey is not None else 0.0
         return exposure(rental, grace_seconds, lag, self.snapshot.now)
+
+
+def verdict(job: Job, option: Option | None, why: Reason | Callable[[], Reason]) -> Verdict:
+    """What is thought of a job; its time left is known where its work is."""
+    left = None if option is None or job.remaining is None else job.remaining / option.speed
+    if left is not None and option is not None and job.allocation is None:
+        left += option.entry_seconds
+    return Verdict(option, why, left)

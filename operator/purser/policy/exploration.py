@@ -16,15 +16,15 @@ TRIAL_SECONDS = 300.0
 is not counted, and a batch size or two are tried as well."""
 
 
-def may_explore(budget: Budget, readings: Iterable[Reading], period_start: Instant, now: Instant) -> bool:
-    """Whether the budget still pays for trials in this period.
+def may_explore(budget: Budget, tried: Iterable[Reading], period_start: Instant, now: Instant) -> bool:
+    """Whether the budget still pays for trials in this period. ``tried``: its jobs that had any.
 
     Each counts with the whole price of its GPUs until it is measured at the latest, as far as its job is in sight.
     """
     if not budget.exploration_percent:
         return False
     spent = ZERO
-    for reading in readings:
+    for reading in tried:
         for option, since, until in reading.trials:
             over = after(since, option.entry_seconds + TRIAL_SECONDS)
             spent += _cost(option, max(since, period_start), min(now if until is None else until, over))

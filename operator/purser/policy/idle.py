@@ -20,7 +20,7 @@ def release_idle(draft: Draft, capacity: Capacity, doomed: Container[RentalId]) 
 
     None either while a job's template is being checked, which takes milliseconds: a node may be meant for it.
     """
-    if any(one.job.checking for one in draft.standing.jobs):
+    if any(one.checking for one in draft.standing.cohorts.values()):
         return
     listed = {
         pool: frozenset(instance.id for instance in survey.instances) for pool, survey in draft.snapshot.surveys.items()

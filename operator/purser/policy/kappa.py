@@ -10,10 +10,10 @@ happen to be short would be heard first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from purser.domain.budget import Budget, Experience
 from purser.domain.ids import ClassId, RentalId
@@ -21,9 +21,10 @@ from purser.domain.money import Money
 from purser.domain.rental import Rental
 from purser.domain.time import Instant
 from purser.policy.exchange_rate import Demand
+from purser.policy.under_way import NOTHING, Committed
 
 if TYPE_CHECKING:
-    from purser.policy.reading import Reading
+    from purser.policy.cohort import Cohort
 
 PSEUDO_JOBS = 3.0
 PRIOR_SQUARED_CV = 4.0
@@ -31,14 +32,6 @@ PRIOR_SQUARED_CV = 4.0
 coefficient of variation of 1.3 to 3.3 in the even ones (7 of 11); a single class is more even than a team, hence 2."""
 _MOST_OVERHEAD = 2.0
 """Where more than half is paid for nodes that no job holds, something is broken, and giving jobs less mends nothing."""
-
-
-class Commitment(NamedTuple):
-    """A job under way, in dollars: ``predicted`` at its start, ``spent`` on its GPUs so far, ``left`` expected."""
-
-    predicted: float
-    spent: float
-    left: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +51,13 @@ class Kappa:
 NOTHING_KNOWN = Kappa()
 
 
-def kappa(known: Experience | None, running: Sequence[Commitment] = ()) -> Kappa:
+def kappa(known: Experience | None, running: Committed = NOTHING) -> Kappa:
     """κ of one class; running jobs of which nothing was predicted say nothing."""
-    counted = [one for one in running if one.predicted > 0]
-    finished = 0.0 if known is None else known.jobs
-    predicted = (0.0 if known is None else known.predicted) + sum(one.predicted for one in counted)
+    predicted = (0.0 if known is None else known.predicted) + running.predicted
     if predicted <= 0:
         return NOTHING_KNOWN
-    actual = (0.0 if known is None else known.actual) + sum(one.spent + one.left for one in counted)
-    jobs = finished + len(counted)
+    actual = (0.0 if known is None else known.actual) + running.actual
+    jobs = (0.0 if known is None else known.jobs) + running.jobs
     prior = PSEUDO_JOBS * predicted / jobs
     value = (actual + prior) / (predicted + prior)
     return Kappa(value, jobs + PSEUDO_JOBS, _squared_cv(known))
@@ -117,52 +108,39 @@ class Reckoning:
 
 
 def reckon(
-    budget: Budget, readings: Iterable[Reading], rentals: Iterable[Rental], paid: Money, now: Instant
+    budget: Budget, cohorts: Iterable[Cohort], rentals: Iterable[Rental], paid: Money, now: Instant
 ) -> Reckoning:
     """From the balance's memory and the jobs in sight. ``paid``: all the budget ever paid, running rentals included."""
     balance = budget.balance
     known: Mapping[ClassId, Experience] = {} if balance is None else balance.experience
     learned = {class_id: kappa(experience) for class_id, experience in known.items()}
-    running: dict[ClassId, list[Commitment]] = {}
+    running: dict[ClassId, Committed] = {}
     held = 0.0 if balance is None else balance.jobs_cost.dollars
     used: set[RentalId] = set()
-    for reading in readings:
-        spent, job = reading.spent(now), reading.job
-        if job.finish is not None:
-            held += 0.0 if balance is not None and balance.counts(job.id, job.finish.at) else spent
-            continue
-        held += spent
-        if reading.since is not None:
-            prior = learned.get(reading.statistics, NOTHING_KNOWN)
-            used |= reading.rentals
-            running.setdefault(reading.statistics, []).append(commitment(reading, spent, prior.value))
+    for cohort in cohorts:
+        used |= cohort.working
+        for reading, finish in cohort.finished:
+            held += 0.0 if balance is not None and balance.counts(reading.job.id, finish.at) else reading.spent(now)
+        for class_id, jobs in cohort.under_way.items():
+            held += jobs.spent(now)
+            if jobs.running:
+                committed = jobs.committed(now, learned.get(class_id, NOTHING_KNOWN).value)
+                running[class_id] = running[class_id] + committed if class_id in running else committed
     kappas = learned | {class_id: kappa(known.get(class_id), under_way) for class_id, under_way in running.items()}
-    everyone = [one for under_way in running.values() for one in under_way]
-    pseudo = PSEUDO_JOBS * _mean_prediction(known.values(), everyone)
+    pseudo = PSEUDO_JOBS * _mean_prediction(known.values(), running.values())
     return Reckoning(
         kappas=kappas,
         overhead=_overhead(paid.dollars, held, pseudo),
         rate=sum(_price(rental) for rental in rentals if rental.billed and rental.id in used),
-        left=sum(one.left for one in everyone),
-        spread=sqrt(
-            sum(
-                kappas[class_id].squared_cv * sum(one.left**2 for one in under_way)
-                for class_id, under_way in running.items()
-            )
-        ),
+        left=sum(one.left for one in running.values()),
+        spread=sqrt(sum(kappas[class_id].squared_cv * one.squares for class_id, one in running.items())),
     )
 
 
-def commitment(reading: Reading, spent: float, factor: float) -> Commitment:
-    """What a running job will cost: by its own report, else by what was predicted of it times its class's κ."""
-    left = max(reading.predicted * factor - spent, 0.0) if reading.reported is None else reading.reported
-    return Commitment(reading.predicted, spent, left)
-
-
-def _mean_prediction(known: Iterable[Experience], running: Sequence[Commitment]) -> float:
-    sums = list(known)
-    jobs = sum(one.jobs for one in sums) + len(running)
-    return (sum(one.predicted for one in sums) + sum(one.predicted for one in running)) / jobs if jobs else 0.0
+def _mean_prediction(known: Iterable[Experience], running: Iterable[Committed]) -> float:
+    sums = [*((one.jobs, one.predicted) for one in known), *((one.running, one.predicted) for one in running)]
+    jobs = sum(jobs for jobs, _ in sums)
+    return sum(predicted for _, predicted in sums) / jobs if jobs else 0.0
 
 
 def _overhead(paid: float, held: float, pseudo: float) -> float:

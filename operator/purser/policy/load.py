@@ -9,7 +9,8 @@ A group is a class, a menu and a weight. Its load is one of two things (docs/pol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from purser.policy.hull import Hull
 from purser.policy.menu import Menu, MenuKey, Menus
 
 if TYPE_CHECKING:
-    from purser.policy.reading import Reading
+    from purser.policy.cohort import Cohort
 
 DEFAULT_WORK_SECONDS = 4 * 3600.0
 """Mean work of a class that neither declares it nor has a job that knows what it has left."""
@@ -66,24 +67,26 @@ class Group:
         return rate * 3600.0
 
 
-def observed_arrivals(created: Iterable[Instant], now: Instant) -> float | None:
+def observed_arrivals(created: Iterable[Sequence[Instant]], now: Instant) -> float | None:
     """Arrivals a second over the last week's jobs that still exist, or None when they are too few or too young.
 
-    Counted from the oldest, which itself does not count: a clock that starts with an arrival would see one too many.
+    ``created``: when they were, in ascending columns. Counted from the oldest, which itself does not count: a clock
+    that starts with an arrival would see one too many.
     """
     since = after(now, -HISTORY_WINDOW_SECONDS)
-    recent = sorted([at for at in created if at >= since])
-    if len(recent) < HISTORY_LEAST_JOBS:
+    recent = [(len(column) - at, column[at]) for column in created if (at := bisect_left(column, since)) < len(column)]
+    jobs = sum([number for number, _ in recent])
+    if jobs < HISTORY_LEAST_JOBS:
         return None
-    elapsed = seconds_between(recent[0], now)
-    return (len(recent) - 1) / elapsed if elapsed >= HISTORY_LEAST_SECONDS else None
+    elapsed = seconds_between(min([oldest for _, oldest in recent]), now)
+    return (jobs - 1) / elapsed if elapsed >= HISTORY_LEAST_SECONDS else None
 
 
-def _mean_work(profile: Profile | None, readings: Iterable[Reading]) -> float:
+def _mean_work(profile: Profile | None, cohorts: Sequence[Cohort]) -> float:
     if profile is not None and profile.mean_work is not None:
         return profile.mean_work
-    left = [one.job.remaining for one in readings if one.refused is None and one.job.remaining]
-    return sum(left) / len(left) if left else DEFAULT_WORK_SECONDS
+    known = sum([one.known for one in cohorts])
+    return sum([one.left for one in cohorts]) / known if known else DEFAULT_WORK_SECONDS
 
 
 def group_key(job: Job, menus: Menus) -> GroupKey:
@@ -94,7 +97,7 @@ def group_key(job: Job, menus: Menus) -> GroupKey:
 
 
 def groups(
-    readings: Iterable[Reading],
+    cohorts: Mapping[GroupKey, Cohort],
     profiles: Mapping[ClassId, Profile],
     menus: Menus,
     now: Instant,
@@ -106,12 +109,9 @@ def groups(
     jobs arrive and how much work they are, or its history says so. Classes of ``budget`` of which no job is in sight
     count by what their profile declares: else the first jobs of a month would be given all of its money.
     """
-    members: dict[GroupKey, list[Reading]] = {}
-    for reading in readings:
-        members.setdefault(reading.key, []).append(reading)
-    in_class: dict[ClassId, list[Reading]] = {}
-    for key, mine in members.items():
-        in_class.setdefault(key[0], []).extend(mine)
+    in_class: dict[ClassId, list[Cohort]] = {}
+    for key, cohort in cohorts.items():
+        in_class.setdefault(key[0], []).append(cohort)
     rates: dict[ClassId, float | None] = {}
     works: dict[ClassId, float] = {}
     for class_id, alike in in_class.items():
@@ -122,18 +122,19 @@ def groups(
         elif profile.arrivals_per_hour is not None:
             rates[class_id] = profile.arrivals_per_hour / 3600.0
         else:
-            rates[class_id] = observed_arrivals([one.order[0] for one in alike], now)
+            rates[class_id] = observed_arrivals([one.created for one in alike], now)
+    jobs = {class_id: sum([len(one.members) for one in alike]) for class_id, alike in in_class.items()}
     found: dict[GroupKey, Group] = {}
-    for key, mine in members.items():
+    for key, cohort in cohorts.items():
         class_id, menu_key, weight = key
-        active = len([one for one in mine if one.refused is None])
         rate = rates[class_id]
-        arrivals = None if rate is None else rate * len(mine) / len(in_class[class_id])
+        arrivals = None if rate is None else rate * len(cohort.members) / jobs[class_id]
         menu = menus.menu(menu_key)
-        if menu.options and (active or arrivals):
+        if menu.options and (cohort.active or arrivals):
             work = works[class_id]
             hull = partial(menus.hull, menu_key, work)
-            found[key] = Group(mine[0].job.class_id, weight, menu, hull, work, active, arrivals)
+            first = cohort.members[0].job.class_id
+            found[key] = Group(first, weight, menu, hull, work, cohort.active, arrivals)
     for profile in profiles.values():
         if profile.budget is not None and profile.budget == budget and profile.id not in in_class:
             found |= _expected(profile, menus)

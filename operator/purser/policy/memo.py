@@ -8,9 +8,9 @@ from purser.domain.ids import ClassId
 from purser.domain.period import period_bounds
 from purser.domain.snapshot import Snapshot
 from purser.policy.capacity import Holdings
+from purser.policy.cohort import Readings
 from purser.policy.exploration import may_explore
 from purser.policy.menu import Menus
-from purser.policy.reading import Readings
 from purser.policy.rest import Minds
 
 
@@ -18,13 +18,15 @@ from purser.policy.rest import Minds
 class Known:
     """Menus, jobs read, and who holds which GPUs: worked out anew only where the snapshot changed.
 
-    ``minds``: what the planner found out about running jobs; filled while the plan is made.
+    ``minds``: what the planner finds out about running jobs, filled while the plan is made; ``before``: what it had
+    found out in the plan before.
     """
 
     menus: Menus
     readings: Readings
     holdings: Holdings
     minds: Minds
+    before: Minds
 
 
 @dataclass(slots=True)
@@ -47,10 +49,7 @@ def know(snapshot: Snapshot, memo: Memo | None = None) -> Known:
     menus.explore(_exploring(snapshot, readings))
     holdings = Holdings() if before is None else before.holdings
     holdings.update(snapshot, readings.by_id)
-    minds = Minds() if before is None else before.minds
-    if before is not None and before.readings.by_id.keys() - readings.by_id.keys():
-        minds.forget(readings.by_id)
-    return Known(menus, readings, holdings, minds)
+    return Known(menus, readings, holdings, {}, {} if before is None else before.minds)
 
 
 def _exploring(snapshot: Snapshot, readings: Readings) -> frozenset[ClassId]:
@@ -58,11 +57,11 @@ def _exploring(snapshot: Snapshot, readings: Readings) -> frozenset[ClassId]:
     learned = {name: one.budget for name, one in snapshot.profiles.items() if one.reports and one.budget is not None}
     if not learned:
         return frozenset()
-    jobs = readings.by_budget
     paying = set()
     for name in set(learned.values()) & snapshot.budgets.keys():
         budget = snapshot.budgets[name]
+        tried = [one for cohort in readings.cohorts.get(name, {}).values() for one in cohort.tried]
         begin = period_bounds(budget.time_zone, snapshot.now)[0]
-        if may_explore(budget, jobs.get(name, ()), begin, snapshot.now):
+        if may_explore(budget, tried, begin, snapshot.now):
             paying.add(name)
     return frozenset(class_id for class_id, name in learned.items() if name in paying)

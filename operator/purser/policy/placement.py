@@ -71,6 +71,14 @@ class Yard:
                 self._cell.ready.take(rental, gpus)
         return found
 
+    def missing(self, option: Option, own: Held) -> int:
+        """How many nodes would have to be rented for a claim."""
+        ready, booting, gpus, size = self._cell.ready, self._cell.booting, option.gpus, self._size
+        least = min(gpus, size)
+        freed = [free for name, held in own.items() if (free := ready.free.get(name, least)) < least <= free + held]
+        there = ready.whole_ones(least) + booting.whole_ones(least) + len(freed)
+        return max(max(gpus // size, 1) - there, 0)
+
     def _lend(self, own: Held) -> None:
         for rental, gpus in own.items():
             if rental in self._cell.ready.free:

@@ -18,6 +18,7 @@ from purser.domain.rental import Rental
 from purser.domain.snapshot import Snapshot
 from purser.policy.budget_plan import decide
 from purser.policy.capacity import Capacity
+from purser.policy.cohort import Cohort, gather
 from purser.policy.crowding import crowded
 from purser.policy.draft import Draft
 from purser.policy.market import Market
@@ -50,7 +51,7 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
     for draft, leaving in zip(drafts, doomed, strict=True):
         budget = draft.standing.budget
         committed = draft.purse.committed
-        decide(draft, capacity, leaving, known.minds)
+        decide(draft, capacity, leaving, known)
         budgets[budget.id] = draft.standing.verdict(committed, snapshot.now)
         again_at |= set(draft.decided.again_at)
         if budget.mode is Mode.OBSERVE:
@@ -62,7 +63,7 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
     again_at |= {one.until for standing in stands for one in standing.scarce.values() if one.until is not None}
     later = [at for at in again_at | market.cooled if at > snapshot.now]
     if memo is not None:
-        memo.known = known
+        memo.known = replace(known, before={})
     return Plan(
         commands=tuple(commands),
         budgets=budgets,
@@ -77,12 +78,12 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
 def standings(snapshot: Snapshot, known: Known | None = None) -> list[Standing]:
     """Every budget solved, with the room there is, in the order in which they act."""
     known = know(snapshot) if known is None else known
-    jobs_of = known.readings.by_budget
+    cohorts = known.readings.cohorts
     rentals_of: dict[BudgetId, list[Rental]] = defaultdict(list)
     for rental in sorted(snapshot.rentals.values(), key=lambda rental: (rental.created, rental.id)):
         rentals_of[rental.budget].append(rental)
     found = [
-        stand(budget, jobs_of.get(budget.id, []), rentals_of[budget.id], known, snapshot)
+        stand(budget, cohorts.get(budget.id, {}), rentals_of[budget.id], known, snapshot)
         for budget in snapshot.budgets.values()
     ]
     return sorted(crowded(found, snapshot), key=lambda one: (one.budget.mode is Mode.OBSERVE, -one.rate, one.budget.id))
@@ -96,11 +97,15 @@ def _of_nobody(
     known: Known, doomed: Mapping[RentalId, Reason], snapshot: Snapshot
 ) -> tuple[list[Command], dict[JobId, Verdict]]:
     """Jobs that no budget in sight pays for: a run goes on at the expense of who rented its nodes, and no longer."""
-    unpaid = [
-        read(replace(one.job, budget=None), known.menus)
-        for one in known.readings.in_order
-        if one.job.budget not in snapshot.budgets
-    ]
+    unpaid: list[Cohort] = []
+    for budget, cohorts in known.readings.cohorts.items():
+        if budget is None:
+            unpaid += cohorts.values()
+        elif budget not in snapshot.budgets:
+            unpaid += [
+                gather([read(replace(job.job, budget=None), known.menus) for job in one.members])
+                for one in cohorts.values()
+            ]
     if not unpaid:
         return [], {}
     roll = call(unpaid, doomed, snapshot)

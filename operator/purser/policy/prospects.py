@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from purser.domain.ids import PoolId
 from purser.domain.money import Money
@@ -29,6 +30,13 @@ _MANY = 64
 
 _FEW = 4
 """Worths of which the prospects are kept: a weight's two lots, now and in the plan before."""
+
+_AROUND = 0.02
+"""Of what a second on the cheapest option costs, time included: so far around a worth a job is looked at. Exchange
+rates move by much less from one event to the next, and few jobs are so near to a change."""
+
+SURE = 1e-9
+"""Of the terms' size: so far from a tie no rounding can decide otherwise."""
 
 _FAVOUR = 1e-6
 """An option of the favoured path counts so much less of what a second on it costs, time included."""
@@ -132,8 +140,7 @@ class Prospects:
         if charge is not None:
             ways = ways.charged([charge.on(option, worth) for option in menu.options])
         self._ways = ways
-        self._rates = Rates(ways, menu.until, worth)
-        self._least_restart = (self.worth + min(ways.prices, default=0.0)) * ways.restart
+        self._cheapest = min(ways.prices, default=0.0)
         self._lives: dict[float, Life] = {}
         self._fresh: dict[Position, list[Outcome]] = {}
         self._last: tuple[Position, Course] | None = None
@@ -257,9 +264,39 @@ class Prospects:
         """What a second on an option counts on top of its bill."""
         return self._ways.prices[at] - self._ways.bills[at]
 
+    @cached_property
+    def _rates(self) -> Rates:
+        return Rates(self._ways, self.menu.until, self.worth)
+
+    @cached_property
+    def around(self) -> tuple[float, float]:
+        """The least and the most of the worths around this one."""
+        step = _AROUND * (self.worth + self._cheapest)
+        return max(self.worth - step, 0.0), self.worth + step
+
+    @cached_property
+    def _ends(self) -> tuple[Rates, Rates]:
+        low, high = self.around
+        return Rates(self._ways, self.menu.until, low), Rates(self._ways, self.menu.until, high)
+
+    def nothing_pays(self, here: Option, position: Position) -> bool:
+        """Whether a job on ``here`` surely gains by no change, now or later, at any worth ``around`` this one.
+
+        False where that is not known. See ``rest``; a charge for room must be left aside.
+        """
+        at = self._at.get(key_of(here))
+        return at is not None and all(self._surely(rates, at, position) for rates in self._ends)
+
+    def _surely(self, rates: Rates, at: int, position: Position) -> bool:
+        """``_cannot_pay`` at other rates, so clearly that no rounding can make a change pay."""
+        excess = rates.excess(at, position.total, position.done)
+        terms = position.total * rates.units[0][at] + excess
+        return excess + SURE * terms <= (rates.worth + self._cheapest) * self._ways.restart
+
     def _cannot_pay(self, at: int, position: Position) -> bool:
         """Whether the best option of each phase would save less than one restart: most jobs, most of the time."""
-        return self._rates.excess(at, position.total, position.done) <= self._least_restart
+        excess = self._rates.excess(at, position.total, position.done)
+        return excess <= (self.worth + self._cheapest) * self._ways.restart
 
     def _life(self, total: float) -> Life:
         life = self._lives.get(total)

@@ -6,32 +6,28 @@ thousand jobs are looked up and one is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from operator import attrgetter
 
-from purser.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
+from purser.domain.ids import ClassId, JobId, NodeName, RentalId
 from purser.domain.job import TRUSTED_FRACTION, Job
 from purser.domain.option import Option
 from purser.domain.plan import Reason
-from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant, seconds_between
 from purser.policy.load import GroupKey, group_key
 from purser.policy.menu import Menus
 from purser.policy.roll import not_wanted, ready_by, settled
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Reading:
     """A job and what follows from it alone.
 
     ``order``: of creation. ``key``: of its group; ``statistics``: the class that it counts in. ``refused``: why no GPUs
     are looked for. ``settled``: whether all of its run runs, so that moving it is a question of gain; ``ready_by``: by
     when it must, if it does not. ``rentals``: of its allocation; ``nodes``: where its pods live. In dollars: ``ended``,
-    the GPUs of its former runs; ``price`` a second of those it has, ``since`` when; ``predicted`` at its first start;
-    ``reported``, what it still costs as it says. ``trials``: runs on widths that had never been measured, from when
-    until when.
+    the GPUs of its former runs; ``price`` a second of those it has, which are ``micros`` micro-dollars an hour, and
+    ``since`` when; ``predicted`` at its first start; ``reported``, what it still costs as it says. ``trials``: runs on
+    widths that had never been measured, from when until when.
     """
 
     job: Job
@@ -45,6 +41,7 @@ class Reading:
     nodes: frozenset[NodeName]
     ended: float
     price: float
+    micros: int
     since: Instant | None
     predicted: float
     reported: float | None
@@ -75,6 +72,7 @@ def read(job: Job, menus: Menus) -> Reading:
             for record in job.records
         ),
         price=0.0 if allocation is None else allocation.option.price.dollars_per_second,
+        micros=0 if allocation is None else allocation.option.price.micros_per_hour,
         since=None if allocation is None else allocation.since,
         predicted=0.0 if job.predicted is None else job.predicted.dollars,
         reported=_reported(job),
@@ -95,29 +93,3 @@ def _reported(job: Job) -> float | None:
         return None
     option = job.allocation.option
     return job.remaining / option.speed * option.price.dollars_per_second
-
-
-class Readings:
-    """The jobs of one snapshot: ``by_id``, and ``in_order`` of creation. Those of the snapshot before are kept."""
-
-    def __init__(self, snapshot: Snapshot, menus: Menus, before: Readings | None = None) -> None:
-        self._classes: frozenset[ClassId] = frozenset(snapshot.profiles)
-        same = before is not None and before._classes == self._classes
-        known = before.by_id if before is not None and same else {}
-        self.by_id: dict[JobId, Reading] = {
-            name: reading if (reading := known.get(name)) is not None and reading.job is job else read(job, menus)
-            for name, job in snapshot.jobs.items()
-        }
-        old = [] if before is None or not same else before.in_order
-        self.in_order: list[Reading] = [self.by_id[name] for one in old if (name := one.job.id) in self.by_id]
-        if len(self.in_order) < len(self.by_id):
-            self.in_order += [reading for name, reading in self.by_id.items() if name not in known]
-        self.in_order.sort(key=attrgetter("order"))
-
-    @cached_property
-    def by_budget(self) -> Mapping[BudgetId | None, Sequence[Reading]]:
-        """The jobs of each budget, in order of creation."""
-        found: dict[BudgetId | None, list[Reading]] = {}
-        for reading in self.in_order:
-            found.setdefault(reading.job.budget, []).append(reading)
-        return found

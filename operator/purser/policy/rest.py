@@ -1,60 +1,145 @@
-"""What a running job would gain by moving, kept for as long as neither the job nor its menu changes.
+"""What running jobs would gain by moving, kept for as long as neither they nor their menus change.
 
-With x units of work left, r seconds of a restart, and s, c an option's speed and price, a job on a moves to o only if
+With x units of work left, r seconds of a restart, and s, c an option's speed and price, a job on a gains by a move to o
 
-    x·(θ + c_a)/s_a − x·(θ + c_o)/s_o  >  (θ + c_o)·r
+    gain_o(θ) = x·(θ + c_a)/s_a − x·(θ + c_o)/s_o − (θ + c_o)·r                 (θ times the job's weight)
 
-(θ times the job's weight). Each of these is linear in θ, so together they leave an interval in which no move pays:
-where most jobs are, most of the time. With more than one phase what lies ahead is not linear, and where pools are
-full their prices move with θ; then, and where a move does pay, what was found holds at its own θ only.
+and b_o dollars less where nodes of o must start up first. Exchange rates change a little with most events, so jobs are
+looked at for all rates around the present one. Two things are known of such an interval from its ends:
+
+- Keeping a to the end costs more than the best option of each phase by E(θ), a sum of straight lines less the least of
+  some: a convex function. Where E is less than the cheapest restart, itself a straight line, no move can pay and none
+  will later; so if that is so at both ends it is so between them. That is where most jobs are.
+- With a single phase each gain_o is a straight line. Where none pays on nodes still to be rented, what is left are
+  options that pay if they are there already.
+
+Where neither says enough, and where pools are full (their prices move with θ), what is found holds at its own θ only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
-from purser.domain.ids import JobId, Rate
+from purser.domain.ids import BudgetId, JobId, Rate
 from purser.domain.option import Option
 from purser.domain.plan import Verdict
-from purser.domain.pool import Pool
-from purser.policy.course import Ways, key_of
+from purser.policy.cohort import Cohort
+from purser.policy.course import key_of
+from purser.policy.load import GroupKey
 from purser.policy.menu import Menu
-from purser.policy.prospects import Charge, Move, Position, Prospects
+from purser.policy.prospects import SURE, Charge, Position, Prospects
 from purser.policy.reading import Reading
 
 if TYPE_CHECKING:
     from purser.policy.standing import Share, Standing
 
-_SURE = 1e-9
-"""Of the terms' size: so far from a tie no rounding can make a move pay."""
-
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """A move that pays where its nodes are ready, and the same move where they must be rented."""
+    """A move that may pay: by slope·(worth of a second) − ``cost`` dollars where its nodes are ready, and by ``boot``
+    less where they must be rented.
+    """
 
-    ready: Move
-    rented: Move
+    to: Option
+    slope: float
+    cost: float
+    boot: float
+
+    def gain(self, worth: float) -> float:
+        """Dollars, where its nodes are ready."""
+        return self.slope * worth - self.cost
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What a job, as it was read, can gain on a menu while a second of it is worth ``least`` to ``most`` dollars.
+
+    ``chances``: all moves that pay somewhere in that interval. ``again``: seconds to the next phase for which another
+    option is better. ``forced``: why it may not stay at all; empty when it may. A menu is another one as soon as
+    anything of the pools is by which jobs choose.
+    """
+
+    reading: Reading
+    menu: Menu
+    charge: Charge | None
+    least: float
+    most: float
+    chances: Sequence[Chance] = ()
+    again: float | None = None
+    forced: str = ""
+
+    @property
+    def still(self) -> bool:
+        """Whether there is nothing for it to gain."""
+        return not self.chances and not self.forced
+
+    def holds(self, reading: Reading, prospects: Prospects) -> bool:
+        """Whether it still says the truth."""
+        return (
+            self.reading is reading
+            and self.menu is prospects.menu
+            and self.least <= prospects.worth <= self.most
+            and self.charge == prospects.charge
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Calm:
+    """Of a cohort's movable jobs only the ``restless`` may move while a second is worth ``least`` to ``most`` dollars.
+
+    ``again``: of all others together.
+    """
+
+    cohort: Cohort
+    menu: Menu
+    charge: Charge | None
+    least: float
+    most: float
+    restless: Sequence[Reading]
+    again: float | None
+
+    def holds(self, cohort: Cohort, prospects: Prospects) -> bool:
+        """Whether it still says the truth."""
+        return (
+            self.cohort is cohort
+            and self.menu is prospects.menu
+            and self.least <= prospects.worth <= self.most
+            and self.charge == prospects.charge
+        )
+
+
+def calm(cohort: Cohort, prospects: Prospects, rests: Mapping[JobId, Rest]) -> Calm:
+    """What the rests of all movable jobs say together."""
+    still = [one for one in rests.values() if one.still]
+    return Calm(
+        cohort=cohort,
+        menu=prospects.menu,
+        charge=prospects.charge,
+        least=max([one.least for one in still], default=0.0),
+        most=min([one.most for one in still], default=inf),
+        restless=[one.reading for one in rests.values() if not one.still],
+        again=min([one.again for one in still if one.again is not None], default=None),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What was thought of a running job, ``verdict``, and all that it follows from."""
+    """What was thought of a cohort's runners, ``verdicts``, and all that it follows from."""
 
-    reading: Reading
+    cohort: Cohort
     prospects: Prospects
     work: float
     rate: Rate
     feasible: bool
-    verdict: Verdict
+    verdicts: Mapping[JobId, Verdict]
 
-    def holds(self, reading: Reading, share: Share, standing: Standing) -> bool:
+    def holds(self, cohort: Cohort, share: Share, standing: Standing) -> bool:
         """Whether the same would be said again."""
         return (
-            self.reading is reading
+            self.cohort is cohort
             and self.prospects is share.prospects
             and self.rate == standing.rate
             and self.feasible == standing.feasible
@@ -63,78 +148,63 @@ class Said:
 
 
 @dataclass(slots=True)
-class Minds:
-    """What was found out about running jobs, by job; filled while a plan is made, and kept for the next."""
+class Mind:
+    """What was found out about the runners of one cohort."""
 
-    rests: dict[JobId, Rest] = field(default_factory=dict)
-    said: dict[JobId, Said] = field(default_factory=dict)
-
-    def forget(self, jobs: Container[JobId]) -> None:
-        """Keep only what is known of ``jobs``."""
-        self.rests = {name: rest for name, rest in self.rests.items() if name in jobs}
-        self.said = {name: said for name, said in self.said.items() if name in jobs}
+    rests: Mapping[JobId, Rest] = field(default_factory=dict)
+    calm: Calm | None = None
+    said: Said | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """What a job, as it was read, can gain on a menu while a second of it is worth ``least`` to ``most`` dollars.
-
-    ``charge``: of full pools, on that menu; ``pool``: where it runs, by which it may stay. ``chances``: the best first.
-    ``again``: seconds to the next phase for which another option is better.
-    """
-
-    reading: Reading
-    menu: Menu
-    charge: Charge | None
-    pool: Pool | None
-    least: float
-    most: float
-    chances: tuple[Chance, ...]
-    again: float | None
-
-    def holds(self, reading: Reading, prospects: Prospects, pool: Pool | None) -> bool:
-        """Whether it still says the truth."""
-        return (
-            self.reading is reading
-            and self.menu is prospects.menu
-            and self.charge == prospects.charge
-            and self.pool is pool
-            and self.least <= prospects.worth <= self.most
-        )
+Minds = dict[tuple[BudgetId, GroupKey], Mind]
+"""By budget and cohort; filled while a plan is made, from that of the plan before."""
 
 
-def rest(reading: Reading, here: Option, prospects: Prospects, position: Position, pool: Pool | None) -> Rest:
+def rest(reading: Reading, here: Option, prospects: Prospects, position: Position, forced: str) -> Rest:
     """What the job can gain, from scratch."""
-    chances = tuple(
-        Chance(move, prospects.move(here, move.to, position, rented=True)) for move in prospects.paying(here, position)
-    )
-    at = prospects.menu.ways.places.get(key_of(here))
-    least, most = inf, 0.0
-    if not chances and at is not None and len(prospects.menu.stages) == 1 and prospects.charge is None:
-        least, most = interval(prospects.menu.ways, at, position.left)
-    worth, again = prospects.worth, prospects.next_change(here, position)
-    if not least <= worth <= most:
-        least = most = worth
-    return Rest(reading, prospects.menu, prospects.charge, pool, least, most, chances, again)
+    menu, charge, worth = prospects.menu, prospects.charge, prospects.worth
+    if forced or not menu.known or not reading.job.remaining:
+        return Rest(reading, menu, charge, 0.0, inf, forced=forced)
+    if charge is None:
+        if prospects.nothing_pays(here, position):
+            return Rest(reading, menu, charge, *prospects.around)
+        at = menu.ways.places.get(key_of(here))
+        if at is not None and len(menu.stages) == 1:
+            least, most, found = unless_rented(menu, at, position.left, prospects.around)
+            if least <= worth <= most:
+                return Rest(reading, menu, charge, least, most, found)
+    found = [
+        Chance(move.to, 0.0, -move.gain, move.gain - prospects.move(here, move.to, position, rented=True).gain)
+        for move in prospects.paying(here, position)
+    ]
+    return Rest(reading, menu, charge, worth, worth, found, prospects.next_change(here, position))
 
 
-def interval(ways: Ways, here: int, left: float) -> tuple[float, float]:
-    """The least and the most that a second may be worth; empty where the first is more than the second."""
-    speeds, prices, restart = ways.speeds[0], ways.prices, ways.restart
-    stay = left / speeds[here]
+def unless_rented(
+    menu: Menu, here: int, left: float, around: tuple[float, float]
+) -> tuple[float, float, Sequence[Chance]]:
+    """Of a menu with one phase: the part of ``around`` in which no move pays whose nodes must be rented (empty where
+    the first is more than the second), and the moves that pay somewhere in it if their nodes are ready.
+    """
+    ways = menu.ways
+    prices, starts, restart, pool = ways.prices, ways.starts, ways.restart, menu.options[here].pool
+    stay = left / ways.speeds[0][here]
     bill = prices[here] * stay
-    least, most = 0.0, inf
-    for to, (speed, price) in enumerate(zip(speeds, prices, strict=True)):
-        if to == here:
+    low, high = least, most = around
+    found: list[Chance] = []
+    for speed, price, start, option in zip(ways.speeds[0], prices, starts, menu.options, strict=True):
+        go = left / speed + restart
+        slope, cost = stay - go, price * go - bill
+        steep, cheap = slope + SURE * (stay + go), cost - SURE * (price * go + bill)
+        if steep * low <= cheap and steep * high <= cheap:
             continue
-        go = left / speed
-        enter = price * (go + restart)
-        slope = stay - go - restart + _SURE * (stay + go + restart)
-        bound = enter - bill - _SURE * (enter + bill)
-        if slope > 0.0:
-            most = min(most, bound / slope)
-        elif slope < 0.0:
-            least = max(least, bound / slope)
+        boot = max(price - prices[here] if option.pool == pool else price, 0.0) * start
+        found.append(Chance(option, slope, cost, boot))
+        bound = cheap + boot * (1.0 - SURE)
+        if steep > 0.0:
+            most = min(most, bound / steep)
+        elif steep < 0.0:
+            least = max(least, bound / steep)
         elif bound < 0.0:
-            return inf, 0.0
-    return least, most
+            return inf, 0.0, ()
+    return least, most, found

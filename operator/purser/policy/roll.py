@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant, after
 
 if TYPE_CHECKING:
+    from purser.policy.cohort import Cohort
     from purser.policy.reading import Reading
 
 
@@ -24,51 +25,88 @@ def reason(why: Why, message: str) -> Reason:
     return Reason(why, 0.0, ZERO, message)
 
 
+@dataclass(frozen=True, slots=True)
+class Going:
+    """The jobs of a cohort that run on; ``all`` says whether those are all its runners."""
+
+    cohort: Cohort
+    readings: Sequence[Reading]
+
+    @property
+    def all(self) -> bool:
+        """Whether nothing is to be done with any of the cohort's runners."""
+        return self.readings is self.cohort.runners
+
+    @property
+    def micros(self) -> int:
+        """Micro-dollars an hour that their GPUs cost."""
+        return self.cohort.micros if self.all else sum([one.micros for one in self.readings])
+
+
 @dataclass(slots=True)
 class Roll:
-    """The jobs of one budget in order of creation. ``again_at``: when a run's time to get ready is over."""
+    """The jobs of one budget, those that leave or are stopped in order of creation.
+
+    ``again_at``: when a run's time to get ready is over.
+    """
 
     waiting: list[Job] = field(default_factory=list)
-    running: list[Reading] = field(default_factory=list)
+    running: list[Going] = field(default_factory=list)
     leaving: list[tuple[Job, Reason]] = field(default_factory=list)
     stopped: list[tuple[Job, Reason]] = field(default_factory=list)
     idle: list[tuple[Job, Reason]] = field(default_factory=list)
     again_at: list[Instant] = field(default_factory=list)
 
 
-def call(readings: Iterable[Reading], doomed: Mapping[RentalId, Reason], snapshot: Snapshot) -> Roll:
+def call(cohorts: Iterable[Cohort], doomed: Mapping[RentalId, Reason], snapshot: Snapshot) -> Roll:
     """Sort jobs by what is to be done; ``doomed`` rentals are being released, and why.
 
     ``leaving`` jobs lose their place and go elsewhere at once or queue; ``stopped`` ones give theirs up; ``idle`` ones
-    neither have nor want one.
+    neither have nor want one. A cohort all of whose nodes stay and whose runs are all well is passed over as a whole.
     """
     roll = Roll()
     threatened = _threatened(snapshot)
     safe = _staying(snapshot).difference(doomed, threatened)
-    for reading in readings:
-        job, refused = reading.job, reading.refused
-        if job.allocation is None:
-            if refused is None:
-                roll.waiting.append(job)
-            else:
-                roll.idle.append((job, refused))
-            continue
-        safely = reading.rentals <= safe
-        why = None if safely else _displaced(job, job.allocation, doomed, threatened, snapshot)
-        if refused is not None:
-            gone = refused if _gives_up(job) else why
-            (roll.idle if gone is None else roll.stopped).append((job, gone or refused))
-        elif why is not None:
-            roll.leaving.append((job, why))
-        elif (deadline := reading.ready_by) is None:
-            roll.running.append(reading)
-        elif snapshot.now >= deadline:
-            message = f"run {job.allocation.run} was not fully running within {job.ready_timeout_seconds:.0f} s"
-            roll.stopped.append((job, reason(Why.NOT_STARTING, message)))
-        else:
-            roll.again_at.append(deadline)
-            roll.running.append(reading)
+    now = snapshot.now
+    for cohort in cohorts:
+        roll.waiting += cohort.waiting
+        roll.idle += cohort.idle
+        going: Sequence[Reading] = cohort.runners
+        overdue = [one for one in cohort.late if one.ready_by is not None and now >= one.ready_by]
+        if overdue or not cohort.rentals <= safe:
+            going = [one for one in cohort.runners if not _loses(one, roll, doomed, threatened, safe, snapshot)]
+        for reading, refused in cohort.unwanted:
+            why = _displaced(reading, doomed, threatened, safe, snapshot)
+            gone = refused if _gives_up(reading.job) else why
+            (roll.idle if gone is None else roll.stopped).append((reading.job, gone or refused))
+        if going:
+            roll.running.append(Going(cohort, going))
+        if cohort.late:
+            roll.again_at += [one.ready_by for one in going if one.ready_by is not None]
+    for found in (roll.leaving, roll.stopped):
+        found.sort(key=lambda one: (one[0].created, one[0].id))
     return roll
+
+
+def _loses(
+    reading: Reading,
+    roll: Roll,
+    doomed: Mapping[RentalId, Reason],
+    threatened: Mapping[RentalId, Reason],
+    safe: Set[RentalId],
+    snapshot: Snapshot,
+) -> bool:
+    """Whether a runner may not stay where it is; then it is in the roll."""
+    job, deadline = reading.job, reading.ready_by
+    why = _displaced(reading, doomed, threatened, safe, snapshot)
+    if why is not None:
+        roll.leaving.append((job, why))
+        return True
+    if deadline is None or snapshot.now < deadline or job.allocation is None:
+        return False
+    message = f"run {job.allocation.run} was not fully running within {job.ready_timeout_seconds:.0f} s"
+    roll.stopped.append((job, reason(Why.NOT_STARTING, message)))
+    return True
 
 
 def not_wanted(job: Job) -> Reason | None:
@@ -120,10 +158,10 @@ def _staying(snapshot: Snapshot) -> set[RentalId]:
 
 
 def _displaced(
-    job: Job,
-    allocation: Allocation,
+    reading: Reading,
     doomed: Mapping[RentalId, Reason],
     threatened: Mapping[RentalId, Reason],
+    safe: Set[RentalId],
     snapshot: Snapshot,
 ) -> Reason | None:
     """Why the job cannot stay.
@@ -131,6 +169,9 @@ def _displaced(
     A run that was on a lost node is recorded as interrupted, which clears the allocation: that is not done here. Only
     a run that never started, that has a pod without a node, or whose node lives and drains, is taken away by the plan.
     """
+    job, allocation = reading.job, reading.job.allocation
+    if allocation is None or reading.rentals <= safe:
+        return None
     for place in allocation.placements:
         why = doomed.get(place.rental) or threatened.get(place.rental)
         if why is not None:

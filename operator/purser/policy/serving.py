@@ -7,7 +7,7 @@ from math import inf
 
 from purser.domain.ids import JobId
 from purser.domain.job import Job, Placement
-from purser.domain.money import ZERO
+from purser.domain.money import ZERO, Price
 from purser.domain.option import Option
 from purser.domain.plan import Reason, Why
 from purser.policy import explain
@@ -15,8 +15,7 @@ from purser.policy.choose import former, in_order, wishes
 from purser.policy.cost_cap import affordable, too_dear
 from purser.policy.draft import Draft
 from purser.policy.prospects import Outcome
-from purser.policy.reading import Reading
-from purser.policy.roll import Roll, reason
+from purser.policy.roll import Going, Roll, reason
 from purser.policy.standing import Share
 
 _LIMITS = (Why.HARD_LIMIT, Why.HOURLY_LIMIT)
@@ -34,13 +33,13 @@ _BLOCKED = {
 class Serving:
     """Serves one budget's queue into its draft."""
 
-    def __init__(self, draft: Draft, running: Iterable[Reading]) -> None:
+    def __init__(self, draft: Draft, running: Iterable[Going]) -> None:
         self._draft = draft
         self._standing = draft.standing
         self._placed: set[JobId] = set()
         self._too_dear: set[JobId] = set()
         self._queue_ends = False
-        self._rate = sum(one.price for one in running)
+        self._rate = Price(sum([one.micros for one in running])).dollars_per_second
 
     def serve(self, roll: Roll) -> None:
         """Displaced jobs first, then the queue; who is displaced and finds nothing is stopped."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from zlib import crc32
 
@@ -18,6 +18,7 @@ from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant
 from purser.policy import outlook
 from purser.policy.allowance import Account, account, allowed_rate
+from purser.policy.cohort import Cohort, Readings
 from purser.policy.exchange_rate import Fit, Solution, solve
 from purser.policy.hull import Hull, Path
 from purser.policy.kappa import Reckoning, corrected, reckon
@@ -25,7 +26,6 @@ from purser.policy.load import Group, GroupKey, groups
 from purser.policy.memo import Known
 from purser.policy.promise import Forecast
 from purser.policy.prospects import Position, Prospects, prospects
-from purser.policy.reading import Reading, Readings
 from purser.policy.target import Pressed, pressed
 
 _ALL_BUT = 1.0 - 1e-9
@@ -130,7 +130,7 @@ class Standing:
     """
 
     budget: Budget
-    jobs: Sequence[Reading]
+    cohorts: Mapping[GroupKey, Cohort]
     rentals: Sequence[Rental]
     now: Instant
     spent: Money
@@ -256,7 +256,7 @@ def dearer(key: GroupKey, group: Group, reckoning: Reckoning) -> float:
 
 
 def _pressed(
-    jobs: Sequence[Reading], found: Mapping[GroupKey, Group], money: float, now: Instant
+    cohorts: Iterable[Cohort], found: Mapping[GroupKey, Group], money: float, now: Instant
 ) -> tuple[dict[JobId, Pressed], float]:
     """The jobs whose targets lie ahead, the oldest first, and the dollars to be set aside for those not yet running.
 
@@ -264,8 +264,10 @@ def _pressed(
     """
     kept: dict[JobId, Pressed] = {}
     reserved = 0.0
-    for job, group in ((one.job, found.get(one.key)) for one in jobs if one.refused is None):
-        if job.target_completion is None or group is None:
+    targeted = sorted([one for cohort in cohorts for one in cohort.targeted], key=lambda one: one.order)
+    for reading in targeted:
+        job, group = reading.job, found.get(reading.key)
+        if group is None:
             continue
         one = pressed(job, group.menu, _position(job, group), now, max(money - reserved, 0.0))
         if one is not None:
@@ -276,7 +278,7 @@ def _pressed(
 
 def stand(
     budget: Budget,
-    jobs: Sequence[Reading],
+    cohorts: Mapping[GroupKey, Cohort],
     rentals: Sequence[Rental],
     known: Known,
     snapshot: Snapshot,
@@ -287,11 +289,11 @@ def stand(
     current = _of_this_period(budget, now)
     bills = Bills(budget, rentals, now)
     used = bills.spent(current)
-    reckoning = reckon(budget, jobs, rentals, bills.ever_paid(budget), now)
+    reckoning = reckon(budget, cohorts.values(), rentals, bills.ever_paid(budget), now)
     money = replace(account(current, used, period, now), rate=reckoning.rate, left=reckoning.left)
     allowed = allowed_rate(money)
-    found = groups(jobs, snapshot.profiles, known.menus, now, budget.id)
-    kept, reserved = _pressed(jobs, found, money.aim - money.spent, now)
+    found = groups(cohorts, snapshot.profiles, known.menus, now, budget.id)
+    kept, reserved = _pressed(cohorts.values(), found, money.aim - money.spent, now)
     allowed = max(allowed - reserved / money.horizon, 0.0)
     if budget.fixed_rate is None:
         demands = [corrected(group.demand(), dearer(key, group, reckoning)) for key, group in found.items()]
@@ -305,7 +307,7 @@ def stand(
         expected = outlook.look_at_fixed(money, shares, reckoning)
     return Standing(
         budget=budget,
-        jobs=jobs,
+        cohorts=cohorts,
         rentals=rentals,
         now=now,
         spent=used,

@@ -16,8 +16,9 @@ from purser.domain.profile import Amdahl
 from purser.domain.time import after
 from purser.policy import plan
 from purser.policy.exchange_rate import Demand
-from purser.policy.kappa import Commitment, commitment, corrected, kappa, reckon
+from purser.policy.kappa import corrected, kappa, reckon
 from purser.policy.memo import know
+from purser.policy.under_way import Committed, UnderWay
 from tests.worlds import MID_MONTH, World
 
 AS_PREDICTED = Experience(10.0, 1_000.0, 1_000.0, 1_000.0, MID_MONTH, MID_MONTH)
@@ -26,7 +27,7 @@ SFT = ClassId("team/sft")
 
 def test_nothing_known_corrects_nothing() -> None:
     assert kappa(None).value == kappa(AS_PREDICTED).value == 1.0
-    assert kappa(None, [Commitment(0.0, 50.0, 10.0)]).value == 1.0
+    assert kappa(None, Committed(running=1, left=10.0)).value == 1.0
 
 
 def test_three_pseudo_jobs_hold_back_the_first_surprise() -> None:
@@ -35,8 +36,8 @@ def test_three_pseudo_jobs_hold_back_the_first_surprise() -> None:
 
 
 def test_a_running_job_counts_with_what_it_will_cost() -> None:
-    half_done_and_twice_as_dear = Commitment(100.0, 100.0, 100.0)
-    assert kappa(None, [half_done_and_twice_as_dear]).value == pytest.approx(500 / 400)
+    half_done_and_twice_as_dear = Committed(running=1, jobs=1, predicted=100.0, actual=200.0, left=100.0)
+    assert kappa(None, half_done_and_twice_as_dear).value == pytest.approx(500 / 400)
 
 
 @given(st.floats(0.1, 10.0), st.integers(1, 500))
@@ -75,12 +76,11 @@ def running() -> World:
 
 def test_a_silent_job_is_taken_to_cost_what_was_predicted_times_kappa() -> None:
     world = running()
-    (reading,) = know(world.snapshot()).readings.in_order
-    spent = reading.spent(world.now)
-    assert spent == pytest.approx(32.0)
-    assert commitment(reading, spent, 1.0).left == pytest.approx(48.0)
-    assert commitment(reading, spent, 1.5).left == pytest.approx(88.0)
-    assert commitment(reading, spent, 0.1).left == 0.0
+    job = UnderWay(know(world.snapshot()).readings.by_id.values())
+    assert job.spent(world.now) == pytest.approx(32.0)
+    assert job.committed(world.now, 1.0).left == pytest.approx(48.0)
+    assert job.committed(world.now, 1.5).left == pytest.approx(88.0)
+    assert job.committed(world.now, 0.1).left == 0.0
 
 
 def test_a_job_that_reports_is_believed_once_it_is_a_twentieth_through() -> None:
@@ -89,8 +89,7 @@ def test_a_job_that_reports_is_believed_once_it_is_a_twentieth_through() -> None
     def left(fraction: float) -> float:
         told = Progress(1, fraction, None, None, world.now)
         world.jobs[JobId("train")] = replace(world.jobs[JobId("train")], progress=told, remaining=4.0 * 3600)
-        (reading,) = know(world.snapshot()).readings.in_order
-        return commitment(reading, reading.spent(world.now), 1.0).left
+        return UnderWay(know(world.snapshot()).readings.by_id.values()).committed(world.now, 1.0).left
 
     assert left(0.5) == pytest.approx(16.0)
     assert left(0.01) == pytest.approx(48.0)
@@ -99,8 +98,8 @@ def test_a_job_that_reports_is_believed_once_it_is_a_twentieth_through() -> None
 def test_nodes_that_no_job_held_make_every_dollar_dearer() -> None:
     world = running()
     budget = next(iter(world.budgets.values()))
-    jobs, rentals = know(world.snapshot()).readings.in_order, list(world.rentals.values())
-    found = reckon(budget, jobs, rentals, Money.parse("96"), world.now)
+    cohorts, rentals = know(world.snapshot()).readings.cohorts[budget.id], list(world.rentals.values())
+    found = reckon(budget, cohorts.values(), rentals, Money.parse("96"), world.now)
     assert found.overhead == pytest.approx((96 + 240) / (32 + 240))
     assert found.factor(SFT) == pytest.approx(found.of(SFT).value * found.overhead)
     assert (found.rate * 3600, found.left) == pytest.approx((16.0, 48.0))

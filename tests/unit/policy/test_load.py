@@ -22,7 +22,9 @@ DAY = 86_400.0
 
 def grouped(world: World) -> list[Group]:
     known = know(world.snapshot())
-    return list(groups(known.readings.in_order, world.profiles, known.menus, world.now).values())
+    return list(
+        groups(known.readings.cohorts.get(BudgetId("research"), {}), world.profiles, known.menus, world.now).values()
+    )
 
 
 def test_without_history_the_load_is_the_jobs_in_sight_at_their_price() -> None:
@@ -42,10 +44,10 @@ def test_a_declared_class_of_which_no_job_has_come_yet_counts_for_its_own_budget
     world.pool()
     made = world.profile("sft", Amdahl(0.9, 1.0), work_hours=10, arrivals_per_hour=4.0, budget="research")
     menus = Menus(world.profiles, world.pools)
-    (group,) = groups((), world.profiles, menus, world.now, BudgetId("research")).values()
+    (group,) = groups({}, world.profiles, menus, world.now, BudgetId("research")).values()
     assert (group.class_id, group.active) == (made.id, 0)
     assert group.arrivals_per_hour(0) == pytest.approx(4.0)
-    assert not groups((), world.profiles, menus, world.now, BudgetId("another"))
+    assert not groups({}, world.profiles, menus, world.now, BudgetId("another"))
 
 
 def test_declared_arrivals_are_shared_by_the_groups_of_a_class() -> None:
@@ -60,10 +62,10 @@ def test_declared_arrivals_are_shared_by_the_groups_of_a_class() -> None:
 
 
 def test_arrivals_are_counted_once_there_is_a_day_of_history() -> None:
-    created = [after(MID_MONTH, -DAY * day / 5) for day in range(1, 11)]
-    assert observed_arrivals(created, MID_MONTH) == pytest.approx(9 / (2 * DAY))
-    assert observed_arrivals(created[:4], MID_MONTH) is None
-    assert observed_arrivals([*created[:4], MID_MONTH], MID_MONTH) is None
+    created = [after(MID_MONTH, -DAY * day / 5) for day in range(10, 0, -1)]
+    assert observed_arrivals([created], MID_MONTH) == pytest.approx(9 / (2 * DAY))
+    assert observed_arrivals([created[-4:]], MID_MONTH) is None
+    assert observed_arrivals([created[-4:], [MID_MONTH]], MID_MONTH) is None
 
 
 def test_every_class_with_a_job_that_wants_to_run_is_there() -> None:

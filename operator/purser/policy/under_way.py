@@ -1,0 +1,119 @@
+"""What jobs under way have cost and will cost, summed: worked out once for jobs that stay the same, asked at any time.
+
+A job that reports says what it still costs. A silent one is taken to cost what was predicted of it times its class's κ:
+what that leaves falls as it spends, and is never negative, so silent jobs are gone through one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from purser.domain.time import Instant
+
+if TYPE_CHECKING:
+    from purser.policy.reading import Reading
+
+_UNIT = 1e6 * 3600e6
+"""Micro-dollars an hour times microseconds in a dollar."""
+
+
+class Meter:
+    """Dollars that jobs' GPUs have cost up to any instant.
+
+    Whole numbers are summed, price times time, so that nothing depends on when the sum was made.
+    """
+
+    __slots__ = ("_begun", "_ended", "_last", "_price", "_runs")
+
+    def __init__(self, readings: Iterable[Reading]) -> None:
+        self._ended = 0.0
+        self._runs: list[tuple[int, Instant]] = []
+        for one in readings:
+            self._ended += one.ended
+            if one.since is not None:
+                self._runs.append((one.micros, one.since))
+        self._price = sum([micros for micros, _ in self._runs])
+        self._begun = sum([micros * since for micros, since in self._runs])
+        self._last = max([since for _, since in self._runs], default=Instant(0))
+
+    def at(self, now: Instant) -> float:
+        """Dollars up to ``now``; a run that begins later (clocks differ) has cost nothing."""
+        if now >= self._last:
+            return self._ended + (self._price * now - self._begun) / _UNIT
+        return self._ended + sum([micros * max(now - since, 0) for micros, since in self._runs]) / _UNIT
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Sums over jobs that hold GPUs, in dollars. ``running``: how many; ``left``: what they will still cost, and
+    ``squares`` Σ left². ``jobs``: those with a prediction; only they are in ``predicted`` and in ``actual``, what they
+    have cost and will.
+    """
+
+    running: int = 0
+    jobs: int = 0
+    predicted: float = 0.0
+    actual: float = 0.0
+    left: float = 0.0
+    squares: float = 0.0
+
+    def __add__(self, other: Committed) -> Committed:
+        return Committed(
+            self.running + other.running,
+            self.jobs + other.jobs,
+            self.predicted + other.predicted,
+            self.actual + other.actual,
+            self.left + other.left,
+            self.squares + other.squares,
+        )
+
+
+NOTHING = Committed()
+
+
+class UnderWay:
+    """Unfinished jobs of one class, some of which hold GPUs (so many: ``running``)."""
+
+    __slots__ = ("_counted", "_predicted", "_reported", "_reported_counted", "_silent", "_spent", "_squares", "running")
+
+    def __init__(self, readings: Iterable[Reading]) -> None:
+        everyone = list(readings)
+        holding = [one for one in everyone if one.since is not None]
+        counted = [one for one in holding if one.predicted > 0.0]
+        told = [(one.reported, one.predicted > 0.0) for one in holding if one.reported is not None]
+        self.running = len(holding)
+        self._spent = Meter(everyone)
+        self._counted = Meter(counted)
+        self._predicted = len(counted), sum([one.predicted for one in counted])
+        self._reported = sum([left for left, _ in told])
+        self._reported_counted = sum([left for left, predicted in told if predicted])
+        self._squares = sum([left * left for left, _ in told])
+        self._silent = [
+            (one.predicted, one.ended, one.price * 1e-6, one.since)
+            for one in counted
+            if one.reported is None and one.since is not None
+        ]
+
+    def spent(self, now: Instant) -> float:
+        """Dollars of the GPUs that they held."""
+        return self._spent.at(now)
+
+    def committed(self, now: Instant, factor: float) -> Committed:
+        """What those that hold GPUs are committed to; ``factor``: what a silent job costs for a dollar predicted."""
+        jobs, predicted = self._predicted
+        silent = [
+            left
+            for aim, ended, price, since in self._silent
+            if (left := aim * factor - ended - price * (now - since if now > since else 0)) > 0.0
+        ]
+        to_come = sum(silent)
+        return Committed(
+            running=self.running,
+            jobs=jobs,
+            predicted=predicted,
+            actual=self._counted.at(now) + self._reported_counted + to_come,
+            left=self._reported + to_come,
+            squares=self._squares + sum([left * left for left in silent]),
+        )
