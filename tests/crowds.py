@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from purser.domain.ids import PoolId
 from purser.policy.crowding import longer, sum_of
+from purser.policy.fleet import Fleet
 from purser.policy.planner import standings
+from purser.policy.room import Room, rooms
 from purser.policy.routes import expected_use, way_of
 from purser.policy.standing import Standing
 from tests.worlds import World
@@ -13,6 +17,12 @@ from tests.worlds import World
 def stood(world: World) -> list[Standing]:
     """Every budget of the world, solved."""
     return standings(world.snapshot())
+
+
+def rooms_of(world: World) -> Mapping[PoolId, Room]:
+    """The room of every pool."""
+    snapshot = world.snapshot()
+    return rooms(snapshot, Fleet(snapshot))
 
 
 def held(found: list[Standing]) -> dict[PoolId, float]:

@@ -72,36 +72,18 @@ def opening_in(budget: Budget, period_start: Instant) -> Money:
     return budget.opening_spend if budget.created >= period_start else ZERO
 
 
-class Bills:
-    """What each of a budget's rentals has cost up to ``now``, worked out once for all that is summed from it."""
-
-    def __init__(self, budget: Budget, rentals: Iterable[Rental], now: Instant) -> None:
-        self._now = now
-        self._costs = [(rental, accrued(rental, now)) for rental in rentals if rental.budget == budget.id]
-
-    def spent(self, budget: Budget) -> Money:
-        """Spent in the budget's current period: settled, opening spend, and what is not yet folded.
-
-        A rental is either in the balance (its uid is listed) or counts by its accrual. A budget whose first period is
-        not yet open counts from the beginning of the calendar period that holds ``now``.
-        """
-        balance = budget.balance
-        start = period_bounds(budget.time_zone, self._now)[0] if balance is None else balance.period_start
-        settled = ZERO if balance is None else balance.settled
-        running = total(_since(rental, start, cost) for rental, cost in self._unfolded(budget))
-        return settled + opening_in(budget, start) + running
-
-    def ever_paid(self, budget: Budget) -> Money:
-        """All that the budget's rentals have ever cost, whatever the period."""
-        running = total(cost for _, cost in self._unfolded(budget))
-        return running if budget.balance is None else budget.balance.lifetime + running
-
-    def _unfolded(self, budget: Budget) -> Sequence[tuple[Rental, Money]]:
-        if budget.balance is None or not budget.balance.folded:
-            return self._costs
-        return [(rental, cost) for rental, cost in self._costs if rental.uid not in budget.balance.folded]
-
-
 def spent(budget: Budget, rentals: Iterable[Rental], now: Instant) -> Money:
-    """Spent in the budget's current period up to ``now``; of ``rentals`` only the budget's own count."""
-    return Bills(budget, rentals, now).spent(budget)
+    """Spent in the budget's current period up to ``now``; of ``rentals`` only the budget's own count.
+
+    Settled, opening spend, and what is not yet folded: a rental is either in the balance (its uid is listed) or counts
+    by its accrual. A budget whose first period is not yet open counts from the beginning of the calendar period that
+    holds ``now``.
+    """
+    balance = budget.balance
+    start = period_bounds(budget.time_zone, now)[0] if balance is None else balance.period_start
+    settled = ZERO if balance is None else balance.settled
+    folded = frozenset() if balance is None else balance.folded
+    running = total(
+        accrued_in(rental, start, now) for rental in rentals if rental.budget == budget.id and rental.uid not in folded
+    )
+    return settled + opening_in(budget, start) + running

@@ -19,10 +19,11 @@ from purser.domain.option import Option
 from purser.domain.plan import Verdict
 from purser.domain.profile import Profile, Source, Table
 from purser.domain.snapshot import Snapshot
-from purser.policy.capacity import Capacity, Holdings
+from purser.policy.capacity import Capacity
 from purser.policy.course import OptionKey, Ways, key_of
 from purser.policy.draft import Draft
 from purser.policy.market import Market
+from purser.policy.memo import know
 from purser.policy.menu import Menu
 from purser.policy.prospects import Outcome, Position, Prospects
 from purser.policy.standing import Share, Standing
@@ -208,10 +209,9 @@ class _Weighing:
         self._chosen = chosen
         self._share = share
         self._snapshot = snapshot
-        self._market = Market(snapshot)
-        holdings = Holdings()
-        holdings.update(snapshot, standing.readings.by_id)
-        capacity = Capacity(snapshot, holdings)
+        known = know(snapshot)
+        self._market = Market(snapshot, known.fleet)
+        capacity = Capacity(snapshot, known.holdings, known.sites)
         capacity.open(frozenset())
         self._draft = Draft(standing, capacity, self._market, snapshot)
         self._runs = job.allocation is not None

@@ -19,7 +19,7 @@ from purser.policy.serving import Serving
 def decide(draft: Draft, capacity: Capacity, doomed: Mapping[RentalId, Reason], known: Known) -> None:
     """Decide everything of one budget into its draft; ``capacity`` offers nothing on ``doomed`` rentals."""
     snapshot = draft.snapshot
-    roll = call(draft.standing.cohorts.values(), doomed, snapshot)
+    roll = call(draft.standing.cohorts.values(), doomed, known.fleet, snapshot)
     roll.again_at += stop_spent(roll, snapshot)
     for job, why in roll.stopped:
         draft.stop(job, why)

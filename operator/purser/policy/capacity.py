@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING
 from purser.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from purser.domain.job import Job, Placement
 from purser.domain.pool import InstanceState, Survey
-from purser.domain.rental import Rental, RentalPhase
+from purser.domain.rental import Rental
 from purser.domain.snapshot import Snapshot
+from purser.policy.same import changed
 
 if TYPE_CHECKING:
+    from purser.policy.fleet import Fleet
     from purser.policy.reading import Reading
+    from purser.policy.site import Site
 
 Held = Mapping[RentalId, int]
 EMPTY: Held = {}
@@ -30,11 +33,13 @@ class Nodes:
     def __init__(self, free: Mapping[RentalId, int] = EMPTY) -> None:
         self.free = dict(free)
         self._by_free: dict[int, list[RentalId]] = {}
+        self._counted: dict[int, int] = {}
         for rental in sorted(free):
             self._by_free.setdefault(free[rental], []).append(rental)
 
     def put(self, rental: RentalId, free: int) -> None:
         """Add a node, or set how much of it is free (below zero where it is over-used)."""
+        self._counted.clear()
         before = self.free.get(rental)
         if before is not None:
             names = self._by_free[before]
@@ -49,7 +54,10 @@ class Nodes:
 
     def whole_ones(self, size: int) -> int:
         """How many have at least ``size`` free GPUs."""
-        return sum([len(names) for free, names in self._by_free.items() if free >= size])
+        known = self._counted.get(size)
+        if known is None:
+            known = self._counted[size] = sum([len(names) for free, names in self._by_free.items() if free >= size])
+        return known
 
     def whole(self, size: int, most: int) -> list[RentalId]:
         """Up to ``most`` nodes with at least ``size`` free GPUs."""
@@ -108,32 +116,25 @@ class Holdings:
     def __init__(self) -> None:
         self.used: dict[RentalId, int] = {}
         self.grace: dict[RentalId, int] = {}
-        self._rental_of: dict[NodeName, RentalId] = {}
-        self._read: dict[JobId, Reading] = {}
+        self._rental_of: Mapping[NodeName, RentalId] = {}
+        self._read: Mapping[JobId, Reading] = {}
         self._held: dict[JobId, Held] = {}
         self._users: dict[RentalId, dict[JobId, int]] = {}
 
-    def update(self, snapshot: Snapshot, readings: Mapping[JobId, Reading]) -> None:
-        """Hold what the jobs of this snapshot hold."""
-        before = self._rental_of
-        self._rental_of = {
-            rental.node: rental.id
-            for rental in snapshot.rentals.values()
-            if rental.node is not None and rental.phase is not RentalPhase.ENDED
-        }
+    def update(self, fleet: Fleet, readings: Mapping[JobId, Reading]) -> None:
+        """Hold what jobs hold now."""
+        before, self._rental_of = self._rental_of, fleet.rental_of
         moved = {node for node, _ in before.items() ^ self._rental_of.items()} if before != self._rental_of else set()
-        changed = [
-            name
-            for name, reading in readings.items()
-            if self._read.get(name) is not reading or not reading.nodes.isdisjoint(moved)
-        ]
+        other = changed(readings, self._read)
+        if moved:
+            other = list({*other, *(name for name, one in readings.items() if not one.nodes.isdisjoint(moved))})
         gone = self._read.keys() - readings.keys()
         touched: set[RentalId] = set()
-        for name in (*gone, *changed):
+        for name in (*gone, *other):
             for rental in self._held.pop(name, ()):
                 del self._users[rental][name]
                 touched.add(rental)
-        for name in changed:
+        for name in other:
             mine = held_by(readings[name].job, self._rental_of)
             if mine:
                 self._held[name] = mine
@@ -144,8 +145,8 @@ class Holdings:
             users = self._users[rental]
             self.used[rental] = sum(self._held[name][rental] for name in users)
             self.grace[rental] = max(users.values(), default=0)
-        self._read = dict(readings)
-        for rental in touched - snapshot.rentals.keys():
+        self._read = readings
+        for rental in touched:
             if not self._users[rental]:
                 del self._users[rental], self.used[rental], self.grace[rental]
 
@@ -157,29 +158,26 @@ class Holdings:
 class Capacity:
     """What is still free as a plan goes on: at first what nobody holds."""
 
-    def __init__(self, snapshot: Snapshot, holdings: Holdings) -> None:
+    def __init__(self, snapshot: Snapshot, holdings: Holdings, sites: Mapping[tuple[BudgetId, PoolId], Site]) -> None:
         self._snapshot = snapshot
         self._holdings = holdings
+        self._sites = sites
         self.used: Mapping[RentalId, int] = holdings.used
         self.grace: Mapping[RentalId, int] = holdings.grace
+        self._leaving: frozenset[RentalId] = frozenset()
         self._cells: dict[tuple[BudgetId, PoolId], Cell] = {}
-        self._offered: dict[tuple[BudgetId, PoolId], list[Rental]] = {}
 
-    def open(self, leaving: Container[RentalId]) -> None:
+    def open(self, leaving: frozenset[RentalId]) -> None:
         """Offer what is free, except on rentals that are ``leaving``: those take no new pods."""
-        surveys = self._snapshot.surveys
-        noticed = {notice.instance for survey in surveys.values() for notice in survey.notices}
-        for rental in self._snapshot.rentals.values():
-            if rental.id in leaving or rental.deleting or rental.instance in noticed:
-                continue
-            self._offered.setdefault((rental.budget, rental.pool), []).append(rental)
+        self._leaving = leaving
 
     def cell(self, budget: BudgetId, pool: PoolId) -> Cell:
         """The nodes of a pool that the budget pays for."""
         made = self._cells.get((budget, pool))
         if made is None:
-            offered = self._offered.get((budget, pool), [])
-            made = self._cells[budget, pool] = Cell(self._ready(pool, offered), self._booting(pool, offered))
+            site = self._sites.get((budget, pool))
+            made = Cell() if site is None else Cell(self._ready(pool, site), self._booting(pool, site))
+            self._cells[budget, pool] = made
         return made
 
     def touched(self, rental: Rental) -> Container[RentalId]:
@@ -191,26 +189,29 @@ class Capacity:
         """What the job holds, by rental."""
         return self._holdings.held(job)
 
-    def _booting(self, name: PoolId, offered: Iterable[Rental]) -> Held:
+    def _booting(self, name: PoolId, site: Site) -> Held:
         pool = self._snapshot.pools.get(name)
-        if pool is None or pool.offering is None:
+        if pool is None or pool.offering is None or not site.block.booting:
             return EMPTY
-        booting = (RentalPhase.REQUESTED, RentalPhase.STARTING)
-        size, used = pool.offering.gpus_per_node, self.used
-        return {one.id: size - used.get(one.id, 0) for one in offered if one.phase in booting}
+        size, used, noticed = pool.offering.gpus_per_node, self.used, self._noticed(name)
+        return {one.id: size - used.get(one.id, 0) for one in site.block.booting if self._offered(one, noticed)}
 
-    def _ready(self, pool: PoolId, offered: Iterable[Rental]) -> Held:
-        survey = self._snapshot.surveys.get(pool)
+    def _ready(self, name: PoolId, site: Site) -> Held:
+        survey = self._snapshot.surveys.get(name)
         if survey is None:
             return EMPTY
-        ending, nodes, free = _ending(survey), self._snapshot.nodes, {}
-        for rental in offered:
-            if rental.phase is not RentalPhase.READY or rental.instance in ending or rental.node is None:
-                continue
-            node = nodes.get(rental.node)
-            if node is not None and node.ready and not node.unschedulable and not node.deleting:
-                free[rental.id] = node.gpus - node.foreign_gpus - self.used.get(rental.id, 0)
-        return free
+        closed, rentals = _ending(survey) | self._noticed(name), site.block.staying
+        if not closed and not self._leaving and not site.block.deleting:
+            return site.free
+        return {one: free for one, free in site.free.items() if self._offered(rentals[one], closed)}
+
+    def _offered(self, rental: Rental, closed: Container[InstanceId | None]) -> bool:
+        return rental.id not in self._leaving and not rental.deleting and rental.instance not in closed
+
+    def _noticed(self, name: PoolId) -> frozenset[InstanceId]:
+        """Instances that the cloud takes back."""
+        survey = self._snapshot.surveys.get(name)
+        return frozenset() if survey is None else frozenset(notice.instance for notice in survey.notices)
 
 
 def _ending(survey: Survey) -> frozenset[InstanceId]:

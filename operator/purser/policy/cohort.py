@@ -18,6 +18,7 @@ from purser.domain.time import Instant
 from purser.policy.load import GroupKey
 from purser.policy.menu import Menus
 from purser.policy.reading import Reading, read
+from purser.policy.same import changed
 from purser.policy.under_way import UnderWay
 
 
@@ -114,12 +115,10 @@ class Readings:
         if before is not None and before._classes != self._classes:
             before = None
         known = {} if before is None else before.by_id
-        read_now = {
-            name: read(job, menus)
-            for name, job in snapshot.jobs.items()
-            if (one := known.get(name)) is None or one.job is not job
-        }
-        gone = known.keys() - snapshot.jobs.keys()
+        jobs: Mapping[JobId, Job] = {} if before is None else before._jobs
+        self._jobs: Mapping[JobId, Job] = snapshot.jobs
+        read_now = {name: read(snapshot.jobs[name], menus) for name in changed(snapshot.jobs, jobs)}
+        gone = jobs.keys() - snapshot.jobs.keys()
         by_id = {**known, **read_now}
         for name in gone:
             del by_id[name]

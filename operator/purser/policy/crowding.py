@@ -32,6 +32,7 @@ from purser.domain.time import Instant
 from purser.policy import outlook
 from purser.policy.course import key_of
 from purser.policy.exchange_rate import Fit
+from purser.policy.fleet import Fleet
 from purser.policy.hull import Path
 from purser.policy.kappa import corrected
 from purser.policy.load import Group, GroupKey
@@ -55,9 +56,9 @@ _FITS = 1.0 + 1e-9
 _ALL = 1.0 - 1e-9
 
 
-def crowded(standings: Sequence[Standing], snapshot: Snapshot) -> list[Standing]:
+def crowded(standings: Sequence[Standing], snapshot: Snapshot, fleet: Fleet) -> list[Standing]:
     """The standings, each solved alone, as they are with the room there is; in the same order."""
-    room = rooms(snapshot)
+    room = rooms(snapshot, fleet)
     left = {pool: float(one.gpus) for pool, one in room.items()}
     held: dict[BudgetId, Mapping[PoolId, float]] = {one.budget.id: _uses(one) for one in standings}
     found = {one.budget.id: one for one in standings}

@@ -10,8 +10,8 @@ from purser.domain.job import Allocation, Job, Placement
 from purser.domain.money import Money, Price
 from purser.domain.option import Option
 from purser.domain.plan import Allocate, Command, Reason, Release, Rent, Verdict, Why
-from purser.domain.rental import Rental, RentalPhase
-from purser.domain.snapshot import LOST_AFTER_SECONDS, Snapshot
+from purser.domain.rental import Rental
+from purser.domain.snapshot import LOST_AFTER_SECONDS, Node, Snapshot
 from purser.domain.time import Instant
 from purser.policy.capacity import Capacity
 from purser.policy.course import key_of
@@ -55,15 +55,17 @@ class Draft:
         self._client: tuple[Job, Option] | None = None
         budget = standing.budget
         self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, standing.spent)
-        live = [rental for rental in standing.rentals if rental.phase is not RentalPhase.ENDED]
-        self.purse.hold_all(live, [self._exposure(one, capacity.grace.get(one.id, 0)) for one in live])
+        for pool, site in standing.sites.items():
+            self.purse.hold_all(site.exposed(self._lag(pool), snapshot.now))
+            for one in site.block.booting:
+                self.purse.hold(one.id, one.worst, self._exposure(one, capacity.grace.get(one.id, 0)))
 
     # --- leaving nodes -----------------------------------------------------------------------------------------------
 
     def doomed(self) -> Mapping[RentalId, Reason]:
         """The rentals that must be ended now, used or not, and why."""
-        budget = self.standing.budget
-        live = [one for one in self.standing.rentals if one.phase not in (RentalPhase.DRAINING, RentalPhase.ENDED)]
+        budget, sites = self.standing.budget, self.standing.sites
+        live = [one for site in sites.values() for one in site.block.staying.values()]
         if budget.deleting:
             why = reason(Why.BUDGET_DELETED, f"GPUBudget {budget.id} is being deleted")
             return {rental.id: why for rental in live}
@@ -72,13 +74,17 @@ class Draft:
             why = reason(Why.HARD_LIMIT, f"{text}{budget.hard_limit}: all nodes are ended before it is reached")
             return {rental.id: why for rental in live}
         doomed: dict[RentalId, Reason] = {}
-        for rental in live:
-            pool = self.snapshot.pools.get(rental.pool)
+        for pool_id, site in sites.items():
+            pool = self.snapshot.pools.get(pool_id)
             if pool is not None and pool.deleting:
-                doomed[rental.id] = reason(Why.POOL_DELETED, f"GPUPool {pool.id} is being deleted")
-            elif (lost := self._lost(rental)) is not None:
-                doomed[rental.id] = lost
-        draining = [one.id for one in self.standing.rentals if one.phase is RentalPhase.DRAINING]
+                why = reason(Why.POOL_DELETED, f"GPUPool {pool_id} is being deleted")
+                doomed |= dict.fromkeys(site.block.staying, why)
+            elif pool_id in self.snapshot.surveys:
+                lost = {rental.id: self._lost(node, rental) for rental, node in site.unwell}
+                doomed |= {rental: why for rental, why in lost.items() if why is not None}
+        if budget.max_hourly_rate is None:
+            return doomed
+        draining = [one.id for site in sites.values() for one in site.block.live if one.id not in site.block.staying]
         if not self.purse.over_hourly([*draining, *doomed]):
             return doomed
         surplus = sorted(live, key=lambda one: (self._capacity.used.get(one.id, 0) > 0, -one.created, one.id))
@@ -89,11 +95,8 @@ class Draft:
             doomed.setdefault(rental.id, reason(Why.HOURLY_LIMIT, text))
         return doomed
 
-    def _lost(self, rental: Rental) -> Reason | None:
-        """Why nothing can be expected of a ready node any more; None while it is well, or may become so in time."""
-        if rental.phase is not RentalPhase.READY or rental.node is None or rental.pool not in self.snapshot.surveys:
-            return None
-        node = self.snapshot.nodes.get(rental.node)
+    def _lost(self, node: Node | None, rental: Rental) -> Reason | None:
+        """Why nothing can be expected of a ready node any more; None while it may become well in time."""
         if node is None:
             return reason(Why.LOST_NODE, f"Node {rental.node} was deleted")
         if node.lost(self.snapshot.now):
@@ -210,9 +213,12 @@ class Draft:
         return self.purse.host([(one.id, self._exposure(one, grace_seconds)) for one in known])
 
     def _exposure(self, rental: Rental, grace_seconds: int) -> Money:
-        survey = self.snapshot.surveys.get(rental.pool)
-        lag = survey.lag_seconds if survey is not None else 0.0
-        return exposure(rental, grace_seconds, lag, self.snapshot.now)
+        return exposure(rental, grace_seconds, self._lag(rental.pool), self.snapshot.now)
+
+    def _lag(self, pool: PoolId) -> float:
+        """Seconds by which the cloud's list may lag behind."""
+        survey = self.snapshot.surveys.get(pool)
+        return survey.lag_seconds if survey is not None else 0.0
 
 
 def verdict(job: Job, option: Option | None, why: Reason | Callable[[], Reason]) -> Verdict:

@@ -12,8 +12,6 @@ from purser.domain.time import after
 from purser.policy.capacity import Capacity
 from purser.policy.draft import Draft
 
-_LIVE = (RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.READY)
-
 
 def release_idle(draft: Draft, capacity: Capacity, doomed: Container[RentalId]) -> None:
     """Release the budget's idle and unneeded rentals; where the cloud has not been asked yet, none.
@@ -22,13 +20,20 @@ def release_idle(draft: Draft, capacity: Capacity, doomed: Container[RentalId]) 
     """
     if any(one.checking for one in draft.standing.cohorts.values()):
         return
+    unused = [
+        one
+        for site in draft.standing.sites.values()
+        for one in site.unused
+        if not one.deleting and one.id not in doomed and one.id not in capacity.touched(one)
+    ]
+    surveys = {pool: draft.snapshot.surveys.get(pool) for pool in {one.pool for one in unused}}
     listed = {
-        pool: frozenset(instance.id for instance in survey.instances) for pool, survey in draft.snapshot.surveys.items()
+        pool: frozenset(instance.id for instance in survey.instances)
+        for pool, survey in surveys.items()
+        if survey is not None
     }
-    for rental in draft.standing.rentals:
-        if rental.phase not in _LIVE or rental.deleting or rental.id in doomed or rental.id in capacity.touched(rental):
-            continue
-        if capacity.used.get(rental.id) or not _seen(rental, listed):
+    for rental in unused:
+        if not _seen(rental, listed):
             continue
         if rental.launched is not None:
             paid_until = after(rental.launched, rental.billing_minimum_seconds)

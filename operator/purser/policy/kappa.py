@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 
 from purser.domain.budget import Budget, Experience
 from purser.domain.ids import ClassId, RentalId
-from purser.domain.money import Money
-from purser.domain.rental import Rental
+from purser.domain.money import Money, Price
 from purser.domain.time import Instant
 from purser.policy.exchange_rate import Demand
 from purser.policy.under_way import NOTHING, Committed
 
 if TYPE_CHECKING:
     from purser.policy.cohort import Cohort
+    from purser.policy.fleet import Block
 
 PSEUDO_JOBS = 3.0
 PRIOR_SQUARED_CV = 4.0
@@ -107,9 +107,7 @@ class Reckoning:
         return self.of(class_id).value * self.overhead
 
 
-def reckon(
-    budget: Budget, cohorts: Iterable[Cohort], rentals: Iterable[Rental], paid: Money, now: Instant
-) -> Reckoning:
+def reckon(budget: Budget, cohorts: Iterable[Cohort], blocks: Iterable[Block], paid: Money, now: Instant) -> Reckoning:
     """From the balance's memory and the jobs in sight. ``paid``: all the budget ever paid, running rentals included."""
     balance = budget.balance
     known: Mapping[ClassId, Experience] = {} if balance is None else balance.experience
@@ -131,7 +129,9 @@ def reckon(
     return Reckoning(
         kappas=kappas,
         overhead=_overhead(paid.dollars, held, pseudo),
-        rate=sum(_price(rental) for rental in rentals if rental.billed and rental.id in used),
+        rate=Price(
+            sum([price for one in blocks for name, price in one.billed.items() if name in used])
+        ).dollars_per_second,
         left=sum(one.left for one in running.values()),
         spread=sqrt(sum(kappas[class_id].squared_cv * one.squares for class_id, one in running.items())),
     )
@@ -148,7 +148,3 @@ def _overhead(paid: float, held: float, pseudo: float) -> float:
     if pseudo <= 0:
         return 1.0
     return min(max((paid + pseudo) / (held + pseudo), 1.0), _MOST_OVERHEAD)
-
-
-def _price(rental: Rental) -> float:
-    return (rental.segments[-1].price if rental.segments else rental.worst).dollars_per_second

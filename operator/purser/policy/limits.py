@@ -9,7 +9,8 @@ worst prices, so the instant when everything must be released is known in advanc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from math import ceil
 
 from purser.domain.billing import accrued
@@ -54,6 +55,16 @@ def exposure(rental: Rental, grace_seconds: int, lag_seconds: float, now: Instan
     return leaving
 
 
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """The most that rentals can still cost, each and in all, and their worst prices."""
+
+    each: Mapping[RentalId, Money]
+    worst: Mapping[RentalId, Price]
+    micros: int
+    worst_micros: int
+
+
 class Purse:
     """What one budget's limits still allow while a plan is being made; renting and hosting use it up."""
 
@@ -73,12 +84,12 @@ class Purse:
         self._exposed[rental] = exposed
         self._worst[rental] = worst
 
-    def hold_all(self, rentals: Sequence[Rental], exposed: Sequence[Money]) -> None:
+    def hold_all(self, exposed: Exposed) -> None:
         """Count rentals that were not counted before."""
-        self._exposed |= {rental.id: most for rental, most in zip(rentals, exposed, strict=True)}
-        self._worst |= {rental.id: rental.worst for rental in rentals}
-        self._exposed_micros += sum([most.micros for most in exposed])
-        self._worst_micros += sum([rental.worst.micros_per_hour for rental in rentals])
+        self._exposed |= exposed.each
+        self._worst |= exposed.worst
+        self._exposed_micros += exposed.micros
+        self._worst_micros += exposed.worst_micros
 
     @property
     def committed(self) -> Money:

@@ -5,22 +5,20 @@ from __future__ import annotations
 from purser.domain.ids import PoolId, RentalId
 from purser.domain.plan import Why
 from purser.domain.pool import Pool
-from purser.domain.rental import RentalPhase
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant
 from purser.policy.cooldown import refusal
+from purser.policy.fleet import Fleet
 
 
 class Market:
     """The pools' rooms and names; renting uses them up. Budgets come to it in order, see ``planner``."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, fleet: Fleet) -> None:
         self._snapshot = snapshot
         self._live: dict[PoolId, int] = {}
-        for rental in snapshot.rentals.values():
-            if rental.phase is not RentalPhase.ENDED:
-                self._live[rental.pool] = self._live.get(rental.pool, 0) + 1
-        self._named = set(snapshot.rentals)
+        for (_, pool), block in fleet.blocks.items():
+            self._live[pool] = self._live.get(pool, 0) + len(block.live)
         self._next: dict[PoolId, int] = {}
         self.cooled: set[Instant] = set()
 
@@ -35,9 +33,8 @@ class Market:
     def name(self, pool: PoolId) -> RentalId:
         """Take a room of the pool: ``<pool>-<ordinal>`` with the smallest ordinal that no rental has."""
         ordinal = self._next.get(pool, 1)
-        while (rental := RentalId(f"{pool}-{ordinal}")) in self._named:
+        while (rental := RentalId(f"{pool}-{ordinal}")) in self._snapshot.rentals:
             ordinal += 1
         self._next[pool] = ordinal + 1
-        self._named.add(rental)
         self._live[pool] = self._live.get(pool, 0) + 1
         return rental

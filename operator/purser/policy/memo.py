@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from purser.domain.ids import ClassId
+from purser.domain.ids import BudgetId, ClassId, PoolId
 from purser.domain.period import period_bounds
 from purser.domain.snapshot import Snapshot
 from purser.policy.capacity import Holdings
 from purser.policy.cohort import Readings
 from purser.policy.exploration import may_explore
+from purser.policy.fleet import Fleet
 from purser.policy.menu import Menus
 from purser.policy.rest import Minds
+from purser.policy.site import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,9 @@ class Known:
 
     menus: Menus
     readings: Readings
+    fleet: Fleet
     holdings: Holdings
+    sites: Mapping[tuple[BudgetId, PoolId], Site]
     minds: Minds
     before: Minds
 
@@ -47,9 +52,25 @@ def know(snapshot: Snapshot, memo: Memo | None = None) -> Known:
     menus = Menus(snapshot.profiles, snapshot.pools, None if before is None else before.menus)
     readings = Readings(snapshot, menus, None if before is None else before.readings)
     menus.explore(_exploring(snapshot, readings))
+    fleet = Fleet(snapshot, None if before is None else before.fleet)
     holdings = Holdings() if before is None else before.holdings
-    holdings.update(snapshot, readings.by_id)
-    return Known(menus, readings, holdings, {}, {} if before is None else before.minds)
+    holdings.update(fleet, readings.by_id)
+    sites = _sites(fleet, holdings, snapshot, {} if before is None else before.sites)
+    return Known(menus, readings, fleet, holdings, sites, {}, {} if before is None else before.minds)
+
+
+def _sites(
+    fleet: Fleet, holdings: Holdings, snapshot: Snapshot, before: Mapping[tuple[BudgetId, PoolId], Site]
+) -> dict[tuple[BudgetId, PoolId], Site]:
+    """The blocks as they stand now."""
+    found: dict[tuple[BudgetId, PoolId], Site] = {}
+    for place, block in fleet.blocks.items():
+        names = [one.id for one in block.live]
+        nodes = [None if one.node is None else snapshot.nodes.get(one.node) for one in block.ready]
+        now = Site(block, nodes, list(map(holdings.used.get, names)), list(map(holdings.grace.get, names)))
+        known = before.get(place)
+        found[place] = now if known is None or not now.same(known) else known
+    return found
 
 
 def _exploring(snapshot: Snapshot, readings: Readings) -> frozenset[ClassId]:

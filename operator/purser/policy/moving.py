@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
-from purser.domain.ids import JobId, Rate
+from purser.domain.ids import Rate
 from purser.domain.job import Allocation, Job, Placement, ResizePolicy
 from purser.domain.money import ZERO
 from purser.domain.option import Option
@@ -19,13 +19,22 @@ from purser.policy.move_limits import Held, MoveGate
 from purser.policy.placement import Claim
 from purser.policy.prospects import Move, Prospects, in_place
 from purser.policy.reading import Reading
-from purser.policy.rest import Chance, Mind, Minds, Rest, Said, calm, rest
+from purser.policy.rest import Chance, Mind, Minds, Rest, Said, calm, look
 from purser.policy.roll import Going, must_move, reason
 from purser.policy.serving import next_run
 from purser.policy.standing import Share, Standing
 
 _AT_THE_EARLIEST = 1.0
 """Seconds to the next look: what a job reports may lag, and a phase that is all but over stays so until it is heard."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Restless:
+    """A job that must move or may gain by it, and how it sees its menu."""
+
+    share: Share
+    prospects: Prospects
+    rest: Rest
 
 
 class Moving:
@@ -40,7 +49,7 @@ class Moving:
 
     def move(self, running: Iterable[Going]) -> None:
         """Jobs that must move first, in order of creation, then those that may gain most."""
-        restless: list[tuple[Reading, Share, Rest]] = []
+        restless: list[_Restless] = []
         for going in running:
             share = self._standing.shares.get(going.cohort.key)
             if share is None:
@@ -51,52 +60,44 @@ class Moving:
             place = self._standing.budget.id, going.cohort.key
             mind = self._minds[place] = self._before.get(place) or Mind()
             self._say(going, share, mind)
-            restless += [(one, share, known) for one, known in self._restless(going, share, mind)]
-        restless.sort(key=lambda one: one[0].order)
-        for reading, share, known in restless:
-            if known.forced:
-                self._force(reading.job, share, known.forced)
-        paying = [
-            (job, share, found)
-            for job, share, found in (
-                (one.job, share, self._paying(one.job, share, known)) for one, share, known in restless
-            )
-            if found
-        ]
-        for job, share, found in sorted(paying, key=lambda one: (-one[2][0][0], one[0].created, one[0].id)):
-            self._move_if_it_pays(job, share, found)
+            restless += self._restless(going, share, mind)
+        for one in sorted((one for one in restless if one.rest.forced), key=lambda one: one.rest.reading.order):
+            self._force(one)
+        gaining = [(one, paying) for one in restless if (paying := self._paying(one))]
+        for one, paying in sorted(gaining, key=lambda both: (-both[1][0][0], both[0].rest.reading.order)):
+            self._move_if_it_pays(one, paying)
 
-    def _prospects(self, job: Job, share: Share) -> Prospects:
-        return self._standing.own(job) or share.by_lot(job)
-
-    def _restless(self, going: Going, share: Share, mind: Mind) -> Iterable[tuple[Reading, Rest]]:
+    def _restless(self, going: Going, share: Share, mind: Mind) -> Iterable[_Restless]:
         """The jobs that must move or may gain by it.
 
         Where all of a cohort's jobs look at the menu alike, most of them are known to be calm together.
         """
-        cohort = going.cohort
+        cohort, known = going.cohort, mind.calm
         alike = going.all and not share.mixes and not cohort.targeted
-        known = mind.calm
         if alike and known is not None and known.holds(cohort, share.prospects):
             self._look_again(known.again)
-            return [(one, self._rest(one, share, mind.rests)) for one in known.restless]
-        some = set(going.readings)
-        movable = cohort.movable if going.all else [one for one in cohort.movable if one in some]
-        rests = {one.job.id: self._rest(one, share, mind.rests) for one in movable}
-        mind.rests, mind.calm = rests, calm(cohort, share.prospects, rests) if alike else None
-        for one in rests.values():
-            self._look_again(one.again)
-        return [(one.reading, one) for one in rests.values() if not one.still]
+            asked = known.restless
+        else:
+            some = set(going.readings)
+            asked = cohort.movable if going.all else [one for one in cohort.movable if one in some]
+        found = []
+        for reading in asked:
+            prospects = share.prospects if alike else self._standing.own(reading.job) or share.by_lot(reading.job)
+            rest = mind.rests.get(reading.job.id)
+            if rest is None or not rest.holds(reading, prospects):
+                rest = mind.rests[reading.job.id] = self._rest(reading, share, prospects)
+            self._look_again(rest.again)
+            found.append(_Restless(share, prospects, rest))
+        if asked is cohort.movable:
+            mind.rests = {one.rest.reading.job.id: one.rest for one in found}
+            mind.calm = calm(cohort, share.prospects, mind.rests) if alike else None
+        return [one for one in found if not one.rest.still]
 
-    def _rest(self, reading: Reading, share: Share, known: Mapping[JobId, Rest]) -> Rest:
-        """What a running job can gain, as it was found before where that still holds."""
-        job = reading.job
-        prospects, before = self._prospects(job, share), known.get(job.id)
-        if before is not None and before.holds(reading, prospects):
-            return before
-        assert job.allocation is not None
-        forced = must_move(job, self._draft.snapshot)
-        return rest(reading, job.allocation.option, prospects, share.position(job), forced)
+    def _rest(self, reading: Reading, share: Share, prospects: Prospects) -> Rest:
+        """What a running job can gain, from scratch."""
+        assert reading.job.allocation is not None
+        here, forced = reading.job.allocation.option, must_move(reading.job, self._draft.snapshot)
+        return look(reading, here, prospects, share.position(reading.job), forced)
 
     def _look_again(self, seconds: float | None) -> None:
         """Think again when another option will be better."""
@@ -104,15 +105,17 @@ class Moving:
             later = after(self._draft.snapshot.now, max(seconds, _AT_THE_EARLIEST))
             self._draft.decided.again_at.append(later)
 
-    def _paying(self, job: Job, share: Share, known: Rest) -> Sequence[tuple[float, Chance]]:
+    def _paying(self, one: _Restless) -> Sequence[tuple[float, Chance]]:
         """The moves that pay and can be had, with their gains, the best first.
 
         Asked before the first of them is made: what that rents is offered to others in the next plan.
         """
-        worth = self._prospects(job, share).worth
-        found = [(gain, one) for one in known.chances if (gain := one.gain(worth)) > 0.0]
-        had = [(gain, one) for gain, one in found if gain > one.boot or not self._draft.must_rent(job, one.to)]
-        return sorted(had, key=lambda one: (-one[0], one[1].to.pool, one[1].to.gpus))
+        worth, job, found = one.prospects.worth, one.rest.reading.job, []
+        for chance in one.rest.chances:
+            gain = chance.gain(worth)
+            if gain > 0.0 and (gain > chance.boot or not self._draft.must_rent(job, chance.to)):
+                found.append((gain, chance))
+        return sorted(found, key=lambda one: (-one[0], one[1].to.pool, one[1].to.gpus)) if len(found) > 1 else found
 
     def _say(self, going: Going, share: Share, mind: Mind) -> None:
         """Judge jobs that go on, in the words of the plan before where they would be the same."""
@@ -129,34 +132,37 @@ class Moving:
             verdict = verdicts[job.id]
             self._draft.judge(job, verdict.option, partial(_noted, standing, job, verdict))
 
-    def _force(self, job: Job, share: Share, forced: str) -> None:
+    def _force(self, one: _Restless) -> None:
+        job, forced = one.rest.reading.job, one.rest.forced
         allocation = job.allocation
         assert allocation is not None
-        ranked = [outcome.option for outcome in self._prospects(job, share).entering(share.position(job))]
+        ranked = [outcome.option for outcome in one.prospects.entering(one.share.position(job))]
         for option in sorted(ranked, key=lambda one: not self._stays(job, allocation, one)):
             text = f"{forced}: it goes to {explain.name(option)}"
             why = partial(Reason, Why.WIDTH_NO_LONGER_ALLOWED, 0.0, ZERO, text, allocation.option)
             if self._go(job, allocation, option, why):
                 return
 
-    def _move_if_it_pays(self, job: Job, share: Share, paying: Sequence[tuple[float, Chance]]) -> None:
+    def _move_if_it_pays(self, one: _Restless, paying: Sequence[tuple[float, Chance]]) -> None:
         """The best move that can be had and that still pays after what entering really costs."""
-        allocation, prospects, position = job.allocation, self._prospects(job, share), share.position(job)
-        assert allocation is not None
-        here, held = allocation.option, self._gate.held(job)
-        left = left_of(job, self._draft.snapshot)
+        job, share, prospects = one.rest.reading.job, one.share, one.prospects
         for gain, chance in paying:
             rented = self._draft.must_rent(job, chance.to)
             if rented and gain <= chance.boot:
                 continue
+            allocation, position = job.allocation, share.position(job)
+            assert allocation is not None
+            left = left_of(job, self._draft.snapshot)
             if left is not None:
-                worst = prospects.move(here, chance.to, position, rented=True).cost.dollars
-                if not fits(job, chance.to, prospects.staying(here, position).dollars + worst, left):
+                worst = prospects.move(allocation.option, chance.to, position, rented=True).cost.dollars
+                stay = prospects.staying(allocation.option, position).dollars
+                if not fits(job, chance.to, stay + worst, left):
                     continue
+            held = self._gate.held(job)
             if held is not None:
-                self._stay(job, here, share, chance.to, held)
+                self._stay(job, allocation.option, share, chance.to, held)
                 return
-            move = prospects.move(here, chance.to, position, rented=rented)
+            move = prospects.move(allocation.option, chance.to, position, rented=rented)
             if self._go(job, allocation, move.to, partial(self._gain, job, move, allocation, share)):
                 return
 

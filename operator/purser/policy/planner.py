@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from purser.domain.budget import Budget, Mode
-from purser.domain.ids import BudgetId, JobId, RentalId
+from purser.domain.ids import BudgetId, JobId, PoolId, RentalId
 from purser.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, Verdict, Why
-from purser.domain.rental import Rental
 from purser.domain.snapshot import Snapshot
 from purser.policy.budget_plan import decide
 from purser.policy.capacity import Capacity
@@ -25,6 +24,7 @@ from purser.policy.market import Market
 from purser.policy.memo import Known, Memo, know
 from purser.policy.reading import read
 from purser.policy.roll import call
+from purser.policy.site import Site
 from purser.policy.standing import Standing, stand
 
 __all__ = ["Memo", "plan", "standings"]
@@ -37,7 +37,8 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
     """
     known = know(snapshot, memo)
     stands = standings(snapshot, known)
-    capacity, market = Capacity(snapshot, known.holdings), Market(snapshot)
+    capacity = Capacity(snapshot, known.holdings, known.sites)
+    market = Market(snapshot, known.fleet)
     drafts = [Draft(standing, capacity, market, snapshot) for standing in stands]
     doomed = [draft.doomed() for draft in drafts]
     capacity.open(frozenset(rental for leaving in doomed for rental in leaving))
@@ -79,14 +80,17 @@ def standings(snapshot: Snapshot, known: Known | None = None) -> list[Standing]:
     """Every budget solved, with the room there is, in the order in which they act."""
     known = know(snapshot) if known is None else known
     cohorts = known.readings.cohorts
-    rentals_of: dict[BudgetId, list[Rental]] = defaultdict(list)
-    for rental in sorted(snapshot.rentals.values(), key=lambda rental: (rental.created, rental.id)):
-        rentals_of[rental.budget].append(rental)
+    sites_of: dict[BudgetId, dict[PoolId, Site]] = defaultdict(dict)
+    for (budget_id, pool), site in sorted(known.sites.items(), key=lambda one: one[0]):
+        sites_of[budget_id][pool] = site
     found = [
-        stand(budget, cohorts.get(budget.id, {}), rentals_of[budget.id], known, snapshot)
+        stand(budget, cohorts.get(budget.id, {}), sites_of[budget.id], known, snapshot)
         for budget in snapshot.budgets.values()
     ]
-    return sorted(crowded(found, snapshot), key=lambda one: (one.budget.mode is Mode.OBSERVE, -one.rate, one.budget.id))
+    return sorted(
+        crowded(found, snapshot, known.fleet),
+        key=lambda one: (one.budget.mode is Mode.OBSERVE, -one.rate, one.budget.id),
+    )
 
 
 def _enforces(budget: Budget) -> bool:
@@ -108,7 +112,7 @@ def _of_nobody(
             ]
     if not unpaid:
         return [], {}
-    roll = call(unpaid, doomed, snapshot)
+    roll = call(unpaid, doomed, known.fleet, snapshot)
     stops: list[Command] = [Allocate(job.id, None, why) for job, why in roll.stopped]
     return stops, {job.id: Verdict(None, why, None) for job, why in (*roll.stopped, *roll.idle)}
 

@@ -151,7 +151,7 @@ class Said:
 class Mind:
     """What was found out about the runners of one cohort."""
 
-    rests: Mapping[JobId, Rest] = field(default_factory=dict)
+    rests: dict[JobId, Rest] = field(default_factory=dict)
     calm: Calm | None = None
     said: Said | None = None
 
@@ -160,7 +160,7 @@ Minds = dict[tuple[BudgetId, GroupKey], Mind]
 """By budget and cohort; filled while a plan is made, from that of the plan before."""
 
 
-def rest(reading: Reading, here: Option, prospects: Prospects, position: Position, forced: str) -> Rest:
+def look(reading: Reading, here: Option, prospects: Prospects, position: Position, forced: str) -> Rest:
     """What the job can gain, from scratch."""
     menu, charge, worth = prospects.menu, prospects.charge, prospects.worth
     if forced or not menu.known or not reading.job.remaining:

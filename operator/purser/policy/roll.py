@@ -17,6 +17,7 @@ from purser.domain.time import Instant, after
 
 if TYPE_CHECKING:
     from purser.policy.cohort import Cohort
+    from purser.policy.fleet import Fleet
     from purser.policy.reading import Reading
 
 
@@ -58,15 +59,15 @@ class Roll:
     again_at: list[Instant] = field(default_factory=list)
 
 
-def call(cohorts: Iterable[Cohort], doomed: Mapping[RentalId, Reason], snapshot: Snapshot) -> Roll:
+def call(cohorts: Iterable[Cohort], doomed: Mapping[RentalId, Reason], fleet: Fleet, snapshot: Snapshot) -> Roll:
     """Sort jobs by what is to be done; ``doomed`` rentals are being released, and why.
 
     ``leaving`` jobs lose their place and go elsewhere at once or queue; ``stopped`` ones give theirs up; ``idle`` ones
     neither have nor want one. A cohort all of whose nodes stay and whose runs are all well is passed over as a whole.
     """
     roll = Roll()
-    threatened = _threatened(snapshot)
-    safe = _staying(snapshot).difference(doomed, threatened)
+    threatened = _threatened(fleet, snapshot)
+    safe = set().union(*[one.staying for one in fleet.blocks.values()]).difference(doomed, threatened)
     now = snapshot.now
     for cohort in cohorts:
         roll.waiting += cohort.waiting
@@ -137,24 +138,19 @@ def _gives_up(job: Job) -> bool:
     return bool(job.invalid) and job.current_run is None
 
 
-def _threatened(snapshot: Snapshot) -> dict[RentalId, Reason]:
+def _threatened(fleet: Fleet, snapshot: Snapshot) -> dict[RentalId, Reason]:
     """Rentals whose nodes go away by themselves or by a person's hand, and why."""
-    found: dict[RentalId, Reason] = {}
-    noticed = {notice.instance: notice for survey in snapshot.surveys.values() for notice in survey.notices}
-    for rental in snapshot.rentals.values():
-        if rental.phase is RentalPhase.ENDED:
-            continue
-        if rental.instance in noticed:
-            found[rental.id] = reason(Why.INTERRUPTION, f"the cloud takes back {rental.instance} of {rental.id}")
-        elif rental.deleting:
-            found[rental.id] = reason(Why.LOST_NODE, f"GPURental {rental.id} is being deleted")
+    found = {
+        one.id: reason(Why.LOST_NODE, f"GPURental {one.id} is being deleted")
+        for block in fleet.blocks.values()
+        for one in block.deleting
+    }
+    noticed = {notice.instance for survey in snapshot.surveys.values() for notice in survey.notices}
+    if noticed:
+        live = [one for block in fleet.blocks.values() for one in block.live if one.instance in noticed]
+        taken = {one.id: f"the cloud takes back {one.instance} of {one.id}" for one in live}
+        found |= {name: reason(Why.INTERRUPTION, text) for name, text in taken.items()}
     return found
-
-
-def _staying(snapshot: Snapshot) -> set[RentalId]:
-    """Rentals that are not on their way out."""
-    leaving = (RentalPhase.DRAINING, RentalPhase.ENDED)
-    return {rental.id for rental in snapshot.rentals.values() if rental.phase not in leaving}
 
 
 def _displaced(

@@ -7,15 +7,15 @@ next failure, seconds later, would move them back. A node launched after the fai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from purser.domain.ids import PoolId
 from purser.domain.plan import Limit
 from purser.domain.pool import FailureKind, Pool
-from purser.domain.rental import Rental, RentalPhase
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant, after
+from purser.policy.fleet import Block, Fleet
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +33,21 @@ class Room:
         return self.nodes * self.gpus_per_node
 
 
-def rooms(snapshot: Snapshot) -> Mapping[PoolId, Room]:
+def rooms(snapshot: Snapshot, fleet: Fleet) -> Mapping[PoolId, Room]:
     """The room of every pool that may be rented from, by name."""
-    live: dict[PoolId, list[Rental]] = {}
-    for rental in snapshot.rentals.values():
-        if rental.launched is not None and rental.phase not in (RentalPhase.DRAINING, RentalPhase.ENDED):
-            live.setdefault(rental.pool, []).append(rental)
     return {
-        name: _room(pool, pool.offering.gpus_per_node, live.get(name, []), snapshot.now)
+        name: _room(pool, pool.offering.gpus_per_node, fleet.of(name), snapshot.now)
         for name, pool in sorted(snapshot.pools.items())
         if pool.offering is not None and not pool.deleting
     }
 
 
-def _room(pool: Pool, gpus_per_node: int, live: list[Rental], now: Instant) -> Room:
-    has = min(len(live), pool.max_nodes)
+def _room(pool: Pool, gpus_per_node: int, blocks: Sequence[Block], now: Instant) -> Room:
     if pool.cooled_until is not None:
+        has = min(sum([len(one.launched) for one in blocks]), pool.max_nodes)
         failed = after(pool.cooled_until, -pool.cooldown_seconds)
         until = after(pool.cooled_until, pool.cooldown_seconds)
-        gave = any(rental.launched > failed for rental in live if rental.launched is not None)
+        gave = any(launched > failed for one in blocks for launched in one.launched)
         if now < until and has < pool.max_nodes and not gave:
             limit = Limit.QUOTA if pool.cooled_because == FailureKind.QUOTA_EXCEEDED else Limit.STOCK
             return Room(has, gpus_per_node, limit, until)

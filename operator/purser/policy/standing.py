@@ -6,18 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from zlib import crc32
 
-from purser.domain.billing import Bills
 from purser.domain.budget import Budget
 from purser.domain.ids import JobId, PoolId, Rate
 from purser.domain.job import Job
 from purser.domain.money import Money, Price
 from purser.domain.period import period_bounds, period_end
 from purser.domain.plan import BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Reason
-from purser.domain.rental import Rental
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant
 from purser.policy import outlook
 from purser.policy.allowance import Account, account, allowed_rate
+from purser.policy.bills import spent
 from purser.policy.cohort import Cohort, Readings
 from purser.policy.exchange_rate import Fit, Solution, solve
 from purser.policy.hull import Hull, Path
@@ -26,6 +25,7 @@ from purser.policy.load import Group, GroupKey, groups
 from purser.policy.memo import Known
 from purser.policy.promise import Forecast
 from purser.policy.prospects import Position, Prospects, prospects
+from purser.policy.site import Site
 from purser.policy.target import Pressed, pressed
 
 _ALL_BUT = 1.0 - 1e-9
@@ -95,7 +95,7 @@ class Share:
 
     def by_lot(self, job: Job) -> Prospects:
         """The prospects of a job whose path does not show which lot it took: by its uid, always the same."""
-        return drawn(job, self.lots).prospects
+        return drawn(job, self.lots).prospects if self.mixes else self.prospects
 
 
 def drawn(job: Job, lots: Sequence[Lot]) -> Lot:
@@ -131,7 +131,7 @@ class Standing:
 
     budget: Budget
     cohorts: Mapping[GroupKey, Cohort]
-    rentals: Sequence[Rental]
+    sites: Mapping[PoolId, Site]
     now: Instant
     spent: Money
     period_end: Instant
@@ -150,7 +150,8 @@ class Standing:
 
     def own(self, job: Job) -> Prospects | None:
         """The prospects of a job whose target takes more than its group is given; None of any other."""
-        pressed, share = self.pressed.get(job.id), self.share(job)
+        pressed = self.pressed.get(job.id)
+        share = None if pressed is None else self.share(job)
         if pressed is None or share is None or pressed.worth <= share.prospects.worth:
             return None
         return prospects(share.group.menu, pressed.worth)
@@ -279,7 +280,7 @@ def _pressed(
 def stand(
     budget: Budget,
     cohorts: Mapping[GroupKey, Cohort],
-    rentals: Sequence[Rental],
+    sites: Mapping[PoolId, Site],
     known: Known,
     snapshot: Snapshot,
 ) -> Standing:
@@ -287,9 +288,9 @@ def stand(
     now = snapshot.now
     period = period_bounds(budget.time_zone, now)
     current = _of_this_period(budget, now)
-    bills = Bills(budget, rentals, now)
-    used = bills.spent(current)
-    reckoning = reckon(budget, cohorts.values(), rentals, bills.ever_paid(budget), now)
+    blocks = [site.block for site in sites.values()]
+    used, paid = spent(current, [one.bills for one in blocks], now)
+    reckoning = reckon(budget, cohorts.values(), blocks, paid, now)
     money = replace(account(current, used, period, now), rate=reckoning.rate, left=reckoning.left)
     allowed = allowed_rate(money)
     found = groups(cohorts, snapshot.profiles, known.menus, now, budget.id)
@@ -308,7 +309,7 @@ def stand(
     return Standing(
         budget=budget,
         cohorts=cohorts,
-        rentals=rentals,
+        sites=sites,
         now=now,
         spent=used,
         period_end=period[1],

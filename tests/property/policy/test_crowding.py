@@ -11,9 +11,8 @@ from scipy.optimize import linprog
 
 from purser.domain.profile import Amdahl, SpeedCurve
 from purser.policy.planner import plan
-from purser.policy.room import rooms
 from purser.policy.routes import routes
-from tests.crowds import held, stood
+from tests.crowds import held, rooms_of, stood
 from tests.worlds import World
 
 POOLS = ("a", "b", "c")
@@ -53,7 +52,7 @@ def test_no_pool_is_exceeded_and_only_full_ones_have_a_price(world: World) -> No
     found = stood(world)
     if not all(one.feasible for one in found) or any(s.verdict.short for one in found for s in one.scarce.values()):
         return  # who waits is not told by a standing; tests/property/test_scarcity.py has it
-    room, uses = rooms(world.snapshot()), held(found)
+    room, uses = rooms_of(world), held(found)
     for pool, much in uses.items():
         assert much <= room[pool].gpus * (1.0 + 1e-7)
     for one in found:
@@ -79,7 +78,7 @@ def test_one_budget_gets_the_least_time_that_its_money_and_the_room_allow(world:
         return
     shares = list(one.shares.items())
     ways = [(number, route.way) for number, (_, share) in enumerate(shares) for route in routes(share.group)]
-    room = rooms(world.snapshot())
+    room = rooms_of(world)
     rows = [[shares[number][1].arrivals * way.money for number, way in ways]]
     rows += [[shares[number][1].arrivals * way.use.get(pool, 0.0) for number, way in ways] for pool in room]
     limits = [one.allowed, *(float(each.gpus) for each in room.values())]

@@ -18,9 +18,8 @@ from purser.policy.frontier import Frontier
 from purser.policy.memo import Memo
 from purser.policy.planner import plan
 from purser.policy.prospects import Position
-from purser.policy.room import rooms
 from purser.policy.routes import way_of
-from tests.crowds import held, stood
+from tests.crowds import held, rooms_of, stood
 from tests.worlds import World
 
 NEAR, FAR, TEAM = PoolId("near"), PoolId("far"), BudgetId("research")
@@ -163,21 +162,21 @@ def test_who_only_observes_takes_nothing_from_anybody() -> None:
 def test_a_pool_that_had_no_node_to_give_is_as_large_as_what_it_has_until_it_gives_one_again() -> None:
     world = crowd(near=50)
     world.rental("near")
-    assert rooms(world.snapshot())[NEAR].nodes == 50
+    assert rooms_of(world)[NEAR].nodes == 50
     pool = world.pools[NEAR]
     cooling = replace(pool, cooled_until=after(world.now, 300.0), cooled_because="StockOut", cooldown_seconds=600.0)
     world.pools[NEAR] = cooling
     world.rentals = {name: replace(one, launched=after(world.now, -3600.0)) for name, one in world.rentals.items()}
-    room = rooms(world.snapshot())[NEAR]
+    room = rooms_of(world)[NEAR]
     assert (room.nodes, room.limit) == (1, Limit.STOCK)
     world.passes(700.0)
-    assert rooms(world.snapshot())[NEAR].nodes == 1
+    assert rooms_of(world)[NEAR].nodes == 1
     given = {name: replace(one, launched=world.now) for name, one in world.rentals.items()}
     before, world.rentals = world.rentals, given
-    assert rooms(world.snapshot())[NEAR].nodes == 50
+    assert rooms_of(world)[NEAR].nodes == 50
     world.rentals = before
     world.passes(600.0)
-    assert rooms(world.snapshot())[NEAR].nodes == 50
+    assert rooms_of(world)[NEAR].nodes == 50
 
 
 @pytest.mark.parametrize("near", [1, 2, 3])

@@ -98,8 +98,9 @@ def test_a_job_that_reports_is_believed_once_it_is_a_twentieth_through() -> None
 def test_nodes_that_no_job_held_make_every_dollar_dearer() -> None:
     world = running()
     budget = next(iter(world.budgets.values()))
-    cohorts, rentals = know(world.snapshot()).readings.cohorts[budget.id], list(world.rentals.values())
-    found = reckon(budget, cohorts.values(), rentals, Money.parse("96"), world.now)
+    known = know(world.snapshot())
+    blocks = known.fleet.blocks.values()
+    found = reckon(budget, known.readings.cohorts[budget.id].values(), blocks, Money.parse("96"), world.now)
     assert found.overhead == pytest.approx((96 + 240) / (32 + 240))
     assert found.factor(SFT) == pytest.approx(found.of(SFT).value * found.overhead)
     assert (found.rate * 3600, found.left) == pytest.approx((16.0, 48.0))
