@@ -61,8 +61,10 @@ class Account:
         return self.even * self.elapsed - self.spent - self.over
 
 
-def account(budget: Budget, spent: Money, period: tuple[Instant, Instant], now: Instant) -> Account:
-    """The account of a budget that spent so much in the period, with nothing running.
+def account(
+    budget: Budget, spent: Money, period: tuple[Instant, Instant], now: Instant, rate: float = 0.0, left: float = 0.0
+) -> Account:
+    """The account of a budget that spent so much in the period; without ``rate`` and ``left``, with nothing running.
 
     A budget made within the period spreads its aim over what was left of it then, beside its opening spend.
     """
@@ -73,6 +75,8 @@ def account(budget: Budget, spent: Money, period: tuple[Instant, Instant], now: 
         lasts=seconds_between(start, end),
         elapsed=seconds_between(start, now),
         spent=spent.dollars - before,
+        rate=rate,
+        left=left,
         carries=budget.carry_over_percent / 100,
     )
 
@@ -82,8 +86,9 @@ def horizon(time_left: float, carries: float = 0.0) -> float:
 
     What will be carried over has the whole horizon; what is lost at the end of the period has until then.
     """
-    until_the_end = min(max(time_left, LEAST_HORIZON_SECONDS), HORIZON_SECONDS)
-    return 1.0 / (carries / HORIZON_SECONDS + (1.0 - carries) / until_the_end)
+    until_the_end = time_left if time_left < HORIZON_SECONDS else HORIZON_SECONDS
+    until_the_end = until_the_end if until_the_end > LEAST_HORIZON_SECONDS else LEAST_HORIZON_SECONDS
+    return 1.0 / (carries / HORIZON_SECONDS + (1.0 - carries) / until_the_end) if carries else until_the_end
 
 
 def allowed_rate(money: Account) -> float:

@@ -58,6 +58,8 @@ _ALL = 1.0 - 1e-9
 
 def crowded(standings: Sequence[Standing], snapshot: Snapshot, fleet: Fleet) -> list[Standing]:
     """The standings, each solved alone, as they are with the room there is; in the same order."""
+    if not any(_chooses(one) for one in standings):
+        return [*standings]
     room = rooms(snapshot, fleet)
     left = {pool: float(one.gpus) for pool, one in room.items()}
     held: dict[BudgetId, Mapping[PoolId, float]] = {one.budget.id: _uses(one) for one in standings}

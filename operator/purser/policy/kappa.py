@@ -11,7 +11,7 @@ happen to be short would be heard first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,7 @@ def corrected(demand: Demand, factor: float) -> Demand:
 
     For the same reason κ has no part in a demand of jobs in sight, which is dollars a second as it stands.
     """
-    return replace(demand, load=demand.load * factor)
+    return Demand(demand.slopes, demand.spends, demand.load * factor, demand.weight)
 
 
 # --- of the planner's own values --------------------------------------------------------------------------------------

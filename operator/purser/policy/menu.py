@@ -19,7 +19,7 @@ from purser.domain.pool import CapacityType, Pool
 from purser.domain.profile import Profile
 from purser.policy.course import Ways
 from purser.policy.hope import hopeful, to_try
-from purser.policy.hull import Hull, hull, path_hull
+from purser.policy.hull import Hull, Path, hull, path_hull
 from purser.policy.speedup import speed
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class Menu:
 
     ``narrower``: only when the budget's limits force it (no curve is known). ``known``: whether speeds are measured; if
     not, every option has the speed of its share of ``preferred``. ``rigid``: whether the job has one width only.
-    ``ways``: the same options as numbers. ``seen``: what ``prospects`` worked out already; ``routed``: what ``routes``
-    did, by the work of a job.
+    ``ways``: the same options as numbers. ``seen``: what ``prospects`` worked out already; ``routed`` and ``walked``:
+    what ``routes`` did, by the work of a job and by path.
     """
 
     stages: tuple[tuple[Option, ...], ...]
@@ -48,6 +48,9 @@ class Menu:
     ways: Ways
     seen: dict[Hashable, Prospects] = field(default_factory=dict, compare=False, repr=False)
     routed: dict[float, Sequence[Route]] = field(default_factory=dict, compare=False, repr=False)
+    walked: dict[int, tuple[Path, float, Mapping[PoolId, float]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @property
     def options(self) -> tuple[Option, ...]:

@@ -106,16 +106,15 @@ class Moving:
             self._draft.decided.again_at.append(later)
 
     def _paying(self, one: _Restless) -> Sequence[tuple[float, Chance]]:
-        """The moves that pay and can be had, with their gains, the best first.
+        """The moves that pay, with their gains, the best first; none where none of them can be had.
 
         Asked before the first of them is made: what that rents is offered to others in the next plan.
         """
-        worth, job, found = one.prospects.worth, one.rest.reading.job, []
-        for chance in one.rest.chances:
-            gain = chance.gain(worth)
-            if gain > 0.0 and (gain > chance.boot or not self._draft.must_rent(job, chance.to)):
-                found.append((gain, chance))
-        return sorted(found, key=lambda one: (-one[0], one[1].to.pool, one[1].to.gpus)) if len(found) > 1 else found
+        worth, job = one.prospects.worth, one.rest.reading.job
+        found = [(gain, chance) for chance in one.rest.chances if (gain := chance.gain(worth)) > 0.0]
+        if not any(gain > chance.boot or not self._draft.must_rent(job, chance.to) for gain, chance in found):
+            return ()
+        return sorted(found, key=lambda one: (-one[0], one[1].to.pool, one[1].to.gpus))
 
     def _say(self, going: Going, share: Share, mind: Mind) -> None:
         """Judge jobs that go on, in the words of the plan before where they would be the same."""

@@ -64,7 +64,7 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
     again_at |= {one.until for standing in stands for one in standing.scarce.values() if one.until is not None}
     later = [at for at in again_at | market.cooled if at > snapshot.now]
     if memo is not None:
-        memo.known = replace(known, before={})
+        memo.known = known
     return Plan(
         commands=tuple(commands),
         budgets=budgets,

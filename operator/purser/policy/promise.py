@@ -88,11 +88,12 @@ def forecast(money: Account, streams: Sequence[Stream], bounds: Bounds, spread: 
     uncorrected, square, line = 1.0, 0.0, 0.0
     for number, (_, gain) in enumerate(reversed(path)):
         before_end = (number + 0.5) * step
-        spent = min(before_end / life, 1.0) if life else 1.0
-        middle = uncorrected * exp(-gain * step / 2)
+        spent = before_end / life if before_end < life else 1.0
+        halfway = exp(-gain * step / 2) if gain else 1.0
+        middle = uncorrected * halfway
         square += (spent * middle) ** 2 * step
         line += spent * middle * step
-        uncorrected *= exp(-gain * step)
+        uncorrected = middle * halfway
     coming = sum(one.spends * one.dollars * (1.0 + one.squared_cv) for one in streams)
     guessed = sum(one.spends**2 * (1.0 / one.counted + one.kappa_error**2) for one in streams if one.counted)
     variance = coming * square + guessed * line**2 + (spread * uncorrected) ** 2
@@ -101,14 +102,15 @@ def forecast(money: Account, streams: Sequence[Stream], bounds: Bounds, spread: 
 
 def _path(money: Account, left: float, bounds: Bounds) -> list[tuple[float, float]]:
     """From now to the end in equal steps: dollars a second committed to, and how fast a deviation is corrected."""
-    step, balance = left / _STEPS, money.balance
+    step, balance, even = left / _STEPS, money.balance, money.even
     path = []
     for number in range(_STEPS):
         pays_back = horizon(left - (number + 0.5) * step, money.carries)
-        wanted = money.even + balance / pays_back
-        commits = max(min(wanted, bounds.most), bounds.least)
+        wanted = even + balance / pays_back
+        commits = bounds.most if wanted > bounds.most else wanted
+        commits = bounds.least if commits < bounds.least else commits
         path.append((commits, 1.0 / pays_back if commits == wanted else 0.0))
-        balance += (money.even - commits) * step
+        balance += (even - commits) * step
     return path
 
 

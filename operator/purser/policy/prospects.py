@@ -215,19 +215,30 @@ class Prospects:
 
     def paying(self, here: Option, position: Position) -> list[Move]:
         """The moves with a gain when their nodes are ready, the best first; ties by pool and width."""
+        at, (course, options) = self._at.get(key_of(here)), self._course(position)
+        gaining = self._gaining(here, position)
+        moves = [self._move(here, at, to, options[to], course, position, rented=False) for to, _ in gaining]
+        return sorted((move for move in moves if move.gain > 0), key=lambda one: (-one.gain, one.to.pool, one.to.gpus))
+
+    def gains(self, here: Option, position: Position) -> list[tuple[Option, float, float]]:
+        """The moves with a gain: where to, dollars where its nodes are ready, and how many less if they must boot."""
+        at, options = self._at.get(key_of(here)), self.menu.stages[self.menu.phase(position.done)]
+        return [
+            (options[to], gain, self._boot(self._ways.prices, here, at, to))
+            for to, gain in self._gaining(here, position)
+        ]
+
+    def _gaining(self, here: Option, position: Position) -> list[tuple[int, float]]:
         at = self._at.get(key_of(here))
         if at is not None and self._cannot_pay(at, position):
             return []
-        course, options = self._course(position)
-        stay = self.staying(here, position).worth
-        ways = self._ways
-        gaining = [
-            to
-            for to, (cost, price) in enumerate(zip(course.cost, ways.prices, strict=True))
-            if to != at and stay - cost > (self.worth + price) * ways.restart
+        course, _ = self._course(position)
+        stay, worth, restart = self.staying(here, position).worth, self.worth, self._ways.restart
+        return [
+            (to, gain)
+            for to, (cost, price) in enumerate(zip(course.cost, self._ways.prices, strict=True))
+            if (gain := stay - cost - (worth + price) * restart) > 0.0 and to != at
         ]
-        moves = [self._move(here, at, to, options[to], course, position, rented=False) for to in gaining]
-        return sorted((move for move in moves if move.gain > 0), key=lambda one: (-one.gain, one.to.pool, one.to.gpus))
 
     def move(self, here: Option, to: Option, position: Position, *, rented: bool) -> Move:
         """The worth of one move; ``rented`` says that its nodes are still to be rented."""

@@ -173,10 +173,7 @@ def look(reading: Reading, here: Option, prospects: Prospects, position: Positio
             least, most, found = unless_rented(menu, at, position.left, prospects.around)
             if least <= worth <= most:
                 return Rest(reading, menu, charge, least, most, found)
-    found = [
-        Chance(move.to, 0.0, -move.gain, move.gain - prospects.move(here, move.to, position, rented=True).gain)
-        for move in prospects.paying(here, position)
-    ]
+    found = [Chance(to, 0.0, -gain, boot) for to, gain, boot in prospects.gains(here, position)]
     return Rest(reading, menu, charge, worth, worth, found, prospects.next_change(here, position))
 
 

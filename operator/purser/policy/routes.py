@@ -16,6 +16,9 @@ from purser.policy.hull import Path, corners, dollars, seconds
 from purser.policy.load import Group
 from purser.policy.scarcity import Way, undominated
 
+_MANY = 16
+"""Paths of a menu of which the use is kept: a group that mixes has two or three, for each weight."""
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
@@ -85,8 +88,16 @@ def _add(use: dict[PoolId, float], pool: PoolId, much: float) -> None:
 
 
 def use_of(path: Path, seconds: float, group: Group) -> Mapping[PoolId, float]:
-    """GPU-seconds by pool of a new job that takes so long on a path."""
-    return {path[0].pool: path[0].gpus * seconds} if len(path) == 1 else way_of(path, group).use
+    """GPU-seconds by pool of a new job that takes so long on a path; of the last paths it is kept with the menu."""
+    if len(path) == 1:
+        return {path[0].pool: path[0].gpus * seconds}
+    walked = group.menu.walked
+    known = walked.get(id(path))
+    if known is None or known[0] is not path or known[1] != group.work:
+        if len(walked) >= _MANY:
+            walked.clear()
+        known = walked[id(path)] = path, group.work, way_of(path, group).use
+    return known[2]
 
 
 def expected_use(parts: Iterable[tuple[float, Mapping[PoolId, float]]], load: float) -> dict[PoolId, float]:

@@ -291,7 +291,7 @@ def stand(
     blocks = [site.block for site in sites.values()]
     used, paid = spent(current, [one.bills for one in blocks], now)
     reckoning = reckon(budget, cohorts.values(), blocks, paid, now)
-    money = replace(account(current, used, period, now), rate=reckoning.rate, left=reckoning.left)
+    money = account(current, used, period, now, reckoning.rate, reckoning.left)
     allowed = allowed_rate(money)
     found = groups(cohorts, snapshot.profiles, known.menus, now, budget.id)
     kept, reserved = _pressed(cohorts.values(), found, money.aim - money.spent, now)
