@@ -16,13 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate, repeat
-from math import isqrt
 from operator import getitem, mul, sub
 
 from purser.domain.ids import Rate
 
-_FEW = 512
-"""So many segments are sorted at once; with more, the bracket is narrowed first."""
+_FEW = 1024
+"""So many segments are sorted at once, or half as many as there are classes: a trial rate takes longer than that."""
+_NEAR = 3
+"""Sampled segments: so close to where a sample says that θ* is, once its error is known, trial rates are picked."""
 _SAMPLE = 400
 _GOLDEN = 0.6180339887498949
 _BEYOND = 1.0 + 1e-9
@@ -76,7 +77,8 @@ class _Columns:
         self.spends = [demand.spends for demand in demands]
         self.loads = [demand.load for demand in demands]
         self.weights = [demand.weight for demand in demands]
-        self.even = all(weight == 1.0 for weight in self.weights)
+        self.even = all([weight == 1.0 for weight in self.weights])
+        self.few = max(_FEW, len(demands) // 2)
 
     def ends(self) -> tuple[list[int], list[int]]:
         """The cheapest and the fastest corners."""
@@ -126,23 +128,39 @@ def _bracket(
 ) -> tuple[list[int], list[int], float]:
     """Corners just below and just above θ*, few segments apart, and the spend at the lower ones."""
     left = sum(high) - sum(low)
-    while left > _FEW:
+    while left > columns.few:
         before = left
-        for pivot in _pivots(columns, low, high, allowed - low_spend):
-            trial = columns.levels(pivot, low, high)
-            spend = columns.spend(trial)
-            if spend > allowed:
-                high = trial
-                break
-            low, low_spend = trial, spend
+        low, high, low_spend = _closer(columns, low, high, low_spend, allowed)
         left = sum(high) - sum(low)
         if left == before:
             break
     return low, high, low_spend
 
 
-def _pivots(columns: _Columns, low: Sequence[int], high: Sequence[int], to_spend: float) -> tuple[float, float]:
-    """Two rates, ascending, likely to lie on either side of θ*, from a sample of the segments still open.
+def _closer(
+    columns: _Columns, low: list[int], high: list[int], low_spend: float, allowed: float
+) -> tuple[list[int], list[int], float]:
+    """A trial where a sample says that θ* is; then, as that shows by how much the sample errs, one just on either side.
+
+    The sample's error changes little between neighbours.
+    """
+    slopes, reached, scale = _sample(columns, low, high)
+    first, aim = low_spend, (allowed - low_spend) * scale
+    below, at, above = -1, min(bisect_right(reached, aim), len(slopes) - 1), len(slopes)
+    while below < at < above and sum(high) - sum(low) > columns.few:
+        trial = columns.levels(slopes[at], low, high)
+        spend = columns.spend(trial)
+        goal = bisect_right(reached, aim + reached[at] - (spend - first) * scale)
+        if spend > allowed:
+            high, above = trial, at
+        else:
+            low, low_spend, below = trial, spend, at
+        at = goal - _NEAR if goal - _NEAR > below else goal + _NEAR
+    return low, high, low_spend
+
+
+def _sample(columns: _Columns, low: Sequence[int], high: Sequence[int]) -> tuple[list[float], list[float], float]:
+    """Some of the segments still open: their slopes, ascending, what is spent up to each, and what part of all that is.
 
     A sampled segment stands for its class's open segments, and its class for the classes passed over.
     """
@@ -158,10 +176,7 @@ def _pivots(columns: _Columns, low: Sequence[int], high: Sequence[int], to_spend
         step = spends[at][level + 1] - spends[at][level]
         sample.append((slopes[at][level] / weights[at], step * loads[at] * width))
     sample.sort()
-    reached = list(accumulate(stands_for for _, stands_for in sample))
-    crossing = bisect_right(reached, to_spend * len(sample) / len(classes))
-    spread = isqrt(len(sample))
-    return sample[max(0, min(crossing, len(sample)) - spread)][0], sample[min(len(sample) - 1, crossing + spread)][0]
+    return [slope for slope, _ in sample], list(accumulate(part for _, part in sample)), len(sample) / len(classes)
 
 
 def _crossing(columns: _Columns, low: list[int], high: Sequence[int], spend: float, allowed: float) -> Solution:
