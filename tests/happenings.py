@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
+from purser.domain.budget import Mode, MoveLimits
 from purser.domain.ids import JobId, Rate
 from purser.domain.job import Finish, FinishKind, Progress, ResizePolicy
 from purser.domain.money import Money, Price
-from purser.domain.pool import Notice
+from purser.domain.period import QuietHours
+from purser.domain.pool import Notice, PriceSegment
 from purser.domain.profile import Amdahl, Phase, PowerLaw, SpeedCurve
 from purser.domain.rental import RentalPhase
 from purser.domain.time import after
@@ -37,6 +39,13 @@ def arrives(world: World, draw: Random) -> None:
         gpu_types=draw.choice([(), (), ("h100",)]),
         age_seconds=draw.randrange(100_000),
     )
+
+
+def a_wave_arrives(world: World, draw: Random) -> None:
+    """Many jobs that choose alike."""
+    first, budget, profile = draw.randrange(1000), draw.choice([*world.budgets]), draw.choice(["sft", "phased"])
+    for number in range(draw.randint(3, 9)):
+        world.job(f"w{first}-{number}", gpus=(1, 4, 32), profile=profile, budget=budget, age_seconds=number * 7.0)
 
 
 def some(world: World, draw: Random) -> JobId:
@@ -69,6 +78,8 @@ def is_edited(world: World, draw: Random) -> None:
         {"grace_seconds": 900},
         {"budget": draw.choice([*world.budgets, None])},
         {"checking": not job.checking},
+        {"max_cost": draw.choice([Money.parse("40"), Money.parse("4000")])},
+        {"target_completion": after(world.now, draw.choice([3600.0, 60_000.0]))},
     ]
     world.jobs[job.id] = replace(job, **draw.choice(changes))  # type: ignore[arg-type]
 
@@ -133,9 +144,43 @@ def money_changes(world: World, draw: Random) -> None:
     changes: list[dict[str, object]] = [
         {"amount": Money.parse(draw.choice(["500", "20000", "900000"]))},
         {"hard_limit": draw.choice([None, Money.parse("3000")])},
+        {"max_hourly_rate": draw.choice([None, Price.parse("50")])},
+        {"mode": draw.choice(list(Mode))},
+        {"moves": draw.choice([MoveLimits(per_job_and_day=0), MoveLimits(quiet_hours=(QuietHours(0, 1200),))])},
         {"deleting": True},
     ]
     world.budgets[name] = replace(world.budgets[name], **draw.choice(changes))  # type: ignore[arg-type]
+
+
+def a_price_changes_under_way(world: World, draw: Random) -> None:
+    running = [one for one in world.rentals.values() if one.billed]
+    if running:
+        one = draw.choice(running)
+        begun = one.segments or (PriceSegment(one.launched or world.now, one.worst),)
+        dearer = PriceSegment(world.now, draw.choice([one.worst, Price.parse("1")]))
+        world.rentals[one.id] = replace(one, segments=(*begun, dearer))
+
+
+def a_rental_is_folded(world: World, draw: Random) -> None:
+    """Its cost is in the balance, though its object is still there."""
+    for rental in world.rentals.values():
+        budget = world.budgets.get(rental.budget)
+        if rental.ended is not None and budget is not None and budget.balance is not None:
+            folded = budget.balance.folded | {rental.uid}
+            world.budgets[budget.id] = replace(budget, balance=replace(budget.balance, folded=folded))
+            return
+
+
+def money_drifts(world: World, draw: Random) -> None:
+    """By so little that most jobs would not move for it."""
+    for name, budget in world.budgets.items():
+        micros = round(budget.amount.micros * draw.choice([0.97, 0.999, 1.001, 1.03]))
+        rate = None if budget.fixed_rate is None else Rate(budget.fixed_rate * draw.choice([0.97, 0.999, 1.001, 1.03]))
+        world.budgets[name] = replace(budget, amount=Money(micros), fixed_rate=rate)
+
+
+def nothing(world: World, draw: Random) -> None:
+    """But time passes."""
 
 
 def is_carried_out(world: World, draw: Random) -> None:
@@ -157,6 +202,12 @@ EVENTS: tuple[Callable[[World, Random], None], ...] = (
     a_pool_changes,
     a_curve_is_learned,
     money_changes,
+    a_wave_arrives,
+    a_price_changes_under_way,
+    a_rental_is_folded,
+    money_drifts,
+    money_drifts,
+    nothing,
     is_carried_out,
     is_carried_out,
     is_carried_out,

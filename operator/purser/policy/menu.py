@@ -110,10 +110,13 @@ def build_menu(
     preferred: list[Option] = []
     narrower: list[Option] = []
     hoped = hopeful(profile) if profile is not None and explore else profile
+    speeds_of: dict[tuple[str, int], Sequence[float]] = {}
     for pool, gpu_type, node, price in _open(pools, gpu_types, spot):
         trials = to_try(profile, gpu_type) if profile is not None and explore else frozenset()
         for gpus in offered_widths(node, widths, pool.max_nodes):
-            speeds = _speeds(hoped, gpu_type, gpus)
+            speeds = speeds_of.get((gpu_type, gpus))
+            if speeds is None:
+                speeds = speeds_of[gpu_type, gpus] = _speeds(hoped, gpu_type, gpus)
             if speeds:
                 options = [_option(pool, gpus, node, price, speed, restart) for speed in speeds]
                 measured.append([replace(one, trial=True) for one in options] if gpus in trials else options)

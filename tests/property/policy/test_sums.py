@@ -1,0 +1,100 @@
+"""Sums that are kept say what adding up anew does, at any time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from purser.domain.billing import accrued
+from purser.domain.billing import spent as defined
+from purser.domain.ids import JobId
+from purser.domain.job import Progress
+from purser.domain.money import Money, Price, total
+from purser.domain.time import after
+from purser.policy.bills import spent
+from purser.policy.fleet import Fleet
+from purser.policy.memo import know
+from purser.policy.reading import Reading
+from purser.policy.same import changed
+from purser.policy.under_way import UnderWay
+from tests.happenings import a_price_changes_under_way, a_rental_ends, a_rental_is_folded, is_carried_out, some_world
+from tests.worlds import World
+
+DAY = 86_400.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_what_blocks_of_rentals_cost_is_what_the_bill_says(draw: Random) -> None:
+    world = some_world(draw)
+    before: Fleet | None = None
+    for _ in range(6):
+        for happens in (is_carried_out, a_rental_ends, a_price_changes_under_way, a_rental_is_folded):
+            if draw.random() < 0.5:
+                happens(world, draw)
+        world.passes(draw.choice([0.3, 777.7, 3 * DAY, -200.0]))
+        snapshot = world.snapshot()
+        before = Fleet(snapshot, before)
+        for name, budget in world.budgets.items():
+            start = after(world.now, draw.choice([0.0, -900.0, -DAY]))
+            one = replace(budget, balance=replace(budget.balance, period_start=start)) if budget.balance else budget
+            if draw.random() < 0.2:
+                one = replace(one, balance=None)
+            folded = frozenset() if one.balance is None else one.balance.folded
+            lifetime = Money(0) if one.balance is None else one.balance.lifetime
+            mine = [rental for rental in world.rentals.values() if rental.budget == name and rental.uid not in folded]
+            bills = [block.bills for (of, _), block in before.blocks.items() if of == name]
+            ever = lifetime + total(accrued(rental, world.now) for rental in mine)
+            assert spent(one, bills, world.now) == (defined(one, world.rentals.values(), world.now), ever)
+
+
+def readings(draw: Random) -> tuple[World, list[Reading]]:
+    world = World()
+    world.budget()
+    world.pool(max_nodes=1000)
+    for number in range(draw.randint(1, 9)):
+        name = JobId(f"j{number}")
+        world.job(name, gpus=8)
+        if draw.random() < 0.8:
+            world.rental()
+            world.passes(draw.choice([0.0, 100.0, 5000.0]))
+            job = world.runs_on(name, f"a100-{len(world.rentals)}", gpus=8)
+            told = None if draw.random() < 0.6 else Progress(1, draw.choice([0.01, 0.5]), None, None, world.now)
+            predicted = draw.choice([None, Money.parse("3"), Money.parse("300")])
+            world.jobs[name] = replace(job, progress=told, remaining=draw.uniform(0, 1e5), predicted=predicted)
+    return world, list(know(world.snapshot()).readings.by_id.values())
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.randoms(use_true_random=False), st.floats(0.1, 10.0), st.floats(-6000.0, 1e6))
+def test_what_jobs_under_way_are_committed_to_is_what_each_of_them_is(
+    draw: Random, factor: float, later: float
+) -> None:
+    world, jobs = readings(draw)
+    now = after(world.now, later)
+    running = [one for one in jobs if one.since is not None]
+    lefts = {
+        one: max(one.predicted * factor - one.spent(now), 0.0) if one.reported is None else one.reported
+        for one in running
+    }
+    counted = [one for one in running if one.predicted > 0]
+    sums = UnderWay(jobs)
+    found = sums.committed(now, factor)
+    assert sums.spent(now) == pytest.approx(sum(one.spent(now) for one in jobs), abs=1e-9)
+    assert (found.running, found.jobs) == (sums.running, len(counted)) == (len(running), len(counted))
+    assert found.predicted == pytest.approx(sum(one.predicted for one in counted))
+    assert found.left == pytest.approx(sum(lefts.values()), abs=1e-6)
+    assert found.actual == pytest.approx(sum(one.spent(now) + lefts[one] for one in counted), abs=1e-6)
+    assert found.squares == pytest.approx(sum(left**2 for left in lefts.values()), abs=1e-6)
+
+
+NUMBERS = st.dictionaries(st.integers(0, 9), st.sampled_from([Price(n) for n in range(4)]))
+
+
+@given(NUMBERS, NUMBERS)
+def test_what_changed_is_what_is_no_more_the_same_object(before: dict[int, Price], now: dict[int, Price]) -> None:
+    assert changed(now, before) == [key for key in now if now[key] is not before.get(key)]
