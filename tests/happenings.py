@@ -147,6 +147,8 @@ def money_changes(world: World, draw: Random) -> None:
         {"max_hourly_rate": draw.choice([None, Price.parse("50")])},
         {"mode": draw.choice(list(Mode))},
         {"moves": draw.choice([MoveLimits(per_job_and_day=0), MoveLimits(quiet_hours=(QuietHours(0, 1200),))])},
+        {"fixed_rate": draw.choice([None, Rate(0.02), Rate(0.002), Rate(0.0002)])},
+        {"fixed_rate": draw.choice([Rate(0.02), Rate(0.002), Rate(0.0002)])},
         {"deleting": True},
     ]
     world.budgets[name] = replace(world.budgets[name], **draw.choice(changes))  # type: ignore[arg-type]

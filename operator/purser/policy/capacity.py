@@ -16,7 +16,7 @@ from purser.domain.job import Job, Placement
 from purser.domain.pool import InstanceState, Survey
 from purser.domain.rental import Rental
 from purser.domain.snapshot import Snapshot
-from purser.policy.same import changed
+from purser.policy.same import differences
 
 if TYPE_CHECKING:
     from purser.policy.fleet import Fleet
@@ -110,12 +110,14 @@ def by_rental(placements: Iterable[Placement]) -> dict[RentalId, int]:
 class Holdings:
     """Who holds which GPUs, by job and by rental; kept from snapshot to snapshot, for what did not change.
 
-    ``used``: GPUs of a rental that are held; ``grace``: the longest that somebody on it is given to end.
+    ``used``: GPUs of a rental that are held; ``grace``: the longest that somebody on it is given to end. ``touched``:
+    rentals for which either was different before the last update.
     """
 
     def __init__(self) -> None:
         self.used: dict[RentalId, int] = {}
         self.grace: dict[RentalId, int] = {}
+        self.touched: set[RentalId] = set()
         self._rental_of: Mapping[NodeName, RentalId] = {}
         self._read: Mapping[JobId, Reading] = {}
         self._held: dict[JobId, Held] = {}
@@ -125,10 +127,9 @@ class Holdings:
         """Hold what jobs hold now."""
         before, self._rental_of = self._rental_of, fleet.rental_of
         moved = {node for node, _ in before.items() ^ self._rental_of.items()} if before != self._rental_of else set()
-        other = changed(readings, self._read)
+        other, gone = differences(readings, self._read)
         if moved:
             other = list({*other, *(name for name, one in readings.items() if not one.nodes.isdisjoint(moved))})
-        gone = self._read.keys() - readings.keys()
         touched: set[RentalId] = set()
         for name in (*gone, *other):
             for rental in self._held.pop(name, ()):
@@ -141,14 +142,18 @@ class Holdings:
             for rental in mine:
                 self._users.setdefault(rental, {})[name] = readings[name].job.grace_seconds
                 touched.add(rental)
-        for rental in touched:
-            users = self._users[rental]
-            self.used[rental] = sum(self._held[name][rental] for name in users)
-            self.grace[rental] = max(users.values(), default=0)
+        self.touched = {rental for rental in touched if self._sum_up(rental)}
         self._read = readings
-        for rental in touched:
-            if not self._users[rental]:
-                del self._users[rental], self.used[rental], self.grace[rental]
+
+    def _sum_up(self, rental: RentalId) -> bool:
+        """Sum up who is on a rental; whether that is different from before."""
+        users, before = self._users[rental], (self.used.pop(rental, 0), self.grace.pop(rental, 0))
+        if not users:
+            del self._users[rental]
+            return before != (0, 0)
+        self.used[rental] = sum([self._held[name][rental] for name in users])
+        self.grace[rental] = max(users.values())
+        return before != (self.used[rental], self.grace[rental])
 
     def held(self, job: JobId) -> Held:
         """What the job holds, by rental."""

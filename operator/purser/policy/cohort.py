@@ -18,7 +18,7 @@ from purser.domain.time import Instant
 from purser.policy.load import GroupKey
 from purser.policy.menu import Menus
 from purser.policy.reading import Reading, read
-from purser.policy.same import changed
+from purser.policy.same import differences
 from purser.policy.under_way import UnderWay
 
 
@@ -117,8 +117,8 @@ class Readings:
         known = {} if before is None else before.by_id
         jobs: Mapping[JobId, Job] = {} if before is None else before._jobs
         self._jobs: Mapping[JobId, Job] = snapshot.jobs
-        read_now = {name: read(snapshot.jobs[name], menus) for name in changed(snapshot.jobs, jobs)}
-        gone = jobs.keys() - snapshot.jobs.keys()
+        changed, gone = differences(snapshot.jobs, jobs)
+        read_now = {name: read(snapshot.jobs[name], menus) for name in changed}
         by_id = {**known, **read_now}
         for name in gone:
             del by_id[name]

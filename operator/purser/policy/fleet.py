@@ -13,7 +13,7 @@ from purser.domain.rental import Rental, RentalPhase
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant
 from purser.policy.bills import Bills
-from purser.policy.same import changed
+from purser.policy.same import differences
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,11 +22,13 @@ class Block:
     out either. ``ready``: those of the staying whose nodes are to take pods; ``booting``: those that are still to come.
 
     ``launched``: when those of the staying were that are. ``deleting``: live ones whose object is being deleted.
-    ``nodes``: the live ones by their nodes. ``billed``: micro-dollars an hour of those that cost money now.
+    ``names`` and ``nodes``: of the live ones, the nodes with their rentals. ``billed``: micro-dollars an hour of those
+    that cost money now.
     """
 
     rentals: Sequence[Rental]
     live: Sequence[Rental]
+    names: frozenset[RentalId]
     staying: Mapping[RentalId, Rental]
     ready: Sequence[Rental]
     booting: Sequence[Rental]
@@ -45,6 +47,7 @@ def block(rentals: Iterable[Rental]) -> Block:
     return Block(
         rentals=everyone,
         live=live,
+        names=frozenset(one.id for one in live),
         staying={one.id: one for one in staying},
         ready=[one for one in staying if one.phase is RentalPhase.READY],
         booting=[one for one in staying if one.phase is not RentalPhase.READY],
@@ -65,9 +68,9 @@ class Fleet:
 
     def __init__(self, snapshot: Snapshot, before: Fleet | None = None) -> None:
         known: Mapping[RentalId, Rental] = {} if before is None else before._rentals
-        new = [snapshot.rentals[name] for name in changed(snapshot.rentals, known)]
-        old = [known[name] for name in known.keys() - snapshot.rentals.keys()]
-        old += [known[one.id] for one in new if one.id in known]
+        changed, gone = differences(snapshot.rentals, known)
+        new = [snapshot.rentals[name] for name in changed]
+        old = [known[name] for name in (*gone, *changed) if name in known]
         self._rentals: Mapping[RentalId, Rental] = snapshot.rentals
         self.blocks: dict[tuple[BudgetId, PoolId], Block] = {} if before is None else dict(before.blocks)
         self._regroup(old, new)

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from purser.domain.ids import BudgetId, ClassId, PoolId
+from purser.domain.ids import BudgetId, ClassId, NodeName, PoolId
 from purser.domain.period import period_bounds
-from purser.domain.snapshot import Snapshot
+from purser.domain.snapshot import Node, Snapshot
 from purser.policy.capacity import Holdings
 from purser.policy.cohort import Readings
 from purser.policy.exploration import may_explore
 from purser.policy.fleet import Fleet
 from purser.policy.menu import Menus
 from purser.policy.rest import Minds
+from purser.policy.same import differences
 from purser.policy.site import Site
+
+Sites = Mapping[tuple[BudgetId, PoolId], Site]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,8 @@ class Known:
     readings: Readings
     fleet: Fleet
     holdings: Holdings
-    sites: Mapping[tuple[BudgetId, PoolId], Site]
+    nodes: Mapping[NodeName, Node]
+    sites: Sites
     minds: Minds
     before: Minds
 
@@ -55,21 +59,26 @@ def know(snapshot: Snapshot, memo: Memo | None = None) -> Known:
     fleet = Fleet(snapshot, None if before is None else before.fleet)
     holdings = Holdings() if before is None else before.holdings
     holdings.update(fleet, readings.by_id)
-    sites = _sites(fleet, holdings, snapshot, {} if before is None else before.sites)
-    return Known(menus, readings, fleet, holdings, sites, {}, {} if before is None else before.minds)
+    sites = _sites(fleet, holdings, snapshot, before)
+    minds = {} if before is None else before.minds
+    return Known(menus, readings, fleet, holdings, snapshot.nodes, sites, {}, minds)
 
 
-def _sites(
-    fleet: Fleet, holdings: Holdings, snapshot: Snapshot, before: Mapping[tuple[BudgetId, PoolId], Site]
-) -> dict[tuple[BudgetId, PoolId], Site]:
+def _sites(fleet: Fleet, holdings: Holdings, snapshot: Snapshot, before: Known | None) -> Sites:
     """The blocks as they stand now."""
-    found: dict[tuple[BudgetId, PoolId], Site] = {}
+    nodes = snapshot.nodes
+    changed, gone = differences(nodes, {} if before is None else before.nodes)
+    moved, found = {*changed, *gone}, {}
     for place, block in fleet.blocks.items():
-        names = [one.id for one in block.live]
-        nodes = [None if one.node is None else snapshot.nodes.get(one.node) for one in block.ready]
-        now = Site(block, nodes, list(map(holdings.used.get, names)), list(map(holdings.grace.get, names)))
-        known = before.get(place)
-        found[place] = now if known is None or not now.same(known) else known
+        known = None if before is None else before.sites.get(place)
+        if (
+            known is None
+            or known.block is not block
+            or not (holdings.touched.isdisjoint(block.names) and moved.isdisjoint(block.nodes))
+        ):
+            on = [None if one.node is None else nodes.get(one.node) for one in block.ready]
+            known = Site(block, on, holdings)
+        found[place] = known
     return found
 
 

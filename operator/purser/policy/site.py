@@ -1,6 +1,6 @@
 """A block of rentals as it stands now: with its nodes, and with who holds how much of them.
 
-Kept from plan to plan while the block, its nodes and what is held are the same.
+Kept from plan to plan while the block is the same, and nothing was heard of its nodes or of who is on them.
 """
 
 from __future__ import annotations
@@ -13,37 +13,25 @@ from purser.domain.money import Money, Price
 from purser.domain.rental import Rental
 from purser.domain.snapshot import Node
 from purser.domain.time import Instant
+from purser.policy.capacity import Holdings
 from purser.policy.fleet import Block
 from purser.policy.limits import Exposed, exposure
 
 
 class Site:
-    """``nodes`` are those of the block's ready rentals (None: there is none). Of its live ones, ``used`` GPUs are held,
-    and ``grace`` is the longest that somebody on it is given to end.
-    """
+    """``nodes`` are those of the block's ready rentals (None: there is none)."""
 
-    def __init__(
-        self, block: Block, nodes: Sequence[Node | None], used: Sequence[int | None], grace: Sequence[int | None]
-    ) -> None:
+    def __init__(self, block: Block, nodes: Sequence[Node | None], holdings: Holdings) -> None:
         self.block = block
         self._nodes = nodes
-        self._used = used
-        self._grace = grace
+        self._used = [holdings.used.get(one.id, 0) for one in block.live]
+        self._grace = [holdings.grace.get(one.id, 0) for one in block.live]
         self._exposed: tuple[float, Exposed] | None = None
-
-    def same(self, other: Site) -> bool:
-        """Whether nothing is different."""
-        return (
-            self.block is other.block
-            and self._nodes == other._nodes
-            and self._used == other._used
-            and self._grace == other._grace
-        )
 
     @cached_property
     def free(self) -> Mapping[RentalId, int]:
         """GPUs that nobody holds on the ready rentals whose nodes take pods."""
-        used = {one.id: held or 0 for one, held in zip(self.block.live, self._used, strict=True)}
+        used = {one.id: held for one, held in zip(self.block.live, self._used, strict=True)}
         free = [
             (rental.id, node.gpus - node.foreign_gpus - used[rental.id])
             for rental, node in zip(self.block.ready, self._nodes, strict=True)
@@ -67,13 +55,13 @@ class Site:
         """Of the live rentals that do not boot; ``lag_seconds``: of the cloud's list."""
         if self._exposed is None or self._exposed[0] != lag_seconds:
             booting = {one.id for one in self.block.booting}
-            alike: dict[tuple[Price, int | None], Money] = {}
+            alike: dict[tuple[Price, int], Money] = {}
             most: dict[RentalId, Money] = {}
             for one, grace in zip(self.block.live, self._grace, strict=True):
                 if one.id not in booting:
                     kind = one.worst, grace
                     if kind not in alike:
-                        alike[kind] = exposure(one, grace or 0, lag_seconds, now)
+                        alike[kind] = exposure(one, grace, lag_seconds, now)
                     most[one.id] = alike[kind]
             worst = {one.id: one.worst for one in self.block.live if one.id not in booting}
             found = Exposed(

@@ -13,13 +13,13 @@ from purser.domain.billing import accrued
 from purser.domain.billing import spent as defined
 from purser.domain.ids import JobId
 from purser.domain.job import Progress
-from purser.domain.money import Money, Price, total
+from purser.domain.money import Money, total
 from purser.domain.time import after
 from purser.policy.bills import spent
 from purser.policy.fleet import Fleet
 from purser.policy.memo import know
 from purser.policy.reading import Reading
-from purser.policy.same import changed
+from purser.policy.same import differences
 from purser.policy.under_way import UnderWay
 from tests.happenings import a_price_changes_under_way, a_rental_ends, a_rental_is_folded, is_carried_out, some_world
 from tests.worlds import World
@@ -92,9 +92,18 @@ def test_what_jobs_under_way_are_committed_to_is_what_each_of_them_is(
     assert found.squares == pytest.approx(sum(left**2 for left in lefts.values()), abs=1e-6)
 
 
-NUMBERS = st.dictionaries(st.integers(0, 9), st.sampled_from([Price(n) for n in range(4)]))
+@st.composite
+def things(draw: st.DrawFn) -> tuple[dict[int, object], dict[int, object]]:
+    """Some things under their keys, and what has become of them: kept, made anew, gone, new, in another order."""
+    made = {key: object() for key in range(9)}
+    before = {key: made[key] for key in draw(st.lists(st.sampled_from(range(9)), unique=True))}
+    now = {key: made[key] for key in draw(st.just(list(before)) | st.lists(st.sampled_from(range(9)), unique=True))}
+    return before, now | {key: object() for key in draw(st.sets(st.sampled_from(range(9)), max_size=3)) if key in now}
 
 
-@given(NUMBERS, NUMBERS)
-def test_what_changed_is_what_is_no_more_the_same_object(before: dict[int, Price], now: dict[int, Price]) -> None:
-    assert changed(now, before) == [key for key in now if now[key] is not before.get(key)]
+@given(things())
+def test_what_changed_is_what_is_no_more_the_same_object(both: tuple[dict[int, object], dict[int, object]]) -> None:
+    before, now = both
+    changed, gone = differences(now, before)
+    assert changed == [key for key in now if now[key] is not before.get(key)]
+    assert set(gone) == before.keys() - now.keys()

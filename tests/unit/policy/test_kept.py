@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.ids import BudgetId, JobId, RentalId
+from purser.domain.ids import BudgetId, JobId, Rate, RentalId
 from purser.domain.job import Progress
+from purser.domain.plan import Plan, Rent
 from purser.domain.profile import Amdahl
 from purser.policy.memo import Known, Memo
 from purser.policy.planner import plan
@@ -63,6 +64,25 @@ def test_when_only_time_passes_nothing_is_looked_at_again(world: World) -> None:
     assert then.readings.by_id == before.readings.by_id
     assert all(then.sites[place] is site for place, site in before.sites.items())
     assert all(then.minds[place] is mind for place, mind in before.minds.items())
+
+
+def test_a_rate_that_leaves_the_interval_makes_calm_jobs_move(world: World) -> None:
+    def at(rate: float) -> Plan:
+        budget = world.budgets[RESEARCH]
+        world.budgets[RESEARCH] = replace(budget, fixed_rate=Rate(rate))
+        snapshot = world.snapshot()
+        decided = plan(snapshot, memo)
+        assert decided == plan(snapshot)
+        return decided
+
+    memo = Memo()
+    for _ in range(3):
+        world.carry_out(at(0.0005))
+        world.everything_starts()
+        world.passes(600.0)
+    assert not at(0.0005).commands
+    assert not at(0.000505).commands
+    assert any(isinstance(do, Rent) for do in at(0.02).commands)
 
 
 def test_a_node_that_changes_concerns_its_own_block_only(world: World) -> None:
