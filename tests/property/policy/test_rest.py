@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from purser.domain.ids import JobId
 from purser.domain.option import Option
 from purser.domain.profile import Amdahl, Phase, PowerLaw, SpeedCurve
+from purser.policy import prospects
 from purser.policy.memo import Known, know
 from purser.policy.prospects import Position, Prospects
 from purser.policy.rest import Rest, look
@@ -58,23 +59,25 @@ def test_an_interval_of_rates_says_what_every_rate_in_it_does(
     menu = known.menus.menu(reading.key[1])
     position = Position(total, done)
     for here in menu.options[:: max(len(menu.options) // 4, 1)]:
-        found = look(reading, here, Prospects(menu, worth), position, "")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(prospects, "_AROUND", draw.choice([0.02, 0.3, 0.9]))
+            found = look(reading, here, Prospects(menu, worth), position, "")
         assert found.least <= worth <= found.most
         for part in [0.0, 1.0, *parts]:
             at = found.least + part * (min(found.most, 2.0) - found.least)
             says_the_same(found, here, Prospects(menu, at), position)
 
 
-def says_the_same(found: Rest, here: Option, prospects: Prospects, position: Position) -> None:
+def says_the_same(found: Rest, here: Option, at: Prospects, position: Position) -> None:
     """Every move that pays is among the chances, and what else is known is so."""
-    tiny = ROUNDING * prospects.staying(here, position).worth
-    gains = {to: (gain, boot) for to, gain, boot in prospects.gains(here, position) if gain > tiny}
-    claimed = {one.to: one for one in found.chances if one.gain(prospects.worth) > tiny}
+    tiny = ROUNDING * at.staying(here, position).worth
+    gains = {to: (gain, boot) for to, gain, boot in at.gains(here, position) if gain > tiny}
+    claimed = {one.to: one for one in found.chances if one.gain(at.worth) > tiny}
     assert gains.keys() == claimed.keys()
     for to, (gain, boot) in gains.items():
-        assert claimed[to].gain(prospects.worth) == pytest.approx(gain, abs=tiny)
+        assert claimed[to].gain(at.worth) == pytest.approx(gain, abs=tiny)
         assert claimed[to].boot == pytest.approx(boot, abs=tiny)
         if found.least < found.most:
             assert gain <= boot + tiny, "no move pays whose nodes must be rented"
     if found.least < found.most:
-        assert prospects.next_change(here, position) is None
+        assert at.next_change(here, position) is None
