@@ -2,50 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from purser.domain.billing import accrued_in
-from purser.domain.budget import Budget
-from purser.domain.ids import RentalId
+from purser.domain.budget import Balance, Budget
 from purser.domain.job import Job
 from purser.domain.job_cost import job_cost
 from purser.domain.money import Money
 from purser.domain.period import period_bounds, period_end
-from purser.domain.rental import Rental
 from purser.domain.steps import CountedJob, CountJobs, OpenPeriod
 from purser.domain.time import Instant
 from purser.ledger.balance import apply_open_period
 from purser.ledger.experience import apply_count
+from purser.simulate.facts import rental_of
+from purser.simulate.market import Machine, Market
 
 
-def opened(budget: Budget, rentals: Iterable[Rental], now: Instant) -> Budget:
-    """The budget in the period that ``now`` is in: those that ended meanwhile are closed, month by month."""
-    start = period_bounds(budget.time_zone, now)[0]
-    if budget.balance is None:
-        return replace(budget, balance=apply_open_period(None, OpenPeriod(budget.id, start, None, None)))
-    while budget.balance is not None and budget.balance.period_start < start:
-        begin = budget.balance.period_start
-        end = period_end(budget.time_zone, begin)
-        used = sum((accrued_in(one, begin, end) for one in rentals), budget.balance.settled)
-        step = OpenPeriod(budget.id, end, used, begin, budget.carries(used))
-        budget = replace(budget, balance=apply_open_period(budget.balance, step))
-    return budget
+class Books:
+    """The budget with its balance. Machines that end are added up apart, and written down when somebody looks."""
 
+    def __init__(self, budget: Budget, market: Market, now: Instant) -> None:
+        self._budget = budget
+        self._market = market
+        self._period_end = Instant(0)
+        self._settled = 0
+        self._lifetime = 0
+        self._balance(now)
 
-def settled(budget: Budget, rental: Rental, cost: Money, now: Instant) -> Budget:
-    """The budget once a rental that ends now, and cost so much in all, is in its sums."""
-    balance = budget.balance
-    assert balance is not None
-    in_period = accrued_in(rental, balance.period_start, now)
-    balance = replace(balance, settled=balance.settled + in_period, lifetime=balance.lifetime + cost)
-    return replace(budget, balance=balance)
+    def budget(self, now: Instant) -> Budget:
+        """As it is now, in the period that ``now`` is in."""
+        self._balance(now)
+        return self._written()
 
+    def end(self, machine: Machine, now: Instant) -> None:
+        """The machine ends now, and its cost is in the sums."""
+        begin = self._balance(now).period_start
+        bill = self._market.end(machine, now)
+        in_period = bill if machine.created >= begin else accrued_in(rental_of(machine), begin, now)
+        self._settled += in_period.micros
+        self._lifetime += bill.micros
 
-def counted(budget: Budget, job: Job, rentals: Mapping[RentalId, Rental], now: Instant) -> Budget:
-    """The budget once it knows what a job that is complete now has cost, beside what had been predicted."""
-    if job.predicted is None or budget.balance is None:
-        return budget
-    cost = job_cost(job, rentals, now)
-    step = CountJobs(budget.id, (CountedJob(job.id, job.statistics, job.predicted, cost, now),))
-    return replace(budget, balance=apply_count(budget.balance, step))
+    def count(self, job: Job, now: Instant) -> None:
+        """A job is complete now: what it cost, beside what had been predicted."""
+        budget = self.budget(now)
+        assert budget.balance is not None
+        assert job.predicted is not None
+        counted = CountedJob(job.id, job.statistics, job.predicted, job_cost(job, {}, now), now)
+        balance = apply_count(budget.balance, CountJobs(budget.id, (counted,)))
+        self._budget = replace(budget, balance=balance)
+
+    def _balance(self, now: Instant) -> Balance:
+        """Of the period that ``now`` is in: those that ended meanwhile are closed, month by month."""
+        if now >= self._period_end:
+            start, self._period_end = period_bounds(self._budget.time_zone, now)
+            budget = self._written()
+            rentals = [rental_of(machine) for machine in self._market.machines.values()]
+            balance = budget.balance or apply_open_period(None, OpenPeriod(budget.id, start, None, None))
+            while balance.period_start < start:
+                begin = balance.period_start
+                end = period_end(budget.time_zone, begin)
+                used = sum((accrued_in(one, begin, end) for one in rentals), balance.settled)
+                balance = apply_open_period(balance, OpenPeriod(budget.id, end, used, begin, budget.carries(used)))
+                budget = replace(budget, balance=balance)
+            self._budget = replace(budget, balance=balance)
+        assert self._budget.balance is not None
+        return self._budget.balance
+
+    def _written(self) -> Budget:
+        """The budget with what ended since somebody looked."""
+        if self._lifetime:
+            balance = self._budget.balance
+            assert balance is not None
+            settled, lifetime = Money(self._settled), Money(self._lifetime)
+            balance = replace(balance, settled=balance.settled + settled, lifetime=balance.lifetime + lifetime)
+            self._budget = replace(self._budget, balance=balance)
+            self._settled = self._lifetime = 0
+        return self._budget

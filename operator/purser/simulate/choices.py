@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from purser.domain.ids import Rate
-from purser.domain.job import Job, Widths
+from purser.domain.job import Widths
 from purser.policy.planner import Memo, plan
 from purser.simulate import oracle
-from purser.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order
+from purser.simulate.baselines import AsAsked, Asked, ByUtilisation, FixedFleet, Order
 from purser.simulate.learning import Exact
+from purser.simulate.policy import Policy
 from purser.simulate.result import Result
-from purser.simulate.simulation import Planner, Scenario, Simulation, Terms, class_of
+from purser.simulate.simulation import Scenario, Simulation, Terms, class_of
 from purser.simulate.truth import Application
 from purser.simulate.workload import Submission
 
@@ -54,29 +55,29 @@ def check(text: str) -> None:
 
 def simulate(scenario: Scenario, choice: Choice) -> Result:
     """The scenario under that policy; the operator's planner knows the applications' curves exactly."""
-    asked = {one.name: one.gpus for one in scenario.submissions}
-    applications = {class_of(name): application for name, application in scenario.applications.items()}
+    applications = scenario.applications
 
-    def width(job: Job) -> int:
-        wanted, offered = asked[job.name], applications[job.class_id].widths
+    def width(submission: Submission) -> int:
+        wanted, offered = submission.gpus, applications[submission.application].widths
         return min((gpus for gpus in offered if gpus >= wanted), default=offered[-1])
 
-    def seconds(job: Job, gpus: int) -> float:
-        return applications[job.class_id].seconds_left(0.0, gpus)
+    def seconds(submission: Submission, gpus: int) -> float:
+        return applications[submission.application].seconds_left(0.0, gpus)
 
-    planner = baseline(choice.text, width, seconds)
-    if planner is not None:
-        return Simulation(scenario, planner, Exact({})).run()
+    policy = baseline(choice.text, width, seconds)
+    if policy is not None:
+        return Simulation(scenario, policy, Exact({})).run()
     if choice.rate is not None:
         budget = replace(scenario.budget, fixed_rate=Rate(choice.rate / 3600.0))
         scenario = replace(scenario, budget=budget)
-    found = oracle.profiles(applications, scenario.pools[0].gpu_type, scenario.restart_seconds)
+    known = {class_of(name): application for name, application in applications.items()}
+    found = oracle.profiles(known, scenario.pools[0].gpu_type, scenario.restart_seconds)
     memo = Memo()
     return Simulation(scenario, lambda snapshot: plan(snapshot, memo), Exact(found)).run()
 
 
-def baseline(text: str, asked: Callable[[Job], int], seconds: Callable[[Job, int], float]) -> Planner | None:
-    """The planner of a name; None for the operator's own. UnknownPolicy.
+def baseline(text: str, asked: Asked, seconds: Callable[[Submission, int], float]) -> Policy | None:
+    """The policy of a name; None for the operator's own. UnknownPolicy.
 
     ``asked``: the width that a job's owner asked for. ``seconds``: how long a job takes at a width.
     """

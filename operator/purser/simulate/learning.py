@@ -50,7 +50,7 @@ class Exact:
 
     def mean_work(self, task: Task) -> float | None:
         """All jobs of a class are alike."""
-        profile = self.known.get(task.job.class_id)
+        profile = self.known.get(task.class_id)
         return None if profile is None else profile.mean_work
 
     def batch(self, task: Task) -> int:
@@ -113,26 +113,26 @@ class Learning:
 
     def mean_work(self, task: Task) -> float | None:
         """Its own total once it reported, else its class's mean."""
-        profile = self._all[task.job.class_id]
+        profile = self._all[task.class_id]
         if task.submission.name not in self._heard:
             return profile.mean_work
         assert task.application.measured is not None
-        return task.application.measured.work / _reference(self._known[task.job.class_id][0])
+        return task.application.measured.work / _reference(self._known[task.class_id][0])
 
     def batch(self, task: Task) -> int:
         """The one with the highest goodput as it is expected."""
-        assert task.job.allocation is not None
-        gpus = task.job.allocation.option.gpus
-        return self.learner.batch(task.job.class_id, self.gpu_type, gpus, task.done)
+        assert task.allocation is not None
+        gpus = task.allocation.option.gpus
+        return self.learner.batch(task.class_id, self.gpu_type, gpus, task.done)
 
     def reported(self, task: Task, at: Instant) -> None:
         """Learn from it; the first report of a job also tells its size."""
-        allocation = task.job.allocation
+        allocation = task.allocation
         assert allocation is not None
         reading = task.reading()
         draw, terms = self.reporting.scatter, self.reporting
         report = Report(
-            task.job.class_id,
+            task.class_id,
             self.gpu_type,
             len(allocation.placements),
             allocation.option.gpus,
@@ -147,7 +147,7 @@ class Learning:
         if task.submission.name not in self._heard:
             self._heard.add(task.submission.name)
             assert task.application.measured is not None
-            self.learner.completed(task.job.class_id, task.application.measured.work, at)
+            self.learner.completed(task.class_id, task.application.measured.work, at)
             self._works.clear()
 
     def _profile(self, name: ClassId, widths: Sequence[int]) -> bool:

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
-from purser.domain.billing import accrued
-from purser.domain.ids import NodeName, PoolId, RentalId
+from purser.domain.billing import cost
+from purser.domain.ids import JobId, NodeName, PoolId, RentalId
 from purser.domain.money import ZERO, Money, Price
 from purser.domain.plan import Rent
-from purser.domain.pool import (
-    CapacityType,
-    FakeGroup,
-    Offering,
-    Pool,
-    PriceSegment,
-    Quote,
-    Survey,
-)
-from purser.domain.rental import Rental, RentalPhase
-from purser.domain.snapshot import Node
+from purser.domain.pool import CapacityType, FakeGroup, Offering, Pool, PriceSegment, Quote
 from purser.domain.time import Instant, after, seconds_between
+from purser.simulate.tasks import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,96 +57,95 @@ class PoolModel:
         )
 
 
+@dataclass(slots=True, eq=False)
+class Machine:
+    """A rented node. ``number``: it was the so-manieth that was rented. ``users``: the jobs that hold GPUs of it.
+
+    ``ready``: since when it takes pods. ``draining``: it is ended once nobody uses it. ``ended``: it is gone.
+    """
+
+    terms: Rent
+    model: PoolModel
+    number: int
+    created: Instant
+    ready: Instant | None = None
+    draining: bool = False
+    ended: bool = False
+    users: dict[JobId, Task] = field(default_factory=dict)
+
+    @property
+    def id(self) -> RentalId:
+        """The rental's name; a later one may have it again."""
+        return self.terms.rental
+
+    @property
+    def uid(self) -> str:
+        """Its own for ever."""
+        return f"rental-{self.number}"
+
+    @property
+    def node(self) -> NodeName | None:
+        """The Kubernetes Node's name, once there is one."""
+        return None if self.ready is None else NodeName(self.uid)
+
+    @property
+    def segments(self) -> tuple[PriceSegment, ...]:
+        """One price for all its life."""
+        return (PriceSegment(self.created, self.model.hourly),)
+
+    def bill(self, now: Instant) -> Money:
+        """What it costs if it ends now."""
+        return cost(self.segments, self.model.billing_minimum_seconds, self.created, now)
+
+
 class Market:
-    """The pools and what is rented of them. Every rental that ends is in ``spent`` and ``node_seconds``."""
+    """The pools, and what is rented of them, in order of renting: ``machines``.
+
+    ``version`` is another whenever a machine is rented, becomes ready, is to be drained or ends. Every rental that ends
+    is in ``spent`` and ``node_seconds``.
+    """
 
     def __init__(self, models: tuple[PoolModel, ...], now: Instant) -> None:
         self.models = {PoolId(model.name): model for model in models}
-        self.pools = {name: model.pool(now) for name, model in self.models.items()}
-        self.rentals: dict[RentalId, Rental] = {}
-        self.nodes: dict[NodeName, Node] = {}
+        self.pools: Mapping[PoolId, Pool] = {name: model.pool(now) for name, model in self.models.items()}
+        self.machines: dict[RentalId, Machine] = {}
         self.spent: dict[PoolId, Money] = dict.fromkeys(self.models, ZERO)
         self.node_seconds: dict[PoolId, float] = dict.fromkeys(self.models, 0.0)
-        self._made = 0
+        self.made = 0
+        self.version = 0
 
-    def rent(self, command: Rent, now: Instant) -> float | None:
-        """Carry out a Rent: the seconds until the node is ready, or None where the cloud has none (the pool cools)."""
-        model = self.models[command.pool]
-        live = sum(rental.pool == command.pool for rental in self.rentals.values())
-        if model.stock is not None and live >= model.stock:
+    def rent(self, terms: Rent, now: Instant) -> Machine | None:
+        """A new machine, which is not ready; None where the cloud has none (the pool cools)."""
+        model = self.models[terms.pool]
+        if model.stock is not None and self._live(terms.pool) >= model.stock:
             cooled = after(now, model.cooldown_seconds)
-            self.pools[command.pool] = replace(self.pools[command.pool], cooled_until=cooled, cooled_because="StockOut")
+            pool = replace(self.pools[terms.pool], cooled_until=cooled, cooled_because="StockOut")
+            self.pools = {**self.pools, terms.pool: pool}
             return None
-        self._made += 1
-        self.rentals[command.rental] = Rental(
-            id=command.rental,
-            uid=f"rental-{self._made}",
-            resource_version="1",
-            pool=command.pool,
-            budget=command.budget,
-            created=now,
-            phase=RentalPhase.STARTING,
-            reserved=command.reserve,
-            worst=command.worst,
-            billing_minimum_seconds=model.billing_minimum_seconds,
-            segments=(PriceSegment(now, model.hourly),),
-            instance=None,
-            provider_id="",
-            node=None,
-            launched=now,
-            ready=None,
-            ended=None,
-            cost=None,
-            released_because="",
-            deleting=False,
-        )
-        return model.start_seconds if model.starts is None else model.starts()
+        self.made += 1
+        self.version += 1
+        machine = self.machines[terms.rental] = Machine(terms, model, self.made, now)
+        return machine
 
-    def becomes_ready(self, name: RentalId, uid: str, now: Instant) -> bool:
-        """The rental's node takes pods, unless it was ended meanwhile."""
-        rental = self.rentals.get(name)
-        if rental is None or rental.uid != uid or rental.phase is not RentalPhase.STARTING:
-            return False
-        node = NodeName(rental.uid)
-        self.rentals[name] = replace(rental, phase=RentalPhase.READY, node=node, ready=now)
-        self.nodes[node] = Node(
-            name=node,
-            uid=rental.uid,
-            resource_version="1",
-            provider_id="",
-            ready=True,
-            unschedulable=False,
-            deleting=False,
-            gpus=self.models[rental.pool].gpus_per_node,
-            foreign_gpus=0,
-            run_labels={},
-        )
-        return True
+    def becomes_ready(self, machine: Machine, now: Instant) -> None:
+        """Its node takes pods."""
+        machine.ready = now
+        self.version += 1
 
-    def end(self, name: RentalId, now: Instant) -> tuple[Rental, Money]:
-        """The rental's node is ended now: the rental as it ended, and what it cost."""
-        rental = self.rentals.pop(name)
-        if rental.node is not None:
-            self.nodes.pop(rental.node)
-        cost = accrued(rental, now)
-        self.spent[rental.pool] += cost
-        self.node_seconds[rental.pool] += seconds_between(rental.created, now)
-        return rental, cost
+    def drain(self, machine: Machine) -> None:
+        """It is to be ended once nobody uses it."""
+        machine.draining = True
+        self.version += 1
 
-    def surveys(self, now: Instant) -> dict[PoolId, Survey]:
-        """What the clouds say: nothing that the rentals do not say already."""
-        return {
-            name: Survey(
-                pool=name,
-                target=0,
-                instances=(),
-                failures=(),
-                notices=(),
-                asked=now,
-                lag_seconds=0.0,
-                listed_seconds=3600.0,
-                offering=pool.offering,
-            )
-            for name, pool in self.pools.items()
-            if pool.offering is not None
-        }
+    def end(self, machine: Machine, now: Instant) -> Money:
+        """It is ended now: what it cost."""
+        del self.machines[machine.terms.rental]
+        machine.ended = True
+        self.version += 1
+        bill, pool = machine.bill(now), machine.terms.pool
+        self.spent[pool] += bill
+        self.node_seconds[pool] += seconds_between(machine.created, now)
+        return bill
+
+    def _live(self, pool: PoolId) -> int:
+        return sum(machine.terms.pool == pool for machine in self.machines.values())

@@ -6,23 +6,22 @@ of the job is done, from then on as the job's own progress says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 
-from purser.domain.ids import ClassId, JobId, Rate
-from purser.domain.job import TRUSTED_FRACTION, Job, SpotPolicy
-from purser.domain.plan import Plan
+from purser.domain.ids import ClassId, Rate
+from purser.domain.job import TRUSTED_FRACTION, SpotPolicy
 from purser.domain.profile import Profile
-from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant
 from purser.policy.planner import Memo, plan
 from purser.simulate.choices import Choice, baseline
 from purser.simulate.history import Fleet, PastJob, reference
-from purser.simulate.learning import Exact
 from purser.simulate.market import PoolModel
 from purser.simulate.result import Result
-from purser.simulate.simulation import Planner, Scenario, Simulation, Terms, class_of, new_budget
+from purser.simulate.simulation import Scenario, Simulation, Terms, class_of, new_budget
+from purser.simulate.tasks import Task
 from purser.simulate.workload import Submission
 
 _START = Instant(0)
@@ -38,14 +37,11 @@ class Replayed:
 
 def replay(fleet: Fleet, choice: Choice) -> Replayed:
     """The fleet's jobs under the policy. UnknownPolicy."""
-    jobs = {JobId(job.name): job for job in fleet.jobs}
+    jobs = {job.name: job for job in fleet.jobs}
     applications = {job.name: fleet.application(job) for job in fleet.jobs}
 
-    def asked(job: Job) -> int:
-        return jobs[job.id].gpus
-
-    def seconds(job: Job, gpus: int) -> float:
-        return applications[job.name].seconds_left(0.0, gpus)
+    def seconds(submission: Submission, gpus: int) -> float:
+        return applications[submission.name].seconds_left(0.0, gpus)
 
     rate = None if choice.rate is None else Rate(choice.rate / 3600.0)
     scenario = Scenario(
@@ -54,12 +50,12 @@ def replay(fleet: Fleet, choice: Choice) -> Replayed:
         applications,
         (fleet.pool,),
         new_budget(_START, rate=rate),
-        _Bounds(fleet, {job.name: job for job in fleet.jobs}),
+        _Bounds(fleet, jobs),
         fleet.restart_seconds,
+        classes=_Classes(fleet, jobs),
     )
-    planner = baseline(choice.text, asked, seconds) or partial(plan, memo=Memo())
-    profiles = _profiles(fleet)
-    return Replayed(fleet.pool, Simulation(scenario, _classed(planner, fleet, jobs), Exact(profiles)).run())
+    policy = baseline(choice.text, attrgetter("gpus"), seconds) or partial(plan, memo=Memo())
+    return Replayed(fleet.pool, Simulation(scenario, policy, Sizes(fleet, jobs, _profiles(fleet))).run())
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +68,42 @@ class _Bounds:
         return Terms(self.fleet.bounds(job), job.resize, SpotPolicy.ALLOWED, job.weight)
 
 
-def _classed(planner: Planner, fleet: Fleet, jobs: Mapping[JobId, PastJob]) -> Callable[[Snapshot], Plan]:
-    """The planner, with each job in the class that it belongs to."""
+@dataclass(frozen=True, slots=True)
+class _Classes:
+    fleet: Fleet
+    jobs: Mapping[str, PastJob]
 
-    def classed(snapshot: Snapshot) -> Plan:
-        return planner(
-            replace(snapshot, jobs={name: seen(job, jobs[name], fleet) for name, job in snapshot.jobs.items()})
-        )
-
-    return classed
+    def __call__(self, submission: Submission) -> ClassId:
+        kind = self.jobs[submission.name].kind
+        return class_of(kind) if kind in self.fleet.curves else ClassId(f"uid/{submission.name}")
 
 
-def seen(job: Job, past: PastJob, fleet: Fleet) -> Job:
-    """The job as the operator would see it: in its class, with the work left that is expected of it."""
-    if past.kind not in fleet.curves:
-        return replace(job, class_id=ClassId(f"uid/{job.id}"), remaining=None)
-    done = 0.0 if job.progress is None else job.progress.fraction or 0.0
-    work = fleet.work(past) if done >= TRUSTED_FRACTION else fleet.mean_work[past.kind]
-    return replace(job, class_id=class_of(past.kind), remaining=work * (1.0 - done))
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Knows the curves, and a job's size only once enough of it is done to tell: as the operator would."""
+
+    fleet: Fleet
+    jobs: Mapping[str, PastJob]
+    known: Mapping[ClassId, Profile]
+    report_seconds: float = float("inf")
+
+    def profiles(self) -> Mapping[ClassId, Profile]:
+        """Those of the history's kinds."""
+        return self.known
+
+    def mean_work(self, task: Task) -> float | None:
+        """Its class's mean; later its own."""
+        job = self.jobs[task.submission.name]
+        if job.kind not in self.fleet.curves:
+            return None
+        return self.fleet.work(job) if task.done >= TRUSTED_FRACTION else self.fleet.mean_work[job.kind]
+
+    def batch(self, task: Task) -> int:
+        """Batch sizes do not matter."""
+        return 0
+
+    def reported(self, task: Task, at: Instant) -> None:
+        """Nothing that was not known."""
 
 
 def _profiles(fleet: Fleet) -> Mapping[ClassId, Profile]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import reduce
+from operator import add
 
 from purser.domain.ids import PoolId
 from purser.domain.money import ZERO, Money, total
@@ -29,6 +31,32 @@ class JobResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Tally:
+    """How often something happened. ``starts``: of runs, be it the first, at another width or after an interruption.
+
+    ``machines`` that were rented, and ``machine_ends``. ``instants`` at which anything happened, also if it was only
+    that the policy wanted to be asked again, or an event that meanwhile meant nothing.
+    """
+
+    arrivals: int
+    starts: int
+    interruptions: int
+    reports: int
+    completions: int
+    machines: int
+    machine_ends: int
+    instants: int
+
+    @property
+    def job_events(self) -> int:
+        """Events in the life of jobs."""
+        return self.arrivals + self.starts + self.interruptions + self.reports + self.completions
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(Tally)))
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """``periods``: what each budget period that is over spent, by its begin. ``rented``: nodes after each change."""
 
@@ -37,7 +65,7 @@ class Result:
     spent: Money
     periods: tuple[tuple[Instant, Money], ...]
     rented: tuple[tuple[float, int], ...]
-    events: int
+    tally: Tally
     ended: float
 
     @property
@@ -83,7 +111,7 @@ def merged(results: Sequence[Result]) -> Result:
         spent=total(result.spent for result in results),
         periods=tuple(sorted(periods.items())),
         rented=tuple((at, int(nodes)) for at, nodes in summed([(result.rented, 1.0) for result in results])),
-        events=sum(result.events for result in results),
+        tally=reduce(add, (result.tally for result in results)),
         ended=max(result.ended for result in results),
     )
 

@@ -16,6 +16,7 @@ from purser.policy.planner import Memo, plan
 from purser.simulate import oracle
 from purser.simulate.learning import Exact
 from purser.simulate.market import PoolModel
+from purser.simulate.policy import Policy
 from purser.simulate.result import Result
 from purser.simulate.simulation import Planner, Scenario, Simulation, Terms, class_of, new_budget
 from purser.simulate.truth import Application, from_speeds
@@ -52,7 +53,7 @@ def truth(applications: Sequence[Application], gpu_type: str, restart: float) ->
     return oracle.profiles({class_of(one.name): one for one in applications}, gpu_type, restart)
 
 
-def run(given: Scenario, planner: Planner | None = None) -> Result:
+def run(given: Scenario, planner: Policy | Planner | None = None) -> Result:
     """Simulate with the operator's planner, which knows the truth."""
     profiles = truth(tuple(given.applications.values()), given.pools[0].gpu_type, given.restart_seconds)
     memo = Memo()

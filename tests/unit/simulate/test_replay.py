@@ -6,13 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.job import Job, Progress, ResizePolicy, Widths
+from purser.domain.ids import ClassId, JobId
+from purser.domain.job import ResizePolicy, Widths
+from purser.domain.time import Instant
 from purser.simulate.choices import Choice
 from purser.simulate.history import Fleet, PastJob
-from purser.simulate.replay import dollars_by_job, replay, seen
+from purser.simulate.replay import Sizes, dollars_by_job, replay
 from purser.simulate.result import merged, summed
+from purser.simulate.tasks import Task
+from purser.simulate.workload import Submission
 from tests.unit.simulate.histories import POOL, curve
-from tests.worlds import World
 
 SFT = (curve({1: 1.0, 2: 1.9, 4: 3.6, 8: 6.4, 16: 11.0}),)
 JOBS = (
@@ -47,18 +50,16 @@ def test_purser_widens_what_it_knows_and_leaves_the_unknown_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(("done", "work"), [(0.0, 4050.0), (0.04, 4050.0), (0.05, 7200.0), (0.5, 7200.0)])
-def test_a_jobs_own_size_is_seen_once_its_progress_tells_it(done: float, work: float) -> None:
-    job = told(done)
-    found = seen(job, JOBS[0], FLEET)
-    assert found.class_id == "team/sft"
-    assert found.remaining == pytest.approx(work * 6.4 * (1 - done))
-    assert seen(job, JOBS[2], FLEET).remaining is None
+def test_a_jobs_own_size_is_known_once_its_progress_tells_it(done: float, work: float) -> None:
+    sizes = Sizes(FLEET, {job.name: job for job in JOBS}, {})
+    assert sizes.mean_work(task(JOBS[0], done)) == pytest.approx(work * 6.4)
+    assert sizes.mean_work(task(JOBS[2], done)) is None
 
 
-def told(done: float) -> Job:
-    world = World()
-    job = world.job("long")
-    return replace(job, progress=Progress(1, done, None, None, world.now))
+def task(job: PastJob, done: float) -> Task:
+    submission = Submission(job.name, job.submitted, job.name, job.gpus)
+    application = FLEET.application(job)
+    return Task(JobId(job.name), submission, application, ClassId("any"), Instant(0), 0.0, 0.0, done)
 
 
 def test_a_job_without_a_curve_is_rigid() -> None:

@@ -121,7 +121,7 @@ def test_a_fixed_fleet_queues_gangs_in_its_order() -> None:
     two = from_speeds("two", {4: 100.0})
     fifo = run(scenario(0.0, 1.0, 2.0, application=two), FixedFleet(1, lambda _: 4))
     assert sorted(job.finished or 0.0 for job in fifo.jobs) == [100.0, 200.0, 300.0]
-    backwards = FixedFleet(1, lambda _: 4, Order.SHORTEST, lambda job, _: -float(job.name[1:]))
+    backwards = FixedFleet(1, lambda _: 4, Order.SHORTEST, lambda submission, _: -float(submission.name[1:]))
     last_first = run(scenario(0.0, 1.0, 2.0, application=two), backwards)
     assert [job.name for job in last_first.jobs] == ["j0", "j2", "j1"]
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.job import Job, Widths
+from purser.domain.job import Widths
 from purser.domain.profile import Table
 from purser.domain.time import parse_instant
 from purser.policy.planner import Memo, plan
@@ -19,6 +19,7 @@ from purser.simulate import oracle
 from purser.simulate.baselines import Plain
 from purser.simulate.learning import Exact
 from purser.simulate.simulation import Simulation, Terms, class_of
+from purser.simulate.tasks import Task
 from purser.simulate.truth import from_speeds
 from tests.bench import _pollux as pollux
 from tests.unit.simulate.scenarios import budget, run, scenario
@@ -84,10 +85,9 @@ def test_the_plain_policy_comes_out_as_in_an_independent_reproduction() -> None:
     """Workload 3 under the plain policy, widths by coarse phases, against the same measured there (true tables)."""
     phases = {name: oracle.phases(one, "gpu", 6, 0.05) for name, one in pollux.applications().items()}
 
-    def rates(job: Job) -> Mapping[int, float]:
-        mine = phases[job.class_id.removeprefix("team/")]
-        assert job.progress is not None
-        at = min(bisect_right([phase.until for phase in mine], job.progress.fraction or 0.0), len(mine) - 1)
+    def rates(task: Task, done: float) -> Mapping[int, float]:
+        mine = phases[task.application.name]
+        at = min(bisect_right([phase.until for phase in mine], done), len(mine) - 1)
         form = mine[at].curves[0].form
         assert isinstance(form, Table)
         return dict(form.points)

@@ -1,0 +1,80 @@
+"""What a simulation is of: who submits what when, what training really does, what nodes are sold, and the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from purser.domain.budget import Budget, Mode, Selector
+from purser.domain.ids import BudgetId, ClassId, Rate
+from purser.domain.job import ResizePolicy, SpotPolicy, Widths
+from purser.domain.money import ZERO, Money
+from purser.domain.time import Instant
+from purser.simulate.market import PoolModel
+from purser.simulate.truth import Application
+from purser.simulate.workload import Submission
+
+UNLIMITED = Money.parse("1000000000")
+"""Dollars a month that are enough for anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How jobs may run: their widths, resize and spot policy, weight."""
+
+    widths: Widths
+    resize: ResizePolicy = ResizePolicy.RESTART
+    spot: SpotPolicy = SpotPolicy.NEVER
+    weight: float = 1.0
+
+
+def class_of(application: str) -> ClassId:
+    """The class of an application's jobs."""
+    return ClassId(f"team/{application}")
+
+
+def _by_application(submission: Submission) -> ClassId:
+    return class_of(submission.application)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What happens, whoever plans. ``start``: the instant of second 0.
+
+    ``applications`` by name. ``restart_seconds``: from a run's begin to its first step, at the first start as well.
+    ``checkpoint_seconds``: work of so long at most is lost with a spot node. ``until``: when it is over at the latest.
+    ``classes``: in which class a job is.
+    """
+
+    start: Instant
+    submissions: tuple[Submission, ...]
+    applications: Mapping[str, Application]
+    pools: tuple[PoolModel, ...]
+    budget: Budget
+    terms: Callable[[Submission], Terms]
+    restart_seconds: float = 30.0
+    checkpoint_seconds: float = 600.0
+    until: float = float("inf")
+    classes: Callable[[Submission], ClassId] = _by_application
+
+
+def new_budget(created: Instant, amount: Money = UNLIMITED, rate: Rate | None = None) -> Budget:
+    """A budget that begins at ``created``; with ``rate``, that is its exchange rate whatever is spent."""
+    return Budget(
+        id=BudgetId("simulated"),
+        uid="simulated",
+        resource_version="1",
+        generation=1,
+        created=created,
+        amount=amount,
+        time_zone="UTC",
+        selector=Selector((), ()),
+        mode=Mode.ENFORCE,
+        hard_limit=None,
+        max_hourly_rate=None,
+        opening_spend=ZERO,
+        weights=(),
+        balance=None,
+        deleting=False,
+        fixed_rate=rate,
+    )
