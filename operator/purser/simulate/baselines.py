@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from math import ceil
 
 from purser.domain.ids import ClassId
@@ -93,15 +94,15 @@ class AsAsked(_Gangs):
         self._queue.serve(fleet)
         if self._queue:
             fleet.rent(nodes_for(self._queue.widths(), fleet.size) - fleet.idle - fleet.booting)
-        ends = ((name, after(since, self._scale_down_seconds)) for name, since in fleet.idle_since.items())
-        over, again = set(), None
-        for name, end in ends:
-            if end > now:
-                again = end
+        due, over, again = after(now, -self._scale_down_seconds), 0, None
+        for since in fleet.idle_since.values():
+            if since > due:
+                again = after(since, self._scale_down_seconds)
                 break
-            over.add(name)
+            over += 1
         if over and not self._queue:
-            fleet.release([name for name in fleet.idle_nodes() if name in over])
+            ended = set(islice(fleet.idle_since, over))
+            fleet.release([name for name in fleet.idle_nodes() if name in ended])
         return again
 
 

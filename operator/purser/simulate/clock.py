@@ -10,20 +10,19 @@ from purser.domain.time import Instant, after
 
 
 class Clock:
-    """``now``: seconds since ``start``. What is due at one second happens in the order in which it was put there."""
+    """``now``: seconds since ``start``; ``instant``: the same, as an Instant.
 
-    __slots__ = ("_due", "_put", "now", "start")
+    What is due at one second happens in the order in which it was put there.
+    """
+
+    __slots__ = ("_due", "_put", "instant", "now", "start")
 
     def __init__(self, start: Instant) -> None:
         self.start = start
         self.now = 0.0
+        self.instant = start
         self._due: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._put = 0
-
-    @property
-    def instant(self) -> Instant:
-        """Now."""
-        return after(self.start, self.now)
 
     def at(self, when: float, happens: Callable[..., None], *about: Any) -> None:
         """``happens(*about)`` at that second; at once in turn if it is over."""
@@ -40,6 +39,7 @@ class Clock:
         if not due or due[0][0] > until:
             return False
         now = self.now = due[0][0]
+        self.instant = after(self.start, now)
         while due and due[0][0] <= now:
             _, _, happens, about = heappop(due)
             happens(*about)

@@ -39,8 +39,8 @@ def nodes_for(widths: Iterable[int], size: int) -> int:
 class Fleet:
     """Ready nodes by what is free on them. A job of less than a node goes where the least is free that is enough.
 
-    ``size``: GPUs of a node. ``booting``: nodes that are not ready yet. ``idle_since``: ready nodes that nobody uses, by
-    since when, the longest idle first.
+    ``size``: GPUs of a node. ``booting``: nodes that are not ready yet. ``idle_since``: ready nodes that nobody uses,
+    by since when, the longest idle first.
     """
 
     def __init__(self, world: World) -> None:

@@ -42,6 +42,8 @@ class Queue:
     def serve(self, fleet: Fleet) -> list[Task]:
         """Start who fits, in order, and say who. Where the head of a line does not fit, nobody in it does."""
         started: list[Task] = []
+        if not self._lines:
+            return started
         heads = [(self._place(key, line), key) for key, line in self._lines.items()]
         heapify(heads)
         while heads:

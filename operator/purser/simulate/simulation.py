@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from purser.domain.ids import PoolId
 from purser.domain.money import ZERO, Money
 from purser.simulate.learning import Knowledge
@@ -9,7 +11,6 @@ from purser.simulate.planned import Planned, Planner
 from purser.simulate.policy import Policy
 from purser.simulate.result import JobResult, Result, Tally
 from purser.simulate.scenario import Scenario, Terms, class_of, new_budget
-from purser.simulate.tasks import Task
 from purser.simulate.world import PlannerError, World
 
 __all__ = ["Planner", "PlannerError", "Scenario", "Simulation", "Terms", "class_of", "new_budget"]
@@ -65,14 +66,14 @@ class Simulation:
             gpu_hours[pool] = (seconds + alive) * market.models[pool].gpus_per_node / 3600.0
         if self._rented and self._rented[-1][0] < world.clock.now:
             self._rented.append((world.clock.now, len(market.machines)))
-        tasks = (*world.ended, *world.tasks.values())
+        jobs = (*world.ended, *(task.result() for task in world.tasks.values()))
         return Result(
-            jobs=tuple(map(_job_result, tasks)),
+            jobs=jobs,
             rented_gpu_hours=gpu_hours,
             spent=self._spent(),
             periods=() if balance is None else balance.history,
             rented=tuple(self._rented),
-            tally=self._tally(tasks),
+            tally=self._tally(jobs),
             ended=world.clock.now,
         )
 
@@ -81,11 +82,11 @@ class Simulation:
         running = sum((machine.bill(now) for machine in market.machines.values()), ZERO)
         return sum(market.spent.values(), running)
 
-    def _tally(self, tasks: tuple[Task, ...]) -> Tally:
+    def _tally(self, jobs: Sequence[JobResult]) -> Tally:
         world, market = self._world, self._world.market
         return Tally(
-            arrivals=len(tasks),
-            starts=sum(task.runs for task in tasks),
+            arrivals=len(jobs),
+            starts=sum(job.restarts + (job.started is not None) for job in jobs),
             interruptions=world.interruptions,
             reports=world.reports,
             completions=len(world.ended),
@@ -93,15 +94,3 @@ class Simulation:
             machine_ends=market.made - len(market.machines),
             instants=self._instants,
         )
-
-
-def _job_result(task: Task) -> JobResult:
-    return JobResult(
-        name=task.submission.name,
-        application=task.submission.application,
-        submitted=task.submission.at,
-        started=task.started,
-        finished=task.finished,
-        restarts=max(task.runs - 1, 0),
-        gpu_seconds=task.gpu_seconds,
-    )

@@ -8,7 +8,8 @@ from purser.domain.ids import ClassId, JobId
 from purser.domain.job import Allocation, RunOutcome, RunRecord
 from purser.domain.money import Money
 from purser.domain.time import Instant
-from purser.simulate.truth import Application, Reading
+from purser.simulate.result import JobResult
+from purser.simulate.truth import Application, Pace, Reading
 from purser.simulate.workload import Submission
 
 
@@ -51,15 +52,13 @@ class Task:
             self.gpu_seconds += (now - clock) * gpus
             trained = now - (self.trains_from if self.trains_from > clock else clock)
             if trained > 0.0:
-                self.done = self._training(gpus).after(self.done, gpus, trained)
+                self.done = self.application.pace(gpus, self.batch).after(self.done, trained)
                 self.grown = now
         self.clock = now
 
     def ends_at(self) -> float:
         """When it is complete if it stays as it is; it must run."""
-        assert self.allocation is not None
-        gpus = self.allocation.option.gpus
-        return max(self.clock, self.trains_from) + self._training(gpus).seconds_left(self.done, gpus)
+        return max(self.clock, self.trains_from) + self._pace().seconds_left(self.done)
 
     def completes(self, now: float) -> None:
         """It is complete; what it held it keeps, to be told by."""
@@ -70,9 +69,7 @@ class Task:
 
     def loses(self, seconds: float) -> None:
         """What was done in so many last seconds is lost; it must run."""
-        assert self.allocation is not None
-        gpus = self.allocation.option.gpus
-        self.done = self._training(gpus).before(self.done, gpus, seconds)
+        self.done = self._pace().before(self.done, seconds)
         self.grown = self.clock
 
     def reading(self) -> Reading:
@@ -83,6 +80,18 @@ class Task:
         found = self.application.measured.reading(epoch, self.allocation.option.gpus, self.batch)
         assert found is not None
         return found
+
+    def result(self) -> JobResult:
+        """What came of it up to now."""
+        return JobResult(
+            name=self.submission.name,
+            application=self.submission.application,
+            submitted=self.submission.at,
+            started=self.started,
+            finished=self.finished,
+            restarts=max(self.runs - 1, 0),
+            gpu_seconds=self.gpu_seconds,
+        )
 
     def begins(self, allocation: Allocation, trains_from: float, now: Instant) -> None:
         """The run of an allocation begins, and the former one is over and recorded."""
@@ -104,6 +113,6 @@ class Task:
     def _record(self, run: Allocation, now: Instant, outcome: RunOutcome) -> None:
         self.records = (*self.records, RunRecord(run.run, outcome, run.option, run.placements, run.since, now, ""))
 
-    def _training(self, gpus: int) -> Application:
-        """The application with the batch size that it has now."""
-        return self.application.at_batch(gpus, self.batch) if self.batch else self.application
+    def _pace(self) -> Pace:
+        assert self.allocation is not None
+        return self.application.pace(self.allocation.option.gpus, self.batch)

@@ -57,6 +57,42 @@ class Measured(Protocol):
         """Part of the whole job a second with that batch size; None where it cannot run so."""
 
 
+class Pace:
+    """Training on one width with one batch size: how long it takes. ``rates``: part of the whole job a second by epoch.
+
+    ``ends[e]`` is the part done at the end of epoch e.
+    """
+
+    __slots__ = ("_ends", "_last", "_minus", "_rates", "_until_end")
+
+    def __init__(self, ends: Sequence[float], rates: Sequence[float]) -> None:
+        times = [(end - begin) / rate for begin, end, rate in zip((0.0, *ends), ends, rates, strict=False)]
+        self._ends = ends
+        self._last = len(ends) - 1
+        self._rates = rates
+        self._until_end = [*list(accumulate(reversed(times)))[::-1], 0.0]
+        self._minus = [-seconds for seconds in self._until_end]
+
+    def seconds_left(self, done: float) -> float:
+        """Seconds to the end, once the part ``done`` is done."""
+        epoch = bisect_right(self._ends, done, 0, self._last)
+        return (self._ends[epoch] - done) / self._rates[epoch] + self._until_end[epoch + 1]
+
+    def after(self, done: float, seconds: float) -> float:
+        """The part done ``seconds`` later; 1 at the end."""
+        epoch = bisect_right(self._ends, done, 0, self._last)
+        left = (self._ends[epoch] - done) / self._rates[epoch] + self._until_end[epoch + 1] - seconds
+        if left <= 0.0:
+            return 1.0
+        epoch = bisect_right(self._minus, -left, epoch + 1) - 1  # the first epoch at whose end less than that is left
+        return self._ends[epoch] - (left - self._until_end[epoch + 1]) * self._rates[epoch]
+
+    def before(self, done: float, seconds: float) -> float:
+        """The part done ``seconds`` earlier; 0 at the beginning."""
+        left, whole = self.seconds_left(done) + seconds, self._until_end[0]
+        return 0.0 if left >= whole else self.after(0.0, whole - left)
+
+
 @dataclass(frozen=True)
 class Application:
     """A training application. ``rates[e][k]``: part of the whole job a second in epoch e on k GPUs, at its best batch.
@@ -69,65 +105,37 @@ class Application:
     ends: Sequence[float]
     rates: Sequence[Mapping[int, float]]
     measured: Measured | None = None
-    _at_batch: dict[tuple[int, int], Application] = field(default_factory=dict, repr=False, compare=False)
+    _paces: dict[tuple[int, int], Pace] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
         """Numbers of GPUs on which it can run, ascending."""
         return tuple(sorted(self.rates[0]))
 
-    @cached_property
-    def _until_end(self) -> Mapping[int, Sequence[float]]:
-        """By width: seconds from the beginning of each epoch to the end of the job."""
-        spans = [end - begin for begin, end in zip((0.0, *self.ends), self.ends, strict=False)]
-        found = {}
-        for width in self.widths:
-            times = [span / rates[width] for span, rates in zip(spans, self.rates, strict=True)]
-            found[width] = [*list(accumulate(reversed(times)))[::-1], 0.0]
-        return found
-
-    def at_batch(self, gpus: int, batch: int) -> Application:
-        """The application on that many GPUs with that total batch size; ValueError where it cannot run so."""
-        found = self._at_batch.get((gpus, batch))
+    def pace(self, gpus: int, batch: int = 0) -> Pace:
+        """On so many GPUs with that total batch size (0: each epoch at its best); ValueError where it cannot run so."""
+        found = self._paces.get((gpus, batch))
         if found is None:
-            rates = [
-                {gpus: rate}
-                for epoch in range(len(self.ends))
-                if self.measured is not None and (rate := self.measured.rate(epoch, gpus, batch)) is not None
-            ]
+            rates = [rates[gpus] for rates in self.rates if gpus in rates] if not batch else self._rates_at(gpus, batch)
             if len(rates) < len(self.ends):
-                raise ValueError(f"{self.name}: batch size {batch} was not measured on {gpus} GPUs")
-            found = self._at_batch[gpus, batch] = Application(self.name, self.ends, rates, self.measured)
+                how = f"batch size {batch} was not measured on" if batch else "it cannot run on"
+                raise ValueError(f"{self.name}: {how} {gpus} GPUs")
+            found = self._paces[gpus, batch] = Pace(self.ends, rates)
         return found
 
     def epoch(self, done: float) -> int:
         """The epoch in which a job is of which the part ``done`` is done."""
-        return min(bisect_right(self.ends, done), len(self.ends) - 1)
+        return bisect_right(self.ends, done, 0, len(self.ends) - 1)
 
     def seconds_left(self, done: float, gpus: int) -> float:
         """Seconds to the end on that many GPUs, each epoch at its best batch size."""
-        epoch = self.epoch(done)
-        return (self.ends[epoch] - done) / self.rates[epoch][gpus] + self._until_end[gpus][epoch + 1]
+        return self.pace(gpus).seconds_left(done)
 
-    def after(self, done: float, gpus: int, seconds: float) -> float:
-        """The part done ``seconds`` later on that many GPUs; 1 at the end."""
-        left = self.seconds_left(done, gpus) - seconds
-        if left <= 0.0:
-            return 1.0
-        until_end = self._until_end[gpus]
-        low, high = self.epoch(done), len(self.ends) - 1
-        while low < high:  # the first epoch whose end is not yet reached
-            middle = (low + high) // 2
-            if until_end[middle + 1] < left:
-                high = middle
-            else:
-                low = middle + 1
-        return self.ends[low] - (left - until_end[low + 1]) * self.rates[low][gpus]
-
-    def before(self, done: float, gpus: int, seconds: float) -> float:
-        """The part done ``seconds`` earlier on that many GPUs; 0 at the beginning."""
-        left = self.seconds_left(done, gpus) + seconds
-        return 0.0 if left >= self._until_end[gpus][0] else self.after(0.0, gpus, self._until_end[gpus][0] - left)
+    def _rates_at(self, gpus: int, batch: int) -> list[float]:
+        """By epoch; fewer where it cannot run so."""
+        measured = self.measured
+        epochs = () if measured is None else (measured.rate(epoch, gpus, batch) for epoch in range(len(self.ends)))
+        return [rate for rate in epochs if rate is not None]
 
 
 def from_speeds(name: str, seconds: Mapping[int, float], widths: Iterable[int] | None = None) -> Application:

@@ -12,6 +12,7 @@ from purser.simulate.facts import Facts, lasting, reporting
 from purser.simulate.learning import Knowledge
 from purser.simulate.market import Machine, Market
 from purser.simulate.policy import Policy
+from purser.simulate.result import JobResult
 from purser.simulate.scenario import Scenario
 from purser.simulate.tasks import Task
 
@@ -23,8 +24,8 @@ class PlannerError(RuntimeError):
 class World:
     """``tasks``: jobs in sight, in order of submission. ``changed``: whether anything happened that may matter.
 
-    ``ended``: complete ones, in order of completion. ``to_come``: how many are not yet submitted. ``profiles``: what is
-    known of the classes. ``reports`` and ``interruptions`` (runs that lost a machine) are counted.
+    ``ended``: what came of complete ones, in order of completion. ``to_come``: how many are not yet submitted.
+    ``profiles``: what is known of the classes. Reports and interruptions (runs that lost a machine) are counted.
     """
 
     def __init__(self, scenario: Scenario, knowledge: Knowledge, policy: Policy) -> None:
@@ -35,7 +36,7 @@ class World:
         self.knowledge = knowledge
         self.profiles = knowledge.profiles()
         self.tasks: dict[JobId, Task] = {}
-        self.ended: list[Task] = []
+        self.ended: list[JobResult] = []
         self.changed = False
         self.reports = 0
         self.interruptions = 0
@@ -106,7 +107,9 @@ class World:
 
     def wake_at(self, again: Instant) -> None:
         """Something may matter at that instant, or a millisecond from now, even if nothing happens before."""
-        when = max((again - self.clock.start) / 1e6, self.clock.now + 1e-3)
+        when, least = (again - self.clock.start) / 1e6, self.clock.now + 1e-3
+        if when < least:
+            when = least
         if when < self._wakes:
             self._wakes = when
             self.clock.at(when, self._woken)
@@ -139,7 +142,7 @@ class World:
         assert task.allocation is not None
         self._leaves(task, task.allocation)
         del self.tasks[task.id]
-        self.ended.append(task)
+        self.ended.append(task.result())
         self.changed = True
         self._policy.completed(task)
 

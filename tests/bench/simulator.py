@@ -1,0 +1,246 @@
+"""How fast simulations are:  python -m tests.bench.simulator [--jobs 20000] [--profile POLICY]
+
+Job events a second of one core: processor time, the best of three runs (one where a run takes longer than ten seconds).
+A job event is an arrival, the start of a run (the first one, one at another width, or one after an interruption), an
+interruption, a report or a completion. What happens to nodes, and instants at which a policy only wanted to be asked,
+take time too; they are printed, and not counted as job events.
+
+A month in which 20,000 jobs of five applications arrive at random and ask for 1 to 16 GPUs; policies that take longer
+see its first days. The bare engine: a policy that only starts each job at its width, on nodes that are kept; the same
+with reports every 30 s of which nothing is learned; and with eight changes of width in a job's life. Then the baselines
+(one of them also with a third of the nodes that it would need, so that thousands wait), and the operator's planner with
+exact curves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import gc
+import pstats
+import random
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from time import process_time
+
+from purser.domain.ids import PoolId, Rate, RentalId
+from purser.domain.job import Allocation, Placement, Widths
+from purser.domain.money import ZERO, Price
+from purser.domain.option import Option
+from purser.domain.plan import Reason, Rent, Why
+from purser.domain.time import parse_instant
+from purser.policy.planner import Memo, plan
+from purser.simulate import oracle
+from purser.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order, Plain
+from purser.simulate.learning import Exact, Knowledge
+from purser.simulate.market import Machine, PoolModel
+from purser.simulate.planned import Planned
+from purser.simulate.policy import Policy
+from purser.simulate.result import Result
+from purser.simulate.simulation import Scenario, Simulation, Terms, class_of, new_budget
+from purser.simulate.tasks import Task
+from purser.simulate.truth import Application
+from purser.simulate.workload import Submission
+from purser.simulate.world import World
+
+START = parse_instant("2026-06-01T00:00:00Z")
+MONTH, PER_MONTH = 30 * 86_400.0, 20_000
+WIDTHS = (1, 2, *range(4, 33, 4))
+NODES = 48
+RESTART_SECONDS = 30.0
+REPORT_SECONDS = 30.0
+CHANGES = 8
+RATE = 8.0
+"""Dollars that an hour of a job's life is worth."""
+ONCE_SECONDS = 10.0
+POOL = PoolModel("pool", 4, Price.parse("4"), start_seconds=120.0)
+AT_ONCE = replace(POOL, start_seconds=0.0)
+
+
+def application(name: str, hours: float, epochs: int, parallel: float) -> Application:
+    """``hours`` on one GPU, by Amdahl's law, the more parallel the further it is."""
+    parts = [parallel * (0.9 + 0.1 * epoch / epochs) for epoch in range(epochs)]
+    rates = [{gpus: 1.0 / (3600.0 * hours * (1.0 - part + part / gpus)) for gpus in WIDTHS} for part in parts]
+    return Application(name, [(epoch + 1) / epochs for epoch in range(epochs)], rates)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Jobs of an application: how often, and the GPUs that are asked for."""
+
+    application: Application
+    often: int
+    asked: tuple[int, ...]
+
+
+KINDS = (
+    Kind(application("tiny", 0.2, 2, 0.8), 40, (1, 2)),
+    Kind(application("small", 1.0, 10, 0.9), 30, (1, 2, 4)),
+    Kind(application("medium", 4.0, 30, 0.95), 20, (2, 4, 8)),
+    Kind(application("large", 16.0, 60, 0.98), 8, (4, 8, 16)),
+    Kind(application("huge", 64.0, 90, 0.995), 2, (8, 16)),
+)
+APPLICATIONS = {kind.application.name: kind.application for kind in KINDS}
+
+
+def scenario(jobs: int, pool: PoolModel) -> Scenario:
+    """The first ``jobs`` of the month."""
+    draw, at, found = random.Random(1), 0.0, list[Submission]()
+    for number in range(jobs):
+        at += draw.expovariate(PER_MONTH / MONTH)
+        (kind,) = draw.choices(KINDS, [one.often for one in KINDS])
+        found.append(Submission(f"job-{number}", at, kind.application.name, draw.choice(kind.asked)))
+    budget, terms = new_budget(START, rate=Rate(RATE / 3600.0)), Terms(Widths(1, 1, WIDTHS[-1]))
+    return Scenario(START, tuple(found), APPLICATIONS, (pool,), budget, lambda _: terms, RESTART_SECONDS)
+
+
+class Bare(Policy):
+    """Starts each job at its width, on the nodes that were idle last; they are rented where none is, and kept."""
+
+    def begins(self, world: World) -> None:
+        """Nothing is rented yet."""
+        self.world = world
+        self.idle: list[RentalId] = []
+        self.options = {
+            gpus: Option(PoolId(POOL.name), gpus, 1.0, POOL.hourly.share(gpus, POOL.gpus_per_node)) for gpus in WIDTHS
+        }
+
+    def arrived(self, task: Task) -> None:
+        """Started at once."""
+        self.start(task, task.submission.gpus)
+
+    def completed(self, task: Task) -> None:
+        """Its nodes are the next one's."""
+        assert task.allocation is not None
+        self.idle.extend([place.rental for place in task.allocation.placements])
+
+    def ready(self, machine: Machine) -> None:
+        """For whoever it was rented."""
+        self.idle.append(machine.id)
+
+    def start(self, task: Task, gpus: int) -> None:
+        """Here and now."""
+        world, each = self.world, min(gpus, POOL.gpus_per_node)
+        count = gpus // each
+        while len(self.idle) < count:
+            name, why = RentalId(f"node-{world.market.made}"), Reason(Why.DEMAND, 0.0, ZERO, "bare")
+            world.rent(Rent(name, PoolId(POOL.name), world.scenario.budget.id, ZERO, POOL.hourly, why))
+        placements = tuple([Placement(self.idle.pop(), each) for _ in range(count)])
+        world.allocate(task, Allocation(task.runs + 1, self.options[gpus], placements, world.clock.instant))
+
+
+class Changing(Bare):
+    """The same; and at each arrival CHANGES running jobs, in turn, change between what was asked for and one node."""
+
+    def begins(self, world: World) -> None:
+        """Nobody runs yet."""
+        super().begins(world)
+        self.turn: deque[Task] = deque()
+
+    def arrived(self, task: Task) -> None:
+        """It starts, and others change their width."""
+        super().arrived(task)
+        self.turn.append(task)
+        for _ in range(CHANGES):
+            one = self.turn.popleft()
+            while one.finished is not None:
+                one = self.turn.popleft()
+            held = one.allocation
+            assert held is not None
+            self.start(one, POOL.gpus_per_node if held.option.gpus != POOL.gpus_per_node else one.submission.gpus)
+            self.idle.extend([place.rental for place in held.placements])
+            self.turn.append(one)
+
+
+_NOTHING = Exact({})
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A policy, of the jobs of a month the part that it sees, and what it knows."""
+
+    policy: Callable[[], Policy]
+    part: float = 1.0
+    pool: PoolModel = POOL
+    knowledge: Knowledge = _NOTHING
+
+
+def _asked(submission: Submission) -> int:
+    return submission.gpus
+
+
+def _seconds(submission: Submission, gpus: int) -> float:
+    return APPLICATIONS[submission.application].seconds_left(0.0, gpus)
+
+
+def _rates(task: Task, done: float) -> Mapping[int, float]:
+    return task.application.rates[task.application.epoch(done)]
+
+
+def _planned() -> Policy:
+    memo = Memo()
+    return Planned(lambda snapshot: plan(snapshot, memo))
+
+
+def cases() -> Mapping[str, Case]:
+    """By name."""
+    curves = {class_of(name): one for name, one in APPLICATIONS.items()}
+    known = Exact(oracle.profiles(curves, POOL.gpu_type, RESTART_SECONDS))
+    fixed = {
+        f"fixed:{NODES}:{order}": Case(lambda order=order: FixedFleet(NODES, _asked, order, _seconds))  # type: ignore[misc]
+        for order in Order
+    }
+    return {
+        "bare engine": Case(Bare, pool=AT_ONCE),
+        "bare, reports": Case(Bare, 0.05, AT_ONCE, Exact({}, REPORT_SECONDS)),
+        "bare, changing widths": Case(Changing, 0.25, AT_ONCE),
+        "as-asked": Case(lambda: AsAsked(_asked)),
+        **fixed,
+        f"fixed:{NODES // 3}:fifo": Case(lambda: FixedFleet(NODES // 3, _asked)),
+        "utilisation": Case(lambda: ByUtilisation(_asked)),
+        "plain, ticks of 60 s": Case(lambda: Plain(RATE / 3600.0, _rates), 0.1),
+        "purser": Case(_planned, 0.02, knowledge=known),
+    }
+
+
+def measure(case: Case, jobs: int) -> tuple[Result, float]:
+    """What came of it, and processor seconds."""
+    given = scenario(max(round(jobs * case.part), 1), case.pool)
+    seconds = list[float]()
+    while len(seconds) < 3 and sum(seconds) < ONCE_SECONDS:
+        simulation = Simulation(given, case.policy(), case.knowledge)
+        gc.collect()  # what the last one left is not this one's
+        began = process_time()
+        result = simulation.run()
+        seconds.append(process_time() - began)
+    return result, min(seconds)
+
+
+def main() -> None:
+    """A row for each policy; or where one policy's time goes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=PER_MONTH, help="of the month")
+    parser.add_argument("--profile", choices=list(cases()), help="where the time of this one goes")
+    chosen = parser.parse_args()
+    if chosen.profile:
+        case = cases()[chosen.profile]
+        simulation = Simulation(scenario(round(chosen.jobs * case.part), case.pool), case.policy(), case.knowledge)
+        with cProfile.Profile() as profile:
+            simulation.run()
+        pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+        return
+    print("policy                     jobs  job events   instants   nodes  seconds  µs per job event  job events/s")
+    for name, case in cases().items():
+        result, seconds = measure(case, chosen.jobs)
+        tally = result.tally
+        each = seconds / tally.job_events
+        print(
+            f"{name:22} {tally.arrivals:8,} {tally.job_events:11,} {tally.instants:10,} {tally.machines:7,}"
+            f" {seconds:8.2f} {each * 1e6:17.1f} {1 / each:13,.0f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
