@@ -145,12 +145,12 @@ class FixedFleet(_Gangs):
         self._used(task.class_id).holds(-held.option.gpus, self._world.clock.now)
 
     def decide(self) -> Instant | None:
-        """Rent what is missing, and start who fits."""
-        if self._world.tasks:
-            self._fleet.rent(self._nodes - len(self._fleet))
+        """Start who fits, and rent what is missing."""
         for task in self._queue.serve(self._fleet):
             assert task.allocation is not None
             self._used(task.class_id).holds(task.allocation.option.gpus, self._world.clock.now)
+        if self._world.tasks:
+            self._fleet.rent(self._nodes - len(self._fleet))
         return None
 
     def _used(self, class_id: ClassId) -> _Usage:

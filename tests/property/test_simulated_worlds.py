@@ -1,0 +1,201 @@
+"""What a simulation keeps as things happen is what anybody would find who looked at the world anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from purser.domain.ids import Rate
+from purser.domain.job import Job, SpotPolicy, Widths
+from purser.domain.money import Money, Price
+from purser.domain.plan import Plan
+from purser.domain.pool import CapacityType
+from purser.domain.snapshot import Snapshot
+from purser.domain.time import Instant
+from purser.policy.planner import Memo, plan
+from purser.simulate import oracle
+from purser.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order
+from purser.simulate.learning import Exact
+from purser.simulate.market import PoolModel
+from purser.simulate.planned import Planned, Planner
+from purser.simulate.policy import Policy
+from purser.simulate.result import Result
+from purser.simulate.simulation import Scenario, Simulation, Terms, class_of, new_budget
+from purser.simulate.truth import Application, Pace
+from purser.simulate.view import View
+from purser.simulate.workload import Submission
+from purser.simulate.world import World
+from tests.unit.simulate.onlookers import AsAskedByLooking, ByUtilisationByLooking, FixedFleetByLooking
+from tests.unit.simulate.scenarios import START
+
+WIDTHS = (1, 2, 3, 4, 8, 12, 16)
+SECONDS = {"even": 500.0, "late": 1500.0}
+APPLICATIONS = {
+    "even": Application("even", (1.0,), ({k: k**0.9 / 500.0 for k in WIDTHS},)),
+    "late": Application("late", (0.4, 1.0), ({k: 1 / 1500.0 for k in WIDTHS}, {k: k**0.8 / 1500.0 for k in WIDTHS})),
+}
+UNTIL = 200_000.0
+
+
+def some_scenario(draw: Random, *, spot: bool, stock: bool = False) -> Scenario:
+    """A dozen jobs that come at once or scattered, on nodes that start at once or after a while."""
+    gap = draw.choice([0.0, 20.0, 400.0])
+    at, submissions = 0.0, []
+    for number in range(draw.randint(1, 12)):
+        at += draw.choice([0.0, gap, draw.uniform(0.0, 2 * gap)])
+        name = draw.choice(list(APPLICATIONS))
+        submissions.append(Submission(f"j{number}", at, name, draw.choice([1, 1, 2, 3, 4, 6, 8])))
+    starts, ends = Random(draw.random()), Random(draw.random())
+    pool = PoolModel(
+        "p",
+        4,
+        Price.parse("4"),
+        start_seconds=draw.choice([0.0, 60.0]),
+        billing_minimum_seconds=draw.choice([0, 600]),
+        stock=draw.choice([2, 5]) if stock else None,
+        starts=draw.choice([None, lambda: starts.expovariate(1 / 60.0)]),
+        capacity_type=CapacityType.SPOT if spot else CapacityType.ON_DEMAND,
+        lifetime=(lambda: ends.expovariate(1 / 3000.0)) if spot else None,
+    )
+    return Scenario(
+        START,
+        tuple(submissions),
+        APPLICATIONS,
+        (pool,),
+        new_budget(START, Money.parse(draw.choice(["100", "100000"])), draw.choice([None, Rate(0.01)])),
+        lambda _: Terms(Widths(1, 1, WIDTHS[-1]), spot=SpotPolicy.ALLOWED),
+        draw.choice([0.0, 30.0]),
+        until=UNTIL,
+    )
+
+
+class Doubting(Planned):
+    """The operator's planner, which compares what it is shown with what somebody sees who looks for the first time."""
+
+    def __init__(self) -> None:
+        memo = Memo()
+        self.plans = 0
+        self.last: Snapshot | None = None
+
+        def doubts(snapshot: Snapshot) -> Plan:
+            assert snapshot == View(self.world).snapshot()
+            if self.last is not None:
+                for name, job in snapshot.jobs.items():
+                    assert self.last.jobs.get(name) != job or self.last.jobs[name] is job
+                for rental, one in snapshot.rentals.items():
+                    assert self.last.rentals.get(rental) != one or self.last.rentals[rental] is one
+                for node, found in snapshot.nodes.items():
+                    assert self.last.nodes.get(node) != found or self.last.nodes[node] is found
+            self.last = snapshot
+            self.plans += 1
+            return plan(snapshot, memo)
+
+        super().__init__(doubts)
+
+    def begins(self, world: World) -> None:
+        super().begins(world)
+        self.world = world
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False), st.booleans(), st.booleans())
+def test_a_snapshot_is_what_is_seen_at_first_sight_and_what_did_not_change_is_the_same_object(
+    draw: Random, spot: bool, stock: bool
+) -> None:
+    known = oracle.profiles({class_of(name): one for name, one in APPLICATIONS.items()}, "gpu", 30.0)
+    policy = Doubting()
+    Simulation(some_scenario(draw, spot=spot, stock=stock), policy, Exact(known)).run()
+    assert policy.plans
+
+
+# --- baselines follow what happens as if they looked at everything ----------------------------------------------------
+
+
+@dataclass
+class Looked(Policy):
+    """Somebody looks at every job before the policy decides, as a planner's snapshot does.
+
+    Progress is then added up in the same steps, and equal to the last digit.
+    """
+
+    policy: Policy
+
+    def begins(self, world: World) -> None:
+        self.world = world
+        self.policy.begins(world)
+        self.arrived = self.policy.arrived  # type: ignore[method-assign]
+        self.completed = self.policy.completed  # type: ignore[method-assign]
+        self.interrupted = self.policy.interrupted  # type: ignore[method-assign]
+        self.ready = self.policy.ready  # type: ignore[method-assign]
+        self.taken = self.policy.taken  # type: ignore[method-assign]
+
+    def decide(self) -> Instant | None:
+        for task in self.world.tasks.values():
+            task.advance(self.world.clock.now)
+        return self.policy.decide()
+
+
+def seconds(submission: Submission, gpus: int) -> float:
+    return SECONDS[submission.application] / gpus
+
+
+def pairs(asked: dict[str, int]) -> dict[str, tuple[Callable[[], Policy], Callable[[], Planner]]]:
+    def gpus(submission: Submission) -> int:
+        return submission.gpus
+
+    def of(job: Job) -> int:
+        return asked[job.name]
+
+    def first(job: Job) -> float:
+        return SECONDS[job.class_id.removeprefix("team/")] / of(job)
+
+    return {
+        "as asked": (lambda: AsAsked(gpus, 300.0), lambda: AsAskedByLooking(of, 300.0)),
+        "fifo": (lambda: FixedFleet(3, gpus), lambda: FixedFleetByLooking(3, of)),
+        "shortest": (
+            lambda: FixedFleet(3, gpus, Order.SHORTEST, seconds),
+            lambda: FixedFleetByLooking(3, of, first),
+        ),
+        "fair": (lambda: FixedFleet(3, gpus, Order.FAIR), lambda: FixedFleetByLooking(3, of, fair=True)),
+        "utilisation": (lambda: ByUtilisation(gpus), lambda: ByUtilisationByLooking(of)),
+    }
+
+
+@pytest.mark.parametrize("name", ["as asked", "fifo", "shortest", "fair", "utilisation"])
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_a_baseline_does_what_it_would_if_it_looked_at_everything(name: str, seed: int, spot: bool) -> None:
+    def result(policy: Callable[[dict[str, int]], Policy | Planner]) -> Result:
+        scenario = some_scenario(Random(seed), spot=spot)
+        asked = {one.name: one.gpus for one in scenario.submissions}
+        return Simulation(scenario, policy(asked), Exact({})).run()
+
+    quick = result(lambda asked: Looked(pairs(asked)[name][0]()))
+    slow = result(lambda asked: pairs(asked)[name][1]())
+    assert replace(quick, tally=slow.tally) == slow
+    assert quick.tally.job_events == slow.tally.job_events
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(1e-5, 1.0)), min_size=1, max_size=6),
+    st.floats(0.0, 0.999),
+    st.floats(0.0, 1.0),
+)
+def test_progress_and_the_time_that_is_left_say_the_same(
+    epochs: list[tuple[float, float]], done: float, part: float
+) -> None:
+    whole = sum(span for span, _ in epochs)
+    ends = [sum(span for span, _ in epochs[: at + 1]) / whole for at in range(len(epochs) - 1)] + [1.0]
+    pace = Pace(ends, [rate for _, rate in epochs])
+    left = pace.seconds_left(done)
+    later = pace.after(done, part * left)
+    assert done <= later + 1e-12
+    assert pace.seconds_left(later) == pytest.approx((1.0 - part) * left, rel=1e-9, abs=1e-9 * pace.seconds_left(0.0))
+    assert pace.before(later, part * left) == pytest.approx(done, abs=1e-9)
+    assert pace.after(done, left * 1.001) == 1.0
