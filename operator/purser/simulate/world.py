@@ -91,7 +91,7 @@ class World:
                 )
             machine.users[task.id] = task
         if allocation.run != task.runs + 1:
-            raise PlannerError(f"at {clock.now:g} s: job {task.id} got run {allocation.run} after {task.runs}")
+            raise PlannerError(f"at {clock.now:g} s: job {task.id} was given run {allocation.run} after {task.runs}")
         task.begins(allocation, clock.now + self.scenario.restart_seconds, clock.instant)
         task.batch = self.knowledge.batch(task)
         self._trains(task)
