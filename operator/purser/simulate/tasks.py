@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from purser.domain.ids import ClassId, JobId
 from purser.domain.job import Allocation, RunOutcome, RunRecord
@@ -42,6 +42,7 @@ class Task:
     gpu_seconds: float = 0.0
     predicted: Money | None = None
     moves: tuple[Instant, ...] = ()
+    _pace: Pace = field(init=False)
 
     def advance(self, now: float) -> None:
         """Train until ``now``."""
@@ -52,13 +53,17 @@ class Task:
             self.gpu_seconds += (now - clock) * gpus
             trained = now - (self.trains_from if self.trains_from > clock else clock)
             if trained > 0.0:
-                self.done = self.application.pace(gpus, self.batch).after(self.done, trained)
+                self.done = self._pace.after(self.done, trained)
                 self.grown = now
         self.clock = now
 
-    def ends_at(self) -> float:
-        """When it is complete if it stays as it is; it must run."""
-        return max(self.clock, self.trains_from) + self._pace().seconds_left(self.done)
+    def trains(self, batch: int) -> float:
+        """With that batch size from now on; when it is complete if it stays so. It must run."""
+        assert self.allocation is not None
+        self.batch = batch
+        self.version += 1
+        self._pace = self.application.pace(self.allocation.option.gpus, batch)
+        return max(self.clock, self.trains_from) + self._pace.seconds_left(self.done)
 
     def completes(self, now: float) -> None:
         """It is complete; what it held it keeps, to be told by."""
@@ -69,7 +74,7 @@ class Task:
 
     def loses(self, seconds: float) -> None:
         """What was done in so many last seconds is lost; it must run."""
-        self.done = self._pace().before(self.done, seconds)
+        self.done = self._pace.before(self.done, seconds)
         self.grown = self.clock
 
     def reading(self) -> Reading:
@@ -112,7 +117,3 @@ class Task:
 
     def _record(self, run: Allocation, now: Instant, outcome: RunOutcome) -> None:
         self.records = (*self.records, RunRecord(run.run, outcome, run.option, run.placements, run.since, now, ""))
-
-    def _pace(self) -> Pace:
-        assert self.allocation is not None
-        return self.application.pace(self.allocation.option.gpus, self.batch)

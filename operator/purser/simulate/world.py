@@ -93,8 +93,7 @@ class World:
         if allocation.run != task.runs + 1:
             raise PlannerError(f"at {clock.now:g} s: job {task.id} was given run {allocation.run} after {task.runs}")
         task.begins(allocation, clock.now + self.scenario.restart_seconds, clock.instant)
-        task.batch = self.knowledge.batch(task)
-        self._trains(task)
+        self._trains(task, self.knowledge.batch(task))
         if self._report_seconds < float("inf"):
             clock.at(task.trains_from + self._report_seconds, self._reports, task, allocation.run)
 
@@ -155,8 +154,7 @@ class World:
         self.knowledge.reported(task, self.clock.instant)
         batch = self.knowledge.batch(task)
         if batch != task.batch:
-            task.batch = batch
-            self._trains(task)
+            self._trains(task, batch)
         profiles = self.knowledge.profiles()
         self.changed |= profiles is not self.profiles
         self.profiles = profiles
@@ -193,10 +191,9 @@ class World:
 
     # --- what follows -------------------------------------------------------------------------------------------------
 
-    def _trains(self, task: Task) -> None:
-        """It trains on, as it is now, until its end."""
-        task.version += 1
-        self.clock.at(task.ends_at(), self._completes, task, task.version)
+    def _trains(self, task: Task, batch: int) -> None:
+        """It trains on with that batch size, until its end if nothing happens before."""
+        self.clock.at(task.trains(batch), self._completes, task, task.version)
 
     def _leaves(self, task: Task, held: Allocation) -> None:
         """What it held is free; a machine that waited for that is ended."""
