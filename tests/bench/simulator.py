@@ -7,7 +7,7 @@ take time too; they are printed, and not counted as job events.
 
 A month in which 20,000 jobs of five applications arrive at random and ask for 1 to 16 GPUs; policies that take longer
 see its first days. The bare engine: a policy that only starts each job at its width, on nodes that are kept; the same
-with reports every 30 s of which nothing is learned; and with eight changes of width in a job's life. Then the baselines
+with reports every 10 s of which nothing is learned; and with eight changes of width in a job's life. Then the baselines
 (one of them also with a third of the nodes that it would need, so that thousands wait), and the operator's planner with
 exact curves.
 """
@@ -49,7 +49,7 @@ MONTH, PER_MONTH = 30 * 86_400.0, 20_000
 WIDTHS = (1, 2, *range(4, 33, 4))
 NODES = 48
 RESTART_SECONDS = 30.0
-REPORT_SECONDS = 30.0
+REPORT_SECONDS = 10.0
 CHANGES = 8
 RATE = 8.0
 """Dollars that an hour of a job's life is worth."""
@@ -193,7 +193,7 @@ def cases() -> Mapping[str, Case]:
     }
     return {
         "bare engine": Case(Bare, pool=AT_ONCE),
-        "bare, reports": Case(Bare, 0.05, AT_ONCE, Exact({}, REPORT_SECONDS)),
+        "bare, reports": Case(Bare, 0.02, AT_ONCE, Exact({}, REPORT_SECONDS)),
         "bare, changing widths": Case(Changing, 0.25, AT_ONCE),
         "as-asked": Case(lambda: AsAsked(_asked)),
         **fixed,

@@ -22,6 +22,7 @@ from purser.simulate.market import PoolModel
 from purser.simulate.result import Result
 from purser.simulate.simulation import Scenario, Simulation, Terms, class_of, new_budget
 from purser.simulate.tasks import Task
+from purser.simulate.truth import Application
 from purser.simulate.workload import Submission
 
 _START = Instant(0)
@@ -73,7 +74,7 @@ class _Classes:
     fleet: Fleet
     jobs: Mapping[str, PastJob]
 
-    def __call__(self, submission: Submission) -> ClassId:
+    def __call__(self, submission: Submission, _: Application) -> ClassId:
         kind = self.jobs[submission.name].kind
         return class_of(kind) if kind in self.fleet.curves else ClassId(f"uid/{submission.name}")
 

@@ -33,17 +33,18 @@ def class_of(application: str) -> ClassId:
     return ClassId(f"team/{application}")
 
 
-def _by_application(submission: Submission) -> ClassId:
-    return class_of(submission.application)
+def _by_application(_: Submission, application: Application) -> ClassId:
+    return class_of(application.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """What happens, whoever plans. ``start``: the instant of second 0.
 
-    ``applications`` by name. ``restart_seconds``: from a run's begin to its first step, at the first start as well.
-    ``checkpoint_seconds``: work of so long at most is lost with a spot node. ``until``: when it is over at the latest.
-    ``classes``: in which class a job is.
+    ``applications`` by the name that submissions give them. ``restart_seconds``: from a run's begin to its first step,
+    at the first start as well. ``checkpoint_seconds``: work of so long at most is lost with a spot node. ``until``: when
+    it is over at the latest. ``classes``: in which class a job is; by default that of its application's own name, so
+    that applications of several sizes can be one class.
     """
 
     start: Instant
@@ -55,7 +56,7 @@ class Scenario:
     restart_seconds: float = 30.0
     checkpoint_seconds: float = 600.0
     until: float = float("inf")
-    classes: Callable[[Submission], ClassId] = _by_application
+    classes: Callable[[Submission, Application], ClassId] = _by_application
 
 
 def new_budget(created: Instant, amount: Money = UNLIMITED, rate: Rate | None = None) -> Budget:

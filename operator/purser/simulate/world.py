@@ -124,7 +124,7 @@ class World:
         submission, scenario, clock = self._coming[number], self.scenario, self.clock
         application = scenario.applications[submission.application]
         name, now = JobId(submission.name), clock.now
-        task = Task(name, submission, application, scenario.classes(submission), clock.instant, now, now)
+        task = Task(name, submission, application, scenario.classes(submission, application), clock.instant, now, now)
         self.tasks[name] = task
         self.to_come -= 1
         self.changed = True
