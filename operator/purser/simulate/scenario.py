@@ -43,8 +43,8 @@ class Scenario:
 
     ``applications`` by the name that submissions give them. ``restart_seconds``: from a run's begin to its first step,
     at the first start as well. ``checkpoint_seconds``: work of so long at most is lost with a spot node. ``until``:
-    when it is over at the latest. ``classes``: in which class a job is; by default that of its application's own name, so
-    that applications of several sizes can be one class.
+    when it is over at the latest. ``classes``: in which class a job is; by default that of its application's own name,
+    so that applications of several sizes can be one class.
     """
 
     start: Instant
