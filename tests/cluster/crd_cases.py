@@ -196,6 +196,12 @@ CASES: tuple[Case, ...] = (
         _batch(smallestPerGpu=33),
     ),
     Case(
+        "SpeedupProfile",
+        "resizeSeconds must not exceed restartSeconds",
+        make("SpeedupProfile", resizeSeconds=30),
+        make("SpeedupProfile", resizeSeconds=31),
+    ),
+    Case(
         "GPURental",
         "the spec of a GPURental never changes: it is what was decided and reserved",
         {**make("GPURental", "rule-spec"), "metadata": {"name": "rule-spec", "labels": {"seen": "yes"}}},

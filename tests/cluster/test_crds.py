@@ -114,7 +114,7 @@ DEFAULTS: dict[str, Json] = {
         "maxRestarts": 100,
         "readyTimeoutSeconds": 600,
     },
-    "SpeedupProfile": {"restartSeconds": 30},
+    "SpeedupProfile": {"restartSeconds": 30, "resizeSeconds": 0},
     "GPURental": {"token": ""},
 }
 

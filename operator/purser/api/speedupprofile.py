@@ -80,6 +80,10 @@ class Batch(BatchTerms):
 class SpeedupProfileSpec(ApiModel):
     """What is declared of a class of jobs."""
 
+    model_config = ruled(
+        Rule("self.resizeSeconds <= self.restartSeconds", "resizeSeconds must not exceed restartSeconds")
+    )
+
     curves: Annotated[tuple[Curve, ...], Field(max_length=32, json_schema_extra=keyed_by("gpuType"))] = ()
     """How throughput grows with the number of GPUs, for each GPU type. The first curve at its smallest number of GPUs
     is the reference: the one against which work and speed are measured. It is where learning starts from: once jobs
@@ -94,6 +98,8 @@ class SpeedupProfileSpec(ApiModel):
     """Jobs of this class an hour; absent: counted from the jobs in sight."""
     restart_seconds: Annotated[float, Field(ge=0, le=86_400)] = 30
     """Seconds from stopping a job of this class to training on with another number of GPUs."""
+    resize_seconds: Annotated[float, Field(ge=0, le=86_400)] = 0
+    """Seconds for which a run of this class does not train when pods are added or taken away (resizePolicy InPlace)."""
 
 
 class SpeedupProfileView(ApiModel):

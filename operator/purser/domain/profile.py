@@ -101,8 +101,9 @@ class Profile:
 
     ``mean_work`` and ``arrivals_per_hour`` are as declared (None: observed from the jobs in sight). ``batch``: what the
     spec allows; None where every job keeps the batch size it has.
-    ``restart_seconds``: from stopping one run to training on in the next, node start-up not included. ``budget`` pays
-    for the jobs of the profile's namespace; None where no budget selects it.
+    ``restart_seconds``: from stopping one run to training on in the next, node start-up not included.
+    ``resize_seconds``: for which a run that is resized in place does not train. ``budget`` pays for the jobs of the
+    profile's namespace; None where no budget selects it.
     """
 
     id: ClassId
@@ -116,6 +117,7 @@ class Profile:
     batch: BatchTerms | None = None
     reports: int = 0
     unreadable: str = ""
+    resize_seconds: float = 0.0
 
     @property
     def widest(self) -> int:

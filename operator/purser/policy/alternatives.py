@@ -327,7 +327,7 @@ def _repriced(menu: Menu, pool: PoolId, factor: float) -> Menu:
         return replace(option, price=price, entry_cost=price.cost(round(option.entry_seconds)))
 
     stages = tuple(tuple(repriced(option) for option in stage) for stage in menu.stages)
-    return replace(menu, stages=stages, ways=Ways.of(stages, menu.ways.restart))
+    return replace(menu, stages=stages, ways=Ways.of(stages, menu.ways.restart, menu.ways.in_place))
 
 
 def _turning(loses_by: Callable[[float], float]) -> float | None:

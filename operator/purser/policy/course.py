@@ -5,9 +5,10 @@ w a path of dollars m and seconds a is best where w·θ·a + m is least. Going b
 work of phase p and s, c an option's speed and price,
 
     J_p(o) = x_p·(w·θ + c_o)/s_p(o) + min( J_p+1(o),  min over o' of J_p+1(o') + change(o, o') )
-    change(o, o') = (w·θ + c_o')·restart + start-up of what o' needs more, in dollars
+    change(o, o') = (w·θ + c_o')·r + start-up of what o' needs more, in dollars
 
-so that a change is charged in the plan what it costs when it is made. O(phases × options) a job (docs/policy.md).
+so that a change is charged in the plan what it costs when it is made; r is the seconds of a restart, or of a resize in
+place between options of several whole nodes, for jobs that can do that. O(phases × options) a job (docs/policy.md).
 """
 
 from __future__ import annotations
@@ -22,11 +23,28 @@ from purser.domain.ids import PoolId
 from purser.domain.option import Option
 
 OptionKey = tuple[PoolId, int, str]
+Lane = tuple[Sequence[int], Sequence[float]]
 
 
 def key_of(option: Option) -> OptionKey:
     """What makes two options the same way to run, whatever their price and speed were when they were chosen."""
     return option.pool, option.gpus, option.variant
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """Runs whose number of equal pods may change while they run, which takes ``seconds`` each time.
+
+    ``nodes``: GPUs of a node by pool. Pods are equal from two whole nodes on.
+    """
+
+    seconds: float
+    nodes: Mapping[PoolId, int]
+
+    def fleet(self, option: Option) -> PoolId | None:
+        """Its pool, if it is of several whole nodes."""
+        size = self.nodes.get(option.pool)
+        return option.pool if size is not None and option.gpus >= 2 * size and option.gpus % size == 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +54,8 @@ class Ways:
     ``speeds[p][o]`` is the speed of option o in phase p, ``bills[o]`` its dollars a second, ``prices[o]`` what that
     counts when a job chooses: the same, unless its room is charged for too (``charged``). ``lanes`` groups options by
     pool, cheapest first. ``starts[o]``: seconds that a node of its pool is paid for before it is ready. ``places``:
-    where an option is among them.
+    where an option is among them. ``in_place``: how a run changes without a restart; None where none can, and
+    ``fleets[o]`` the pool of an option from and to which it can.
     """
 
     speeds: tuple[tuple[float, ...], ...]
@@ -46,9 +65,11 @@ class Ways:
     lanes: tuple[tuple[int, ...], ...]
     restart: float
     places: Mapping[OptionKey, int]
+    in_place: InPlace | None
+    fleets: tuple[PoolId | None, ...]
 
     @classmethod
-    def of(cls, stages: Sequence[Sequence[Option]], restart: float) -> Ways:
+    def of(cls, stages: Sequence[Sequence[Option]], restart: float, in_place: InPlace | None = None) -> Ways:
         """The ways of a menu: the same options for each phase, with that phase's speeds."""
         first = stages[0]
         lanes: dict[PoolId, list[int]] = {}
@@ -63,7 +84,19 @@ class Ways:
             lanes=tuple(tuple(sorted(lane, key=prices.__getitem__)) for lane in lanes.values()),
             restart=restart,
             places={key_of(option): at for at, option in enumerate(first)},
+            in_place=in_place,
+            fleets=tuple(None if in_place is None else in_place.fleet(option) for option in first),
         )
+
+    def fleet(self, option: Option) -> PoolId | None:
+        """``fleets`` of an option, whether it is among them or not."""
+        return None if self.in_place is None else self.in_place.fleet(option)
+
+    def change(self, fleet: PoolId | None, to: int) -> float:
+        """Seconds that a job does not train when it leaves an option of that fleet for ``to``."""
+        if self.in_place is None or fleet is None or fleet != self.fleets[to]:
+            return self.restart
+        return self.in_place.seconds
 
     def charged(self, rents: Sequence[float]) -> Ways:
         """With ``rents[o]`` dollars a second on top of the bill, for choosing only."""
@@ -144,27 +177,32 @@ class Life:
     def _look_back(self) -> None:
         """Fill ``after`` and ``follow`` from the last phase to the first."""
         ways, to_go = self.ways, self.after[0]
-        enter = [(self.worth + price) * ways.restart for price in ways.prices]
         boot = [price * start for price, start in zip(ways.prices, ways.starts, strict=True)]
+        enter = [(self.worth + price) * ways.restart for price in ways.prices]
+        lanes: list[Lane] = [(lane, enter) for lane in ways.lanes]
+        if ways.in_place is not None:
+            enter = [(self.worth + price) * ways.in_place.seconds for price in ways.prices]
+            lanes += [([at for at in lane if ways.fleets[at] is not None], enter) for lane in ways.lanes]
         for left, units in zip(reversed(self.work[1:]), reversed(self.units), strict=False):
             cost = [then + left * unit for then, unit in zip(to_go, units, strict=True)]
-            follow, to_go = self._change_or_stay(cost, enter, boot)
+            follow, to_go = self._change_or_stay(cost, lanes, boot)
             self.after.append(to_go)
             self.follow.append(follow)
         self.after.reverse()
         self.follow.reverse()
 
     def _change_or_stay(
-        self, to_go: Sequence[float], enter: Sequence[float], boot: Sequence[float]
+        self, to_go: Sequence[float], lanes: Sequence[Lane], boot: Sequence[float]
     ) -> tuple[list[int], list[float]]:
         """For each option at a phase's end: the one that follows, and its dollars to go, the change included.
 
-        ``enter`` is what a restart on each option costs, ``boot`` what starting its nodes does. Within a pool the
-        options are in order of price, so the best narrower and the best wider one are running minima.
+        ``lanes``: options of one pool with what changing to each among them costs, those with a restart first.
+        ``boot``: what starting an option's nodes costs. In a lane options are in order of price, so the best narrower
+        and the best wider one are running minima.
         """
         follow, best = list(range(len(to_go))), list(to_go)
         cheapest: list[tuple[float, int]] = []
-        for lane in self.ways.lanes:
+        for lane, enter in lanes:
             least, to = inf, 0
             for at in lane:
                 entered = to_go[at] + enter[at]
@@ -180,8 +218,9 @@ class Life:
                 if least - boot[at] < best[at]:
                     best[at], follow[at] = least - boot[at], to
             cheapest.append((least, to))
-        if len(cheapest) > 1:
-            first, second = sorted((cost, number) for number, (cost, _) in enumerate(cheapest))[:2]
+        if len(self.ways.lanes) > 1:
+            entered_at = cheapest[: len(self.ways.lanes)]
+            first, second = sorted((cost, number) for number, (cost, _) in enumerate(entered_at))[:2]
             for number, lane in enumerate(self.ways.lanes):
                 least, to = cheapest[(second if number == first[1] else first)[1]]
                 for at in lane:
@@ -210,14 +249,15 @@ class Life:
         seconds = self.work[phase] / ways.speeds[phase][option]
         money = self._paid(ways.bills, seconds, before, option)
         room = 0.0 if ways.prices is ways.bills else self._paid(ways.prices, seconds, before, option) - money
-        return money, seconds + (ways.restart if option != before else 0.0), room
+        return money, seconds + (ways.change(ways.fleets[before], option) if option != before else 0.0), room
 
     def _paid(self, prices: Sequence[float], seconds: float, before: int, option: int) -> float:
         ways = self.ways
         money = prices[option] * seconds
         if option != before:
             same_pool = any(option in lane and before in lane for lane in ways.lanes)
-            money += prices[option] * ways.restart + ways.start_up(prices, before, option, same_pool)
+            money += prices[option] * ways.change(ways.fleets[before], option)
+            money += ways.start_up(prices, before, option, same_pool)
         return money
 
     @cached_property

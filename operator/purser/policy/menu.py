@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from purser.domain.ids import ClassId, PoolId
-from purser.domain.job import Job, SpotPolicy, Widths
+from purser.domain.job import Job, ResizePolicy, SpotPolicy, Widths
 from purser.domain.money import Price
 from purser.domain.option import Option
 from purser.domain.pool import CapacityType, Pool
 from purser.domain.profile import Profile
-from purser.policy.course import Ways
+from purser.policy.course import InPlace, Ways
 from purser.policy.hope import hopeful, to_try
 from purser.policy.hull import Hull, Path, hull, path_hull
 from purser.policy.speedup import speed
@@ -98,20 +98,24 @@ def build_menu(
     spot: SpotPolicy,
     pools: Iterable[Pool],
     explore: bool = False,
+    elastic: bool = False,
 ) -> Menu:
     """The options over ``pools`` that offer an allowed GPU type at a known price (``gpu_types`` empty: any type).
 
     Where the class has a curve for none of these types, the menu is ``preferred`` alone (or the widest below it that
     is offered): never wider before something is known of it. GPU types without a curve are not mixed with types that
     have one. An option needs a speed in every phase of the class. ``explore``: widths to try are as fast as hoped.
+    ``elastic``: the jobs are resized in place where they can be.
     """
     restart = profile.restart_seconds if profile else DEFAULT_RESTART_SECONDS
     measured: list[list[Option]] = []
     preferred: list[Option] = []
     narrower: list[Option] = []
+    nodes: dict[PoolId, int] = {}
     hoped = hopeful(profile) if profile is not None and explore else profile
     speeds_of: dict[tuple[str, int], Sequence[float]] = {}
     for pool, gpu_type, node, price in _open(pools, gpu_types, spot):
+        nodes[pool.id] = node
         trials = to_try(profile, gpu_type) if profile is not None and explore else frozenset()
         for gpus in offered_widths(node, widths, pool.max_nodes):
             speeds = speeds_of.get((gpu_type, gpus))
@@ -127,7 +131,8 @@ def build_menu(
     if profile is not None and measured:
         stages = tuple(zip(*measured, strict=True))
         until = tuple(phase.until for phase in profile.phases)
-        return Menu(stages, until, (), True, rigid, Ways.of(stages, restart))
+        in_place = InPlace(profile.resize_seconds, nodes) if elastic else None
+        return Menu(stages, until, (), True, rigid, Ways.of(stages, restart, in_place))
     if not preferred and narrower:  # preferred is no whole number of nodes: then the widest below it
         widest = max(option.gpus for option in narrower)
         preferred = [option for option in narrower if option.gpus == widest]
@@ -157,7 +162,7 @@ def _speeds(profile: Profile | None, gpu_type: str, gpus: int) -> list[float]:
     return speeds if len(speeds) == len(known) else []
 
 
-MenuKey = tuple[ClassId | None, int, int, int, tuple[str, ...], SpotPolicy]
+MenuKey = tuple[ClassId | None, int, int, int, tuple[str, ...], SpotPolicy, bool]
 
 
 _IDLE = 256
@@ -192,7 +197,8 @@ class Menus:
         """What decides a job's menu."""
         known = job.class_id if job.class_id in self._profiles else None
         widths = job.widths
-        return known, widths.min, widths.preferred, widths.max, job.gpu_types, job.spot
+        elastic = job.resize is ResizePolicy.IN_PLACE
+        return known, widths.min, widths.preferred, widths.max, job.gpu_types, job.spot, elastic
 
     def menu(self, key: MenuKey) -> Menu:
         """The menu of all jobs with this key."""
@@ -209,12 +215,13 @@ class Menus:
     def _of(self, key: MenuKey) -> _Known:
         known = self._known.get(key)
         if known is None:
-            class_id, least, preferred, most, gpu_types, spot = key
+            class_id, least, preferred, most, gpu_types, spot, elastic = key
             profile = None if class_id is None else self._profiles[class_id]
             known = self._before.get(key)
             explore = class_id in self._exploring
             if known is None or known.profile != profile or known.explore != explore:
-                menu = build_menu(profile, Widths(least, preferred, most), gpu_types, spot, self._pools, explore)
+                widths = Widths(least, preferred, most)
+                menu = build_menu(profile, widths, gpu_types, spot, self._pools, explore, elastic)
                 known = _Known(profile, explore, menu)
             self._known[key] = known
         return known

@@ -141,6 +141,7 @@ class Prospects:
             ways = ways.charged([charge.on(option, worth) for option in menu.options])
         self._ways = ways
         self._cheapest = min(ways.prices, default=0.0)
+        self._least_change = ways.restart if ways.in_place is None else min(ways.restart, ways.in_place.seconds)
         self._lives: dict[float, Life] = {}
         self._fresh: dict[Position, list[Outcome]] = {}
         self._last: tuple[Position, Course] | None = None
@@ -233,11 +234,12 @@ class Prospects:
         if at is not None and self._cannot_pay(at, position):
             return []
         course, _ = self._course(position)
-        stay, worth, restart = self.staying(here, position).worth, self.worth, self._ways.restart
+        stay, worth, ways = self.staying(here, position).worth, self.worth, self._ways
+        fleet = ways.fleet(here)
         return [
             (to, gain)
-            for to, (cost, price) in enumerate(zip(course.cost, self._ways.prices, strict=True))
-            if (gain := stay - cost - (worth + price) * restart) > 0.0 and to != at
+            for to, (cost, price) in enumerate(zip(course.cost, ways.prices, strict=True))
+            if (gain := stay - cost - (worth + price) * ways.change(fleet, to)) > 0.0 and to != at
         ]
 
     def move(self, here: Option, to: Option, position: Position, *, rented: bool) -> Move:
@@ -252,13 +254,14 @@ class Prospects:
         stay = self.staying(here, position)
         money, time = course.point(to)
         ways = self._ways
+        change = ways.change(ways.fleet(here), to)
         boot = self._boot(ways.bills, here, at, to) if rented else 0.0
-        cost = money + ways.bills[to] * ways.restart - stay.dollars + boot
-        saved = stay.seconds - time - ways.restart
+        cost = money + ways.bills[to] * change - stay.dollars + boot
+        saved = stay.seconds - time - change
         room = 0.0
         if self.charge is not None:
             booting = self._boot(ways.prices, here, at, to) - boot if rented else 0.0
-            room = course.room(to) + self._extra(to) * ways.restart + booting - stay.room
+            room = course.room(to) + self._extra(to) * change + booting - stay.room
         return Move(option, saved, Money(round(cost * 1_000_000)), self.worth * saved - cost - room, room)
 
     def _boot(self, prices: Sequence[float], here: Option, at: int | None, to: int) -> float:
@@ -302,12 +305,12 @@ class Prospects:
         """``_cannot_pay`` at other rates, so clearly that no rounding can make a change pay."""
         excess = rates.excess(at, position.total, position.done)
         terms = position.total * rates.units[0][at] + excess
-        return excess + SURE * terms <= (rates.worth + self._cheapest) * self._ways.restart
+        return excess + SURE * terms <= (rates.worth + self._cheapest) * self._least_change
 
     def _cannot_pay(self, at: int, position: Position) -> bool:
-        """Whether the best option of each phase would save less than one restart: most jobs, most of the time."""
+        """Whether the best option of each phase would save less than one change: most jobs, most of the time."""
         excess = self._rates.excess(at, position.total, position.done)
-        return excess <= (self.worth + self._cheapest) * self._ways.restart
+        return excess <= (self.worth + self._cheapest) * self._least_change
 
     def _life(self, total: float) -> Life:
         life = self._lives.get(total)

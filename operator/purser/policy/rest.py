@@ -1,6 +1,6 @@
 """What running jobs would gain by moving, kept for as long as neither they nor their menus change.
 
-With x units of work left, r seconds of a restart, and s, c an option's speed and price, a job on a gains by a move to o
+With x units of work left, r seconds to change, and s, c an option's speed and price, a job on a gains by a move to o
 
     gain_o(θ) = x·(θ + c_a)/s_a − x·(θ + c_o)/s_o − (θ + c_o)·r                 (θ times the job's weight)
 
@@ -8,7 +8,7 @@ and b_o dollars less where nodes of o must start up first. Exchange rates change
 looked at for all rates around the present one. Two things are known of such an interval from its ends:
 
 - Keeping a to the end costs more than the best option of each phase by E(θ), a sum of straight lines less the least of
-  some: a convex function. Where E is less than the cheapest restart, itself a straight line, no move can pay and none
+  some: a convex function. Where E is less than the cheapest change, itself a straight line, no move can pay and none
   will later; so if that is so at both ends it is so between them. That is where most jobs are.
 - With a single phase each gain_o is a straight line. Where none pays on nodes still to be rented, what is left are
   options that pay if they are there already.
@@ -184,13 +184,15 @@ def unless_rented(
     the first is more than the second), and the moves that pay somewhere in it if their nodes are ready.
     """
     ways = menu.ways
-    prices, starts, restart, pool = ways.prices, ways.starts, ways.restart, menu.options[here].pool
+    prices, starts, fleet, pool = ways.prices, ways.starts, ways.fleets[here], menu.options[here].pool
     stay = left / ways.speeds[0][here]
     bill = prices[here] * stay
     low, high = least, most = around
     found: list[Chance] = []
-    for speed, price, start, option in zip(ways.speeds[0], prices, starts, menu.options, strict=True):
-        go = left / speed + restart
+    for to, (speed, price, start, option) in enumerate(zip(ways.speeds[0], prices, starts, menu.options, strict=True)):
+        if to == here:
+            continue
+        go = left / speed + ways.change(fleet, to)
         slope, cost = stay - go, price * go - bill
         steep, cheap = slope + SURE * (stay + go), cost - SURE * (price * go + bill)
         if steep * low <= cheap and steep * high <= cheap:

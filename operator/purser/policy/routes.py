@@ -62,7 +62,7 @@ def _routes(group: Group) -> Sequence[Route]:
 
 def way_of(path: Path, group: Group) -> Way:
     """What a new job of the group takes on a path."""
-    restart = group.menu.ways.restart
+    ways = group.menu.ways
     first = path[0]
     money, time = first.entry_cost.dollars, first.entry_seconds
     use: dict[PoolId, float] = {first.pool: first.gpus * time}
@@ -70,8 +70,9 @@ def way_of(path: Path, group: Group) -> Way:
     for work, there in zip(work_of_phases(group.menu.until, group.work), path, strict=True):
         took = work / there.speed
         if key_of(there) != key_of(here):
-            took += restart
-            start = max(there.entry_seconds - restart, 0.0)
+            at = ways.places[key_of(there)]
+            took += ways.change(ways.fleet(here), at)
+            start = ways.starts[at]
             same = there.pool == here.pool
             more = there.price.dollars_per_second - (here.price.dollars_per_second if same else 0.0)
             money += max(more, 0.0) * start

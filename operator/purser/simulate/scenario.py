@@ -42,7 +42,8 @@ class Scenario:
     """What happens, whoever plans. ``start``: the instant of second 0.
 
     ``applications`` by the name that submissions give them. ``restart_seconds``: from a run's begin to its first step,
-    at the first start as well. ``checkpoint_seconds``: work of so long at most is lost with a spot node. ``until``:
+    at the first start as well. ``resize_seconds``: for which a run does not train when its pods become more or fewer.
+    ``checkpoint_seconds``: work of so long at most is lost with a spot node. ``until``:
     when it is over at the latest. ``classes``: in which class a job is; by default that of its application's own name,
     so that applications of several sizes can be one class.
     """
@@ -54,6 +55,7 @@ class Scenario:
     budget: Budget
     terms: Callable[[Submission], Terms]
     restart_seconds: float = 30.0
+    resize_seconds: float = 0.0
     checkpoint_seconds: float = 600.0
     until: float = float("inf")
     classes: Callable[[Submission, Application], ClassId] = _by_application

@@ -108,6 +108,13 @@ class Task:
         self.trains_from = trains_from
         self.runs += 1
 
+    def resized(self, allocation: Allocation, trains_from: float, now: Instant) -> None:
+        """The run goes on with more or fewer pods; what it was is recorded, for what it cost."""
+        assert self.allocation is not None
+        self._record(self.allocation, now, RunOutcome.STOPPED)
+        self.allocation = allocation
+        self.trains_from = max(self.trains_from, trains_from)
+
     def stops(self, now: Instant, outcome: RunOutcome) -> None:
         """The run is over, if there was one; the job has no place."""
         if self.allocation is not None:

@@ -77,9 +77,10 @@ class World:
             self.books.end(machine, self.clock.instant)
 
     def allocate(self, task: Task, allocation: Allocation) -> None:
-        """The task's next run begins there; the former one, if any, is over."""
+        """The task's next run begins there, and the former one, if any, is over; or its run is resized in place."""
         clock = self.clock
         task.advance(clock.now)
+        resized = task.allocation is not None and task.allocation.run == allocation.run
         if task.allocation is not None:
             self._leaves(task, task.allocation)
         machines = self.market.machines
@@ -90,11 +91,14 @@ class World:
                     f"at {clock.now:g} s: job {task.id} was given GPUs of {place.rental}, which is not ready"
                 )
             machine.users[task.id] = task
-        if allocation.run != task.runs + 1:
+        if not resized and allocation.run != task.runs + 1:
             raise PlannerError(f"at {clock.now:g} s: job {task.id} was given run {allocation.run} after {task.runs}")
-        task.begins(allocation, clock.now + self.scenario.restart_seconds, clock.instant)
+        if resized:
+            task.resized(allocation, clock.now + self.scenario.resize_seconds, clock.instant)
+        else:
+            task.begins(allocation, clock.now + self.scenario.restart_seconds, clock.instant)
         self._trains(task, self.knowledge.batch(task))
-        if self._report_seconds < float("inf"):
+        if not resized and self._report_seconds < float("inf"):
             clock.at(task.trains_from + self._report_seconds, self._reports, task, allocation.run)
 
     def stop(self, task: Task) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from purser.domain.ids import PoolId
 from purser.domain.money import Price
 from purser.domain.option import Option
-from purser.policy.course import Course, Life, Rates, Ways, present, work_of_phases
+from purser.policy.course import Course, InPlace, Life, Rates, Ways, present, work_of_phases
 from purser.policy.hull import path_hull
 
 RESTARTS = st.floats(0.0, 300.0)
@@ -38,9 +38,16 @@ def stages(draw: st.DrawFn) -> tuple[tuple[Option, ...], ...]:
 
 
 RESTART = 30.0
+ELASTIC = (
+    None,
+    InPlace(0.0, {PoolId("a"): 2, PoolId("b"): 2}),
+    InPlace(5.0, {PoolId("a"): 1}),
+)
 
 
-def every_path(found: tuple[tuple[Option, ...], ...], work: tuple[float, ...]) -> list[tuple[float, float]]:
+def every_path(
+    found: tuple[tuple[Option, ...], ...], work: tuple[float, ...], in_place: InPlace | None = None
+) -> list[tuple[float, float]]:
     """Dollars and seconds of all paths, by the definition."""
     points = []
     for path in product(range(len(found[0])), repeat=len(found)):
@@ -54,8 +61,11 @@ def every_path(found: tuple[tuple[Option, ...], ...], work: tuple[float, ...]) -
                 wider = then.price.dollars_per_second - (
                     before.price.dollars_per_second if before.pool == then.pool else 0.0
                 )
-                money += then.price.dollars_per_second * RESTART + max(wider, 0.0) * (then.entry_seconds - RESTART)
-                seconds += RESTART
+                fleet = None if in_place is None else in_place.fleet(before)
+                resized = in_place is not None and fleet is not None and fleet == in_place.fleet(then)
+                change = in_place.seconds if in_place is not None and resized else RESTART
+                money += then.price.dollars_per_second * change + max(wider, 0.0) * (then.entry_seconds - RESTART)
+                seconds += change
         points.append((money, seconds))
     return points
 
@@ -69,15 +79,17 @@ def phases(many: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return work, (*(done / sum(work) for done in list(accumulate(work))[:-1]), 1.0)
 
 
-@given(stages(), WORTHS)
-def test_the_best_path_is_the_best_of_all(found: tuple[tuple[Option, ...], ...], worth: float) -> None:
+@given(stages(), WORTHS, st.sampled_from(ELASTIC))
+def test_the_best_path_is_the_best_of_all(
+    found: tuple[tuple[Option, ...], ...], worth: float, in_place: InPlace | None
+) -> None:
     work, until = phases(len(found))
-    course = Course(Life(Rates(Ways.of(found, RESTART), until, worth), sum(work)), 0.0)
+    course = Course(Life(Rates(Ways.of(found, RESTART, in_place), until, worth), sum(work)), 0.0)
     entered = [
         cost + worth * one.entry_seconds + one.entry_cost.dollars
         for cost, one in zip(course.cost, found[0], strict=True)
     ]
-    best = min(worth * seconds + money for money, seconds in every_path(found, work))
+    best = min(worth * seconds + money for money, seconds in every_path(found, work, in_place))
     assert min(entered) == pytest.approx(best, rel=1e-9)
     for at, cost in enumerate(course.cost):
         money, seconds = course.point(at)

@@ -18,7 +18,7 @@ from purser.domain.profile import Amdahl
 from purser.domain.rental import RentalPhase
 from purser.policy import explain
 from purser.policy.capacity import Cell, Nodes, held_by
-from purser.policy.course import Ways
+from purser.policy.course import InPlace, Ways
 from purser.policy.limits import MARGIN_SECONDS, START_BOUND_FACTOR, Purse, exposure, reserve
 from purser.policy.load import Group
 from purser.policy.menu import Menu, Menus
@@ -59,17 +59,40 @@ def test_nodes_that_must_be_rented_boot_while_the_job_runs_on_and_cost_only_what
         assert (rented.cost - ready.cost).dollars == pytest.approx(wider * 120)
 
 
+def test_a_resize_in_place_is_charged_what_it_takes_and_anything_else_a_restart() -> None:
+    one, two, four = option(4, 1.0), option(8, 1.8), option(16, 3.0)
+    other = option(8, 1.8, pool="b")
+    stage = (one, two, four, other)
+    elastic = InPlace(2.0, {PoolId("a"): 4, PoolId("b"): 4})
+    prospects = Prospects(Menu((stage,), (1.0,), (), True, False, Ways.of((stage,), 30.0, elastic)), 3.0)
+    left = Position(9000.0)
+    for here, to, seconds in (
+        (two, four, 2.0),
+        (four, two, 2.0),
+        (one, two, 30.0),
+        (two, one, 30.0),
+        (two, other, 30.0),
+    ):
+        move = prospects.move(here, to, left, rented=False)
+        assert move.saved_seconds == pytest.approx(9000 / here.speed - 9000 / to.speed - seconds)
+        assert move.cost.dollars == pytest.approx(
+            to.gpus * (9000 / to.speed + seconds) - here.gpus * 9000 / here.speed, abs=1e-5
+        )
+
+
 SPEEDS = st.lists(
     st.tuples(st.integers(1, 64), st.floats(0.1, 50.0)), min_size=1, max_size=8, unique_by=lambda one: one[0]
 )
 
 
-@given(SPEEDS, st.floats(0.0, 50.0), st.floats(1.0, 1e6), st.floats(0.0, 150.0))
+@given(SPEEDS, st.floats(0.0, 50.0), st.floats(1.0, 1e6), st.floats(0.0, 150.0), st.sampled_from((None, 0.0, 10.0)))
 def test_the_quick_search_finds_exactly_the_moves_that_gain(
-    found: list[tuple[int, float]], worth: float, work: float, restart: float
+    found: list[tuple[int, float]], worth: float, work: float, restart: float, resize: float | None
 ) -> None:
     options = tuple(option(gpus, speed) for gpus, speed in found)
-    here, prospects = options[0], Prospects(menu(options, restart=restart), worth)
+    in_place = None if resize is None else InPlace(min(resize, restart), {PoolId("a"): 4})
+    ways = Ways.of((options,), restart, in_place)
+    here, prospects = options[0], Prospects(Menu((options,), (1.0,), (), True, False, ways), worth)
     paying = prospects.paying(here, Position(work))
     expected = [prospects.move(here, to, Position(work), rented=False) for to in options[1:]]
     sure = {move.to for move in expected if move.gain > 1e-6 * work}

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.job import SpotPolicy, Widths
+from purser.domain.job import ResizePolicy, SpotPolicy, Widths
 from purser.domain.money import Money
 from purser.domain.pool import CapacityType
 from purser.domain.snapshot import Snapshot
@@ -56,6 +56,26 @@ def test_a_path_is_followed_and_its_restart_paid() -> None:
     (job,) = result.jobs
     assert job.restarts == 1
     assert job.completion_seconds == pytest.approx(10 + 400 + 10 + 100, abs=1.5)
+
+
+@pytest.mark.parametrize(("resize", "restarts", "lost"), [(ResizePolicy.RESTART, 1, 10), (ResizePolicy.IN_PLACE, 0, 0)])
+def test_whole_nodes_are_added_in_place_without_a_restart(resize: ResizePolicy, restarts: int, lost: int) -> None:
+    late = Application("late", (0.5, 1.0), ({8: 0.5 / 400, 16: 0.5 / 400}, {8: 0.5 / 400, 16: 0.5 / 100}))
+    pays = budget(rate=10.0)
+    terms = Terms(Widths(8, 8, 16), resize=resize)
+    result = run(scenario(0.0, application=late, restart_seconds=10.0, budget=pays, terms=lambda _: terms))
+    (job,) = result.jobs
+    assert job.restarts == restarts
+    assert job.completion_seconds == pytest.approx(10 + 400 + lost + 100, abs=1.5)
+    assert job.gpu_seconds == pytest.approx(8 * 410 + 16 * (100 + lost), abs=24)
+
+
+def test_a_resize_in_place_takes_as_long_as_the_profile_says() -> None:
+    late = Application("late", (0.5, 1.0), ({8: 0.5 / 400, 16: 0.5 / 400}, {8: 0.5 / 400, 16: 0.5 / 100}))
+    terms = Terms(Widths(8, 8, 16), resize=ResizePolicy.IN_PLACE)
+    given = scenario(0.0, application=late, restart_seconds=10.0, resize_seconds=4.0, budget=budget(rate=10.0))
+    (job,) = run(replace(given, terms=lambda _: terms)).jobs
+    assert job.completion_seconds == pytest.approx(10 + 400 + 4 + 100, abs=1.5)
 
 
 def test_what_runs_out_is_asked_again_after_its_cooldown() -> None:

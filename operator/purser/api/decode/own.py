@@ -209,6 +209,7 @@ def profile(raw: Raw) -> Profile:
         mean_work=spec.mean_work,
         arrivals_per_hour=spec.arrivals_per_hour,
         restart_seconds=spec.restart_seconds,
+        resize_seconds=spec.resize_seconds,
         declared=curves,
         batch=None if spec.batch is None else _batch(spec.batch),
     )
