@@ -134,6 +134,10 @@ class Draft:
         """Whether nodes would have to be rented for it."""
         return self._yard(option.pool).missing(option, self._capacity.held(job.id)) > 0
 
+    def may_rent(self, pool: PoolId) -> bool:
+        """Whether one more node of the pool could be had now, within all limits."""
+        return self._yard(pool).refusal(1) is None
+
     def start_up(self, option: Option) -> float:
         """Seconds that a node of the option's pool takes to be ready."""
         return self.snapshot.pools[option.pool].start_seconds

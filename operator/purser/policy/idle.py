@@ -1,8 +1,12 @@
-"""Nodes that nobody uses and nobody waits for: they are ended, but not before their billing minimum has passed."""
+"""Nodes that nobody uses and nobody waits for: they are ended, but not before their billing minimum has passed.
+
+Nor are those that a job to come is likely to need (``spare``), unless they stand in the way of others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Container, Mapping, Sequence
 
 from purser.domain.ids import InstanceId, PoolId, RentalId
 from purser.domain.money import Money
@@ -11,6 +15,7 @@ from purser.domain.rental import Rental, RentalPhase
 from purser.domain.time import after
 from purser.policy.capacity import Capacity
 from purser.policy.draft import Draft
+from purser.policy.spare import spares
 
 
 def release_idle(draft: Draft, capacity: Capacity, doomed: Container[RentalId]) -> None:
@@ -32,6 +37,7 @@ def release_idle(draft: Draft, capacity: Capacity, doomed: Container[RentalId]) 
         for pool, survey in surveys.items()
         if survey is not None
     }
+    idle: dict[PoolId, list[Rental]] = defaultdict(list)
     for rental in unused:
         if not _seen(rental, listed):
             continue
@@ -40,7 +46,23 @@ def release_idle(draft: Draft, capacity: Capacity, doomed: Container[RentalId]) 
             if draft.snapshot.now < paid_until:
                 draft.decided.again_at.append(paid_until)
                 continue
-        draft.release(rental.id, _reason(rental))
+        idle[rental.pool].append(rental)
+    for pool, rentals in idle.items():
+        for rental in _surplus(draft, pool, rentals):
+            draft.release(rental.id, _reason(rental))
+
+
+def _surplus(draft: Draft, name: PoolId, idle: Sequence[Rental]) -> Sequence[Rental]:
+    """Those of a pool's idle rentals that are not worth keeping; ready nodes are kept before booting ones."""
+    standing, pool = draft.standing, draft.snapshot.pools.get(name)
+    if pool is None or name in standing.scarce:
+        return idle
+    rented = Counter({one: len(site.block.staying) for one, site in standing.sites.items()})
+    until = spares(standing, pool, rented, len(idle))
+    if not until or not draft.may_rent(name):
+        return idle
+    draft.decided.again_at += until
+    return sorted(idle, key=lambda one: (one.phase is not RentalPhase.READY, one.created, one.id))[len(until) :]
 
 
 def _seen(rental: Rental, listed: Mapping[PoolId, frozenset[InstanceId]]) -> bool:

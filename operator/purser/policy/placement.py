@@ -43,7 +43,7 @@ class Yard:
     ) -> None:
         self._cell = cell
         self._size = gpus_per_node
-        self._refusal = refusal
+        self.refusal = refusal
         self._rent = rent
 
     def claim(
@@ -103,7 +103,7 @@ class Yard:
         if booting or missing:
             if only_ready:
                 return Claim(None, blocked=Why.WAITING_FOR_NODE)
-            refused = self._refusal(missing) if missing else None
+            refused = self.refusal(missing) if missing else None
             if refused is not None:
                 return Claim(None, blocked=refused)
             for name in self._rent(missing) if missing else ():

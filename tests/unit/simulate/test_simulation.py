@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from math import log
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from purser.domain.pool import CapacityType
 from purser.domain.snapshot import Snapshot
 from purser.policy.planner import Memo, plan
 from purser.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order
+from purser.simulate.result import Result
 from purser.simulate.simulation import Terms
 from purser.simulate.truth import Application, from_speeds
 from purser.simulate.workload import Submission
@@ -40,6 +43,34 @@ def test_start_up_and_restart_are_waited_for_and_only_the_node_is_billed() -> No
     result = run(scenario(0.0, pool=pool, restart_seconds=30.0, budget=budget(rate=1.0)))
     assert result.mean_completion_seconds == pytest.approx(120 + 30 + 250)
     assert result.spent == Money.parse("1600")
+
+
+BRIEF = from_speeds("brief", {4: 30.0})
+EVERY_300_SECONDS = [300.0 * number for number in range(10)]
+
+
+def brief(theta: float, **changes: Any) -> Result:
+    """Jobs of 30 s on a node of $4 a second that takes 120 s to start; a second is worth ``theta`` dollars."""
+    pool = replace(NODE, start_seconds=120.0, **changes)
+    return run(scenario(*EVERY_300_SECONDS, application=BRIEF, pool=pool, terms=whole_node, budget=budget(rate=theta)))
+
+
+def test_an_idle_node_is_kept_for_the_next_job_where_jobs_come_often_enough_for_what_a_second_is_worth() -> None:
+    """From the second one on that is known; after the last, 356 s without a sign of life are enough."""
+    result = brief(10.0)
+    assert [job.started - job.submitted for job in result.jobs] == [120.0, 120.0, *[0.0] * 8]  # type: ignore[operator]
+    given_back = 2730.0 + 120.0 / -log(1 - 4 / 14)
+    assert result.spent.dollars == pytest.approx(4 * (150 + given_back - 300), abs=8)
+
+
+def test_it_is_given_back_at_once_where_waiting_costs_less_than_keeping_it() -> None:
+    result = brief(1.0)
+    assert result.mean_completion_seconds == 150.0
+    assert result.spent == Money.parse("6000")
+
+
+def test_no_node_is_kept_in_a_pool_that_has_no_room_for_another() -> None:
+    assert brief(10.0, max_nodes=1).mean_completion_seconds == 150.0
 
 
 def test_small_jobs_share_a_node() -> None:
