@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import ceil, log1p
 
 from purser.domain.ids import ClassId, PoolId
@@ -75,7 +76,7 @@ def blocks(found: Sequence[Stream], price: float, start_seconds: float) -> list[
     kept: list[Block] = []
     begin = 0
     while begin < len(saved):
-        means = [sum(saved[begin:end]) / (end - begin) / arrivals for end in range(begin + 1, len(saved) + 1)]
+        means = [total / count / arrivals for count, total in enumerate(accumulate(saved[begin:]), 1)]
         mean = max(means)
         if mean <= price:
             break
