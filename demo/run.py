@@ -37,7 +37,7 @@ CLOUD_ACCOUNT = "purser-fakecloud"
 _CHARTS = Path(__file__).resolve().parents[1] / "charts"
 _START_SECONDS = 60.0
 _REPLAY_SECONDS = 900.0
-_SETTLE_SECONDS = 90.0
+_SETTLE_SECONDS = 300.0
 _MARKER = ".purser-demo"
 _PURSER = "/apis/purser.dev/v1alpha1"
 
