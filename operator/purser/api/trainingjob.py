@@ -132,9 +132,11 @@ class TrainingJobSpec(ApiModel):
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2_147_483_647)] | None = None
     """Seconds after its end at which the job is deleted; absent: never."""
     max_cost: Amount | None = None
-    """Dollars that the job's GPUs may cost at most; absent: whatever its budget pays for. Ways to run it
-    that are expected to cost more are not taken, and it is stopped, with its grace, before it costs more. It wins over
-    targetCompletionTime."""
+    """Dollars that the job may cost at most, as the column Cost counts them; absent: whatever its budget pays for. It
+    costs its share of the nodes it runs on, from when it is given them until its pods have left them: over all runs,
+    with restarts and grace, but not the time in which nodes start or stand idle. Ways to run it that are expected to
+    cost more are not taken, and it is stopped, with its grace, before it costs more: it waits with Why MaxCost, and
+    goes on from its checkpoint once maxCost is raised. It wins over targetCompletionTime."""
     target_completion_time: Time | None = None
     """When the job should be done. It is then given what that takes, as far as the budget allows, before the rest is
     shared out. Once it has passed the job is treated like any other."""

@@ -4,7 +4,10 @@ A run is stopped, with its grace, while what that can still cost is left:
 
     spent + price·(grace + margins) ≤ maxCost
 
-So a way fits only if it is expected to end before it would be stopped.
+So a way fits only if it is expected to end before it would be stopped. Of a job whose size nobody knows nothing can be
+expected: it is started if it can train for a useful while before it would be stopped.
+
+The margins outlast a restart of the operator: only while none has run for longer can a job cost more.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from purser.domain.option import Option
 from purser.domain.plan import Reason, Why
 from purser.domain.snapshot import Snapshot
 from purser.domain.time import Instant, after
-from purser.policy.limits import LOOK_AHEAD_SECONDS, MARGIN_SECONDS
+from purser.policy.limits import LOOK_AHEAD_SECONDS, MARGIN_SECONDS, USEFUL_SECONDS
 from purser.policy.prospects import Outcome
 from purser.policy.reading import Reading
 from purser.policy.roll import Going, Roll, reason
@@ -40,17 +43,26 @@ def fits(job: Job, option: Option, dollars: float, left: float | None) -> bool:
     return left is None or dollars + leaving(job, option) <= left
 
 
+def _needs(job: Job, outcome: Outcome) -> float:
+    """Dollars that must be left for a way to be entered, an orderly stop included."""
+    dollars = outcome.dollars
+    if job.remaining is None:
+        dollars = outcome.option.entry_cost.dollars + outcome.option.price.dollars_per_second * USEFUL_SECONDS
+    return dollars + leaving(job, outcome.option)
+
+
 def affordable(job: Job, outcomes: Sequence[Outcome], snapshot: Snapshot) -> Sequence[Outcome]:
     """The ways that stay within the job's maxCost, in the same order."""
     left = left_of(job, snapshot)
-    return outcomes if left is None else [one for one in outcomes if fits(job, one.option, one.dollars, left)]
+    return outcomes if left is None else [one for one in outcomes if _needs(job, one) <= left]
 
 
 def too_dear(job: Job, outcomes: Sequence[Outcome], snapshot: Snapshot) -> Reason:
     """Why a job is not started none of whose ways fits."""
     spent = job_cost(job, snapshot.rentals, snapshot.now)
-    need = min(one.dollars + leaving(job, one.option) for one in outcomes)
-    text = f"spec.maxCost is {job.max_cost}, {spent} are spent, and the cheapest way to the end needs ${need:.2f}"
+    need = min(_needs(job, one) for one in outcomes)
+    what = "the cheapest way to the end" if job.remaining is not None else f"to train for {USEFUL_SECONDS} s"
+    text = f"spec.maxCost is {job.max_cost}, {spent} are spent, and {what} needs ${need:.2f}"
     return reason(Why.MAX_COST, f"{text} with what is held back for an orderly stop: raise spec.maxCost to go on")
 
 

@@ -153,6 +153,19 @@ def test_a_running_job_is_stopped_before_its_max_cost_is_reached_and_not_started
     assert again.jobs[JOB].reason.why is Why.MAX_COST
 
 
+def test_a_job_whose_size_nobody_knows_starts_if_it_can_train_for_a_while_before_it_is_stopped() -> None:
+    made = World()
+    made.budget(amount="6000")
+    made.pool(gpus=8, price="16")
+    made.job("train", gpus=(8, 8, 8))
+    entry = (made.pools[next(iter(made.pools))].start_seconds + 30) * 16 / 3600
+    least = entry + 16 / 3600 * (600 + made.jobs[JOB].grace_seconds + 240)
+    assert starts(aims(made, max_cost=Money.parse(f"{least + 0.01:.2f}"))).jobs[JOB].reason.why is not Why.MAX_COST
+    refused = starts(aims(made, max_cost=Money.parse(f"{least - 0.01:.2f}"), allocation=None)).jobs[JOB].reason
+    assert refused.why is Why.MAX_COST
+    assert "to train for 600 s needs" in refused.message
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(50, 800), st.integers(50, 800))
 def test_a_smaller_max_cost_never_makes_a_job_dearer(one: int, other: int) -> None:
