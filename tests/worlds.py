@@ -187,8 +187,10 @@ class World:
         grace_seconds: int = 30,
         age_seconds: float = 0.0,
         suspend: bool = False,
+        target_hours: float | None = None,
+        max_cost: str | None = None,
     ) -> Job:
-        """A job that waits; ``gpus`` is a rigid width or (min, preferred, max)."""
+        """A job that waits; ``gpus`` is a rigid width or (min, preferred, max); its target is so many hours from now."""
         widths = Widths(gpus, gpus, gpus) if isinstance(gpus, int) else Widths(*gpus)
         class_id = ClassId(f"{NAMESPACE}/{profile}" if profile else f"uid/{name}")
         known = self.profiles.get(class_id)
@@ -225,6 +227,8 @@ class World:
             finish=None,
             invalid="",
             runs=(),
+            max_cost=None if max_cost is None else Money.parse(max_cost),
+            target_completion=None if target_hours is None else after(self.now, target_hours * 3600.0),
         )
         self.jobs[made.id] = made
         return made

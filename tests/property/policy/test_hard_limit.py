@@ -1,4 +1,4 @@
-"""The hard limit holds in a world that is as dear and as slow as it may be."""
+"""Limits hold in a world that is as dear and as slow as it may be: of a budget, of an hour, of a job."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from purser.domain.billing import accrued
-from purser.domain.ids import RentalId
+from purser.domain.ids import JobId, RentalId
+from purser.domain.job_cost import job_cost
 from purser.domain.money import Money, Price, total
 from purser.domain.pool import PriceSegment
 from purser.domain.profile import Amdahl
 from purser.domain.rental import RentalPhase
-from purser.domain.time import Instant, after, seconds_between
+from purser.domain.time import Instant, seconds_between
 from purser.policy import plan
 from purser.policy.limits import MARGIN_SECONDS
 from tests.worlds import World
@@ -30,6 +31,17 @@ class Slow:
         self.world = world
         self.draw = random.Random(seed)
         self.asked_to_end: dict[RentalId, Instant] = {}
+        self.asked_to_stop: dict[JobId, Instant] = {}
+
+    def turn(self) -> None:
+        """One plan, carried out, and what happens until the next."""
+        decided = plan(self.world.snapshot())
+        self.world.carry_out(decided)
+        for command in decided.commands:
+            if command.reason.why == "HardLimit" and hasattr(command, "rental"):
+                self.asked_to_end[command.rental] = self.world.now
+        self.world.passes(self.draw.uniform(1.0, LATEST_PLAN_SECONDS))
+        self.goes_on()
 
     def goes_on(self) -> None:
         for rental in list(self.world.rentals.values()):
@@ -46,6 +58,11 @@ class Slow:
         for job in list(self.world.jobs.values()):
             if job.allocation is not None and job.current_run is None:
                 self.world.starts(job.id)
+            elif job.allocation is None and job.replaced:
+                since = self.asked_to_stop.setdefault(job.id, self.world.now)
+                if seconds_between(since, self.world.now) >= job.grace_seconds:
+                    self.world.stops(job.id)
+                    del self.asked_to_stop[job.id]
 
     def _price(self, worst: Price) -> Price:
         return Price(int(worst.micros_per_hour * self.draw.uniform(0.3, 1.0)))
@@ -91,14 +108,7 @@ def test_spend_never_exceeds_the_hard_limit(seed: int, limit: str, jobs: int, mi
         world.job(f"j{number}", gpus=gpus, profile="sft", grace_seconds=slow.draw.choice([0, grace]))
     hard_limit = Money.parse(limit)
     for _ in range(400):
-        decided = plan(world.snapshot())
-        world.carry_out(decided)
-        for command in decided.commands:
-            if command.reason.why == "HardLimit" and hasattr(command, "rental"):
-                slow.asked_to_end[command.rental] = world.now
-        wait = slow.draw.uniform(1.0, LATEST_PLAN_SECONDS)
-        world.now = after(world.now, wait)
-        slow.goes_on()
+        slow.turn()
         assert total(accrued(rental, world.now) for rental in world.rentals.values()) <= hard_limit
 
 
@@ -114,3 +124,61 @@ def test_a_limit_that_leaves_room_is_used() -> None:
         slow.goes_on()
     spent = total(accrued(rental, world.now) for rental in world.rentals.values())
     assert Money.parse("36") < spent <= Money.parse("40")
+
+
+TARGETS = st.sampled_from([None, 0.05, 0.5, 2.0, 8.0])
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    hard=st.sampled_from([("40", "150"), ("150", "150"), ("600", "40")]),
+    hourly=st.sampled_from([("120", "400"), ("400", "120")]),
+    nodes=st.sampled_from([2, 5, 50]),
+    targets=st.lists(TARGETS, min_size=1, max_size=8),
+)
+def test_no_target_and_no_other_budget_makes_a_budget_break_its_limits(
+    seed: int, hard: tuple[str, str], hourly: tuple[str, str], nodes: int, targets: list[float | None]
+) -> None:
+    """Two budgets contest one pool, whose nodes may become dearer than they were rented for."""
+    world = World()
+    limits = {"research": (hard[0], hourly[0]), "prod": (hard[1], hourly[1])}
+    for name, (limit, rate) in limits.items():
+        world.budget(name, amount="90000", hard_limit=limit, max_hourly=rate)
+    world.pool("a100", price="20", worst="50", start_seconds=200, max_nodes=nodes)
+    world.profile("sft", Amdahl(0.98, 1.0), work_hours=30)
+    slow = Slow(world, seed)
+    for number, hours in enumerate(targets):
+        payer = slow.draw.choice(sorted(limits))
+        world.job(f"j{number}", gpus=(1, 8, 64), profile="sft", budget=payer, grace_seconds=60, target_hours=hours)
+    for _ in range(120):
+        slow.turn()
+        for name, (limit, rate) in limits.items():
+            mine = [one for one in world.rentals.values() if one.budget == name]
+            assert total(accrued(one, world.now) for one in mine) <= Money.parse(limit)
+            worst = sum(one.worst.micros_per_hour for one in mine if one.phase is not RentalPhase.ENDED)
+            assert worst <= Price.parse(rate).micros_per_hour
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    most=st.lists(st.sampled_from(["2", "9", "40"]), min_size=1, max_size=4),
+    grace=st.sampled_from([0, 60, 900]),
+    known=st.booleans(),
+)
+def test_no_job_costs_more_than_its_max_cost(seed: int, most: list[str], grace: int, known: bool) -> None:
+    """Its own estimate of what is left is wrong all the time: it never ends."""
+    world = World()
+    world.budget(amount="90000")
+    world.pool("a100", price="20", start_seconds=200)
+    world.profile("sft", Amdahl(0.98, 1.0), work_hours=0.5)
+    slow = Slow(world, seed)
+    for number, dollars in enumerate(most):
+        profile = "sft" if known else None
+        world.job(f"j{number}", gpus=(1, 8, 32), profile=profile, grace_seconds=grace, max_cost=dollars)
+    for _ in range(150):
+        slow.turn()
+        for job in world.jobs.values():
+            assert job.max_cost is not None
+            assert job_cost(job, world.rentals, world.now) <= job.max_cost

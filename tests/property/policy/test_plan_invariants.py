@@ -58,6 +58,8 @@ def worlds(draw: st.DrawFn) -> World:
             hours_left=draw(st.sampled_from([None, 0.1, 5.0, 100.0])),
             grace_seconds=draw(st.sampled_from([0, 30, 600])),
             age_seconds=draw(st.integers(0, 1000)),
+            target_hours=draw(st.sampled_from([None, None, 0.1, 3.0, 30.0])),
+            max_cost=draw(st.sampled_from([None, None, "3", "300"])),
         )
     for _ in range(draw(st.integers(0, 4))):
         world.carry_out(plan(world.snapshot()))
