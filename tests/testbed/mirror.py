@@ -37,7 +37,7 @@ WATCHED: Sequence[Resource] = (
 )
 
 RELIST_SECONDS = 10
-"""A watch of a kind whose CustomResourceDefinition has just been changed may be served by its old storage: silent."""
+"""What a watch did not tell is found by the next list; a deletion between two watches is told by nobody else."""
 
 
 class Mirror:
@@ -80,6 +80,9 @@ class Mirror:
             async with asyncio.timeout(seconds), self._changed:
                 while not (found := look()):
                     await self._changed.wait()
+                for one in self._tasks:
+                    if one.done():  # what it followed has stood still since
+                        one.result()
                 return found
         except TimeoutError:
             raise AssertionError(f"not within {seconds:g} s\n{describe()}") from None
@@ -110,6 +113,7 @@ class Mirror:
             access.session() as session,
             session.get(access.server + resource.all(), params=query, timeout=timeout) as response,
         ):
+            response.raise_for_status()  # 429 while the storage of a changed CustomResourceDefinition begins anew
             buffer = b""
             async for chunk in response.content.iter_any():
                 *lines, buffer = (buffer + chunk).split(b"\n")
