@@ -131,7 +131,16 @@ class _Operator:
         self._metrics = Metrics(__version__)
         self._store = Store(kinds.ALL)
         self._heartbeat = Heartbeat()
-        self._watch = Watch(access, self._store, self._heartbeat, lease="purser", namespace=settings.namespace)
+        self._watch = Watch(
+            access,
+            self._store,
+            self._heartbeat,
+            lease="purser",
+            namespace=settings.namespace,
+            on_relist=lambda: self._main.call_soon_threadsafe(self._repair),
+            on_end=lambda: _die("the watch has ended"),
+        )
+        self._resync: Resync | None = None
         self._gained = asyncio.Event()
         self._main = asyncio.get_running_loop()
         self._lease = Lease(
@@ -140,7 +149,7 @@ class _Operator:
             settings.namespace,
             settings.pod_name,
             on_gained=self._hand_over,
-            on_lost=_die,
+            on_lost=lambda why: _die(f"lost the lead ({why})"),
             heartbeat=self._heartbeat,
             times=settings.lease,
         )
@@ -184,7 +193,7 @@ class _Operator:
         stack.push_async_callback(clouds.close)
         environment = RunEnvironment(self._settings.url_for_pods, material.ca_pem)
         # What is read now is newer than whatever a former leader wrote last: it cannot write any more.
-        resync = Resync(client, self._store, interval=self._settings.resync_seconds)
+        self._resync = resync = Resync(client, self._store, interval=self._settings.resync_seconds)
         await self._again_and_again(resync.once)
         gc.freeze()  # what was just listed lives long: looking through it again and again would cost plans a third
         gc.set_threshold(_COLLECT_AFTER)
@@ -231,6 +240,10 @@ class _Operator:
 
     def _hand_over(self) -> None:
         self._main.call_soon_threadsafe(self._gained.set)
+
+    def _repair(self) -> None:
+        if self._resync is not None:
+            self._resync.soon()
 
     def _wake(self) -> None:
         if self._loop is not None:
@@ -328,7 +341,7 @@ def _review(client: Client) -> PostReview:
 
 
 def _die(why: str) -> None:
-    """The lead is lost: another may act from now on, so nothing more may leave this process."""
-    _log.error("lost the lead (%s): ending at once", why)
+    """Another may lead from now on, so nothing more may leave this process; or it is blind. It is started anew."""
+    _log.error("%s: ending at once", why)
     logging.shutdown()
     os._exit(1)

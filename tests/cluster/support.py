@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import itertools
 import os
 import threading
@@ -16,42 +17,37 @@ from purser.cluster.paths import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resour
 from purser.cluster.store import Store
 
 WIDGETS = Resource("cluster.test.purser.dev", "v1", "widgets", namespaced=True)
-WIDGET_CRD: RawObject = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": f"{WIDGETS.plural}.{WIDGETS.group}"},
-    "spec": {
-        "group": WIDGETS.group,
-        "scope": "Namespaced",
-        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {
-                                "type": "object",
-                                "properties": {
-                                    "size": {"type": "integer", "minimum": 0},
-                                    "colour": {"type": "string", "maxLength": 5},
-                                },
-                            },
-                            "status": {
-                                "type": "object",
-                                "properties": {"phase": {"type": "string"}, "note": {"type": "string"}},
-                            },
-                        },
-                    }
-                },
-            }
-        ],
-    },
-}
+
+
+def crd_of(resource: Resource, kind: str) -> RawObject:
+    """The CRD of a namespaced kind with a size and a colour."""
+    singular = kind.lower()
+    spec = {
+        "type": "object",
+        "properties": {"size": {"type": "integer", "minimum": 0}, "colour": {"type": "string", "maxLength": 5}},
+    }
+    status = {"type": "object", "properties": {"phase": {"type": "string"}, "note": {"type": "string"}}}
+    version = {
+        "name": resource.version,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{resource.plural}.{resource.group}"},
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced",
+            "names": {"plural": resource.plural, "singular": singular, "kind": kind, "listKind": f"{kind}List"},
+            "versions": [version],
+        },
+    }
+
+
+WIDGET_CRD = crd_of(WIDGETS, "Widget")
 
 _numbers = itertools.count(1)
 
@@ -91,14 +87,27 @@ async def install_widgets(client: Client) -> None:
     """The CRD, served: lists of it succeed."""
     with contextlib.suppress(AlreadyExists):
         await client.post(CUSTOM_RESOURCE_DEFINITIONS.all(), WIDGET_CRD)
+    await served(client, WIDGETS)
+
+
+async def served(client: Client, resource: Resource) -> None:
+    """Wait until lists of it succeed."""
     async with asyncio.timeout(20):
         while True:
             try:
-                await client.list(WIDGETS.all())
+                await client.list(resource.all())
             except NotFound:
                 await asyncio.sleep(0.05)
             else:
                 return
+
+
+async def change_widgets(client: Client) -> None:
+    """Another schema, as an upgrade brings it."""
+    versions = copy.deepcopy(WIDGET_CRD["spec"]["versions"])
+    versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"][fresh("more")] = {"type": "string"}
+    path = CUSTOM_RESOURCE_DEFINITIONS.one(WIDGET_CRD["metadata"]["name"])
+    await client.merge_patch(path, {"spec": {"versions": versions}})
 
 
 def data_of(raw: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -14,18 +15,22 @@ import pytest
 from purser.cluster import credentials, kinds
 from purser.cluster.client import Client
 from purser.cluster.heartbeat import Heartbeat
-from purser.cluster.paths import CONFIG_MAPS, LEASES, PODS
-from purser.cluster.resync import Resync
+from purser.cluster.paths import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, PODS
+from purser.cluster.resync import SETTLE, Resync
 from purser.cluster.store import Kind, ObjectKey, Store
 from purser.cluster.watch import Watch
 from tests.cluster.support import (
     WIDGETS,
     Changes,
     awaited,
+    change_widgets,
     config_map,
+    crd_of,
     data_of,
+    fresh,
     install_widgets,
     make_namespace,
+    served,
     widget,
 )
 from tests.testbed.controlplane import ControlPlane
@@ -35,6 +40,7 @@ CRDS = Path(__file__).parents[2] / "crds"
 
 Data = tuple[tuple[str, str], ...]
 MAPS: Kind[Data] = Kind("ConfigMap", CONFIG_MAPS, data_of, labels="purser.test/kept")
+SIZES: Kind[int] = Kind("Widget", WIDGETS, lambda raw: int(raw["spec"]["size"]))
 
 
 class LoudHeartbeat(Heartbeat):
@@ -87,8 +93,14 @@ async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
 
 
 @contextmanager
-def watching(access: credentials.Access, store: Store, heartbeat: Heartbeat, namespace: str) -> Iterator[Watch]:
-    watch = Watch(access, store, heartbeat, lease="purser", namespace=namespace)
+def watching(
+    access: credentials.Access,
+    store: Store,
+    heartbeat: Heartbeat,
+    namespace: str,
+    on_relist: Callable[[], object] = lambda: None,
+) -> Iterator[Watch]:
+    watch = Watch(access, store, heartbeat, lease="purser", namespace=namespace, on_relist=on_relist)
     watch.start()
     try:
         yield watch
@@ -257,14 +269,13 @@ async def test_a_watch_without_permission_tries_on_and_is_there_once_it_is_grant
 async def test_several_kinds_are_watched_side_by_side(control_plane: ControlPlane, client: Client) -> None:
     await install_widgets(client)
     namespace = await make_namespace(client)
-    sizes: Kind[int] = Kind("Widget", WIDGETS, lambda raw: int(raw["spec"]["size"]))
     pods: Kind[str] = Kind("Pod", PODS, lambda raw: None)
-    store = Store([MAPS, sizes, pods])
+    store = Store([MAPS, SIZES, pods])
     changes = Changes(store)
     with watching(credentials.load(control_plane.kubeconfig), store, Heartbeat(), namespace) as watch:
         await client.post(WIDGETS.all(namespace), widget(namespace, "w", size=7))
         await client.post(CONFIG_MAPS.all(namespace), config_map(namespace, "m"))
-        await changes.until(lambda: store.get(sizes, "w", namespace) == 7)
+        await changes.until(lambda: store.get(SIZES, "w", namespace) == 7)
         await changes.until(lambda: store.get(MAPS, "m", namespace) == ())
         assert store.view(pods).objects == {}
         await asyncio.to_thread(watch.stop)
@@ -290,3 +301,54 @@ async def test_all_of_pursers_kinds_are_listed_and_watched(control_plane: Contro
         await client.post(kinds.TRAINING_JOBS.resource.all(namespace), body)
         await changes.until(lambda: store.get(kinds.TRAINING_JOBS, "sft", namespace) is not None)
         await asyncio.to_thread(watch.stop)
+
+
+async def test_what_is_deleted_while_a_crd_is_changed_is_missed_for_a_moment_only(
+    control_plane: ControlPlane, client: Client, tmp_path: Path
+) -> None:
+    """The API server begins the kind's watches anew then, and none can be taken up where it was."""
+    await install_widgets(client)
+    namespace = await make_namespace(client)
+    store = Store([SIZES])
+    resync, changes, loop = Resync(client, store), Changes(store), asyncio.get_running_loop()
+    with Gate("127.0.0.1", int(control_plane.url.rsplit(":", 1)[1])) as gate:
+        access = credentials.load(kubeconfig_through(gate, control_plane.kubeconfig, tmp_path / "kubeconfig"))
+        with watching(access, store, Heartbeat(), namespace, lambda: loop.call_soon_threadsafe(resync.soon)) as watch:
+            repairing = asyncio.create_task(resync.run())
+            for name in ("stays", "goes"):
+                await client.post(WIDGETS.all(namespace), widget(namespace, name))
+                await changes.until(lambda: store.get(SIZES, name, namespace) == 1)  # noqa: B023
+            gate.close()
+            await client.delete(WIDGETS.one("goes", namespace))
+            await change_widgets(client)
+            gate.open()
+            await changes.until(lambda: store.get(SIZES, "goes", namespace) is None, seconds=SETTLE - 5)
+            assert store.get(SIZES, "stays", namespace) == 1
+            await client.post(WIDGETS.all(namespace), widget(namespace, "later"))
+            await changes.until(lambda: store.get(SIZES, "later", namespace) == 1)
+            repairing.cancel()
+            await asyncio.to_thread(watch.stop)
+
+
+async def test_a_watch_that_is_older_than_its_crd_begins_when_that_is_served(
+    control_plane: ControlPlane, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says so meanwhile."""
+    said = threading.Event()
+    monkeypatch.setattr(logging.getLogger("purser.cluster.discovery"), "warning", lambda *_: said.set())
+    namespace = await make_namespace(client)
+    late = replace(WIDGETS, plural=fresh("gadget").replace("-", ""))
+    kind: Kind[int] = Kind("Gadget", late, lambda raw: int(raw["spec"]["size"]))
+    store = Store([kind])
+    changes = Changes(store)
+    with watching(credentials.load(control_plane.kubeconfig), store, Heartbeat(), namespace) as watch:
+        await awaited(said)
+        assert not watch.ready.is_set()
+        crd = crd_of(late, "Gadget")
+        await client.post(CUSTOM_RESOURCE_DEFINITIONS.all(), crd)
+        await served(client, late)
+        body = {**widget(namespace, "w", size=7), "kind": "Gadget"}
+        await client.post(late.all(namespace), body)
+        await changes.until(lambda: store.get(kind, "w", namespace) == 7)
+        await asyncio.to_thread(watch.stop)
+    await client.delete(CUSTOM_RESOURCE_DEFINITIONS.one(crd["metadata"]["name"]))

@@ -14,7 +14,7 @@ import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,7 +122,7 @@ class Access:
         if proof is self._proof:
             self._refused, self._due = True, float("-inf")
 
-    def session(self, *, connections: int = 64) -> aiohttp.ClientSession:
+    def session(self, *, connections: int = 64, traces: Sequence[aiohttp.TraceConfig] = ()) -> aiohttp.ClientSession:
         """A session whose every request carries the token of that moment, or raises NotSent. The caller closes it."""
 
         async def authorize(
@@ -153,6 +153,7 @@ class Access:
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=connections, ssl=self.tls),
             middlewares=(authorize,),
+            trace_configs=list(traces),
             proxy=self.proxy,
             headers={"User-Agent": "purser"},
         )

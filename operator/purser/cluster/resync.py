@@ -1,11 +1,12 @@
 """The repair list: everything is listed now and then, since a watch can miss deletions and never says so.
 
-kopf lists anew after a 410 or an outage, but gives no event for what vanished meanwhile.
+kopf lists anew after a 410 or an outage, but gives no event for what vanished meanwhile: then it is time to look.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -35,6 +36,11 @@ class Resync:
         self._interval = interval
         self._clock = clock
         self._completed: float | None = None
+        self._due = asyncio.Event()
+
+    def soon(self) -> None:
+        """Do not wait for the interval: something may have been missed. For the event loop's own thread."""
+        self._due.set()
 
     async def once(self) -> tuple[tuple[Kind[Any], ObjectKey], ...]:
         """List all kinds; the deletions that nobody had told the store. Raises ApiError; repeating is harmless."""
@@ -45,16 +51,22 @@ class Resync:
         return tuple(missed)
 
     async def run(self) -> NoReturn:
-        """List at once, again soon after, then at every interval, for ever; failures are logged and repeated."""
+        """List at once, again soon after, then at every interval and when it is due sooner, for ever.
+
+        Failures are logged and repeated.
+        """
         pause = SETTLE
         while True:
+            self._due.clear()
             try:
                 await self.once()
             except ApiError as error:
                 log.warning("listing failed, again in %g s: %s", RETRY, error)
                 await asyncio.sleep(RETRY)
             else:
-                await asyncio.sleep(min(pause, self._interval))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(pause, self._interval)):
+                        await self._due.wait()
                 pause = self._interval
 
     def age(self) -> float | None:

@@ -1,20 +1,26 @@
 """The watch: kopf in a thread and event loop of its own, whose only handler puts events into the store.
 
+kopf lists a kind anew when its stream cannot be taken up where it was (after an outage, or when its CRD was changed),
+and says nothing of what was deleted meanwhile. It lists through a session of ours, so that we see it and can look.
+
 kopf is asked for nothing but its resilient watch streams: no finalizer, no annotation, no progress, no Event of it ever
 reaches an object.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
+import aiohttp
 import kopf
 
 from purser.cluster.credentials import Access
+from purser.cluster.discovery import all_served
 from purser.cluster.heartbeat import Heartbeat
 from purser.cluster.paths import LEASES
 from purser.cluster.store import Kind, Store
@@ -32,13 +38,27 @@ _NEVER_SET: Final = "purser.dev/never-set"
 class Watch:
     """Watches the store's kinds in the whole cluster, and one Lease as the heartbeat, until stopped.
 
-    ``alive`` turns False when it ends by itself, which is fatal: the process should be started anew.
+    ``alive`` turns False when it ends by itself, which is fatal: the process should be started anew. ``on_end`` is
+    called then, and ``on_relist`` when a kind was listed anew: deletions may have been missed. Both in its own thread.
     """
 
-    def __init__(self, access: Access, store: Store, heartbeat: Heartbeat, *, lease: str, namespace: str) -> None:
+    def __init__(
+        self,
+        access: Access,
+        store: Store,
+        heartbeat: Heartbeat,
+        *,
+        lease: str,
+        namespace: str,
+        on_relist: Callable[[], object] = lambda: None,
+        on_end: Callable[[], object] = lambda: None,
+    ) -> None:
         self._access = access
         self._store = store
         self._heartbeat = heartbeat
+        self._on_relist = on_relist
+        self._on_end = on_end
+        self._listed: set[str] = set()
         self._lease = f"metadata.name={lease},metadata.namespace={namespace}"
         self.ready = threading.Event()
         """Set when kopf has started (its first lists may still be on their way)."""
@@ -64,6 +84,7 @@ class Watch:
         logging.getLogger("kopf").setLevel(logging.ERROR)  # it words every event
         logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)  # and every repeated request, as an error
         try:
+            asyncio.run(self._until_served())
             kopf.run(
                 registry=self._registry(),
                 settings=self._settings(),
@@ -76,7 +97,26 @@ class Watch:
             log.exception("the watch failed")
         finally:
             self._ended.set()
+            if not self._stop.is_set():
+                self._on_end()
             self._stop.set()  # kopf waits for it in a thread that is not a daemon and would outlive this one
+
+    async def _until_served(self) -> None:
+        kinds = [kind.resource for kind in self._store.kinds]
+        async with self._access.session() as session:
+            await all_served(session, self._access.server, kinds, self._stop.is_set)
+
+    async def _on_answer(self, _: object, __: object, params: aiohttp.TraceRequestEndParams) -> None:
+        """Notice the first page of a list."""
+        query, path = params.url.query, params.url.path
+        if params.method != "GET" or "watch" in query or "continue" in query or params.response.status != 200:
+            return
+        if not any(path.endswith(kind.resource.all()) for kind in self._store.kinds):
+            return
+        if path in self._listed:
+            log.info("%s are listed anew: deletions may have been missed", path.rpartition("/")[2])
+            self._on_relist()
+        self._listed.add(path)
 
     def _registry(self) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
@@ -84,7 +124,10 @@ class Watch:
         @kopf.on.login(registry=registry)
         async def log_in(**_: Any) -> kopf.AiohttpSession:
             # Asked again after a 401 or a broken TLS stream; the session itself asks for the token at every request.
-            return kopf.AiohttpSession(server=self._access.server, aiohttp_session=self._access.session(connections=0))
+            trace = aiohttp.TraceConfig()
+            trace.on_request_end.append(self._on_answer)
+            session = self._access.session(connections=0, traces=(trace,))
+            return kopf.AiohttpSession(server=self._access.server, aiohttp_session=session)
 
         for kind in self._store.kinds:
             where = kind.resource
