@@ -190,7 +190,7 @@ class World:
         target_hours: float | None = None,
         max_cost: str | None = None,
     ) -> Job:
-        """A job that waits; ``gpus`` is a rigid width or (min, preferred, max); its target is so many hours from now."""
+        """A job that waits; ``gpus`` is a rigid width or (min, preferred, max); its target is hours from now."""
         widths = Widths(gpus, gpus, gpus) if isinstance(gpus, int) else Widths(*gpus)
         class_id = ClassId(f"{NAMESPACE}/{profile}" if profile else f"uid/{name}")
         known = self.profiles.get(class_id)

@@ -54,7 +54,7 @@ def _missing(journal: Path) -> set[str]:
 
 
 async def _a_life_with_every_step(bed: Bed) -> None:
-    """A stock-out, a run, a resize, a lost node, a time to live; an orphan; a run that shrinks in place."""
+    """A stock-out, a run, a resize, a lost node, an end; an orphan; a run that shrinks in place; one of no job."""
     await bed.pool("empty", cooldownSeconds=300)
     await bed.pool("a100")
     await bed.pool("orphans")
@@ -78,6 +78,9 @@ async def _a_life_with_every_step(bed: Bed) -> None:
     await bed.until(lambda: all('"gpus":8' in _allocation(pod) for pod in bed.pods("wide")), 60)
     await bed.finish("wide")
     await bed.complete("wide", seconds=60)
+    await bed.job("lost")
+    await bed.running("lost", seconds=60)
+    await bed.kube.delete(TRAINING_JOBS.one("lost", bed.namespace), propagation="Orphan")
     await bed.until(lambda: not bed.rentals(), 60)
 
 

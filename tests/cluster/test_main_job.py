@@ -54,6 +54,19 @@ async def test_deleting_a_running_job_frees_its_nodes(bed: Bed) -> None:
     await bed.until(lambda: not bed.rentals() and not bed.pods("train") and not bed.mirror.all(NODES))
 
 
+async def test_a_job_deleted_without_its_dependents_is_stopped_and_frees_its_nodes_all_the_same(bed: Bed) -> None:
+    """So it is too while the garbage collector does not work."""
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    await bed.job("train")
+    await bed.running("train")
+    await bed.kube.delete(TRAINING_JOBS.one("train", bed.namespace), propagation="Orphan")
+    await bed.until(lambda: not bed.rentals() and not bed.pods("train") and not bed.mirror.all(NODES))
+    (left,) = bed.runs("train")
+    assert left["spec"]["suspend"] is True
+
+
 async def test_a_suspended_job_stops_gives_its_node_back_and_goes_on_in_a_new_run(bed: Bed) -> None:
     bed.operator()
     await bed.pool()

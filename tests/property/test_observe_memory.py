@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from purser.controller.observe import Memory, Seen, observe
+from purser.domain.errors import Problem
 from purser.domain.ids import JobId
 from purser.domain.job import Progress
 from purser.domain.time import after
@@ -42,6 +43,27 @@ def test_a_look_with_a_memory_sees_what_one_without_does(
         for _ in range(2):
             world.passes(draw.choice([-100.0, 0.0, 60.0, 1000.0]))
             assert observe(seen, world.now, memory) == observe(seen, world.now)
+
+
+def test_a_run_is_an_orphan_once_its_job_is_gone_and_not_because_it_cannot_be_read() -> None:
+    world = World()
+    world.budget()
+    world.pool()
+    world.rental()
+    world.job("train", gpus=8)
+    world.runs_on("train", "a100-1", gpus=8)
+    seen = seen_of(world)
+    assert observe(seen, world.now).orphans == ()
+    (orphan,) = observe(replace(seen, jobs={}), world.now).orphans
+    (key,) = seen.runs
+    assert (orphan.job, orphan.namespace, orphan.job_name, orphan.budget) == (
+        "train",
+        key.namespace,
+        "train",
+        "research",
+    )
+    unread = Problem("TrainingJob", key.namespace, "train", "spec.gpus", "Invalid", "is no range")
+    assert observe(replace(seen, jobs={}, problems=(unread,)), world.now).orphans == ()
 
 
 @settings(max_examples=40, deadline=None)

@@ -13,7 +13,7 @@ from purser.controller.size import total_work
 from purser.domain.budget import Budget, Selector
 from purser.domain.errors import Problem
 from purser.domain.ids import ClassId, JobId, NodeName, PoolId
-from purser.domain.job import TRUSTED_FRACTION, Job, Pod, Progress, Run
+from purser.domain.job import TRUSTED_FRACTION, Job, Orphan, Pod, Progress, Run
 from purser.domain.pool import Instance, Pool, PriceSegment, Quote, Survey
 from purser.domain.profile import Profile
 from purser.domain.rental import Rental
@@ -94,6 +94,7 @@ def observe(seen: Seen, now: Instant, memory: Memory | None = None) -> Snapshot:
         rentals={rental.id: rental for rental in seen.rentals.values()},
         nodes=nodes,
         problems=(*seen.problems, *_without_profile(seen, jobs, profiles)),
+        orphans=tuple(_orphans(seen, jobs, payers)),
     )
 
 
@@ -255,6 +256,17 @@ def _runs_by_job(
             known = seen_as, tuple(sorted(runs, key=lambda run: run.number))
         found[owner] = known
     return found
+
+
+def _orphans(seen: Seen, jobs: Mapping[JobId, Job], payers: Mapping[str, Budget]) -> Iterable[Orphan]:
+    """Runs of jobs that are gone: not those of a job that is there and cannot be read."""
+    unread = {(one.namespace, one.name) for one in seen.problems if one.kind == "TrainingJob"}
+    for key, (owner, run) in seen.runs.items():
+        if owner not in jobs:
+            payer = payers.get(key.namespace)
+            orphan = Orphan(owner, key.namespace, None if payer is None else payer.id, run)
+            if (key.namespace, orphan.job_name) not in unread:
+                yield orphan
 
 
 def _progress(job: Job, heard: Mapping[JobId, Progress]) -> Progress | None:

@@ -143,6 +143,21 @@ class Run:
     pods: tuple[Pod, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A run whose TrainingJob is gone. ``budget`` pays for its namespace; None where none does."""
+
+    job: JobId
+    namespace: str
+    budget: BudgetId | None
+    run: Run
+
+    @property
+    def job_name(self) -> str:
+        """What the TrainingJob was called."""
+        return self.run.name.removesuffix(f"-r{self.run.number}")
+
+
 TRUSTED_FRACTION = 0.05
 """From this part of the work on, a job's own progress says more about its size than its class does."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from purser.domain.budget import Budget
 from purser.domain.errors import Problem
 from purser.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
-from purser.domain.job import Job
+from purser.domain.job import Job, Orphan
 from purser.domain.pool import Pool, Survey
 from purser.domain.profile import Profile
 from purser.domain.rental import Rental
@@ -52,7 +52,8 @@ class Snapshot:
     """One consistent view, built by ``controller.observe``; mappings are never changed after.
 
     ``now`` is the operator's clock; a pool without an entry in ``surveys`` has not been asked yet (or its cloud was
-    never reached), and nothing is rented or ended there. ``problems`` are what joining found wrong.
+    never reached), and nothing is rented or ended there. ``problems`` are what joining found wrong. ``orphans`` are
+    runs of jobs that are gone.
     """
 
     now: Instant
@@ -64,3 +65,4 @@ class Snapshot:
     rentals: Mapping[RentalId, Rental]
     nodes: Mapping[NodeName, Node]
     problems: tuple[Problem, ...] = ()
+    orphans: tuple[Orphan, ...] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from purser.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
-from purser.domain.job import Finish, Pod, RunRecord
+from purser.domain.job import Finish, Orphan, Pod, RunRecord
 from purser.domain.money import ZERO, Money, Price
 from purser.domain.pool import Instance
 from purser.domain.time import Instant
@@ -289,6 +289,13 @@ class StopRun:
 
 
 @dataclass(frozen=True, slots=True)
+class StopOrphan:
+    """Suspend a run whose TrainingJob is gone, once an uncached look says so too."""
+
+    orphan: Orphan
+
+
+@dataclass(frozen=True, slots=True)
 class ResizeRun:
     """InPlace: parallelism and completions in one patch."""
 
@@ -344,6 +351,7 @@ RunStep = (
     | LabelNode
     | Unsuspend
     | StopRun
+    | StopOrphan
     | ResizeRun
     | AnnotatePod
     | RecordRun

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from purser.domain.ids import JobId
 from purser.domain.snapshot import Snapshot
-from purser.domain.steps import LabelNode, Step, Wait
+from purser.domain.steps import LabelNode, Step, StopOrphan, Wait
 from purser.lifecycle.budget import budget_step
 from purser.lifecycle.guard import budget_guard, pool_guard
 from purser.lifecycle.pool import pool_step
 from purser.lifecycle.rental import rental_step
-from purser.lifecycle.run import run_step
+from purser.lifecycle.run import active, run_step
 from purser.lifecycle.view import RUN_LABEL, View
 
 
@@ -43,6 +43,9 @@ def _all(view: View) -> Iterator[tuple[str, Step | Wait | None]]:
         yield f"guard/budget/{budget}", budget_guard(budget, view)
     for job in snapshot.jobs:
         yield f"job/{job}", run_step(job, view)
+    for orphan in snapshot.orphans:
+        if active(orphan.run) and not orphan.run.deleting and not view.observes(orphan.budget):
+            yield f"job/{orphan.job}", StopOrphan(orphan)
     yield from _labels_of_nobody(view)
 
 

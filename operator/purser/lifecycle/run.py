@@ -34,9 +34,11 @@ from purser.lifecycle.view import View, count, draining
 def run_step(job_id: JobId, view: View) -> RunStep | Wait | None:
     """The job's next step, what it waits for, or None: nothing runs, or what runs is as intended."""
     job = view.snapshot.jobs[job_id]
-    if job.deleting or view.observes(job.budget) or _idle(job, view):
+    if view.observes(job.budget) or _idle(job, view):
         return None
     case = _Case.of(job, view)
+    if job.deleting:  # its end may wait for a finalizer, and its runs for the garbage collector
+        return _stop(case, view)
     waits = None
     for stage in _STAGES:
         step = stage(case, view)
@@ -89,7 +91,7 @@ class _Case:
 
     def _unfit(self, run: Run) -> bool:
         if run.number in self.recorded:
-            return _active(run)
+            return active(run)
         if self.intended is None or run.number != self.intended.run or self.job.resize is ResizePolicy.IN_PLACE:
             return False
         return run.suspended and run.completions != len(self.intended.placements)
@@ -99,7 +101,8 @@ def _find(job: Job, number: int) -> Run | None:
     return next((run for run in job.runs if run.number == number), None)
 
 
-def _active(run: Run) -> bool:
+def active(run: Run) -> bool:
+    """Whether its Job starts pods."""
     return not run.suspended and run.complete is None and run.failed is None
 
 
@@ -123,7 +126,7 @@ def _prepare(case: _Case, view: View) -> RunStep | Wait | None:
 def _stop(case: _Case, view: View) -> RunStep | Wait | None:
     for allocation in case.superseded:
         run = _find(case.job, allocation.run)
-        if run is not None and _active(run) and not run.deleting:
+        if run is not None and active(run) and not run.deleting:
             return StopRun(case.job.id, run.number)
     return None
 

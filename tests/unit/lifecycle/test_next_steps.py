@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from purser.domain.job import Job
+from purser.domain.budget import Mode
+from purser.domain.job import Job, Orphan
 from purser.domain.rental import Rental, RentalPhase
 from purser.domain.snapshot import Node
-from purser.domain.steps import CreateService, MarkReady, Wait
+from purser.domain.steps import CreateService, MarkReady, StopOrphan, Wait
 from purser.lifecycle import next_steps
-from tests.unit.lifecycle.builders import allocation, instance, job, node, pod, rental, run, survey, world
+from tests.unit.lifecycle.builders import T0, allocation, budget, instance, job, node, pod, rental, run, survey, world
 
 
 def test_every_object_has_at_most_one_step_or_wait_under_its_own_key() -> None:
@@ -27,6 +28,19 @@ def test_every_object_has_at_most_one_step_or_wait_under_its_own_key() -> None:
     assert isinstance(waits["rental/a100-2"], Wait)
     assert not set(steps) & set(waits)
     assert {key.rsplit("/", 1)[0] for key in {*steps, *waits}} <= {"rental", "pool", "job", "budget", "guard/pool"}
+
+
+def test_a_run_whose_job_is_gone_is_stopped_once() -> None:
+    left = Orphan(job().id, "research", budget().id, run(1, pod()))
+    steps, _ = next_steps(replace(world(), orphans=(left,)))
+    assert steps == {f"job/{job().id}": StopOrphan(left)}
+    for over in (replace(left.run, suspended=True), replace(left.run, deleting=True), replace(left.run, complete=T0)):
+        assert not next_steps(replace(world(), orphans=(replace(left, run=over),)))[0]
+
+
+def test_a_run_of_a_budget_that_only_observes_is_left_alone() -> None:
+    left = Orphan(job().id, "research", budget().id, run(1, pod()))
+    assert not next_steps(replace(world(budget(mode=Mode.OBSERVE)), orphans=(left,)))[0]
 
 
 class _Counted(dict[str, str]):

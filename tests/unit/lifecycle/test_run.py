@@ -128,8 +128,11 @@ def test_a_budget_that_only_observes_takes_no_step_for_its_jobs() -> None:
     assert step(placed(mine(), budget(mode=Mode.OBSERVE))) is None
 
 
-def test_a_job_being_deleted_is_left_to_the_garbage_collector() -> None:
+def test_a_job_being_deleted_is_stopped_and_else_left_to_the_garbage_collector() -> None:
     assert step(placed(mine(SUSPENDED, deleting=True))) is None
+    left = mine(run(1, pod()), intent=None, replaced=(ONE,), deleting=True)
+    assert step(placed(left)) == StopRun(job().id, 1)
+    assert step(placed(replace(left, runs=(run(1, pod(), suspended=True),)))) is None
 
 
 # --- one run at a time ----

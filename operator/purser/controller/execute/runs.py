@@ -9,7 +9,7 @@ from typing import Any
 from purser.api import decode, manifests
 from purser.api.names import ANNOTATION_ALLOCATION, LABEL_JOB_UID
 from purser.cluster import kinds
-from purser.cluster.errors import BadRequest
+from purser.cluster.errors import BadRequest, NotFound
 from purser.cluster.paths import JOBS, PODS, TRAINING_JOBS
 from purser.controller.execute.tools import Hand, Stale, Tools, escaped
 from purser.controller.outcome import Outcome
@@ -26,6 +26,7 @@ from purser.domain.steps import (
     DeleteRun,
     RecordRun,
     ResizeRun,
+    StopOrphan,
     StopRun,
     Unsuspend,
 )
@@ -99,26 +100,39 @@ async def unsuspend(tools: Tools, do: Unsuspend) -> Outcome:
     job, run = _run(tools, do.job, do.run)
     if any(pod.live and pod.run != do.run for pod in await _pods(tools, job)):
         raise Stale
-    await _patch_run(tools, job, run, {"suspend": False})
+    await _patch_run(tools, job.namespace, run, {"suspend": False})
     return Outcome.DONE
 
 
 async def stop_run(tools: Tools, do: StopRun) -> Outcome:
     """SIGTERM and the checkpoint grace."""
     job, run = _run(tools, do.job, do.run)
-    await _patch_run(tools, job, run, {"suspend": True})
+    await _patch_run(tools, job.namespace, run, {"suspend": True})
+    return Outcome.DONE
+
+
+async def stop_orphan(tools: Tools, do: StopOrphan) -> Outcome:
+    """The garbage collector ends it too, but only once it knows the TrainingJobs' kind and whenever it comes to it."""
+    orphan = do.orphan
+    try:
+        found = await tools.client.get(TRAINING_JOBS.one(orphan.job_name, orphan.namespace))
+    except NotFound:
+        found = {}
+    if found.get("metadata", {}).get("uid") == orphan.job:
+        raise Stale
+    await _patch_run(tools, orphan.namespace, orphan.run, {"suspend": True})
     return Outcome.DONE
 
 
 async def resize_run(tools: Tools, do: ResizeRun) -> Outcome:
     """Both numbers in one patch: apart, rank 0 would go."""
     job, run = _run(tools, do.job, do.run)
-    await _patch_run(tools, job, run, {"parallelism": do.completions, "completions": do.completions})
+    await _patch_run(tools, job.namespace, run, {"parallelism": do.completions, "completions": do.completions})
     return Outcome.DONE
 
 
-async def _patch_run(tools: Tools, job: Job, run: Run, spec: Mapping[str, Any]) -> None:
-    path = JOBS.one(run.name, job.namespace)
+async def _patch_run(tools: Tools, namespace: str, run: Run, spec: Mapping[str, Any]) -> None:
+    path = JOBS.one(run.name, namespace)
     body = {"metadata": {"resourceVersion": run.resource_version}, "spec": dict(spec)}
     tools.store.put(kinds.RUNS, await tools.client.merge_patch(path, body))
 
@@ -206,6 +220,7 @@ RUNS: Mapping[type, Hand] = {
     CreateRun: create_run,
     Unsuspend: unsuspend,
     StopRun: stop_run,
+    StopOrphan: stop_orphan,
     ResizeRun: resize_run,
     AnnotatePod: annotate_pod,
     RecordRun: record_run,
