@@ -90,6 +90,16 @@ async def _ground(bed: Bed) -> OperatorProcess:
     return operator
 
 
+async def _profile(bed: Bed, **spec: object) -> None:
+    body = {
+        "apiVersion": "purser.dev/v1alpha1",
+        "kind": "SpeedupProfile",
+        "metadata": {"name": "resnet", "namespace": bed.namespace},
+        "spec": spec,
+    }
+    await bed.kube.post(SPEEDUP_PROFILES.all(bed.namespace), body)
+
+
 async def test_a_class_is_learned_into_a_profile_and_the_next_operator_remembers_it(bed: Bed, tmp_path: Path) -> None:
     operator = await _ground(bed)
     trainer = Trainer(bed, "train", tmp_path)
@@ -136,17 +146,31 @@ async def test_deleting_a_profile_forgets_its_class(bed: Bed, tmp_path: Path) ->
 
 
 async def test_a_job_hears_the_batch_size_that_its_gradients_call_for(bed: Bed, tmp_path: Path) -> None:
-    batch = {"own": 256, "largest": 4096, "largestPerGpu": 256}
-    body = {
-        "apiVersion": "purser.dev/v1alpha1",
-        "kind": "SpeedupProfile",
-        "metadata": {"name": "resnet", "namespace": bed.namespace},
-        "spec": {"batch": batch},
-    }
-    await bed.kube.post(SPEEDUP_PROFILES.all(bed.namespace), body)
+    await _profile(bed, batch={"own": 256, "largest": 4096, "largestPerGpu": 256})
     operator = await _ground(bed)
     trainer = Trainer(bed, "train", tmp_path)
     answer = await trainer.report(operator, times=8, **GRADIENTS)
     assert answer.batch is not None
     assert 256 < answer.batch <= 4096
     await bed.until(lambda: learned(bed).get("noiseReports") == 7)
+
+
+async def test_a_width_on_which_a_run_fails_is_remembered_and_left(bed: Bed, tmp_path: Path) -> None:
+    """As one does that has too little memory: the job goes on where it can, and loses one try."""
+    await _profile(bed, meanWork=100_000)
+    operator = await _ground(bed)
+    trainer = Trainer(bed, "train", tmp_path)
+    await trainer.report(operator, fraction=0.01)
+    await bed.until(lambda: bed.tj("train").get("gpus") == 8 and bed.state("train") == "Running")
+    assert bed.tj("train")["allocation"]["option"]["trial"] is True
+    await bed.finish("train", exit_code=1)
+    await bed.until(lambda: bed.run("train") == 3 and bed.state("train") == "Running")
+    assert bed.tj("train")["gpus"] < 8
+    assert bed.tj("train")["failures"] == 1
+    await bed.until(lambda: bool(learned(bed).get("failed")))
+    (failed,) = learned(bed)["failed"]
+    assert (failed["gpus"], failed["failures"]) == (8, 1)
+    assert "exited with 1" in failed["message"]
+    operator.restart()
+    await trainer.report(operator, fraction=0.02)
+    assert bed.tj("train")["gpus"] < 8

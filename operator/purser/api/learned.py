@@ -14,6 +14,7 @@ MOST_PHASES = 12
 MOST_WIDTHS = 512
 """Rows of a phase: widths of all GPU types together."""
 MOST_CELLS = 1024
+MOST_FAILED = 64
 
 LARGEST = 1e15
 """The API server compares bounds of numbers as 64-bit integers: above 9e18 it refuses every value."""
@@ -149,6 +150,21 @@ class Sizes(ApiModel):
     """Jobs that finished up to then are among them."""
 
 
+class FailedWidth(ApiModel):
+    """A width on which runs failed before any was measured there."""
+
+    gpu_type: _GpuType
+    """The GPU type."""
+    gpus: _Gpus
+    """The number of GPUs."""
+    failures: Annotated[int, Field(ge=1, le=1_000_000)]
+    """So many runs."""
+    at: Time
+    """When the last one failed."""
+    message: Annotated[str, Field(max_length=256)] = ""
+    """What it said."""
+
+
 class LearnedCurves(ApiModel):
     """What is said of the class."""
 
@@ -179,6 +195,9 @@ class LearnedStatistics(ApiModel):
     """What was measured of gradients."""
     sizes: Sizes = Sizes()
     """How much work the class's jobs were."""
+    failed: Annotated[tuple[FailedWidth, ...], Field(max_length=MOST_FAILED, json_schema_extra=ATOMIC)] = ()
+    """Widths on which runs failed. They are avoided for an hour, four times as long after each further failure, as far
+    as a job has a choice; forgotten once one is measured, and after a month."""
 
 
 class LearnedStatus(LearnedCurves, LearnedStatistics):

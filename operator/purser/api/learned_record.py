@@ -6,14 +6,14 @@ which differences are taken to ten. A learner that is made from a status predict
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import exp, log, sqrt
 from typing import Any
 
 from purser.api import learned as api
 from purser.api.base import Json, dump
 from purser.domain.ids import ClassId
-from purser.domain.profile import BatchTerms, Origin, Phase, SpeedCurve, Table
+from purser.domain.profile import BatchTerms, FailedWidth, Origin, Phase, SpeedCurve, Table
 from purser.domain.time import Instant
 from purser.estimate.class_state import ClassState
 from purser.estimate.learned import Entry, Learned, LearnedPhase
@@ -33,11 +33,11 @@ def curves_record(learned: Learned) -> Json:
     )
 
 
-def statistics_record(state: ClassState, through: Instant | None) -> Json:
+def statistics_record(state: ClassState, through: Instant | None, failed: Iterable[FailedWidth] = ()) -> Json:
     """The part of ``status.learned`` that it was learned from.
 
     The cells stay in their order, the latest of a GPU type last. ``through``: jobs that finished up to then are in the
-    sizes.
+    sizes. ``failed``: widths on which runs failed.
     """
     cells = [
         (gpu_type, where, cell)
@@ -63,8 +63,19 @@ def statistics_record(state: ClassState, through: Instant | None) -> Json:
                 if one.weight
             ),
             sizes=api.Sizes(latest=tuple(_round(work) for work in state.sizes.latest), through=through),
+            failed=tuple(
+                api.FailedWidth(
+                    gpu_type=one.gpu_type, gpus=one.gpus, failures=one.failures, at=one.at, message=one.message[:256]
+                )
+                for one in failed
+            ),
         )
     )
+
+
+def failed_widths(status: api.LearnedStatus) -> tuple[FailedWidth, ...]:
+    """Widths on which runs failed."""
+    return tuple(FailedWidth(one.gpu_type, one.gpus, one.failures, one.at, one.message) for one in status.failed)
 
 
 def phases(status: api.LearnedStatus, first: tuple[str, int] | None) -> tuple[Phase, ...]:

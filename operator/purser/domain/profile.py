@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from purser.domain.ids import BudgetId, ClassId
+from purser.domain.time import Instant
 
 _UNBOUNDED = 1024
 
@@ -90,6 +91,21 @@ class BatchTerms:
     smallest_per_gpu: int = 1
 
 
+FAILURES_KEPT_SECONDS = 30 * 86_400.0
+"""A month: by then a class's code, images and data have changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedWidth:
+    """So many runs of a class failed on a width that was never measured, the last one ``at``, in whose words."""
+
+    gpu_type: str
+    gpus: int
+    failures: int
+    at: Instant
+    message: str
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """A SpeedupProfile. Work is measured in seconds of the reference option: the first phase's first curve at its
@@ -97,7 +113,8 @@ class Profile:
 
     ``phases``: in order, at least one; what was learned, else the declared curves as a single phase, which has none
     where nothing was declared either. ``declared``: those of the spec. ``reports``: how many the phases were learned
-    from; 0 where they are declared. ``unreadable``: what is wrong with the learned part of the status, if anything.
+    from; 0 where they are declared. ``failed``: widths on which runs failed. ``unreadable``: what is wrong with the
+    learned part of the status, if anything.
 
     ``mean_work`` and ``arrivals_per_hour`` are as declared (None: observed from the jobs in sight). ``batch``: what the
     spec allows; None where every job keeps the batch size it has.
@@ -116,6 +133,7 @@ class Profile:
     declared: tuple[SpeedCurve, ...] = ()
     batch: BatchTerms | None = None
     reports: int = 0
+    failed: tuple[FailedWidth, ...] = ()
     unreadable: str = ""
     resize_seconds: float = 0.0
 

@@ -11,6 +11,7 @@ Widths to try double: one that lies within a factor of two of a measured one is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import sqrt
 
@@ -20,8 +21,16 @@ STEP = 2
 """The money at risk in a trial then grows by a known factor."""
 
 
-def to_try(profile: Profile, gpu_type: str) -> frozenset[int]:
-    """Numbers of GPUs that are worth a trial if they are a good choice when they are as fast as may be hoped."""
+def trials(profile: Profile) -> Mapping[str, frozenset[int]]:
+    """By GPU type, where there are any, numbers of GPUs that are worth a trial.
+
+    That is: if they are a good choice when they are as fast as may be hoped.
+    """
+    types = {curve.gpu_type for phase in profile.phases for curve in phase.curves if curve.origins}
+    return {gpu_type: found for gpu_type in types if (found := _to_try(profile, gpu_type))}
+
+
+def _to_try(profile: Profile, gpu_type: str) -> frozenset[int]:
     known = [
         (gpus, origin.source is Source.MEASURED)
         for phase in profile.phases
@@ -38,10 +47,8 @@ def to_try(profile: Profile, gpu_type: str) -> frozenset[int]:
     )
 
 
-def hopeful(profile: Profile) -> Profile:
+def hopeful(profile: Profile, tried: Mapping[str, frozenset[int]]) -> Profile:
     """The profile with the widths to try as fast as may be hoped; the same object where there are none."""
-    types = {curve.gpu_type for phase in profile.phases for curve in phase.curves if curve.origins}
-    tried = {gpu_type: found for gpu_type in types if (found := to_try(profile, gpu_type))}
     if not tried:
         return profile
     phases = tuple(

@@ -145,7 +145,7 @@ def _expected(profile: Profile, menus: Menus) -> dict[GroupKey, Group]:
     """The group of a class of which no job is in sight yet, taken to run on anything that its curves cover."""
     if not profile.arrivals_per_hour or profile.mean_work is None:
         return {}
-    menu_key: MenuKey = (profile.id, 1, 1, profile.widest, (), SpotPolicy.NEVER, False)
+    menu_key: MenuKey = (profile.id, 1, 1, profile.widest, (), SpotPolicy.NEVER, False, frozenset())
     menu = menus.menu(menu_key)
     if not menu.options:
         return {}

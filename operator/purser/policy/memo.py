@@ -11,6 +11,7 @@ from purser.domain.snapshot import Node, Snapshot
 from purser.policy.capacity import Holdings
 from purser.policy.cohort import Readings
 from purser.policy.exploration import may_explore
+from purser.policy.failed import barred
 from purser.policy.fleet import Fleet
 from purser.policy.menu import Menus
 from purser.policy.rest import Minds
@@ -55,7 +56,7 @@ def know(snapshot: Snapshot, memo: Memo | None = None) -> Known:
         before, memo.known = memo.known, None
     menus = Menus(snapshot.profiles, snapshot.pools, None if before is None else before.menus)
     readings = Readings(snapshot, menus, None if before is None else before.readings)
-    menus.explore(_exploring(snapshot, readings))
+    menus.explore(_exploring(snapshot, readings), barred(snapshot.profiles, snapshot.now))
     fleet = Fleet(snapshot, None if before is None else before.fleet)
     holdings = Holdings() if before is None else before.holdings
     holdings.update(fleet, readings.by_id)

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from purser.domain.ids import ClassId, PoolId
-from purser.domain.job import Job, ResizePolicy, SpotPolicy, Widths
+from purser.domain.job import Job, ResizePolicy, RunOutcome, SpotPolicy, Widths
 from purser.domain.money import Price
 from purser.domain.option import Option
 from purser.domain.pool import CapacityType, Pool
 from purser.domain.profile import Profile
 from purser.policy.course import InPlace, Ways
-from purser.policy.hope import hopeful, to_try
+from purser.policy.failed import Barred, untested
+from purser.policy.hope import hopeful, trials
 from purser.policy.hull import Hull, Path, hull, path_hull
 from purser.policy.speedup import speed
 
@@ -99,6 +100,7 @@ def build_menu(
     pools: Iterable[Pool],
     explore: bool = False,
     elastic: bool = False,
+    avoided: Barred = frozenset(),
 ) -> Menu:
     """The options over ``pools`` that offer an allowed GPU type at a known price (``gpu_types`` empty: any type).
 
@@ -106,27 +108,34 @@ def build_menu(
     is offered): never wider before something is known of it. GPU types without a curve are not mixed with types that
     have one. An option needs a speed in every phase of the class. ``explore``: widths to try are as fast as hoped.
     ``elastic``: the jobs are resized in place where they can be.
+    ``avoided`` widths are left out, unless nothing else is left.
     """
     restart = profile.restart_seconds if profile else DEFAULT_RESTART_SECONDS
     measured: list[list[Option]] = []
     preferred: list[Option] = []
     narrower: list[Option] = []
     nodes: dict[PoolId, int] = {}
-    hoped = hopeful(profile) if profile is not None and explore else profile
+    to_try = trials(profile) if profile is not None and explore else {}
+    hoped = hopeful(profile, to_try) if profile is not None else None
     speeds_of: dict[tuple[str, int], Sequence[float]] = {}
     for pool, gpu_type, node, price in _open(pools, gpu_types, spot):
         nodes[pool.id] = node
-        trials = to_try(profile, gpu_type) if profile is not None and explore else frozenset()
         for gpus in offered_widths(node, widths, pool.max_nodes):
+            if (gpu_type, gpus) in avoided:
+                continue
             speeds = speeds_of.get((gpu_type, gpus))
             if speeds is None:
                 speeds = speeds_of[gpu_type, gpus] = _speeds(hoped, gpu_type, gpus)
             if speeds:
                 options = [_option(pool, gpus, node, price, speed, restart) for speed in speeds]
-                measured.append([replace(one, trial=True) for one in options] if gpus in trials else options)
+                measured.append(
+                    [replace(one, trial=True) for one in options] if gpus in to_try.get(gpu_type, ()) else options
+                )
             elif gpus <= widths.preferred:
                 into = preferred if gpus == widths.preferred else narrower
                 into.append(_option(pool, gpus, node, price, gpus / widths.preferred, restart))
+    if avoided and not measured:
+        return build_menu(profile, widths, gpu_types, spot, pools, explore, elastic)
     rigid = widths.min == widths.max
     if profile is not None and measured:
         stages = tuple(zip(*measured, strict=True))
@@ -162,7 +171,11 @@ def _speeds(profile: Profile | None, gpu_type: str, gpus: int) -> list[float]:
     return speeds if len(speeds) == len(known) else []
 
 
-MenuKey = tuple[ClassId | None, int, int, int, tuple[str, ...], SpotPolicy, bool]
+_NONE: Barred = frozenset()
+_NOWHERE: frozenset[tuple[PoolId, int]] = frozenset()
+
+MenuKey = tuple[ClassId | None, int, int, int, tuple[str, ...], SpotPolicy, bool, frozenset[tuple[PoolId, int]]]
+"""Class, widths (min, preferred, max), GPU types, spot policy, whether resized in place, where runs of the job failed."""
 
 
 _IDLE = 256
@@ -173,7 +186,7 @@ class Menus:
     """The menus of one plan, each made once for all jobs that are alike.
 
     Those of the plan ``before`` are taken over where the class's profile and the pools are what they were. ``explore``
-    says whose widths may be tried that were never measured; it must be said before the first menu is asked for.
+    says whose widths may be tried that were never measured, and what is avoided: before the first menu is asked for.
     """
 
     def __init__(
@@ -182,23 +195,29 @@ class Menus:
         self._profiles = profiles
         self._pools = [pools[name] for name in sorted(pools)]
         self._sold = [_sold(pool) for pool in self._pools]
+        self._types = {pool.id: "" if pool.offering is None else pool.offering.gpu_type for pool in self._pools}
         self._known: dict[MenuKey, _Known] = {}
         self._before: Mapping[MenuKey, _Known] = {}
         if before is not None and before._sold == self._sold:
             idle = {key: known for key, known in before._before.items() if key not in before._known}
             self._before = before._known | (idle if len(idle) <= _IDLE else {})
         self._exploring: frozenset[ClassId] = frozenset()
+        self._avoided: Mapping[ClassId, Barred] = {}
 
-    def explore(self, classes: frozenset[ClassId]) -> None:
-        """Classes for whose trials their budget pays."""
+    def explore(self, classes: frozenset[ClassId], avoided: Mapping[ClassId, Barred]) -> None:
+        """Classes for whose trials their budget pays, and the widths that are not to be chosen."""
         self._exploring = classes
+        self._avoided = avoided
 
     def key(self, job: Job) -> MenuKey:
         """What decides a job's menu."""
         known = job.class_id if job.class_id in self._profiles else None
-        widths = job.widths
+        widths, failed = job.widths, _NOWHERE
         elastic = job.resize is ResizePolicy.IN_PLACE
-        return known, widths.min, widths.preferred, widths.max, job.gpu_types, job.spot, elastic
+        if known is not None and job.failures:
+            ended = (one.option for one in job.records if one.outcome is RunOutcome.FAILED)
+            failed = frozenset((option.pool, option.gpus) for option in ended)
+        return known, widths.min, widths.preferred, widths.max, job.gpu_types, job.spot, elastic, failed
 
     def menu(self, key: MenuKey) -> Menu:
         """The menu of all jobs with this key."""
@@ -215,14 +234,17 @@ class Menus:
     def _of(self, key: MenuKey) -> _Known:
         known = self._known.get(key)
         if known is None:
-            class_id, least, preferred, most, gpu_types, spot, elastic = key
+            class_id, least, preferred, most, gpu_types, spot, elastic, failed = key
             profile = None if class_id is None else self._profiles[class_id]
             known = self._before.get(key)
             explore = class_id in self._exploring
-            if known is None or known.profile != profile or known.explore != explore:
+            avoided = _NONE if class_id is None else self._avoided.get(class_id, _NONE)
+            if profile is not None and failed:
+                avoided |= untested(profile, frozenset((self._types.get(pool, ""), gpus) for pool, gpus in failed))
+            if known is None or (known.profile, known.explore, known.avoided) != (profile, explore, avoided):
                 widths = Widths(least, preferred, most)
-                menu = build_menu(profile, widths, gpu_types, spot, self._pools, explore, elastic)
-                known = _Known(profile, explore, menu)
+                menu = build_menu(profile, widths, gpu_types, spot, self._pools, explore, elastic, avoided)
+                known = _Known(profile, explore, avoided, menu)
             self._known[key] = known
         return known
 
@@ -233,6 +255,7 @@ class _Known:
 
     profile: Profile | None
     explore: bool
+    avoided: Barred
     menu: Menu
     hulls: dict[float, Hull] = field(default_factory=dict)
 

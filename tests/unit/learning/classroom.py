@@ -65,9 +65,12 @@ class Classroom:
     def written(self) -> dict[str, Any]:
         """What would be written of the class now."""
         self.ear.finished(self.world.snapshot())
+        self.ear.failed(self.world.snapshot())
         found = digest(self.ear.learner, CLASS, self.world.snapshot())
         assert found is not None
-        statistics = learned_record.statistics_record(self.ear.learner.state(CLASS), self.ear.classes[CLASS].through)
+        taught = self.ear.classes[CLASS]
+        state = self.ear.learner.state(CLASS)
+        statistics = learned_record.statistics_record(state, taught.through, taught.failed.values())
         return {**learned_record.curves_record(found), **statistics}
 
     def read(self) -> Profile | None:

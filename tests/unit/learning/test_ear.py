@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from purser.controller.learning import ear
 from purser.domain.ids import ClassId, JobId
-from purser.domain.job import Finish, FinishKind
+from purser.domain.job import Finish, FinishKind, RunOutcome, RunRecord
 from purser.domain.profile import Source, Table
+from purser.domain.time import after
 from purser.policy.planner import plan
 from purser.policy.speedup import reference_throughput
 from purser.server.progress import Report
@@ -187,3 +188,66 @@ def test_a_truth_that_scales_is_seen_to_scale() -> None:
     assert points[8] / points[1] == pytest.approx(step_seconds(1) / step_seconds(8), rel=0.1)
     assert max(points) == 32
     assert SHARED / 32 < 1 / points[32] < step_seconds(16)
+
+
+# --- widths on which runs fail ----------------------------------------------------------------------------------------
+
+
+def fails(room: Classroom, job: JobId, message: str = "pod sft-r2-0 exited with 1", gpus: int = 16) -> None:
+    """A run of the job has just failed, after a minute, on another width than it runs on now."""
+    known = room.world.jobs[job]
+    assert known.allocation is not None
+    option = replace(known.allocation.option, gpus=gpus)
+    since = after(room.world.now, -60.0)
+    run = RunRecord(7, RunOutcome.FAILED, option, known.allocation.placements, since, room.world.now, message)
+    room.world.jobs[job] = replace(known, records=(*known.records, run))
+
+
+def failures(room: Classroom) -> list[tuple[int, int, str]]:
+    profile = room.learn()
+    return [(one.gpus, one.failures, one.message) for one in profile.failed]
+
+
+def test_a_failed_run_is_remembered_with_its_width_and_counted_once() -> None:
+    room = Classroom()
+    job = room.runs()
+    room.says(job)
+    fails(room, job, "first")
+    assert failures(room) == failures(room) == [(16, 1, "first")]
+    room.ear = room.restarted()
+    assert failures(room) == [(16, 1, "first")]
+    room.world.passes(60.0)
+    fails(room, job, "second")
+    assert failures(room) == [(16, 2, "second")]
+    assert room.ear.classes[CLASS].news
+
+
+def test_a_run_that_failed_where_the_class_was_measured_or_ended_otherwise_says_nothing_of_the_width() -> None:
+    room = Classroom()
+    job = room.runs()
+    room.says(job)
+    fails(room, job, gpus=8)
+    known = room.world.jobs[job]
+    stopped = replace(
+        known.records[0], option=replace(known.records[0].option, gpus=16), outcome=RunOutcome.INTERRUPTED
+    )
+    room.world.jobs[job] = replace(known, records=(*known.records, stopped))
+    assert failures(room) == []
+
+
+def test_a_failure_is_forgotten_once_the_width_works_and_after_a_month() -> None:
+    room = Classroom()
+    job = room.runs()
+    room.says(job)
+    fails(room, job)
+    assert len(failures(room)) == 1
+    wide = room.runs("wide", gpus=16)
+    room.says(wide)
+    assert failures(room) == []
+    late = Classroom()
+    job = late.runs()
+    late.says(job)
+    fails(late, job)
+    assert len(failures(late)) == 1
+    late.world.passes(30 * 86_400.0)
+    assert failures(late) == []

@@ -8,12 +8,12 @@ import pytest
 
 from purser.domain.budget import Mode
 from purser.domain.ids import BudgetId, ClassId, JobId
-from purser.domain.job import RunOutcome, RunRecord
+from purser.domain.job import RunOutcome, RunRecord, Widths
 from purser.domain.plan import Allocate
-from purser.domain.profile import Origin, Phase, Profile, Source, SpeedCurve, Table
+from purser.domain.profile import FailedWidth, Origin, Phase, Profile, Source, SpeedCurve, Table
 from purser.domain.time import after
 from purser.policy.exploration import TRIAL_SECONDS
-from purser.policy.hope import hopeful, to_try
+from purser.policy.hope import hopeful, trials
 from purser.policy.planner import plan
 from tests.worlds import World
 
@@ -124,18 +124,83 @@ def test_a_budget_that_only_observes_says_what_it_would_try() -> None:
 def test_widths_to_try_double(ran: tuple[int, ...], tries: set[int]) -> None:
     world = world_with()
     points = [(gpus, float(gpus), int(gpus in ran), 2.0 * gpus) for gpus in (1, 2, 4, 8, 12, 16, 20, 24, 32)]
-    assert to_try(learned(world.profiles[NAME], *points), "a100") == tries
+    assert trials(learned(world.profiles[NAME], *points)).get("a100", set()) == tries
 
 
 def test_a_declared_curve_has_nothing_to_try() -> None:
     world = World()
     world.profile("sft", Table(((8, 1.0), (16, 1.0))), work_hours=10)
     declared = world.profiles[NAME]
-    assert hopeful(declared) is declared
+    assert hopeful(declared, trials(declared)) is declared
 
 
 def test_a_hoped_speed_lies_half_way_to_the_upper_end() -> None:
     world = world_with(high=4.0)
-    form = hopeful(world.profiles[NAME]).phases[0].curves[0].form
+    form = hopeful(world.profiles[NAME], trials(world.profiles[NAME])).phases[0].curves[0].form
     assert isinstance(form, Table)
     assert [throughput for _, throughput in form.points] == pytest.approx([1.0, 2.0])
+
+
+# --- widths on which runs failed --------------------------------------------------------------------------------------
+
+
+def failed(world: World, times: int = 1) -> World:
+    """The class's runs failed on 16 GPUs so often, the last one just now."""
+    widths = (FailedWidth("a100", 16, times, world.now, "pod sft-r1-0 exited with 1: out of memory"),)
+    world.profiles[NAME] = replace(world.profiles[NAME], failed=widths)
+    return world
+
+
+def failed_itself(world: World) -> World:
+    """The job's own run failed on 16 GPUs."""
+    elsewhere = world_with()
+    plan_until_placed(elsewhere)
+    tried = elsewhere.jobs[SFT].allocation
+    assert tried is not None
+    run = RunRecord(1, RunOutcome.FAILED, tried.option, tried.placements, tried.since, after(tried.since, 20.0), "")
+    world.jobs[SFT] = replace(world.jobs[SFT], records=(run,), failures=1, last_run=1)
+    return world
+
+
+def test_a_width_on_which_a_run_failed_is_not_tried_for_a_while() -> None:
+    assert chosen(failed(world_with())) == [(8, False)]
+
+
+@pytest.mark.parametrize(("times", "hours"), [(1, 1), (2, 4), (3, 16), (30, 30 * 24)])
+def test_each_failure_makes_it_avoided_four_times_as_long_up_to_a_month(times: int, hours: int) -> None:
+    world = failed(world_with(), times)
+    world.passes(hours * 3600.0 - 1000.0)
+    assert chosen(world) == [(8, False)]
+    late = failed(world_with(), times)
+    late.passes(hours * 3600.0)
+    assert chosen(late) == [(16, True)]
+
+
+def test_the_job_whose_run_it_was_does_not_go_there_again() -> None:
+    world = failed_itself(world_with())
+    world.passes(10 * 86_400.0)
+    assert chosen(world) == [(8, False)]
+
+
+def test_nor_is_it_moved_there() -> None:
+    assert plan_moves(world_with(high=9.0)) == [16]
+    assert plan_moves(failed_itself(world_with(high=9.0))) == []
+
+
+def test_a_width_that_was_measured_since_is_as_good_as_any() -> None:
+    world = world_with(reports=3)
+    world.profiles[NAME] = learned(world.profiles[NAME], (8, 1.0, 5, 1.1), (16, 3.0, 3, 3.1))
+    assert chosen(failed_itself(failed(world))) == [(16, False)]
+
+
+def test_a_job_that_can_only_run_there_does() -> None:
+    world = failed_itself(failed(world_with()))
+    world.jobs[SFT] = replace(world.jobs[SFT], widths=Widths(16, 16, 16))
+    assert [gpus for gpus, _ in chosen(world)] == [16]
+
+
+def plan_moves(world: World) -> list[int]:
+    """Where a job that runs on 8 GPUs is moved to."""
+    world.rental()
+    world.runs_on("sft", "a100-1", gpus=8)
+    return [gpus for gpus, _ in chosen(world)]

@@ -18,7 +18,8 @@ def learned_profile(declared: Profile, status: LearnedStatus) -> Profile:
     mean = _restated(declared.mean_work, first, phases)
     if declared.mean_work is None and status.sizes.latest:
         mean = sum(status.sizes.latest) / len(status.sizes.latest) / _points(phases[0].curves[0])[0][1]
-    return replace(declared, phases=phases, reports=status.reports, mean_work=mean)
+    failed = learned_record.failed_widths(status)
+    return replace(declared, phases=phases, reports=status.reports, mean_work=mean, failed=failed)
 
 
 def _reference(curves: tuple[SpeedCurve, ...]) -> tuple[str, int] | None:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from purser.api import learned_record
-from purser.api.learned import LearnedStatus
+from purser.api.learned import MOST_FAILED, LearnedStatus
 from purser.controller.size import total_work
 from purser.domain.ids import ClassId, JobId
-from purser.domain.job import FinishKind, Job
+from purser.domain.job import FinishKind, Job, RunOutcome, RunRecord
 from purser.domain.pool import Offering
-from purser.domain.profile import Profile
+from purser.domain.profile import FAILURES_KEPT_SECONDS, FailedWidth, Profile
 from purser.domain.snapshot import Snapshot
-from purser.domain.time import Instant, seconds_between
+from purser.domain.time import Instant, after, seconds_between
 from purser.estimate.learner import Learner
 from purser.estimate.noise import BINS
 from purser.estimate.observation import ClassTerms
@@ -42,7 +42,8 @@ class Taught:
 
     ``uid``: of the SpeedupProfile that remembers it, None before there is one. ``through``: jobs that finished up to
     then are in the sizes. ``news``: whether something was learned since it was last written down. ``best``: batch sizes
-    worked out since ``worked_out``, by GPU type, width and bin of progress.
+    worked out since ``worked_out``, by GPU type, width and bin of progress. ``failed``: widths on which runs failed, by
+    GPU type and width.
     """
 
     uid: str | None = None
@@ -50,6 +51,7 @@ class Taught:
     news: bool = True
     best: dict[tuple[str, int, int], int] = field(default_factory=dict)
     worked_out: Instant | None = None
+    failed: dict[tuple[str, int], FailedWidth] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -78,7 +80,8 @@ class Ear:
         except ValueError:
             self.learner.forget(class_id)
             raise
-        self.classes[class_id] = Taught(uid, status.sizes.through, news=False)
+        failed = {(one.gpu_type, one.gpus): one for one in learned_record.failed_widths(status)}
+        self.classes[class_id] = Taught(uid, status.sizes.through, news=False, failed=failed)
 
     def forget(self, class_id: ClassId) -> None:
         """The class's profile was deleted: so is what was learned of it."""
@@ -114,6 +117,43 @@ class Ear:
             if work and reference:
                 self.learner.completed(job.class_id, work * reference, job.finish.at)
                 taught.news = True
+
+    def failed(self, snapshot: Snapshot) -> None:
+        """Learn on which widths runs failed that were never measured: each run counts once, by when it ended.
+
+        A width that has been measured since works, and after a month what was is forgotten.
+        """
+        oldest = after(snapshot.now, -FAILURES_KEPT_SECONDS)
+        for job in snapshot.jobs.values():
+            taught = self.classes.get(job.class_id)
+            if taught is None:
+                continue
+            for record in job.records:
+                if record.outcome is RunOutcome.FAILED and record.until > oldest:
+                    self._count(taught, job.class_id, record, snapshot)
+        for class_id, taught in self.classes.items():
+            seen = self.learner.seen(class_id) if taught.failed else {}
+            over = [
+                key for key, one in taught.failed.items() if one.at <= oldest or one.gpus in seen.get(one.gpu_type, ())
+            ]
+            for key in over:
+                del taught.failed[key]
+            taught.news = taught.news or bool(over)
+
+    def _count(self, taught: Taught, class_id: ClassId, record: RunRecord, snapshot: Snapshot) -> None:
+        pool = snapshot.pools.get(record.option.pool)
+        if pool is None or pool.offering is None:
+            return
+        key = pool.offering.gpu_type, record.option.gpus
+        known = taught.failed.get(key)
+        if key[1] in self.learner.seen(class_id).get(key[0], ()) or (known is not None and record.until <= known.at):
+            return
+        if known is None and len(taught.failed) >= MOST_FAILED:
+            return
+        failures = 1 if known is None else known.failures + 1
+        taught.failed[key] = FailedWidth(*key, failures, record.until, record.message)
+        taught.news = True
+        _log.info("class %s: a run failed on %d GPUs of %s: %s", class_id, key[1], key[0], record.message)
 
     def retain(self, jobs: Iterable[JobId]) -> None:
         """Forget what was heard of every job that is not among ``jobs``."""

@@ -125,6 +125,7 @@ class Memory:
         """Write what is due."""
         self._ear.retain(snapshot.jobs.keys())
         self._ear.finished(snapshot)
+        self._ear.failed(snapshot)
         for class_id in list(self._ear.classes):
             if self._clock() < self._not_before.get(class_id, 0.0) or self._deleted(class_id):
                 continue
@@ -159,7 +160,7 @@ class Memory:
         else:
             return
         state = self._ear.learner.state(class_id)
-        status = {**said, **learned_record.statistics_record(state, taught.through)}
+        status = {**said, **learned_record.statistics_record(state, taught.through, taught.failed.values())}
         if spoilt or self._due(status, written):
             await self._write(class_id, status)
         elif written is not None and _gist(status) != _gist(written.status):
@@ -238,7 +239,8 @@ def _gist(status: Mapping[str, Any]) -> object:
         [(one["gpuType"], one["gpus"], one["source"]) for one in phase.get("widths", ())]
         for phase in status.get("phases", ())
     ]
-    return status["batch"], widths
+    failed = [(one["gpuType"], one["gpus"], one["failures"]) for one in status.get("failed", ())]
+    return status["batch"], widths, failed
 
 
 def _moved(new: Any, old: Any) -> bool:
