@@ -93,15 +93,6 @@ class Lease:
                 log.warning("the Lease could not be given up, others wait until it has run out: %s", error)
         self._http.close()
 
-    @property
-    def is_leader(self) -> bool:
-        """Whether this process leads now."""
-        return self.remaining() > 0
-
-    def is_leader_for(self, seconds: float) -> bool:
-        """Whether it is certain to lead for so long."""
-        return self.remaining() >= seconds
-
     def remaining(self) -> float:
         """Seconds for which it is certain to lead; 0 when it does not."""
         return max(0.0, self.deadline() - self._clock())

@@ -86,7 +86,7 @@ def crowded(standings: Sequence[Standing], snapshot: Snapshot, fleet: Fleet) -> 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a budget gets for some money. ``spend``: dollars a second; ``served``: the part of the load that is.
+    """What a budget gets for some money. ``spend``: dollars a second on the part of the load that is ``served``.
 
     ``mean_seconds``: of a job from submission to completion; None where not all are served.
     """
@@ -251,7 +251,11 @@ class _Program:
         return Given(
             fit=solution.fits[budget],
             rate=solution.rates[budget],
-            spend=solution.spends[budget],
+            spend=sum(
+                one.load * one.dearer * part * share * one.routes[at].way.money
+                for one, mix, part in rows
+                for at, share in mix.items()
+            ),
             mean_seconds=seconds / load if served > _ALL else None,
             served=min(served, 1.0),
         )

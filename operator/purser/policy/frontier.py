@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
 
 from purser.domain.ids import Rate
 from purser.domain.money import Money
 from purser.domain.period import period_bounds
 from purser.domain.time import after, seconds_between
-from purser.policy.crowding import fit, longer, sum_of, with_room
+from purser.policy.crowding import Given, fit, longer, sum_of, with_room
 from purser.policy.exchange_rate import Demand, Fit, Solution, solve, spend_rate
 from purser.policy.kappa import corrected
 from purser.policy.load import Group
@@ -26,6 +28,11 @@ from purser.policy.standing import Share, Standing, dearer
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 """A quarter to four times: beyond that most teams would ask another question."""
+
+_PLENTY = 1e3
+"""So many times what all would spend on their fastest options is money enough for dearer pools."""
+_HALVINGS = 12
+"""Within 0.1 % for ends that lie a factor of sixty apart."""
 
 _A_HAIR = 1.0 + 1e-9
 """At θ itself two corners tie; just above it the faster one is taken."""
@@ -60,7 +67,7 @@ class Frontier:
     """The frontier of one budget. Without any job in sight or expected it is ``empty``, and nothing may be asked.
 
     More money does not make pools larger: an amount whose choices do not fit into the room that other budgets leave is
-    solved with that room (``crowding``). What is ``cheapest`` and ``fastest`` is asked of the bills alone.
+    solved with that room (``crowding``), and so are the ends. ``amount_for`` alone asks the bills only.
     """
 
     def __init__(self, standing: Standing) -> None:
@@ -73,15 +80,21 @@ class Frontier:
         self._loads = [share.arrivals for share in standing.shares.values()]
         self.empty = not sum(self._loads)
 
-    @property
+    @cached_property
     def cheapest(self) -> Money:
         """The smallest budget (a period) with which no job queues for money."""
-        return self._a_period(sum(one.load * one.spends[0] for one in self._demands))
+        least = sum(one.load * one.spends[0] for one in self._demands)
+        if self._fits(solve(self._demands, least), 1.0):
+            return self._a_period(least)
+        return self._a_period(self._least_with_room(least))
 
-    @property
+    @cached_property
     def fastest(self) -> Money:
-        """The budget (a period) above which a surplus stays unspent: every job has its fastest option."""
-        return self._a_period(sum(one.load * one.spends[-1] for one in self._demands))
+        """The budget (a period) above which a surplus stays unspent: every job has the fastest that there is for it."""
+        most = sum(one.load * one.spends[-1] for one in self._demands)
+        if self._fits(solve(self._demands, most), 1.0):
+            return self._a_period(most)
+        return self._a_period(self._plenty().spend)
 
     def at(self, amount: Money) -> Bought:
         """What that many dollars a period buy."""
@@ -134,6 +147,26 @@ class Frontier:
                 )
             )
         return fit(sum_of(uses), self._standing.room)
+
+    def _least_with_room(self, least: float) -> float:
+        """The same in dollars a second, where the cheapest options, which cost ``least``, do not all fit. By halving.
+
+        Where there is no room for all however much is paid, it is what serves as many.
+        """
+        plenty = self._plenty()
+        least, most = least * plenty.served, plenty.spend
+        for _ in range(_HALVINGS):
+            middle = sqrt(least * most) if least > 0.0 else most / 2.0
+            if with_room(self._standing, middle).served < plenty.served / _A_HAIR:
+                least = middle
+            else:
+                most = middle
+        return most
+
+    def _plenty(self) -> Given:
+        """What is had of the room for any money."""
+        plenty = _PLENTY * sum(one.load * one.spends[-1] for one in self._demands)
+        return with_room(self._standing, plenty)
 
     def _mean_seconds(self, solution: Solution) -> float:
         whole = sum(

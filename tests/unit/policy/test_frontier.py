@@ -50,6 +50,37 @@ def test_above_the_fastest_options_a_surplus_stays_unspent_and_buys_nothing() ->
     assert twice.mean_seconds == pytest.approx(40 * 3600 * (0.05 + 0.95 / 64))
 
 
+def full() -> World:
+    """The same with room for sixteen of the twenty GPUs that the cheapest options take; the other pool is dearer."""
+    world = busy()
+    world.pool(gpus=8, price="16", start_seconds=0, max_nodes=2)
+    world.pool("dear", gpus=8, price="40", start_seconds=0, gpu_type="a100", max_nodes=3)
+    return world
+
+
+def test_where_the_cheap_pool_is_full_the_smallest_sufficient_budget_pays_for_the_dear_one() -> None:
+    frontier = Frontier(stood(full()))
+    assert frontier.cheapest.dollars == pytest.approx(720 * (16 * 2.0 + 4 * 5.0), rel=0.002)
+    assert frontier.at(frontier.cheapest).fit is not Fit.INFEASIBLE
+    assert frontier.at(Money(round(frontier.cheapest.micros * 0.99))).fit is Fit.INFEASIBLE
+
+
+def test_where_pools_are_full_no_more_can_be_spent_than_their_room_costs() -> None:
+    frontier = Frontier(stood(full()))
+    assert frontier.fastest.dollars <= 720 * (2 * 16.0 + 3 * 40.0) * 1.000001
+    spent = frontier.at(Money(frontier.fastest.micros * 3)).spend
+    assert spent.dollars == pytest.approx(frontier.fastest.dollars, rel=1e-6)
+    assert frontier.cheapest < frontier.fastest
+
+
+def test_where_there_is_no_room_for_all_both_ends_are_what_the_room_costs() -> None:
+    world = full()
+    world.pool("dear", gpus=8, price="40", start_seconds=0, gpu_type="a100", max_nodes=0)
+    frontier = Frontier(stood(world))
+    assert frontier.cheapest.dollars == pytest.approx(720 * 32.0, rel=0.01)
+    assert frontier.fastest.dollars == pytest.approx(720 * 32.0, rel=0.01)
+
+
 def test_one_times_the_amount_is_what_the_planner_chooses_when_the_month_begins() -> None:
     world = busy()
     world.passes(-15 * 86_400)
