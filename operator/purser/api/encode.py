@@ -14,7 +14,7 @@ from purser.api.base import Json, dump
 from purser.api.view import BudgetView, Condition, InvalidView, JobView, PoolView, ProfileView
 from purser.domain.budget import Budget
 from purser.domain.job import Allocation, Job, Placement, Progress, RunRecord
-from purser.domain.money import ZERO, Money
+from purser.domain.money import ZERO, Money, total
 from purser.domain.option import Option
 from purser.domain.pool import Pool
 from purser.domain.rental import Rental
@@ -26,13 +26,16 @@ _MINUTE: Final = 60_000_000
 
 
 def job_record(job: Job) -> Json:
-    """TrainingJob.status, record: of the ended runs only the latest are kept."""
+    """TrainingJob.status, record: of the ended runs only the latest are kept, of those before them what they cost."""
+    dropped = job.records[: -trainingjob.RUNS_KEPT]
+    earlier = job.earlier_cost + total(one.cost or ZERO for one in dropped)
     return dump(
         trainingjob.TrainingJobRecord(
             allocation=None if job.allocation is None else _allocation(job.allocation),
             replaced=tuple(_allocation(one) for one in job.replaced),
             last_run=job.last_run,
             runs=tuple(_run(record) for record in job.records[-trainingjob.RUNS_KEPT :]),
+            earlier_cost=None if earlier == ZERO else earlier,
             failures=job.failures,
             restarts=job.restarts,
             finish=None
@@ -92,6 +95,7 @@ def _run(record: RunRecord) -> trainingjob.RunStatus:
         since=record.since,
         until=record.until,
         message=_short(record.message),
+        cost=record.cost,
     )
 
 

@@ -134,9 +134,10 @@ class TrainingJobSpec(ApiModel):
     max_cost: Amount | None = None
     """Dollars that the job may cost at most, as the column Cost counts them; absent: whatever its budget pays for. It
     costs its share of the nodes it runs on, from when it is given them until its pods have left them: over all runs,
-    with restarts and grace, but not the time in which nodes start or stand idle. Ways to run it that are expected to
-    cost more are not taken, and it is stopped, with its grace, before it costs more: it waits with Why MaxCost, and
-    goes on from its checkpoint once maxCost is raised. It wins over targetCompletionTime."""
+    with restarts and grace, at the price that each began with, but not the time in which nodes start or stand idle.
+    Ways to run it that are expected to cost more are not taken, and it is stopped, with its grace, before it costs
+    more: it waits with Why MaxCost, and goes on from its checkpoint once maxCost is raised. It wins over
+    targetCompletionTime."""
     target_completion_time: Time | None = None
     """When the job should be done. It is then given what that takes, as far as the budget allows, before the rest is
     shared out. Once it has passed the job is treated like any other."""
@@ -205,6 +206,8 @@ class RunStatus(ApiModel):
     """When it had ended."""
     message: Annotated[str, Field(max_length=4096)] = ""
     """What is known of its end."""
+    cost: Amount | None = None
+    """Dollars that its GPUs cost."""
 
 
 class FinishStatus(ApiModel):
@@ -254,7 +257,9 @@ class TrainingJobRecord(ApiModel):
     last_run: int = 0
     """The highest run number ever used."""
     runs: Annotated[tuple[RunStatus, ...], Field(max_length=RUNS_KEPT, json_schema_extra=ATOMIC)] = ()
-    """Runs that have ended, oldest first."""
+    """Runs that have ended, oldest first: the latest ones."""
+    earlier_cost: Amount | None = None
+    """Dollars that runs have cost which are no longer listed."""
     failures: int = 0
     """Runs that failed by the job's own fault."""
     restarts: int = 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from purser.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
-from purser.domain.money import Money
+from purser.domain.money import ZERO, Money
 from purser.domain.option import Option
 from purser.domain.time import Instant, after
 
@@ -73,7 +73,10 @@ class RunOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run that has ended, as recorded in the TrainingJob's status before its Job is released."""
+    """A run that has ended, as recorded in the TrainingJob's status before its Job is released.
+
+    ``cost``: what its GPUs cost; None where nobody reckoned it then (``domain.job_cost`` does).
+    """
 
     number: int
     outcome: RunOutcome
@@ -82,6 +85,7 @@ class RunRecord:
     since: Instant
     until: Instant
     message: str
+    cost: Money | None = None
 
 
 class PodPhase(StrEnum):
@@ -209,7 +213,7 @@ class Job:
     not planned for meanwhile, and what may be meant for it is kept. ``max_cost``: dollars that it may cost at most.
     ``target_completion``: when its owner wants it done. ``predicted``: what it was expected to cost from its first
     start to its end, as it was first given GPUs; None before that. ``moves``: when it was moved because that paid, in
-    the 24 h before the last time.
+    the 24 h before the last time. ``earlier_cost``: of runs that are no longer in ``records``.
     """
 
     id: JobId
@@ -250,6 +254,7 @@ class Job:
     target_completion: Instant | None = None
     predicted: Money | None = None
     moves: tuple[Instant, ...] = ()
+    earlier_cost: Money = ZERO
 
     @property
     def statistics(self) -> ClassId:

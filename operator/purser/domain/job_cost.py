@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from purser.domain.ids import RentalId
 from purser.domain.job import Allocation, Job, RunRecord
@@ -34,11 +35,25 @@ def job_cost(job: Job, rentals: Mapping[RentalId, Rental], now: Instant) -> Mone
     Starting, idle and ending nodes are not in it. It is taken from the job's own record, so that it stays when the
     rentals are gone; while they are there, a machine that ended before its run was recorded is counted to its end.
     """
+    costs = [
+        run.cost if isinstance(run, RunRecord) and run.cost is not None else _run_cost(run, start, end, rentals)
+        for run, start, end in spans(job, now)
+    ]
+    return job.earlier_cost + total(costs)
+
+
+def costed(job: Job, record: RunRecord, rentals: Mapping[RentalId, Rental]) -> RunRecord:
+    """The record of a run of the job that has ended, with what it cost."""
+    known = replace(job, records=(*job.records, record))
+    costs = [_run_cost(run, start, end, rentals) for run, start, end in spans(known, record.until) if run is record]
+    return replace(record, cost=total(costs))
+
+
+def _run_cost(run: RunRecord | Allocation, start: Instant, end: Instant, rentals: Mapping[RentalId, Rental]) -> Money:
     costs = []
-    for run, start, end in spans(job, now):
-        for place in run.placements:
-            rental = rentals.get(place.rental)
-            until = end if rental is None or rental.ended is None else min(end, rental.ended)
-            seconds = max(until - start, 0) // 1_000_000
-            costs.append(run.option.price.share(place.gpus, run.option.gpus).cost(seconds))
+    for place in run.placements:
+        rental = rentals.get(place.rental)
+        until = end if rental is None or rental.ended is None else min(end, rental.ended)
+        seconds = max(until - start, 0) // 1_000_000
+        costs.append(run.option.price.share(place.gpus, run.option.gpus).cost(seconds))
     return total(costs)

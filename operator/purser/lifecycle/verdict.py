@@ -21,6 +21,7 @@ from purser.domain.job import (
     RunOutcome,
     RunRecord,
 )
+from purser.domain.job_cost import costed
 from purser.domain.pool import InstanceState
 from purser.domain.rental import RentalPhase
 from purser.domain.steps import RecordRun, Wait
@@ -159,6 +160,7 @@ def _record(job: Job, allocation: Allocation, run: Run | None, verdict: _Verdict
         until=until,
         message=verdict.message,
     )
+    record = costed(job, record, view.snapshot.rentals)
     return RecordRun(job.id, record, _finish(job, record, view.snapshot.now))
 
 

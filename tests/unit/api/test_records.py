@@ -59,12 +59,15 @@ def test_a_refusal_counts_only_for_the_generation_that_was_refused() -> None:
 
 def test_only_the_latest_runs_are_kept_so_that_the_status_stays_bounded() -> None:
     runs = tuple(
-        RunRecord(number, RunOutcome.STOPPED, values.option(), (), Instant(0), Instant(1), "")
+        RunRecord(number, RunOutcome.STOPPED, values.option(), (), Instant(0), Instant(1), "", Money(number + 1))
         for number in range(RUNS_KEPT + 5)
     )
     job = replace(decode.training_job(values.raw_job()).job, records=runs, last_run=RUNS_KEPT + 4)
     back = decode.training_job(values.raw_job(encode.job_record(job))).job
     assert (back.records, back.last_run) == (runs[5:], RUNS_KEPT + 4)
+    assert back.earlier_cost == Money(1 + 2 + 3 + 4 + 5)
+    again = decode.training_job(values.raw_job(encode.job_record(back))).job
+    assert again.earlier_cost == back.earlier_cost
 
 
 def test_only_the_latest_periods_are_kept_so_that_the_status_stays_bounded() -> None:

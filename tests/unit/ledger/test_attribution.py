@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from purser.domain.job import RunOutcome, RunRecord
-from purser.domain.job_cost import job_cost
+from purser.domain.job_cost import costed, job_cost
 from purser.domain.money import Money, Price
 from purser.domain.pool import PriceSegment
 from purser.domain.rental import RentalPhase
@@ -99,3 +99,11 @@ def test_a_jobs_cost_stays_when_its_rentals_are_gone() -> None:
 def test_leftover_micro_dollars_go_to_the_largest_remainders() -> None:
     assert share_out(Money(10), {"a": 1, "b": 1, "c": 1}) == {"a": Money(4), "b": Money(3), "c": Money(3)}
     assert share_out(Money(10), {"a": 0, "b": 2}) == {"b": Money(10)}
+
+
+def test_what_a_run_cost_is_on_record_whatever_becomes_of_its_rentals_and_of_the_runs_before() -> None:
+    trained = job(records=(record(1, 0, 3600),))
+    over = replace(NODE, phase=RentalPhase.ENDED, ended=at(1800))
+    kept = job(records=(costed(job(), record(1, 0, 3600), {over.id: over}),))
+    assert job_cost(kept, {}, at(7200)) == job_cost(trained, {over.id: over}, at(7200)) == Money.parse("9.90")
+    assert job_cost(replace(kept, earlier_cost=Money(7)), {}, at(7200)) == Money.parse("9.90") + Money(7)

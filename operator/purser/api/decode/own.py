@@ -108,6 +108,7 @@ def training_job(raw: Raw) -> DecodedJob:
         target_completion=spec.target_completion_time,
         predicted=status.predicted,
         moves=status.moves,
+        earlier_cost=status.earlier_cost or ZERO,
     )
     return DecodedJob(job, spec.priority_class_name or "", spec.profile_name or "", conditions(raw))
 
@@ -180,6 +181,7 @@ def _run(status: trainingjob.RunStatus) -> RunRecord:
         since=status.since,
         until=status.until,
         message=status.message,
+        cost=status.cost,
     )
 
 
