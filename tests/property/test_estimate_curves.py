@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from itertools import pairwise
 
@@ -15,7 +14,6 @@ from scipy.optimize import nnls
 from purser.domain.ids import ClassId
 from purser.domain.profile import Table
 from purser.domain.time import Instant
-from purser.estimate.learned import from_plain
 from purser.estimate.learner import Learner
 from purser.estimate.observation import ClassTerms, Report
 from purser.estimate.phases import MOST_PHASES
@@ -124,4 +122,3 @@ def test_whatever_is_reported_a_profile_is_sound(
     for _, entry in learned.entries:
         assert 0.0 < entry.low <= entry.goodput <= entry.high
         assert batches[0] <= entry.batch <= batches[1]
-    assert from_plain(json.loads(json.dumps(learned.to_plain()))) == learned

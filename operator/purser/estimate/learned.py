@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
 
 from purser.domain.ids import ClassId
 from purser.domain.profile import Origin, Phase, Source, SpeedCurve, Table
-from purser.estimate.phases import MOST_PHASES
-from purser.estimate.plain import Plain, Reader
 
 MOST_WIDTHS = 64
 """Curves are readable, and fit a status, up to so many widths."""
@@ -92,25 +90,6 @@ class Learned:
         """The total batch size with the highest goodput."""
         return self.entry(phase, gpus, gpu_type).batch
 
-    def to_plain(self) -> dict[str, Plain]:
-        """As JSON primitives, for a status: at most ``MOST_PHASES`` × ``MOST_WIDTHS`` entries per GPU type."""
-        return {
-            "class": str(self.class_id),
-            "ownBatch": self.own_batch,
-            "reports": self.reports,
-            "phases": [_phase_to_plain(one) for one in self.stretches],
-        }
-
-
-def from_plain(plain: Mapping[str, Plain]) -> Learned:
-    """The inverse of ``Learned.to_plain``, exact. ValueError naming the field that is missing or of another type."""
-    read = Reader("", plain)
-    phases = read.items("phases")
-    if len(phases) > MOST_PHASES:
-        raise ValueError(f"phases: {len(phases)} of them; at most {MOST_PHASES} are kept")
-    stretches = tuple(_phase_from_plain(one) for one in phases)
-    return Learned(ClassId(read.text("class")), read.whole("ownBatch"), read.whole("reports"), stretches)
-
 
 def _curves(entries: Sequence[Entry]) -> tuple[SpeedCurve, ...]:
     types: dict[str, list[Entry]] = {}
@@ -123,56 +102,4 @@ def _curves(entries: Sequence[Entry]) -> tuple[SpeedCurve, ...]:
             tuple(Origin(one.source, one.reports, one.low, one.high) for one in found),
         )
         for gpu_type, found in types.items()
-    )
-
-
-def _phase_to_plain(phase: LearnedPhase) -> dict[str, Plain]:
-    return {
-        "until": phase.until,
-        "noise": {
-            "value": phase.noise,
-            "low": phase.noise_low,
-            "high": phase.noise_high,
-            "reports": phase.noise_reports,
-        },
-        "widths": [
-            {
-                "gpuType": one.gpu_type,
-                "gpus": one.gpus,
-                "goodput": one.goodput,
-                "low": one.low,
-                "high": one.high,
-                "batch": one.batch,
-                "stepSeconds": one.step_seconds,
-                "source": str(one.source),
-                "reports": one.reports,
-            }
-            for one in phase.entries
-        ],
-    }
-
-
-def _phase_from_plain(read: Reader) -> LearnedPhase:
-    noise = read.inner("noise")
-    entries = tuple(
-        Entry(
-            one.text("gpuType"),
-            one.whole("gpus"),
-            one.number("goodput"),
-            one.number("low"),
-            one.number("high"),
-            one.whole("batch"),
-            one.number("stepSeconds"),
-            Source(one.text("source")),
-            one.whole("reports"),
-        )
-        for one in read.items("widths")
-    )
-    return LearnedPhase(
-        read.number("until"),
-        noise.number("value"),
-        noise.number("low"),
-        noise.number("high"),
-        noise.number("reports"),
-        entries,
     )

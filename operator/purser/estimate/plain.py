@@ -36,12 +36,6 @@ class Reader:
             raise self._wrong(field, "whole number")
         return value
 
-    def number(self, field: str) -> float:
-        value = self._get(field)
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise self._wrong(field, "number")
-        return float(value)
-
     def inner(self, field: str) -> Reader:
         return Reader(f"{self.path}{field}.", self._get(field))
 

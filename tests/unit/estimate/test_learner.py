@@ -12,7 +12,7 @@ import pytest
 from purser.domain.ids import ClassId
 from purser.domain.profile import Source, Table
 from purser.domain.time import Instant, after
-from purser.estimate.learned import Learned, from_plain
+from purser.estimate.learned import Learned
 from purser.estimate.learner import Learner
 from purser.estimate.observation import ClassTerms
 from purser.estimate.phases import MOST_PHASES
@@ -181,12 +181,6 @@ def test_the_same_reports_give_the_same_profile() -> None:
     assert told(Trainer()).profile(RESNET, WIDTHS) == told(Trainer()).profile(RESNET, WIDTHS)
 
 
-def test_what_is_learned_survives_json_exactly() -> None:
-    learned = told(Trainer()).profile(RESNET, WIDTHS)
-    assert from_plain(json.loads(json.dumps(learned.to_plain()))) == learned
-    assert len(json.dumps(learned.to_plain())) < 40_000
-
-
 def test_statistics_survive_json_and_predict_alike() -> None:
     known = told(Trainer())
     known.arrived(RESNET, Instant(0))
@@ -200,16 +194,6 @@ def test_statistics_survive_json_and_predict_alike() -> None:
         known.profile(RESNET, WIDTHS).entries, again.profile(RESNET, WIDTHS).entries, strict=True
     ):
         assert one.goodput == pytest.approx(two.goodput, rel=0.05)
-
-
-def test_a_status_that_was_meddled_with_is_refused_by_path() -> None:
-    plain = told(Trainer()).profile(RESNET, WIDTHS).to_plain()
-    spoiled = json.loads(json.dumps(plain))
-    spoiled["phases"][0]["widths"][1]["goodput"] = "fast"
-    with pytest.raises(ValueError, match=r"phases\[0\]\.widths\[1\]\.goodput: 'fast' is no number"):
-        from_plain(spoiled)
-    with pytest.raises(ValueError, match="ownBatch: missing"):
-        from_plain({"class": "a/b", "reports": 0, "phases": []})
 
 
 @pytest.mark.parametrize(
