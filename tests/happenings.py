@@ -8,11 +8,11 @@ from random import Random
 
 from purser.domain.budget import Mode, MoveLimits
 from purser.domain.ids import JobId, Rate
-from purser.domain.job import Finish, FinishKind, Progress, ResizePolicy
+from purser.domain.job import Finish, FinishKind, Progress, ResizePolicy, RunOutcome, RunRecord
 from purser.domain.money import Money, Price
 from purser.domain.period import QuietHours
 from purser.domain.pool import Notice, PriceSegment
-from purser.domain.profile import Amdahl, Phase, PowerLaw, SpeedCurve
+from purser.domain.profile import Amdahl, FailedWidth, Phase, PowerLaw, SpeedCurve
 from purser.domain.rental import RentalPhase
 from purser.domain.time import after
 from purser.policy.planner import plan
@@ -139,6 +139,23 @@ def a_curve_is_learned(world: World, draw: Random) -> None:
         world.profiles[name] = changed
 
 
+def a_run_fails(world: World, draw: Random) -> None:
+    """It is on record, and its width is avoided for a while."""
+    job = world.jobs[some(world, draw)]
+    gone, profile = job.allocation, world.profiles.get(job.class_id)
+    if gone is None:
+        return
+    record = RunRecord(gone.run, RunOutcome.FAILED, gone.option, gone.placements, gone.since, world.now, "")
+    failures = job.failures + 1
+    world.jobs[job.id] = replace(
+        job, allocation=None, runs=(), replaced=(), records=(*job.records, record), failures=failures
+    )
+    offering = world.pools[gone.option.pool].offering if gone.option.pool in world.pools else None
+    if profile is not None and offering is not None:
+        failed = FailedWidth(offering.gpu_type, gone.option.gpus, draw.choice([1, 2]), world.now, "")
+        world.profiles[profile.id] = replace(profile, reports=5, failed=(failed,))
+
+
 def money_changes(world: World, draw: Random) -> None:
     name = draw.choice(sorted(world.budgets))
     changes: list[dict[str, object]] = [
@@ -203,6 +220,7 @@ EVENTS: tuple[Callable[[World, Random], None], ...] = (
     a_rental_ends,
     a_pool_changes,
     a_curve_is_learned,
+    a_run_fails,
     money_changes,
     a_wave_arrives,
     a_price_changes_under_way,
