@@ -175,7 +175,7 @@ _NONE: Barred = frozenset()
 _NOWHERE: frozenset[tuple[PoolId, int]] = frozenset()
 
 MenuKey = tuple[ClassId | None, int, int, int, tuple[str, ...], SpotPolicy, bool, frozenset[tuple[PoolId, int]]]
-"""Class, widths (min, preferred, max), GPU types, spot policy, whether resized in place, where runs of the job failed."""
+"""Class, widths (min, preferred, max), GPU types, spot policy, whether resized in place, where runs of it failed."""
 
 
 _IDLE = 256
