@@ -1,7 +1,7 @@
 """How well spend keeps to a budget over a year:  python -m tests.bench.budgets [--seeds 12] [--only steps]
 
 A simulation of the control law alone, without nodes: jobs come (Poisson), each takes its class's option at the θ of its
-arrival and keeps it, and costs accrue evenly over its life. What decides is the planner's own: ``observed_arrivals``,
+arrival and keeps it, and costs accrue evenly over its life. What decides is the planner's own: ``arrivals``,
 ``reckon``'s κ, ``allowed_rate``, ``exchange_rate.solve``, ``forecast``, and the ledger's ``learn``. What a job really
 takes follows the true curve; the planner believes another one. Sizes are lognormal and not known beforehand; a running
 job's own progress tells what it has left once it has done a twentieth.
@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import argparse
 import random
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -32,11 +31,11 @@ from purser.domain.steps import CountedJob
 from purser.domain.time import Instant, after, parse_instant, seconds_between
 from purser.ledger.experience import learn
 from purser.policy.allowance import Account, allowed_rate
+from purser.policy.arrivals import Arrivals, arrivals
 from purser.policy.exchange_rate import Demand, Solution, solve
 from purser.policy.hull import Hull, hull
-from purser.policy.kappa import Kappa, corrected, kappa
-from purser.policy.load import HISTORY_WINDOW_SECONDS, observed_arrivals
-from purser.policy.promise import Bounds, Forecast, Stream, forecast, remembered
+from purser.policy.kappa import Kappa, corrected, kappa, usual_squared_cv
+from purser.policy.promise import Bounds, Forecast, Stream, forecast
 from purser.policy.queueing import next_lot
 from purser.policy.under_way import NOTHING, Committed
 
@@ -74,15 +73,15 @@ class Case:
     moves: bool = False
 
 
-def _step_up(day: float) -> float:
+def step_up(day: float) -> float:
     return 2.0 if day >= 130 else 1.0
 
 
-def _step_down(day: float) -> float:
+def step_down(day: float) -> float:
     return 0.5 if day >= 130 else 1.0
 
 
-def _prices(day: float) -> float:
+def prices(day: float) -> float:
     return 1.3 if 100 <= day < 200 else 0.8 if day >= 200 else 1.0
 
 
@@ -96,9 +95,9 @@ CASES = (
     Case("exponents x 0.85", believed=0.85),
     Case("exponents x 1.15", believed=1.15),
     Case("exponents x 1.3", believed=1.3),
-    Case("load x 2 in May", load=_step_up, budget=1.2),
-    Case("load x 0.5 in May", load=_step_down, budget=0.5),
-    Case("prices x 1.3, then x 0.8", price=_prices),
+    Case("load x 2 in May", load=step_up, budget=1.2),
+    Case("load x 0.5 in May", load=step_down, budget=0.5),
+    Case("prices x 1.3, then x 0.8", price=prices),
     Case("quiet weekends", load=_week),
     Case("days-long jobs (mean 4 d)", mean_hours=96.0, jobs_a_month=1_000),
     Case("300 jobs a month", jobs_a_month=300),
@@ -117,7 +116,6 @@ class _Class:
     work: float
     share: float
     widths: dict[int, int] = field(default_factory=dict)
-    created: list[Instant] = field(default_factory=list)
     experience: Experience | None = None
     taken: list[int] = field(default_factory=lambda: [0, 0])
     hull: Hull | None = None
@@ -217,6 +215,7 @@ class World:
         self.ends: list[tuple[float, int, _Job]] = []
         self.done = 0.0
         self.month_began = 0.0
+        self.past: list[float] = []
         self.planned: _Plan | None = None
         middle = sum(
             one.share * case.jobs_a_month * exact.money[len(exact.money) // 2]
@@ -251,17 +250,18 @@ class World:
             return self.planned
         at, price = after(START, now), self.case.price(now / DAY)
         demands, kappas, in_sight = [], [], False
+        usual = usual_squared_cv(one.experience for one in self.classes if one.experience is not None)
         for number, one in enumerate(self.classes):
             menu = one.menu(price)
             under_way = [job for job in self.running if job.of is one]
             known = kappa(one.experience)
-            learned = kappa(one.experience, sum((job.committed(now, known.value) for job in under_way), NOTHING))
-            arrivals = self.arrivals(one, at)
-            if arrivals is None:
+            learned = kappa(one.experience, sum((job.committed(now, known.value) for job in under_way), NOTHING), usual)
+            coming = self.arrivals(one, at)
+            if coming is None:
                 in_sight = True
                 demands.append(Demand(menu.slopes, menu.rates, float(len(under_way) + (number == arriving))))
             else:
-                demands.append(corrected(Demand(menu.slopes, menu.money, arrivals), learned.value))
+                demands.append(corrected(Demand(menu.slopes, menu.money, coming.rate), learned.value))
             kappas.append(learned)
         money = self.account(now)
         made = _Plan(now, solve(demands, allowed_rate(money)), demands, kappas, money)
@@ -279,45 +279,40 @@ class World:
                     job.takes(option, now)
                     heappush(self.ends, (job.ends, id(job), job))
 
-    def arrivals(self, one: _Class, at: Instant) -> float | None:
-        recent = one.created[bisect_left(one.created, after(at, -HISTORY_WINDOW_SECONDS)) :]
-        return observed_arrivals([recent], at)
+    def arrivals(self, one: _Class, at: Instant) -> Arrivals | None:
+        return arrivals(one.experience, [after(START, job.begins) for job in self.running if job.of is one], at)
 
     def forecast(self, now: float) -> Forecast:
         self.planned = None
         plan = self.plan(now)
         solution, money = plan.solution, plan.money
-        streams, spread = [], 0.0
-        at = after(START, now)
+        streams, spread, absent = [], 0.0, False
         for number, (one, learned) in enumerate(zip(self.classes, plan.kappas, strict=True)):
             menu, level = one.menu(one.priced), solution.levels[number]
             mix = solution.mix if number == solution.mixed else 0.0
-            arrivals = self.arrivals(one, at)
-            counted = len(one.created) - bisect_left(one.created, after(at, -HISTORY_WINDOW_SECONDS))
+            under_way = [job for job in self.running if job.of is one]
             known = kappa(one.experience).value
             spread += sum(
-                learned.squared_cv * job.committed(now, known).left ** 2
-                for job in self.running
-                if job.of is one and not job.told(now)
+                learned.squared_cv * job.committed(now, known).left ** 2 for job in under_way if not job.told(now)
             )
-            if arrivals is None:
-                if one.experience is not None:
-                    streams.append(remembered(one.experience, learned.squared_cv, 1.0, at))
-                continue
             dollars = menu.money[level] + mix * (menu.money[min(level + 1, len(menu.money) - 1)] - menu.money[level])
+            seconds = menu.seconds[level] * learned.value
+            coming = self.arrivals(one, after(START, now))
+            if coming is None:
+                absent |= not under_way
+                coming = Arrivals(len(under_way) / seconds, float(len(under_way)))
             streams.append(
                 Stream(
-                    arrivals,
+                    coming.rate,
                     dollars * learned.value,
-                    menu.seconds[level] * learned.value,
+                    seconds,
                     learned.squared_cv,
-                    float(counted),
+                    coming.jobs,
                     learned.error,
                 )
             )
         most = sum(demand.load * demand.spends[-1] for demand in plan.demands)
-        absent = any(self.arrivals(one, at) is None and one.experience is not None for one in self.classes)
-        return forecast(money, streams, Bounds(inf if absent else most), sqrt(spread))
+        return forecast(money, streams, Bounds(inf if absent else most), sqrt(spread), self.past)
 
     # --- the world's part ---
 
@@ -332,13 +327,12 @@ class World:
             self.running.remove(job)
             dollars = job.spent(job.ends)
             self.done += dollars
-            finished = after(START, job.ends)
+            began, finished = after(START, job.begins), after(START, job.ends)
             actual, predicted = Money(round(dollars * 1e6)), Money(round(job.predicted * 1e6))
-            job.of.experience = learn(job.of.experience, CountedJob("", job.of.id, predicted, actual, finished))
+            job.of.experience = learn(job.of.experience, CountedJob("", job.of.id, predicted, actual, began, finished))
 
     def _arrive(self, number: int, now: float) -> None:
         one = self.classes[number]
-        one.created.append(after(START, now))
         solution = self.plan(now, number).solution
         level = solution.levels[number]
         if number == solution.mixed:
@@ -380,7 +374,9 @@ class World:
                 if self.draw.random() * total < sum(weights):
                     self._arrive(self.draw.choices(range(len(weights)), weights)[0], now)
                 upcoming = now + self.draw.expovariate(total)
-            yield Month(self.spent(month_end) - self.month_began, tuple(asked), self.amount)
+            spend = self.spent(month_end) - self.month_began
+            self.past.append(spend / self.amount)
+            yield Month(spend, tuple(asked), self.amount)
 
 
 def year(case: Case, seed: int) -> list[Month]:
@@ -396,37 +392,40 @@ def main() -> None:
     """Run every case with every seed in parallel processes, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=12, help="years of each case (12)")
+    parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     parser.add_argument("--workers", type=int, default=2, help="processes (2)")
     chosen = parser.parse_args()
     console = Console(width=132)
     cases = [number for number, case in enumerate(CASES) if chosen.only in case.name]
     years: dict[int, list[list[Month]]] = {number: [] for number in cases}
+    seeds = range(chosen.first, chosen.first + chosen.seeds)
     with ProcessPoolExecutor(chosen.workers) as pool, Progress(console=console, transient=True) as bar:
-        work = {pool.submit(_year, number, seed): number for number in cases for seed in range(chosen.seeds)}
+        work = {pool.submit(_year, number, seed): number for number in cases for seed in seeds}
         task = bar.add_task("simulated years", total=len(work))
         for future in as_completed(work):
             years[work[future]].append(future.result())
             bar.advance(task)
-    console.print(_spends(cases, years))
-    console.print(_forecasts(cases, years))
+    found = [(CASES[number].name, years[number]) for number in cases]
+    console.print(spends(found))
+    console.print(forecasts(found))
 
 
 def _year(number: int, seed: int) -> list[Month]:
     return year(CASES[number], seed)
 
 
-def _spends(cases: list[int], years: dict[int, list[list[Month]]]) -> Rows:
+def spends(found: Iterable[tuple[str, list[list[Month]]]]) -> Rows:
+    """By case: what its years and months spent against their budgets."""
     rows = Rows(
         "case", "year's spend", "years within 1 %", "months within 5 %", "first months", "sd of a month", "worst months"
     )
-    for number in cases:
-        all_ = years[number]
-        months = [month.spend / month.budget - 1 for one in all_ for month in one]
-        whole = [sum(m.spend for m in one) / sum(m.budget for m in one) - 1 for one in all_]
-        firsts = [one[0].spend / one[0].budget - 1 for one in all_]
+    for name, years in found:
+        months = [month.spend / month.budget - 1 for one in years for month in one]
+        whole = [sum(m.spend for m in one) / sum(m.budget for m in one) - 1 for one in years]
+        firsts = [one[0].spend / one[0].budget - 1 for one in years]
         rows.add_row(
-            CASES[number].name,
+            name,
             f"{100 * fmean(whole):+.2f} % ± {100 * pstdev(whole):.2f}",
             _share([abs(one) <= 0.01 for one in whole]),
             _share([abs(one) <= 0.05 for one in months]),
@@ -437,16 +436,17 @@ def _spends(cases: list[int], years: dict[int, list[list[Month]]]) -> Rows:
     return rows
 
 
-def _forecasts(cases: list[int], years: dict[int, list[list[Month]]]) -> Rows:
+def forecasts(found: Iterable[tuple[str, list[list[Month]]]]) -> Rows:
+    """By case and day of the month: how often the interval held, and how wide it was."""
     rows = Rows("case: nine in ten of", *(f"day {day}: holds, width" for day in ASKED_ON))
-    for number in cases:
+    for name, years in found:
         cells = []
-        for at in range(len(ASKED_ON)):
-            told = [(month, month.asked[at][1]) for one in years[number] for month in one]
+        for day in ASKED_ON:
+            told = [(month, said) for one in years for month in one for at, said in month.asked if at == day]
             holds = [one.low <= month.spend <= one.high for month, one in told]
-            width = fmean((one.high - one.low) / month.budget for month, one in told)
+            width = fmean((one.high - one.low) / month.budget for month, one in told) if told else 0.0
             cells.append(f"{_share(holds)}, ±{50 * width:.1f} %")
-        rows.add_row(CASES[number].name, *cells)
+        rows.add_row(name, *cells)
     return rows
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from purser.api import decode, encode, manifests
 from purser.api.manifests import Reporter, RunEnvironment, Subject
-from purser.domain.budget import Balance
+from purser.domain.budget import Balance, PastPeriod
 from purser.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
 from purser.domain.job import (
     Allocation,
@@ -94,7 +94,8 @@ def test_a_jobs_record_survives_the_api_server(api: ControlPlane, make_kept: Any
 
 def test_a_budgets_ledger_survives_the_api_server(api: ControlPlane, make_kept: Any) -> None:
     raw = make_kept(make("GPUBudget", "record-budget"))
-    balance = Balance(SINCE, Money(1), Money(10**15 + 1), frozenset({"uid-2", "uid-1"}), ((SINCE, Money(5)),))
+    past = (PastPeriod(SINCE, Money(5), Money(6)),)
+    balance = Balance(SINCE, Money(1), Money(10**15 + 1), frozenset({"uid-2", "uid-1"}), past)
     budget = replace(decode.budget(raw), balance=balance)
     after = decode.budget(_write_status(api, raw, encode.budget_record(budget)))
     assert after == replace(budget, resource_version=after.resource_version)

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from purser.domain.time import Instant, after
-from purser.estimate.load import Arrivals, Sizes
 from purser.estimate.noise import BINS, NoisePrior, NoiseReports, gain
 from purser.estimate.observation import Configuration, Shape
 from purser.estimate.prior import BASE
+from purser.estimate.sizes import Sizes
 from purser.estimate.throughput import Cell, Misfit, fit, log_step
 
 unknowns = st.tuples(*(st.floats(mean - 2.0, mean + 2.0) for mean, _ in BASE))
@@ -119,14 +118,3 @@ def test_what_is_left_of_a_job_is_always_more_than_nothing(works: list[float], p
     assert found.low <= found.value <= found.high
     assert sizes.remaining(age, prior) > 0.0
     assert sizes.remaining(0.0, prior) == pytest.approx(found.value, rel=1e-9)
-
-
-@given(st.lists(st.floats(0.0, 1e6), max_size=30), st.floats(1.0, 1e6))
-def test_a_rate_is_within_its_interval_and_asking_twice_changes_nothing(gaps: list[float], prior: float) -> None:
-    known, now = Arrivals(Instant(0)), Instant(0)
-    for gap in gaps:
-        now = after(now, gap)
-        known.arrived(now)
-    found = known.per_hour(now, prior)
-    assert found.low <= found.value <= found.high
-    assert known.per_hour(now, prior) == found

@@ -140,8 +140,8 @@ def budget_record(budget: Budget) -> Json:
             lifetime=balance.lifetime,
             folded=tuple(sorted(balance.folded)),
             history=tuple(
-                gpubudget.PeriodSpent(start=start, spent=spent)
-                for start, spent in balance.history[-gpubudget.PERIODS_KEPT :]
+                gpubudget.PeriodSpent(start=one.start, spent=one.spent, aim=one.aim)
+                for one in balance.history[-gpubudget.PERIODS_KEPT :]
             ),
             carried=None if balance.carried == ZERO else balance.carried,
             classes=tuple(
@@ -153,6 +153,8 @@ def budget_record(budget: Budget) -> Json:
                     squares=one.squares,
                     since=one.since,
                     at=one.at,
+                    came=one.came,
+                    came_lately=one.came_lately,
                 )
                 for name, one in sorted(balance.experience.items())
             ),

@@ -164,6 +164,8 @@ class PeriodSpent(ApiModel):
     """When it began."""
     spent: Amount
     """Dollars spent in it."""
+    aim: Amount | None = None
+    """Dollars that were to be spent in it: the amount with what was carried over."""
 
 
 class ClassCost(ApiModel):
@@ -180,9 +182,13 @@ class ClassCost(ApiModel):
     squares: Annotated[float, Field(ge=0)]
     """The sum of actual² / predicted: how unequal they are."""
     since: Time
-    """When the first of them finished."""
+    """When the first of them was created."""
     at: Time
     """When the last of them finished."""
+    came: Annotated[float, Field(ge=0)] = 0.0
+    """How many jobs, by when they were created."""
+    came_lately: Annotated[float, Field(ge=0)] = 0.0
+    """The same, with a weight that halves in seven days: how often they come now."""
 
 
 class CountedJobStatus(ApiModel):

@@ -112,7 +112,6 @@ def statistics(class_id: ClassId, status: api.LearnedStatus) -> Mapping[str, Pla
         ],
         "noiseReports": status.noise_reports,
         "noise": [_sums(sums.get(at)) for at in range(BINS)],
-        "arrivals": [],
         "sizes": [[work] for work in status.sizes.latest],
     }
     return {"seenGpus": nodes, "classes": [known]}

@@ -95,7 +95,7 @@ class SpeedupProfileSpec(ApiModel):
     mean_work: Annotated[float, Field(gt=0, le=1e12)] | None = None
     """Seconds that a job of this class takes on average on the reference; absent: learned from the jobs in sight."""
     arrivals_per_hour: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    """Jobs of this class an hour; absent: counted from the jobs in sight."""
+    """Jobs of this class an hour; absent: counted as they come."""
     restart_seconds: Annotated[float, Field(ge=0, le=86_400)] = 30
     """Seconds from stopping a job of this class to training on with another number of GPUs."""
     resize_seconds: Annotated[float, Field(ge=0, le=86_400)] = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import expm1, log
+from math import exp2
 
 from purser.domain.ids import BudgetId, ClassId, Rate
 from purser.domain.money import ZERO, Money, Price
@@ -30,6 +30,13 @@ class Selector:
 
 EXPERIENCE_HALF_LIFE_SECONDS = 30 * 86_400.0
 """A month, so that the last month's jobs say as much as all before: what jobs cost drifts with their code."""
+WEEK_SECONDS = 7 * 86_400.0
+"""Half life of the arrivals that are counted to follow the load: it holds a whole cycle of work days and week ends."""
+
+
+def faded(seconds: float, half_life: float) -> float:
+    """The weight of what is so many seconds old; what is still to come has a whole one."""
+    return exp2(-max(seconds, 0.0) / half_life)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,8 @@ class Experience:
     """What the finished jobs of one class have cost against what had been predicted; a job's weight halves in a month.
 
     Sums over jobs as they were at ``at``: ``jobs`` (their number), ``predicted`` and ``actual`` dollars of their GPUs,
-    and ``squares``, actual² / predicted. Floats: statistics that forget, not accounts. ``since``: the first's finish.
+    and ``squares``, actual² / predicted. Floats: statistics that forget, not accounts. ``came`` counts the same jobs by
+    when they were created, ``came_lately`` with a weight that halves in a week; ``since``: the first's creation.
     """
 
     jobs: float
@@ -46,10 +54,13 @@ class Experience:
     squares: float
     since: Instant
     at: Instant
+    came: float = 0.0
+    came_lately: float = 0.0
 
     def aged(self, at: Instant) -> Experience:
         """The same sums, counting for less at a later instant; unchanged at an earlier one."""
-        weight = 0.5 ** (max(seconds_between(self.at, at), 0.0) / EXPERIENCE_HALF_LIFE_SECONDS)
+        passed = seconds_between(self.at, at)
+        weight = faded(passed, EXPERIENCE_HALF_LIFE_SECONDS)
         return Experience(
             self.jobs * weight,
             self.predicted * weight,
@@ -57,13 +68,23 @@ class Experience:
             self.squares * weight,
             self.since,
             max(self.at, at),
+            self.came * weight,
+            self.came_lately * faded(passed, WEEK_SECONDS),
         )
 
-    def finishing(self, at: Instant) -> float:
-        """Jobs a second that have finished of late: jobs after the first ÷ the time that the sums remember of it."""
-        mean_life = EXPERIENCE_HALF_LIFE_SECONDS / log(2.0)
-        remembered = mean_life * -expm1(-max(seconds_between(self.since, at), 0.0) / mean_life)
-        return max(self.aged(at).jobs - 1.0, 0.0) / remembered if remembered else 0.0
+
+@dataclass(frozen=True, slots=True)
+class PastPeriod:
+    """A period that is over: its begin, what was spent in it, and what it aimed at (None: recorded before that was)."""
+
+    start: Instant
+    spent: Money
+    aim: Money | None = None
+
+    @property
+    def part(self) -> float | None:
+        """Spent ÷ aim; None where nothing is known to have been aimed at."""
+        return self.spent.micros / self.aim.micros if self.aim is not None and self.aim.micros > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +101,7 @@ class Balance:
 
     ``settled``: cost of folded rentals that fell into the period that began at ``period_start``. ``lifetime``: the
     whole cost of every folded rental ever. ``folded``: uids of rentals that are in both sums and whose objects may
-    still exist (each is counted once, however often its step is repeated). ``history``: past periods (start, spent).
+    still exist (each is counted once, however often its step is repeated). ``history``: past periods, oldest first.
     ``carried``: dollars that the period before this one left over (negative: overspent) and handed on.
 
     Of finished jobs: ``experience`` by class (the empty one for jobs that follow no profile), ``jobs_cost`` their whole
@@ -92,7 +113,7 @@ class Balance:
     settled: Money
     lifetime: Money
     folded: frozenset[str]
-    history: tuple[tuple[Instant, Money], ...]
+    history: tuple[PastPeriod, ...]
     carried: Money = ZERO
     experience: Mapping[ClassId, Experience] = field(default_factory=dict)
     jobs_cost: Money = ZERO

@@ -197,7 +197,8 @@ class OpenPeriod:
     """Begin a budget's period: the first one, or the next with what the last one spent put into history.
 
     ``last_start`` is when the period began that ends with this (None for the first): done once, however often repeated.
-    ``carried``: what of its surplus (negative: deficit) goes into the one that begins.
+    ``last_aim``: what that one was to spend. ``carried``: what of its surplus (negative: deficit) goes into the one
+    that begins.
     """
 
     budget: BudgetId
@@ -205,6 +206,7 @@ class OpenPeriod:
     last_spent: Money | None
     last_start: Instant | None
     carried: Money = ZERO
+    last_aim: Money | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +217,7 @@ class CountedJob:
     class_id: ClassId
     predicted: Money
     actual: Money
+    created: Instant
     finished: Instant
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from purser.domain.time import Instant
 from purser.estimate.goodput import Candidate
 from purser.estimate.learned import Learned
-from purser.estimate.load import Arrivals, Sizes
 from purser.estimate.noise import BINS, Noise, NoiseBin, NoiseReports
 from purser.estimate.observation import ClassTerms, Configuration, Shape
 from purser.estimate.plain import Plain, Reader
+from purser.estimate.sizes import Sizes
 from purser.estimate.throughput import Cell, Fit, StepTimes
 
 
 @dataclass(slots=True)
 class ClassState:
-    """Statistics: ``times`` by GPU type, ``noise``, ``arrivals`` (None before the first) and ``sizes``.
+    """Statistics: ``times`` by GPU type, ``noise`` and ``sizes``.
 
     Worked out: the noise ``curve`` (from so many reports), candidates ``tried`` on a width, whole profiles ``cached``
     with the ``version`` they are of.
@@ -25,7 +24,6 @@ class ClassState:
     terms: ClassTerms
     times: dict[str, StepTimes] = field(default_factory=dict)
     noise: NoiseReports = field(default_factory=NoiseReports)
-    arrivals: Arrivals | None = None
     sizes: Sizes = field(default_factory=Sizes)
     curve: tuple[Noise, ...] = ()
     curve_reports: int = 0
@@ -40,10 +38,6 @@ class ClassState:
 
     def to_plain(self) -> dict[str, Plain]:
         """The statistics alone; their size is bounded per GPU type."""
-        arrivals: list[Plain] = []
-        if self.arrivals is not None:
-            slow, fast = self.arrivals.slow, self.arrivals.fast
-            arrivals = [[int(self.arrivals.at), slow.jobs, slow.seconds, fast.jobs, fast.seconds]]
         return {
             "stepTimes": [
                 {"gpuType": gpu_type, "reports": one.reports, "cells": _cells_to_plain(one)}
@@ -51,7 +45,6 @@ class ClassState:
             ],
             "noiseReports": self.noise.reports,
             "noise": [[one.weight, one.x, one.xx, one.y, one.xy, one.yy] for one in self.noise.bins],
-            "arrivals": arrivals,
             "sizes": [[work] for work in self.sizes.latest],
         }
 
@@ -69,10 +62,6 @@ def state_from_plain(terms: ClassTerms, read: Reader) -> ClassState:
     if len(bins) != BINS:
         raise ValueError(f"{read.path}noise: {len(bins)} rows; there are {BINS} bins")
     state.noise = NoiseReports([NoiseBin(*row) for row in bins], read.whole("noiseReports"))
-    for at, *rest in read.numbers("arrivals", 5):
-        arrivals = Arrivals(Instant(int(at)))
-        arrivals.slow.jobs, arrivals.slow.seconds, arrivals.fast.jobs, arrivals.fast.seconds = rest
-        state.arrivals = arrivals
     state.sizes = Sizes([work for (work,) in read.numbers("sizes", 1)])
     return state
 

@@ -7,16 +7,15 @@ from math import exp, inf, log, sqrt
 
 from purser.domain.ids import ClassId
 from purser.domain.profile import Source
-from purser.domain.time import Instant
 from purser.estimate.class_state import ClassState, state_from_plain
 from purser.estimate.goodput import Candidate, Choice, best_batch, candidates
 from purser.estimate.learned import LIKELY, MOST_WIDTHS, Entry, Learned, LearnedPhase
-from purser.estimate.load import PRIOR_SECONDS_PER_JOB, PRIOR_WORK, Arrivals, Interval
 from purser.estimate.noise import BINS, Noise, log_noise
 from purser.estimate.observation import ClassTerms, Report, Shape, split
 from purser.estimate.phases import stretches
 from purser.estimate.plain import Plain, Reader
 from purser.estimate.prior import misfit, noise_prior, sibling_prior, unknowns_prior
+from purser.estimate.sizes import PRIOR_WORK, Interval
 from purser.estimate.speedup import expected_time, near_concave
 from purser.estimate.throughput import Fit, Misfit, Normal, StepTimes, Unknown, fit
 
@@ -118,19 +117,9 @@ class Learner:
             self._seen_gpus[gpu_type] = max(self._seen_gpus.get(gpu_type, 1), gpus)
         self._fits += 1
 
-    def arrived(self, class_id: ClassId, at: Instant) -> None:
-        """A job of the class was submitted; the first one begins the watch."""
-        one = self._class(class_id)
-        if one.arrivals is None:
-            one.arrivals = Arrivals(at)
-        one.arrivals.arrived(at)
-
-    def completed(self, class_id: ClassId, work: float, at: Instant) -> None:
+    def completed(self, class_id: ClassId, work: float) -> None:
         """A job is done that was ``work`` (statistical progress, in own-batch steps)."""
-        one = self._class(class_id)
-        one.sizes.completed(work)
-        if one.arrivals is not None:
-            one.arrivals.watched(at)
+        self._class(class_id).sizes.completed(work)
 
     def profile(self, class_id: ClassId, widths: Sequence[int], gpu_types: Sequence[str] | None = None) -> Learned:
         """What is known of the class at those numbers of GPUs, ascending.
@@ -171,17 +160,6 @@ class Learner:
         """The fitted model of the class's step times on a GPU type, from priors alone where it never ran there."""
         self._class(class_id)
         return self._fit(class_id, gpu_type)
-
-    def arrivals_per_hour(self, class_id: ClassId, now: Instant) -> Interval:
-        """How often jobs of the class come now; a class that none came of yet as often as the others."""
-        one = self._class(class_id)
-        rates = [
-            other.arrivals.per_hour(now).value / 3600.0
-            for other in self._classes.values()
-            if other is not one and other.arrivals is not None
-        ]
-        prior = len(rates) / sum(rates) if rates else PRIOR_SECONDS_PER_JOB
-        return (one.arrivals or Arrivals(now)).per_hour(now, prior)
 
     def work(self, class_id: ClassId) -> Interval:
         """Mean work of a job of the class, in own-batch steps."""

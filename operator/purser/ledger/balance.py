@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from purser.domain.budget import Balance
+from purser.domain.budget import Balance, PastPeriod
 from purser.domain.money import ZERO
 from purser.domain.steps import Fold, OpenPeriod, Unlist
 
@@ -46,7 +46,7 @@ def apply_open_period(balance: Balance | None, step: OpenPeriod) -> Balance:
             f"the period of GPUBudget {step.budget} that was to end began at {step.last_start}, but the balance is in "
             f"the one that began at {balance.period_start}: plan again"
         )
-    history = (*balance.history, (balance.period_start, step.last_spent))[-_HISTORY:]
+    history = (*balance.history, PastPeriod(balance.period_start, step.last_spent, step.last_aim))[-_HISTORY:]
     return replace(balance, period_start=step.start, settled=ZERO, history=history, carried=step.carried)
 
 

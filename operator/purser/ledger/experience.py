@@ -1,4 +1,4 @@
-"""What finished jobs have cost, folded into a budget's balance once each: the memory that κ is estimated from.
+"""Finished jobs, folded into a budget's balance once each: the memory that κ and the rates of arrival come from.
 
 Money is summed exactly (``jobs_cost``); what is learned of a class forgets.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from purser.domain.budget import Balance, Experience
+from purser.domain.budget import EXPERIENCE_HALF_LIFE_SECONDS, WEEK_SECONDS, Balance, Experience, faded
 from purser.domain.ids import ClassId
 from purser.domain.steps import CountedJob, CountJobs
-from purser.domain.time import after
+from purser.domain.time import after, seconds_between
 
 _REMEMBERED_SECONDS = 86_400.0
 """How long a job's uid is kept beside its finish: finishes may come to light in another order, a day late at most."""
@@ -20,18 +20,24 @@ CLASSES_KEPT = 1_000
 
 
 def learn(known: Experience | None, job: CountedJob) -> Experience:
-    """The sums with one more job; one that was predicted to cost nothing teaches nothing."""
-    before = (known or Experience(0.0, 0.0, 0.0, 0.0, job.finished, job.finished)).aged(job.finished)
+    """The sums with one more job; of one that was predicted to cost nothing only that it came."""
+    before = (known or Experience(0.0, 0.0, 0.0, 0.0, job.created, job.finished)).aged(job.finished)
+    age = seconds_between(job.created, before.at)
+    came = replace(
+        before,
+        came=before.came + faded(age, EXPERIENCE_HALF_LIFE_SECONDS),
+        came_lately=before.came_lately + faded(age, WEEK_SECONDS),
+        since=min(before.since, job.created),
+    )
     predicted, actual = job.predicted.dollars, job.actual.dollars
     if predicted <= 0:
-        return before
-    return Experience(
-        before.jobs + 1.0,
-        before.predicted + predicted,
-        before.actual + actual,
-        before.squares + actual**2 / predicted,
-        min(before.since, job.finished),
-        before.at,
+        return came
+    return replace(
+        came,
+        jobs=before.jobs + 1.0,
+        predicted=before.predicted + predicted,
+        actual=before.actual + actual,
+        squares=before.squares + actual**2 / predicted,
     )
 
 

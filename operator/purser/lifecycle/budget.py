@@ -55,14 +55,14 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: View) -> 
         return Wait(f"the clouds to say what {names(unseen)} had cost by its end", until=patience)
     before = [rental for rental in rentals if rental.launched is not None and rental.launched < end]
     used = spent(budget, before, end)
-    return OpenPeriod(budget.id, end, used, balance.period_start, budget.carries(used))
+    return OpenPeriod(budget.id, end, used, balance.period_start, budget.carries(used), budget.aim)
 
 
 def _counted(job: Job, view: View) -> CountedJob:
     assert job.finish is not None
     assert job.predicted is not None
     actual = job_cost(job, view.snapshot.rentals, view.snapshot.now)
-    return CountedJob(job.id, job.statistics, job.predicted, actual, job.finish.at)
+    return CountedJob(job.id, job.statistics, job.predicted, actual, job.created, job.finish.at)
 
 
 def _known_up_to(rental: Rental, boundary: Instant, view: View) -> bool:

@@ -30,6 +30,10 @@ PSEUDO_JOBS = 3.0
 PRIOR_SQUARED_CV = 4.0
 """Of dollars per job, before a class shows its own. In the Philly trace the GPU-time of a virtual cluster's jobs has a
 coefficient of variation of 1.3 to 3.3 in the even ones (7 of 11); a single class is more even than a team, hence 2."""
+SPREAD_JOBS = 30.0
+"""So many jobs is that worth, and what all classes show beside what one does: a sample's variance is off by the factor
+√((kurtosis − 1) / n), which at such coefficients (lognormal: kurtosis 100 and more) takes a hundred jobs to become 1;
+most samples of a dozen have not seen the jobs that make it."""
 _MOST_OVERHEAD = 2.0
 """Where more than half is paid for nodes that no job holds, something is broken, and giving jobs less mends nothing."""
 
@@ -51,24 +55,31 @@ class Kappa:
 NOTHING_KNOWN = Kappa()
 
 
-def kappa(known: Experience | None, running: Committed = NOTHING) -> Kappa:
-    """κ of one class; running jobs of which nothing was predicted say nothing."""
+def kappa(known: Experience | None, running: Committed = NOTHING, usual_squared_cv: float = PRIOR_SQUARED_CV) -> Kappa:
+    """κ of one class; running jobs of which nothing was predicted say nothing. ``usual_squared_cv``: of all classes."""
     predicted = (0.0 if known is None else known.predicted) + running.predicted
     if predicted <= 0:
-        return NOTHING_KNOWN
+        return Kappa(squared_cv=usual_squared_cv)
     actual = (0.0 if known is None else known.actual) + running.actual
     jobs = (0.0 if known is None else known.jobs) + running.jobs
     prior = PSEUDO_JOBS * predicted / jobs
     value = (actual + prior) / (predicted + prior)
-    return Kappa(value, jobs + PSEUDO_JOBS, _squared_cv(known))
+    return Kappa(value, jobs + PSEUDO_JOBS, _squared_cv([] if known is None else [known], usual_squared_cv))
 
 
-def _squared_cv(known: Experience | None) -> float:
+def usual_squared_cv(classes: Iterable[Experience]) -> float:
+    """Of dollars per job within a class, over all of them."""
+    return _squared_cv(classes, PRIOR_SQUARED_CV)
+
+
+def _squared_cv(classes: Iterable[Experience], prior: float) -> float:
     """Of actual ÷ predicted, weighted by dollars, over finished jobs: running ones have not shown theirs."""
-    if known is None or known.actual <= 0 or known.predicted <= 0:
-        return PRIOR_SQUARED_CV
-    own = known.squares * known.predicted / known.actual**2 - 1.0
-    return (max(own, 0.0) * known.jobs + PRIOR_SQUARED_CV * PSEUDO_JOBS) / (known.jobs + PSEUDO_JOBS)
+    jobs, total = SPREAD_JOBS, SPREAD_JOBS * prior
+    for one in classes:
+        if one.actual > 0 and one.predicted > 0:
+            jobs += one.jobs
+            total += one.jobs * max(one.squares * one.predicted / one.actual**2 - 1.0, 0.0)
+    return total / jobs
 
 
 def corrected(demand: Demand, factor: float) -> Demand:
@@ -111,7 +122,8 @@ def reckon(budget: Budget, cohorts: Iterable[Cohort], blocks: Iterable[Block], p
     """From the balance's memory and the jobs in sight. ``paid``: all the budget ever paid, running rentals included."""
     balance = budget.balance
     known: Mapping[ClassId, Experience] = {} if balance is None else balance.experience
-    learned = {class_id: kappa(experience) for class_id, experience in known.items()}
+    usual = usual_squared_cv(known.values())
+    learned = {class_id: kappa(experience, NOTHING, usual) for class_id, experience in known.items()}
     running: dict[ClassId, Committed] = {}
     held = 0.0 if balance is None else balance.jobs_cost.dollars
     used: set[RentalId] = set()
@@ -124,7 +136,9 @@ def reckon(budget: Budget, cohorts: Iterable[Cohort], blocks: Iterable[Block], p
             if jobs.running:
                 committed = jobs.committed(now, learned.get(class_id, NOTHING_KNOWN).value)
                 running[class_id] = running[class_id] + committed if class_id in running else committed
-    kappas = learned | {class_id: kappa(known.get(class_id), under_way) for class_id, under_way in running.items()}
+    kappas = learned | {
+        class_id: kappa(known.get(class_id), under_way, usual) for class_id, under_way in running.items()
+    }
     pseudo = PSEUDO_JOBS * _mean_prediction(known.values(), running.values())
     return Reckoning(
         kappas=kappas,

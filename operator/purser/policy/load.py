@@ -2,23 +2,26 @@
 
 A group is a class, a menu and a weight. Its load is one of two things (docs/policy.md, section 3):
 
-- λ, arrivals a second: as the profile declares it, or counted once there is a day of history. It spends λ·m.
+- λ, arrivals a second: as the profile declares it, or counted (``arrivals``) once there is enough history. It spends
+  λ·m.
 - the number of jobs in sight, where there is no history: they spend m / a a second each for as long as they live, so
   the committed rate itself is what meets the allowed rate. By Little's law that is the load λ = N / a.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
+from purser.domain.budget import Balance, Experience
 from purser.domain.ids import BudgetId, ClassId
 from purser.domain.job import Job, SpotPolicy
 from purser.domain.profile import Profile
-from purser.domain.time import Instant, after, seconds_between
+from purser.domain.time import Instant
+from purser.policy.arrivals import Arrivals, arrivals
 from purser.policy.exchange_rate import Demand
 from purser.policy.hull import Hull
 from purser.policy.menu import Menu, MenuKey, Menus
@@ -28,10 +31,6 @@ if TYPE_CHECKING:
 
 DEFAULT_WORK_SECONDS = 4 * 3600.0
 """Mean work of a class that neither declares it nor has a job that knows what it has left."""
-HISTORY_WINDOW_SECONDS = 7 * 86_400.0
-HISTORY_LEAST_SECONDS = 86_400.0
-HISTORY_LEAST_JOBS = 5
-
 GroupKey = tuple[ClassId, MenuKey, float]
 
 
@@ -39,7 +38,8 @@ GroupKey = tuple[ClassId, MenuKey, float]
 class Group:
     """Jobs of one budget that choose alike. ``arrivals``: jobs a second, None when only jobs in sight are known.
 
-    ``active`` counts jobs that want to run; ``work`` is the mean work of a job, seconds of the reference option.
+    ``counted``: how many jobs that is worth, infinite where it is declared. ``active`` counts jobs that want to run;
+    ``work`` is the mean work of a job, seconds of the reference option.
     """
 
     class_id: ClassId
@@ -49,6 +49,7 @@ class Group:
     work: float
     active: int
     arrivals: float | None
+    counted: float = inf
 
     @property
     def hull(self) -> Hull:
@@ -65,21 +66,6 @@ class Group:
         """Declared or counted; for jobs in sight what Little's law gives at that corner of the hull."""
         rate = self.active / self.hull.seconds[level] if self.arrivals is None else self.arrivals
         return rate * 3600.0
-
-
-def observed_arrivals(created: Iterable[Sequence[Instant]], now: Instant) -> float | None:
-    """Arrivals a second over the last week's jobs that still exist, or None when they are too few or too young.
-
-    ``created``: when they were, in ascending columns. Counted from the oldest, which itself does not count: a clock
-    that starts with an arrival would see one too many.
-    """
-    since = after(now, -HISTORY_WINDOW_SECONDS)
-    recent = [(len(column) - at, column[at]) for column in created if (at := bisect_left(column, since)) < len(column)]
-    jobs = sum([number for number, _ in recent])
-    if jobs < HISTORY_LEAST_JOBS:
-        return None
-    elapsed = seconds_between(min([oldest for _, oldest in recent]), now)
-    return (jobs - 1) / elapsed if elapsed >= HISTORY_LEAST_SECONDS else None
 
 
 def _mean_work(profile: Profile | None, cohorts: Sequence[Cohort]) -> float:
@@ -102,53 +88,70 @@ def groups(
     menus: Menus,
     now: Instant,
     budget: BudgetId | None = None,
+    balance: Balance | None = None,
 ) -> dict[GroupKey, Group]:
     """The groups of one budget's jobs (finished ones too: they are history), in order of their first job.
 
     A group without any option is left out, and so is one without active jobs unless its profile declares how often
-    jobs arrive and how much work they are, or its history says so. Classes of ``budget`` of which no job is in sight
-    count by what their profile declares: else the first jobs of a month would be given all of its money.
+    jobs arrive and how much work they are, or its history says so. ``balance`` remembers the jobs that are gone.
+    Classes of ``budget`` of which no job is in sight count by what their profile declares, or the balance remembers:
+    else the first jobs of a month would be given all of its money.
     """
     in_class: dict[ClassId, list[Cohort]] = {}
     for key, cohort in cohorts.items():
         in_class.setdefault(key[0], []).append(cohort)
-    rates: dict[ClassId, float | None] = {}
-    works: dict[ClassId, float] = {}
-    for class_id, alike in in_class.items():
-        profile = profiles.get(class_id)
-        works[class_id] = _mean_work(profile, alike)
-        if profile is None:
-            rates[class_id] = None
-        elif profile.arrivals_per_hour is not None:
-            rates[class_id] = profile.arrivals_per_hour / 3600.0
-        else:
-            rates[class_id] = observed_arrivals([one.created for one in alike], now)
+    memory: Mapping[ClassId, Experience] = {} if balance is None else balance.experience
+    works = {class_id: _mean_work(profiles.get(class_id), alike) for class_id, alike in in_class.items()}
+    rates = {
+        class_id: _arrivals(profiles.get(class_id), memory.get(class_id), _uncounted(alike, balance), now)
+        for class_id, alike in in_class.items()
+    }
     jobs = {class_id: sum([len(one.members) for one in alike]) for class_id, alike in in_class.items()}
     found: dict[GroupKey, Group] = {}
     for key, cohort in cohorts.items():
         class_id, menu_key, weight = key
-        rate = rates[class_id]
-        arrivals = None if rate is None else rate * len(cohort.members) / jobs[class_id]
+        known, part = rates[class_id], len(cohort.members) / jobs[class_id]
         menu = menus.menu(menu_key)
-        if menu.options and (cohort.active or arrivals):
+        if menu.options and (cohort.active or known is not None):
             work = works[class_id]
             hull = partial(menus.hull, menu_key, work)
-            first = cohort.members[0].job.class_id
-            found[key] = Group(first, weight, menu, hull, work, cohort.active, arrivals)
+            group = Group(cohort.members[0].job.class_id, weight, menu, hull, work, cohort.active, None)
+            found[key] = group if known is None else replace(group, arrivals=known.rate * part, counted=known.jobs)
     for profile in profiles.values():
         if profile.budget is not None and profile.budget == budget and profile.id not in in_class:
-            found |= _expected(profile, menus)
+            found |= _expected(profile, _arrivals(profile, memory.get(profile.id), (), now), menus)
     return found
 
 
-def _expected(profile: Profile, menus: Menus) -> dict[GroupKey, Group]:
-    """The group of a class of which no job is in sight yet, taken to run on anything that its curves cover."""
-    if not profile.arrivals_per_hour or profile.mean_work is None:
+def _arrivals(
+    profile: Profile | None, known: Experience | None, created: Sequence[Instant], now: Instant
+) -> Arrivals | None:
+    """As declared, else counted; jobs without a profile have too little in common."""
+    if profile is None:
+        return None
+    if profile.arrivals_per_hour is not None:
+        return Arrivals(profile.arrivals_per_hour / 3600.0, inf)
+    return arrivals(known, created, now)
+
+
+def _uncounted(cohorts: Iterable[Cohort], balance: Balance | None) -> list[Instant]:
+    """When the jobs were created that are not in the balance's sums."""
+    found: list[Instant] = []
+    for cohort in cohorts:
+        ends = cohort.finished
+        counted = {one.job.id for one, end in ends if balance is not None and balance.counts(one.job.id, end.at)}
+        found += [one.order[0] for one in cohort.members if one.job.id not in counted] if counted else cohort.created
+    return found
+
+
+def _expected(profile: Profile, known: Arrivals | None, menus: Menus) -> dict[GroupKey, Group]:
+    """The group of a class of which no job is in sight, taken to run on anything that its curves cover."""
+    if known is None or profile.mean_work is None:
         return {}
     menu_key: MenuKey = (profile.id, 1, 1, profile.widest, (), SpotPolicy.NEVER, False, frozenset())
     menu = menus.menu(menu_key)
     if not menu.options:
         return {}
     hull = partial(menus.hull, menu_key, profile.mean_work)
-    arrivals = profile.arrivals_per_hour / 3600.0
-    return {(profile.id, menu_key, 1.0): Group(profile.id, 1.0, menu, hull, profile.mean_work, 0, arrivals)}
+    group = Group(profile.id, 1.0, menu, hull, profile.mean_work, 0, known.rate, known.jobs)
+    return {(profile.id, menu_key, 1.0): group}

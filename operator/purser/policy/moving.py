@@ -17,12 +17,13 @@ from purser.policy.cost_cap import fits, left_of
 from purser.policy.draft import Draft, verdict
 from purser.policy.move_limits import Held, MoveGate
 from purser.policy.placement import Claim
-from purser.policy.prospects import Move, Prospects, in_place
+from purser.policy.prospects import Move, Position, Prospects, in_place
 from purser.policy.reading import Reading
 from purser.policy.rest import Chance, Mind, Minds, Rest, Said, calm, look
 from purser.policy.roll import Going, must_move, reason
 from purser.policy.serving import next_run
 from purser.policy.standing import Share, Standing
+from purser.policy.turning import turning
 
 _AT_THE_EARLIEST = 1.0
 """Seconds to the next look: what a job reports may lag, and a phase that is all but over stays so until it is heard."""
@@ -157,13 +158,23 @@ class Moving:
                 stay = prospects.staying(allocation.option, position).dollars
                 if not fits(job, chance.to, stay + worst, left):
                     continue
-            held = self._gate.held(job)
+            held = self._gate.held(job) or self._turning(job, allocation, prospects, position, chance.to)
             if held is not None:
                 self._stay(job, allocation.option, share, chance.to, held)
                 return
             move = prospects.move(allocation.option, chance.to, position, rented=rented)
             if self._go(job, allocation, move.to, partial(self._gain, job, move, allocation, share)):
                 return
+
+    def _turning(
+        self, job: Job, allocation: Allocation, prospects: Prospects, position: Position, to: Option
+    ) -> Held | None:
+        """Why a move has to wait because it would take back the last one."""
+        if not job.moves or self._standing.budget.fixed_rate is not None:
+            return None
+        left = prospects.staying(allocation.option, position).seconds
+        move = prospects.move(allocation.option, to, position, rented=False)
+        return turning(job, allocation, move, prospects.worth, left, self._draft.snapshot.now)
 
     def _stay(self, job: Job, here: Option, share: Share, to: Option, held: Held) -> None:
         """Say why a move that would pay is not made, and think again when it may be."""

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 from purser.domain.budget import Balance
 from purser.domain.time import Instant
 from purser.policy.allowance import Account
+from purser.policy.arrivals import arrivals
 from purser.policy.exchange_rate import Demand
 from purser.policy.kappa import Reckoning
-from purser.policy.load import HISTORY_WINDOW_SECONDS, GroupKey
+from purser.policy.load import GroupKey
 from purser.policy.promise import Bounds, Forecast, Stream, forecast, remembered
 
 if TYPE_CHECKING:
     from purser.policy.standing import Share
+
+_PERIODS = 12
+"""A year of months: what is longer ago says little of how jobs come now."""
 
 
 def look(
@@ -28,21 +32,21 @@ def look(
 ) -> Forecast:
     """The forecast at what the groups are given.
 
-    Jobs in sight without counted arrivals say nothing of those to come: for them what is remembered of their class
-    stands, as for classes of which no job is in sight. Those may take whatever the plan gives them.
+    Classes of which no job is in sight may take whatever the plan gives them; the balance knows what they have cost.
     """
-    counted = {key: share for key, share in shares.items() if share.group.arrivals is not None}
-    streams = [_stream(key, share, reckoning) for key, share in counted.items()]
-    seen = {key[0] for key in counted}
+    streams = [_stream(key, share, reckoning) for key, share in shares.items()]
+    seen = {key[0] for key in shares}
+    known = {} if balance is None else balance.experience
+    coming = {class_id: arrivals(one, (), now) for class_id, one in known.items() if class_id not in seen}
     absent = [
-        remembered(known, reckoning.of(class_id).squared_cv, reckoning.overhead, now)
-        for class_id, known in (() if balance is None else balance.experience.items())
-        if class_id not in seen
+        remembered(known[class_id], reckoning.of(class_id).squared_cv, reckoning.overhead, found)
+        for class_id, found in coming.items()
+        if found is not None
     ]
     most = sum(demand.load * demand.spends[-1] for demand in demands)
-    return forecast(
-        money, [*streams, *absent], Bounds(inf if any(one.spends for one in absent) else most), reckoning.spread
-    )
+    bounds = Bounds(inf if any(one.spends for one in absent) else most)
+    past = [] if balance is None else [one.part for one in balance.history[-_PERIODS:] if one.part is not None]
+    return forecast(money, [*streams, *absent], bounds, reckoning.spread, past)
 
 
 def look_at_fixed(money: Account, shares: Mapping[GroupKey, Share], reckoning: Reckoning) -> Forecast:
@@ -53,13 +57,14 @@ def look_at_fixed(money: Account, shares: Mapping[GroupKey, Share], reckoning: R
 
 
 def _stream(key: GroupKey, share: Share, reckoning: Reckoning) -> Stream:
-    """λ counts for as many jobs as a week of it brings."""
+    """Where arrivals are not counted, the jobs in sight are what they would be counted from (Little's law)."""
     known = reckoning.of(key[0])
+    seconds, group = share.seconds * known.value, share.group
     return Stream(
-        arrivals=share.arrivals,
+        arrivals=group.active / seconds if group.arrivals is None else group.arrivals,
         dollars=share.dollars * reckoning.factor(key[0]),
-        seconds=share.seconds * known.value,
+        seconds=seconds,
         squared_cv=known.squared_cv,
-        counted=share.arrivals * HISTORY_WINDOW_SECONDS,
+        counted=float(group.active) if group.arrivals is None else group.counted,
         kappa_error=known.error,
     )

@@ -26,6 +26,7 @@ from math import ceil, log1p
 from purser.domain.ids import ClassId, PoolId
 from purser.domain.pool import Pool
 from purser.domain.time import Instant, after
+from purser.policy.arrivals import arrivals
 from purser.policy.standing import Standing
 
 
@@ -112,10 +113,11 @@ def streams(standing: Standing, pool: PoolId, gpus_per_node: int, rented: Counte
 
 
 def _remembered(standing: Standing) -> dict[ClassId, float]:
-    """Jobs a second that finished, by class."""
+    """Jobs a second that come, by class, as far as finished ones tell."""
     balance = standing.budget.balance
     known = {} if balance is None else balance.experience
-    return {name: one.finishing(standing.now) for name, one in known.items()}
+    found = {name: arrivals(one, (), standing.now) for name, one in known.items()}
+    return {name: one.rate for name, one in found.items() if one is not None}
 
 
 def _last_sign(standing: Standing) -> Instant | None:

@@ -293,7 +293,7 @@ def stand(
     reckoning = reckon(budget, cohorts.values(), blocks, paid, now)
     money = account(current, used, period, now, reckoning.rate, reckoning.left)
     allowed = allowed_rate(money)
-    found = groups(cohorts, snapshot.profiles, known.menus, now, budget.id)
+    found = groups(cohorts, snapshot.profiles, known.menus, now, budget.id, budget.balance)
     kept, reserved = _pressed(cohorts.values(), found, money.aim - money.spent, now)
     allowed = max(allowed - reserved / money.horizon, 0.0)
     if budget.fixed_rate is None:

@@ -47,7 +47,7 @@ class Books:
         budget = self.budget(now)
         assert budget.balance is not None
         assert job.predicted is not None
-        counted = CountedJob(job.id, job.statistics, job.predicted, job_cost(job, {}, now), now)
+        counted = CountedJob(job.id, job.statistics, job.predicted, job_cost(job, {}, now), job.created, now)
         balance = apply_count(budget.balance, CountJobs(budget.id, (counted,)))
         self._budget = replace(budget, balance=balance)
 
@@ -62,7 +62,9 @@ class Books:
                 begin = balance.period_start
                 end = period_end(budget.time_zone, begin)
                 used = sum((accrued_in(one, begin, end) for one in rentals), balance.settled)
-                balance = apply_open_period(balance, OpenPeriod(budget.id, end, used, begin, budget.carries(used)))
+                balance = apply_open_period(
+                    balance, OpenPeriod(budget.id, end, used, begin, budget.carries(used), budget.aim)
+                )
                 budget = replace(budget, balance=balance)
             self._budget = replace(budget, balance=balance)
         assert self._budget.balance is not None

@@ -147,7 +147,7 @@ class Learning:
         if task.submission.name not in self._heard:
             self._heard.add(task.submission.name)
             assert task.application.measured is not None
-            self.learner.completed(task.class_id, task.application.measured.work, at)
+            self.learner.completed(task.class_id, task.application.measured.work)
             self._works.clear()
 
     def _profile(self, name: ClassId, widths: Sequence[int]) -> bool:

@@ -16,7 +16,7 @@ from purser.simulate.tasks import Task
 
 @dataclass(frozen=True, slots=True)
 class PoolModel:
-    """What a pool sells. ``hourly``: dollars an hour of a node.
+    """What a pool sells. ``hourly``: dollars an hour of a node; ``prices``: another from so many seconds on.
 
     ``starts`` draws the seconds from asking for a node to its readiness (absent: always ``start_seconds``, which is
     also what is declared). ``lifetime`` draws after how many seconds a node is taken back (absent: never). ``stock``:
@@ -35,6 +35,7 @@ class PoolModel:
     stock: int | None = None
     starts: Callable[[], float] | None = None
     lifetime: Callable[[], float] | None = None
+    prices: tuple[tuple[float, Price], ...] = ()
 
     def pool(self, now: Instant) -> Pool:
         """The GPUPool of it."""
@@ -50,11 +51,16 @@ class PoolModel:
             cooldown_seconds=self.cooldown_seconds,
             price_override=None,
             offering=Offering(self.gpu_type, self.gpus_per_node, self.name, "simulated"),
-            quote=Quote(self.hourly, self.hourly, self.billing_minimum_seconds, "simulated", now),
+            quote=self.quote(self.hourly, now),
             cooled_until=None,
             cooled_because="",
             deleting=False,
         )
+
+    def quote(self, hourly: Price, now: Instant) -> Quote:
+        """The offer of a node: no price to come is above the worst one."""
+        worst = max(hourly, self.hourly, *(price for _, price in self.prices))
+        return Quote(hourly, worst, self.billing_minimum_seconds, "simulated", now)
 
 
 @dataclass(slots=True, eq=False)
@@ -68,6 +74,7 @@ class Machine:
     model: PoolModel
     number: int
     created: Instant
+    segments: tuple[PriceSegment, ...]
     ready: Instant | None = None
     draining: bool = False
     ended: bool = False
@@ -87,11 +94,6 @@ class Machine:
     def node(self) -> NodeName | None:
         """The Kubernetes Node's name, once there is one."""
         return None if self.ready is None else NodeName(self.uid)
-
-    @property
-    def segments(self) -> tuple[PriceSegment, ...]:
-        """One price for all its life."""
-        return (PriceSegment(self.created, self.model.hourly),)
 
     def bill(self, now: Instant) -> Money:
         """What it costs if it ends now."""
@@ -114,6 +116,14 @@ class Market:
         self.made = 0
         self.version = 0
 
+    def reprice(self, name: PoolId, hourly: Price, now: Instant) -> None:
+        """From now on its nodes cost something else, those that are rented already too."""
+        self.pools = {**self.pools, name: replace(self.pools[name], quote=self.models[name].quote(hourly, now))}
+        for machine in self.machines.values():
+            if machine.terms.pool == name:
+                machine.segments = (*machine.segments, PriceSegment(now, hourly))
+        self.version += 1
+
     def rent(self, terms: Rent, now: Instant) -> Machine | None:
         """A new machine, which is not ready; None where the cloud has none (the pool cools)."""
         model = self.models[terms.pool]
@@ -124,7 +134,10 @@ class Market:
             return None
         self.made += 1
         self.version += 1
-        machine = self.machines[terms.rental] = Machine(terms, model, self.made, now)
+        quote = self.pools[terms.pool].quote
+        assert quote is not None
+        segments = (PriceSegment(now, quote.price),)
+        machine = self.machines[terms.rental] = Machine(terms, model, self.made, now, segments)
         return machine
 
     def becomes_ready(self, machine: Machine, now: Instant) -> None:

@@ -71,7 +71,7 @@ class Simulation:
             jobs=jobs,
             rented_gpu_hours=gpu_hours,
             spent=self._spent(),
-            periods=() if balance is None else balance.history,
+            periods=() if balance is None else tuple((one.start, one.spent) for one in balance.history),
             rented=tuple(self._rented),
             tally=self._tally(jobs),
             ended=world.clock.now,

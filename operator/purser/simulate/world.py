@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from purser.domain.ids import JobId, RentalId
+from purser.domain.ids import JobId, PoolId, RentalId
 from purser.domain.job import Allocation, RunOutcome
+from purser.domain.money import Price
 from purser.domain.plan import Rent
 from purser.domain.time import Instant
 from purser.simulate.books import Books
@@ -45,6 +46,9 @@ class World:
         self._wakes = float("inf")
         self._coming = sorted(scenario.submissions, key=lambda one: one.at)
         self.to_come = len(self._coming)
+        for name, model in self.market.models.items():
+            for at, hourly in model.prices:
+                self.clock.at(at, self._repriced, name, hourly)
         self._expect(0)
 
     def facts(self, task: Task) -> Facts:
@@ -134,6 +138,10 @@ class World:
         self.changed = True
         self._policy.arrived(task)
         self._expect(number + 1)
+
+    def _repriced(self, pool: PoolId, hourly: Price) -> None:
+        self.market.reprice(pool, hourly, self.clock.instant)
+        self.changed = True
 
     def _completes(self, task: Task, version: int) -> None:
         if task.version != version:

@@ -31,7 +31,7 @@ def taught(seed: int, widths: tuple[int, ...], reports: int, sizes: list[float])
     for report in trainer.reports(widths, reports, seed):
         known.report(report)
     for size in sizes:
-        known.completed(NAME, size, Instant(0))
+        known.completed(NAME, size)
     return known
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from purser.api import decode, encode
 from purser.api.gpubudget import PERIODS_KEPT
 from purser.api.trainingjob import RUNS_KEPT
-from purser.domain.budget import Balance
+from purser.domain.budget import Balance, PastPeriod
 from purser.domain.job import RunOutcome, RunRecord
 from purser.domain.money import ZERO, Money
 from purser.domain.time import Instant
@@ -71,7 +71,7 @@ def test_only_the_latest_runs_are_kept_so_that_the_status_stays_bounded() -> Non
 
 
 def test_only_the_latest_periods_are_kept_so_that_the_status_stays_bounded() -> None:
-    history = tuple((Instant(month), Money(month)) for month in range(PERIODS_KEPT + 1))
+    history = tuple(PastPeriod(Instant(month), Money(month), Money(1)) for month in range(PERIODS_KEPT + 1))
     balance = Balance(Instant(0), ZERO, ZERO, frozenset(), history)
     budget = replace(decode.budget(values.raw_budget()), balance=balance)
     back = decode.budget(values.raw_budget(encode.budget_record(budget))).balance

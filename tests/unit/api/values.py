@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from purser.domain.budget import Balance, Experience
+from purser.domain.budget import Balance, Experience, PastPeriod
 from purser.domain.ids import ClassId, InstanceId, NodeName, PoolId, RentalId
 from purser.domain.job import (
     Allocation,
@@ -136,15 +136,24 @@ records_of_a_job = st.fixed_dictionaries(
     }
 )
 experiences = st.builds(
-    Experience, jobs=numbers, predicted=numbers, actual=numbers, squares=numbers, since=instants, at=instants
+    Experience,
+    jobs=numbers,
+    predicted=numbers,
+    actual=numbers,
+    squares=numbers,
+    since=instants,
+    at=instants,
+    came=numbers,
+    came_lately=numbers,
 )
+past_periods = st.builds(PastPeriod, start=instants, spent=amounts, aim=st.none() | amounts)
 balances = st.builds(
     Balance,
     period_start=instants,
     settled=amounts,
     lifetime=amounts,
     folded=st.frozensets(names, max_size=5),
-    history=st.lists(st.tuples(instants, amounts), max_size=5).map(tuple),
+    history=st.lists(past_periods, max_size=5).map(tuple),
     carried=st.integers(-(10**18) + 1, 10**18 - 1).map(Money),
     experience=st.dictionaries(names.map(ClassId) | st.just(ClassId("")), experiences, max_size=4),
     jobs_cost=amounts,

@@ -11,7 +11,6 @@ import pytest
 
 from purser.domain.ids import ClassId
 from purser.domain.profile import Source, Table
-from purser.domain.time import Instant, after
 from purser.estimate.learned import Learned
 from purser.estimate.learner import Learner
 from purser.estimate.observation import ClassTerms
@@ -183,8 +182,7 @@ def test_the_same_reports_give_the_same_profile() -> None:
 
 def test_statistics_survive_json_and_predict_alike() -> None:
     known = told(Trainer())
-    known.arrived(RESNET, Instant(0))
-    known.completed(RESNET, 500.0, after(Instant(0), 600.0))
+    known.completed(RESNET, 500.0)
     plain = json.loads(json.dumps(known.to_plain()))
     again = learner(Trainer())
     again.restore(plain)
@@ -249,14 +247,11 @@ def test_where_no_gpu_type_is_known_there_is_no_curve() -> None:
     assert Learner([Trainer().terms]).profile(RESNET, WIDTHS).phases[-1].curves == ()
 
 
-def test_arrivals_and_sizes_of_a_new_class_are_the_others() -> None:
+def test_sizes_of_a_new_class_are_the_others() -> None:
     other = Trainer("team/other")
     known = learner(Trainer(), other)
-    for at in range(200):
-        known.arrived(ClassId(other.name), after(Instant(0), at * 600.0))
-        known.completed(ClassId(other.name), 1000.0, after(Instant(0), at * 600.0))
-    now = after(Instant(0), 200 * 600.0)
-    assert known.arrivals_per_hour(RESNET, now).value == pytest.approx(6.0, rel=0.1)
+    for _ in range(200):
+        known.completed(ClassId(other.name), 1000.0)
     assert known.work(RESNET).value == pytest.approx(1000.0)
     assert known.remaining(RESNET, 0.0) == pytest.approx(1000.0)
     assert known.remaining(ClassId(other.name), 900.0) < 200.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from purser.domain.budget import PastPeriod
 from purser.domain.ids import BudgetId, RentalId
 from purser.domain.money import ZERO, Money
 from purser.domain.steps import Fold, OpenPeriod, Unlist
@@ -38,10 +39,11 @@ def test_the_first_period_opens_empty() -> None:
 
 
 def test_the_next_period_puts_the_last_into_history_once() -> None:
-    step = OpenPeriod(TEAM, APRIL, Money(9), MARCH)
+    step = OpenPeriod(TEAM, APRIL, Money(9), MARCH, last_aim=Money(10))
     before = apply_fold(balance(), FOLD)
     opened = apply_open_period(before, step)
-    assert (opened.period_start, opened.settled, opened.history) == (APRIL, ZERO, ((MARCH, Money(9)),))
+    assert (opened.period_start, opened.settled) == (APRIL, ZERO)
+    assert opened.history == (PastPeriod(MARCH, Money(9), Money(10)),)
     assert (opened.lifetime, opened.folded) == (before.lifetime, before.folded)
     assert apply_open_period(opened, step) == opened
 

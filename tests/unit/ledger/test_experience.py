@@ -19,7 +19,7 @@ DAY = 86_400.0
 
 
 def job(uid: str, finished: float = 0.0, actual: str = "20", class_id: ClassId = SFT) -> CountedJob:
-    return CountedJob(uid, class_id, Money.parse("10"), Money.parse(actual), at(finished))
+    return CountedJob(uid, class_id, Money.parse("10"), Money.parse(actual), at(finished), at(finished))
 
 
 def count(known: Balance, *jobs: CountedJob) -> Balance:
@@ -65,18 +65,17 @@ def test_the_order_in_which_jobs_come_to_light_hardly_matters() -> None:
     assert len(sums) == 1
 
 
-def test_how_often_jobs_finish_is_remembered_without_the_jobs() -> None:
-    known = None
-    for day in range(100):
-        known = learn(known, job(f"{day}", day * DAY))
-    assert known is not None
-    assert known.finishing(at(99.5 * DAY)) == pytest.approx(1 / DAY, rel=0.05)
-    assert learn(None, job("first")).finishing(at(DAY)) == 0.0
+def test_jobs_count_as_arrivals_by_when_they_were_created() -> None:
+    short, long = job("short"), replace(job("long", 14 * DAY), created=at(-16 * DAY))
+    known = learn(learn(None, short), long)
+    assert known.since == at(-16 * DAY)
+    assert known.came == pytest.approx(0.5 ** (14 / 30) + 0.5)
+    assert known.came_lately == pytest.approx(0.25 + 0.5 ** (30 / 7))
 
 
-def test_a_job_that_was_predicted_to_cost_nothing_teaches_nothing() -> None:
+def test_of_a_job_that_was_predicted_to_cost_nothing_only_its_coming_counts() -> None:
     free = replace(job("a"), predicted=Money(0))
-    assert learn(None, free).jobs == 0.0
+    assert (learn(None, free).jobs, learn(None, free).came) == (0.0, 1.0)
 
 
 def test_the_class_that_was_silent_longest_is_forgotten_first() -> None:

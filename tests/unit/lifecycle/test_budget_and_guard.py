@@ -41,6 +41,8 @@ RUNNING = rental(machine=MACHINE)
 HOURS = PRICE.cost(3600)
 SOON = after(APRIL, 60)
 
+AIM = Money.parse("1000")
+
 
 def step(snapshot: Snapshot) -> BudgetStep | Wait | None:
     return budget_step(TEAM, View.of(snapshot))
@@ -57,20 +59,20 @@ def test_a_new_budget_opens_the_month_it_is_in() -> None:
 
 def test_what_runs_across_the_end_is_split_there() -> None:
     done = step(world(RUNNING, asked(SOON, MACHINE), now=SOON))
-    assert done == OpenPeriod(TEAM, APRIL, HOURS, MARCH)
+    assert done == OpenPeriod(TEAM, APRIL, HOURS, MARCH, last_aim=AIM)
 
 
 def test_the_last_period_is_what_was_settled_opened_with_and_running() -> None:
     books = budget(balance=balance(settled=Money(5)), opening_spend=Money(7))
     done = step(world(RUNNING, books, asked(SOON, MACHINE), now=SOON))
-    assert done == OpenPeriod(TEAM, APRIL, HOURS + Money(12), MARCH)
+    assert done == OpenPeriod(TEAM, APRIL, HOURS + Money(12), MARCH, last_aim=AIM)
 
 
 def test_a_period_ends_only_after_all_that_ended_in_it_was_folded() -> None:
     over = replace(RUNNING, phase=RentalPhase.ENDED, ended=APRIL, cost=HOURS)
     assert isinstance(step(world(over, now=SOON)), Wait)
     folded = budget(balance=balance(settled=HOURS, folded=frozenset({over.uid})))
-    assert step(world(over, folded, now=SOON)) == OpenPeriod(TEAM, APRIL, HOURS, MARCH)
+    assert step(world(over, folded, now=SOON)) == OpenPeriod(TEAM, APRIL, HOURS, MARCH, last_aim=AIM)
 
 
 def test_a_rental_that_got_nothing_is_folded_before_the_period_ends_too() -> None:
@@ -80,7 +82,7 @@ def test_a_rental_that_got_nothing_is_folded_before_the_period_ends_too() -> Non
 
 def test_what_ended_after_the_end_does_not_hold_it_up() -> None:
     over = replace(RUNNING, phase=RentalPhase.ENDED, ended=after(APRIL, 30), cost=PRICE.cost(3630))
-    assert step(world(over, now=SOON)) == OpenPeriod(TEAM, APRIL, HOURS, MARCH)
+    assert step(world(over, now=SOON)) == OpenPeriod(TEAM, APRIL, HOURS, MARCH, last_aim=AIM)
 
 
 def test_the_cloud_is_asked_what_outlived_the_period_but_not_for_ever() -> None:
@@ -101,7 +103,7 @@ def test_an_instance_launched_in_the_period_is_adopted_before_it_ends() -> None:
 def test_what_was_launched_at_the_very_end_is_the_next_periods() -> None:
     machine = instance(launched=APRIL)
     done = step(world(rental(machine=machine), asked(SOON, machine), now=SOON))
-    assert done == OpenPeriod(TEAM, APRIL, Money(0), MARCH)
+    assert done == OpenPeriod(TEAM, APRIL, Money(0), MARCH, last_aim=AIM)
 
 
 def test_months_that_nobody_saw_are_closed_one_by_one() -> None:
@@ -114,7 +116,7 @@ def test_a_changed_time_zone_ends_the_period_with_the_new_zones_month() -> None:
     moved: Budget = budget(time_zone="Asia/Tokyo")
     assert step(world(moved, now=after(APRIL, -10 * 3600))) is None
     done = step(world(moved, now=after(APRIL, -9 * 3600)))
-    assert done == OpenPeriod(TEAM, after(APRIL, -9 * 3600), Money(0), MARCH)
+    assert done == OpenPeriod(TEAM, after(APRIL, -9 * 3600), Money(0), MARCH, last_aim=AIM)
 
 
 def _carried(percent: int, settled: str, **changes: Any) -> Money:
@@ -141,7 +143,7 @@ def _finished(**changes: Any) -> Any:
 
 def test_a_finished_job_is_counted_once_with_what_it_has_cost() -> None:
     over = _finished()
-    counted = CountedJob(over.id, over.statistics, Money(7), HOURS, at(3600))
+    counted = CountedJob(over.id, over.statistics, Money(7), HOURS, over.created, at(3600))
     assert step(world(over, now=at(4000))) == CountJobs(TEAM, (counted,))
     known = budget(balance=balance(counted={over.id: at(3600)}))
     assert step(world(known, over, now=at(4000))) is None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from purser.domain.budget import MoveLimits
 from purser.domain.ids import BudgetId, JobId
-from purser.domain.job import Job
+from purser.domain.job import Job, RunOutcome, RunRecord
 from purser.domain.money import Money
 from purser.domain.period import QuietHours
 from purser.domain.plan import Allocate, Plan, Why
@@ -223,6 +223,34 @@ def test_the_planner_wakes_when_the_quiet_hours_end_and_moves_then() -> None:
     assert again == after(made.now, 7200.0)
     made.passes(7200.0)
     assert moved(made).last_run > 1
+
+
+def came_from(gpus: int) -> World:
+    """It was moved for gain to where it wants away from."""
+    made = wants_to_move(MoveLimits())
+    job = made.jobs[JOB]
+    assert job.allocation is not None
+    since = made.now
+    allocation = replace(job.allocation, since=since)
+    record = RunRecord(1, RunOutcome.STOPPED, replace(allocation.option, gpus=gpus), (), after(since, -60.0), since, "")
+    made.jobs[JOB] = replace(job, allocation=allocation, moves=(since,), records=(record,))
+    return made
+
+
+def test_a_move_that_takes_back_the_last_one_waits_until_that_is_worth_it() -> None:
+    made = came_from(8)
+    decided = plan(made.snapshot())
+    assert not decided.commands
+    assert "would pay, but it came from 8 GPUs" in decided.jobs[JOB].reason.message
+    assert decided.again_at is not None
+    waits = seconds_between(made.now, decided.again_at)
+    assert 0.0 < waits < 600.0
+    made.passes(waits)
+    assert moved(made).moves[1:]
+
+
+def test_a_move_that_goes_on_in_the_same_direction_does_not_wait() -> None:
+    assert moved(came_from(1)).moves[1:]
 
 
 def test_after_a_day_a_move_counts_no_more() -> None:

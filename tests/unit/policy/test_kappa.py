@@ -16,9 +16,9 @@ from purser.domain.profile import Amdahl
 from purser.domain.time import after
 from purser.policy import plan
 from purser.policy.exchange_rate import Demand
-from purser.policy.kappa import corrected, kappa, reckon
+from purser.policy.kappa import corrected, kappa, reckon, usual_squared_cv
 from purser.policy.memo import know
-from purser.policy.under_way import Committed, UnderWay
+from purser.policy.under_way import NOTHING, Committed, UnderWay
 from tests.worlds import MID_MONTH, World
 
 AS_PREDICTED = Experience(10.0, 1_000.0, 1_000.0, 1_000.0, MID_MONTH, MID_MONTH)
@@ -53,6 +53,15 @@ def test_kappa_lies_between_one_and_the_truth_and_comes_nearer_with_every_job(tr
 def test_unequal_jobs_make_kappa_less_certain() -> None:
     unequal = Experience(10.0, 1_000.0, 1_000.0, 10_000.0, MID_MONTH, MID_MONTH)
     assert kappa(unequal).error > kappa(AS_PREDICTED).error
+
+
+def test_a_class_of_few_jobs_is_taken_to_be_as_unequal_as_all_classes_are() -> None:
+    unequal = Experience(300.0, 1_000.0, 1_000.0, 10_000.0, MID_MONTH, MID_MONTH)
+    usual = usual_squared_cv([unequal, AS_PREDICTED])
+    assert 7.0 < usual < 9.0
+    assert kappa(None, NOTHING, usual).squared_cv == usual
+    assert 0.7 * usual < kappa(AS_PREDICTED, NOTHING, usual).squared_cv < usual
+    assert kappa(replace(AS_PREDICTED, jobs=3_000.0), NOTHING, usual).squared_cv < 0.02 * usual
 
 
 def test_a_correction_changes_what_is_spent_and_not_what_a_second_costs() -> None:

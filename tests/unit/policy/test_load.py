@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purser.domain.budget import Balance, Experience
 from purser.domain.ids import BudgetId, PoolId
+from purser.domain.job import Finish, FinishKind
 from purser.domain.money import Price
 from purser.domain.option import Option
 from purser.domain.profile import Amdahl
 from purser.domain.time import after
-from purser.policy.load import Group, groups, observed_arrivals
+from purser.policy.load import Group, groups
 from purser.policy.memo import know
 from purser.policy.menu import Menus
 from purser.policy.queueing import by_dollars, by_value, next_lot
@@ -61,11 +65,39 @@ def test_declared_arrivals_are_shared_by_the_groups_of_a_class() -> None:
     assert rates == pytest.approx({1.0: 3.0, 2.0: 1.0})
 
 
-def test_arrivals_are_counted_once_there_is_a_day_of_history() -> None:
-    created = [after(MID_MONTH, -DAY * day / 5) for day in range(10, 0, -1)]
-    assert observed_arrivals([created], MID_MONTH) == pytest.approx(9 / (2 * DAY))
-    assert observed_arrivals([created[-4:]], MID_MONTH) is None
-    assert observed_arrivals([created[-4:], [MID_MONTH]], MID_MONTH) is None
+def test_a_class_whose_jobs_are_all_gone_is_planned_for_as_the_balance_remembers_it() -> None:
+    world = World()
+    world.pool()
+    profile = world.profile("sft", Amdahl(0.9, 1.0), work_hours=10, budget="research")
+    gone = Experience(60.0, 1.0, 1.0, 1.0, after(MID_MONTH, -1e8), MID_MONTH, 2 * 43.28, 2 * 10.1)
+    empty = world.budget().balance
+    assert empty is not None
+    balance = replace(empty, experience={profile.id: gone})
+    menus = Menus(world.profiles, world.pools)
+    (group,) = groups({}, world.profiles, menus, world.now, BudgetId("research"), balance).values()
+    assert group.active == 0
+    assert group.arrivals_per_hour(0) * 24 == pytest.approx(2.0, rel=0.01)
+    assert 20 < group.counted < 100
+
+
+def test_a_finished_job_that_the_balance_has_counted_does_not_count_again() -> None:
+    world = World()
+    world.pool()
+    balance = world.budget().balance
+    assert balance is not None
+    world.profile("sft", Amdahl(0.9, 1.0), work_hours=10)
+    for number in range(10):
+        job = world.job(f"j{number}", gpus=8, profile="sft", age_seconds=2 * DAY * (number + 1) / 10)
+        world.jobs[job.id] = replace(job, finish=Finish(FinishKind.COMPLETE, MID_MONTH, "Completed", ""))
+    known = know(world.snapshot())
+
+    def rate(of: Balance) -> float | None:
+        cohorts = known.readings.cohorts[BudgetId("research")]
+        found = groups(cohorts, world.profiles, known.menus, world.now, balance=of)
+        return next((group.arrivals for group in found.values()), None)
+
+    assert rate(balance) == pytest.approx(9 / (2 * DAY), rel=0.01)
+    assert rate(replace(balance, counted_through=MID_MONTH)) is None
 
 
 def test_every_class_with_a_job_that_wants_to_run_is_there() -> None:

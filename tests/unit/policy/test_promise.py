@@ -15,7 +15,8 @@ from purser.domain.profile import Amdahl
 from purser.domain.time import after
 from purser.policy import plan
 from purser.policy.allowance import Account
-from purser.policy.promise import Bounds, Stream, forecast, remembered
+from purser.policy.arrivals import Arrivals
+from purser.policy.promise import Bounds, Coming, Stream, forecast, remembered
 from tests.bench import budgets
 from tests.worlds import MID_MONTH, World
 
@@ -77,10 +78,55 @@ def test_fewer_and_less_equal_jobs_can_be_promised_less_of() -> None:
     assert width(HOURLY) < width(replace(HOURLY, squared_cv=9.0)) < width(replace(rare, squared_cv=9.0))
 
 
+def width(*past: float, bounds: Bounds = AMPLE) -> float:
+    told = forecast(ON_COURSE, [HOURLY], bounds, 0.0, past)
+    return told.high - told.low
+
+
+def test_past_periods_widen_the_interval_as_far_as_they_deviated_and_narrow_it_where_they_held() -> None:
+    steady = width(*[1.0] * 12)
+    assert steady < width() < width(0.8, 1.2) < width(*[0.8, 1.2] * 6)
+
+
+def test_a_surplus_that_nothing_could_be_bought_for_is_no_deviation() -> None:
+    short = Bounds(80 / DAY)
+    assert width(*[0.8] * 12, bounds=short) == pytest.approx(width(*[1.0] * 12, bounds=short))
+    assert width(*[0.6] * 12, bounds=short) > width(*[0.8] * 12, bounds=short)
+
+
+def test_jobs_that_cost_little_a_second_can_have_spent_little_by_the_end() -> None:
+    late = replace(ON_COURSE, elapsed=29 * DAY, spent=2_900.0)
+    fast, slow = (replace(HOURLY, dollars=50.0, arrivals=1 / DAY, seconds=seconds) for seconds in (60.0, 20 * DAY))
+    one, other = forecast(late, [fast], AMPLE), forecast(late, [slow], AMPLE)
+    assert other.high - other.low < (one.high - one.low) / 3
+
+
+def test_what_jobs_longer_than_the_horizon_cost_is_corrected_late() -> None:
+    def relative(days: float) -> float:
+        told = forecast(ON_COURSE, [replace(HOURLY, seconds=days * DAY, squared_cv=0.0)], AMPLE)
+        return told.high - told.low
+
+    assert relative(1.0) < relative(20.0)
+
+
+@given(st.floats(0.01, 1e4), st.floats(0.0, 50.0), st.floats(1.0, 1e7), st.floats(1.0, 1e7))
+def test_a_job_spends_by_then_no_more_than_it_costs_and_no_faster_than_it_can(
+    dollars: float, squared_cv: float, seconds: float, by: float
+) -> None:
+    coming = Coming([Stream(1e-3, dollars, seconds, squared_cv, 10.0, 0.1)])
+    first, second = coming.spent(by)
+    assert 0.0 <= first <= min(dollars, by * dollars / seconds) * (1 + 1e-6)
+    assert first**2 <= second * (1 + 1e-6)
+    assert second <= dollars**2 * (1.0 + squared_cv) * (1 + 1e-6)
+    later = coming.spent(by * 2)
+    assert first <= later[0] * (1 + 1e-6)
+    assert second <= later[1] * (1 + 1e-6)
+
+
 def test_a_class_of_which_no_job_is_in_sight_is_remembered() -> None:
     known = Experience(43.0, 500.0, 430.0, 500.0, after(MID_MONTH, -1e9), MID_MONTH)
-    stream = remembered(known, 2.0, 1.1, MID_MONTH)
-    assert stream.arrivals * DAY == pytest.approx(42 / 43.28, rel=1e-3)
+    stream = remembered(known, 2.0, 1.1, Arrivals(1 / DAY, 40.0))
+    assert (stream.arrivals, stream.counted) == (1 / DAY, 40.0)
     assert stream.dollars == pytest.approx(11.0)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from purser.domain.job import ResizePolicy, SpotPolicy, Widths
-from purser.domain.money import Money
+from purser.domain.money import Money, Price
 from purser.domain.pool import CapacityType
 from purser.domain.snapshot import Snapshot
 from purser.policy.planner import Memo, plan
@@ -19,6 +19,7 @@ from purser.simulate.result import Result
 from purser.simulate.simulation import Terms
 from purser.simulate.truth import Application, from_speeds
 from purser.simulate.workload import Submission
+from tests.bench import year
 from tests.unit.simulate.scenarios import HALVES, NODE, budget, run, scenario
 
 
@@ -132,6 +133,19 @@ def test_months_are_closed_and_their_spend_is_the_bill() -> None:
     result = run(scenario(month - 1800.0, month + 86_400.0, month * 2, application=slow, terms=whole_node))
     assert [spent for _, spent in result.periods] == [Money.parse("7200")]
     assert result.spent == Money.parse("43200")
+
+
+def test_a_price_that_changes_is_paid_from_then_on_by_running_and_by_new_nodes() -> None:
+    pool = replace(NODE, prices=((1000.0, Price.parse("7200")), (3000.0, Price.parse("28800"))))
+    slow = from_speeds("slow", {4: 2000.0})
+    result = run(scenario(0.0, 5000.0, application=slow, pool=pool, terms=whole_node))
+    assert result.spent.dollars == pytest.approx(1000 * 4 + 1000 * 2 + 2000 * 8)
+
+
+def test_jobs_do_not_go_to_and_fro_because_their_own_moves_turn_the_rate() -> None:
+    few = year.Case("few nodes", jobs_a_month=250, mean_hours=20.0, dollars=1.6)
+    result = year.simulated(few, 0, lambda snapshot: plan(snapshot), days=12.0)
+    assert 0 < sum(job.restarts for job in result.jobs) < 2 * len(result.jobs)
 
 
 def test_the_same_seed_gives_the_same_result() -> None:

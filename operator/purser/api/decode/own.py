@@ -15,7 +15,7 @@ from purser.api.decode.learned import learned_profile
 from purser.api.decode.reading import Meta, Raw, gpus_of
 from purser.api.names import FINALIZER_IN_USE, GPU_RESOURCE
 from purser.api.view import Condition, ConditionStatus
-from purser.domain.budget import Balance, Budget, Experience, MoveLimits, Selector
+from purser.domain.budget import Balance, Budget, Experience, MoveLimits, PastPeriod, Selector
 from purser.domain.errors import InvalidObject
 from purser.domain.ids import BudgetId, ClassId, InstanceId, JobId, NodeName, PoolId, RentalId
 from purser.domain.job import Allocation, Finish, Job, Placement, Progress, RunRecord, Widths
@@ -307,10 +307,12 @@ def _balance(status: gpubudget.GPUBudgetRecord) -> Balance | None:
         settled=ZERO if status.settled is None else status.settled,
         lifetime=ZERO if status.lifetime is None else status.lifetime,
         folded=frozenset(status.folded),
-        history=tuple((one.start, one.spent) for one in status.history),
+        history=tuple(PastPeriod(one.start, one.spent, one.aim) for one in status.history),
         carried=ZERO if status.carried is None else status.carried,
         experience={
-            ClassId(one.name): Experience(one.jobs, one.predicted, one.actual, one.squares, one.since, one.at)
+            ClassId(one.name): Experience(
+                one.jobs, one.predicted, one.actual, one.squares, one.since, one.at, one.came, one.came_lately
+            )
             for one in status.classes
         },
         jobs_cost=ZERO if status.jobs_cost is None else status.jobs_cost,

@@ -115,7 +115,7 @@ class Ear:
             work = total_work(job, profile, snapshot.pools, 1.0, job.finish.at)
             taught.through = job.finish.at
             if work and reference:
-                self.learner.completed(job.class_id, work * reference, job.finish.at)
+                self.learner.completed(job.class_id, work * reference)
                 taught.news = True
 
     def failed(self, snapshot: Snapshot) -> None:

@@ -1,0 +1,94 @@
+"""How much work jobs of a class are, and how much is left of one that has already had so much.
+
+Sizes keep the latest jobs; beyond the data a Pareto-like tail is assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import exp, log, sqrt
+from statistics import NormalDist
+
+KEPT_SIZES = 200
+"""Sizes of so many latest jobs: their mean is then known to about the 10 % that heavy tails allow."""
+SIZE_HALF_LIFE = 50.0
+"""A job counts half after so many more of its class, so that jobs that became larger are followed."""
+PRIOR_WORK = 14_400.0
+"""Own-batch steps of a job before any was completed: four hours of steps of a second."""
+PRIOR_SIZES = 1.0
+"""The tail that is assumed is worth one job."""
+SIZE_SPREAD = 1.5
+"""Standard deviation of log sizes before some were seen: sizes of training jobs range over orders of magnitude."""
+_COVERED = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate with its 90 % interval, and how many observations it rests on (old ones count for less)."""
+
+    value: float
+    low: float
+    high: float
+    count: float
+
+
+@dataclass(slots=True)
+class Sizes:
+    """The latest jobs' work, oldest first."""
+
+    latest: list[float] = field(default_factory=list)
+
+    def completed(self, work: float) -> None:
+        """One more job. ValueError unless its work is above 0."""
+        if not 0.0 < work < float("inf"):
+            raise ValueError(f"work {work!r} of a completed job must be finite and above 0")
+        self.latest.append(work)
+        if len(self.latest) > KEPT_SIZES:
+            del self.latest[0]
+
+    def _weighted(self) -> Iterable[tuple[float, float]]:
+        last = len(self.latest) - 1
+        return ((work, 0.5 ** ((last - at) / SIZE_HALF_LIFE)) for at, work in enumerate(self.latest))
+
+    def _pseudo(self, prior: float) -> float:
+        """Work of the pseudo-job: classes differ by orders of magnitude, so it is soon about the class's own jobs'."""
+        count = total = 0.0
+        for work, part in self._weighted():
+            count += part
+            total += part * work
+        if not count:
+            return prior
+        shown = count / (PRIOR_SIZES + count)
+        return exp((1.0 - shown) * log(prior) + shown * log(total / count))
+
+    def mean(self, prior: float) -> Interval:
+        """Mean work of a job; ``prior``: what other classes suggest. The interval is normal in the logarithm."""
+        weight, total = PRIOR_SIZES, PRIOR_SIZES * self._pseudo(prior)
+        logs = spread = 0.0
+        for work, part in self._weighted():
+            weight += part
+            total += part * work
+            logs += part * log(work)
+        count = weight - PRIOR_SIZES
+        middle = logs / count if count else log(prior)
+        for work, part in self._weighted():
+            spread += part * (log(work) - middle) ** 2
+        spread = (2.0 * PRIOR_SIZES * SIZE_SPREAD**2 + spread) / (2.0 * PRIOR_SIZES + count)
+        value = total / weight
+        # the mean of a lognormal is off by sqrt(v + v²/2) / sqrt(n) in its logarithm (Cox's method)
+        off = NormalDist().inv_cdf((1.0 + _COVERED) / 2.0) * sqrt((spread + spread * spread / 2.0) / weight)
+        return Interval(value, value * exp(-off), value * exp(off), count)
+
+    def remaining(self, age: float, prior: float) -> float:
+        """Expected work left of a job of unknown size that has had ``age`` (mean residual life).
+
+        The mean over the jobs that were larger, with one pseudo-job of a Lomax tail of index 2, whose mean residual
+        life is its mean + age: a job older than all before has as much ahead as behind, and a mean more.
+        """
+        weight, total = PRIOR_SIZES, PRIOR_SIZES * (self._pseudo(prior) + age)
+        for work, part in self._weighted():
+            if work > age:
+                weight += part
+                total += part * (work - age)
+        return total / weight
