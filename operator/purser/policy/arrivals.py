@@ -38,17 +38,28 @@ class Arrivals:
 
 def arrivals(known: Experience | None, created: Sequence[Instant], now: Instant) -> Arrivals | None:
     """From the memory, and when the jobs that are not in it were created; None: too few, or not for long enough."""
+    return _counted(known, created, now, LEAST_SECONDS, LEAST_JOBS)
+
+
+def first_arrivals(known: Experience | None, now: Instant) -> Arrivals | None:
+    """From the memory alone, however little it is: from the second job on."""
+    return _counted(known, (), now, 1.0, 1.0)
+
+
+def _counted(
+    known: Experience | None, created: Sequence[Instant], now: Instant, least_seconds: float, least_jobs: float
+) -> Arrivals | None:
     begun = [*created] if known is None or not known.came else [known.since, *created]
     if not begun:
         return None
     first = min(begun)
     elapsed = seconds_between(first, now)
-    if elapsed < LEAST_SECONDS:
+    if elapsed < least_seconds:
         return None
     before = None if known is None else known.aged(now)
     ages = [max(seconds_between(at, now), 0.0) for at in created]
     month = _faded(ages, EXPERIENCE_HALF_LIFE_SECONDS) + (0.0 if before is None else before.came)
-    if month < LEAST_JOBS:
+    if month < least_jobs:
         return None
     week = _faded(ages, WEEK_SECONDS) + (0.0 if before is None else before.came_lately)
     usual = _Count(month, elapsed, EXPERIENCE_HALF_LIFE_SECONDS)

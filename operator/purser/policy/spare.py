@@ -26,7 +26,7 @@ from math import ceil, log1p
 from purser.domain.ids import ClassId, PoolId
 from purser.domain.pool import Pool
 from purser.domain.time import Instant, after
-from purser.policy.arrivals import arrivals
+from purser.policy.arrivals import first_arrivals
 from purser.policy.standing import Standing
 
 
@@ -116,7 +116,7 @@ def _remembered(standing: Standing) -> dict[ClassId, float]:
     """Jobs a second that come, by class, as far as finished ones tell."""
     balance = standing.budget.balance
     known = {} if balance is None else balance.experience
-    found = {name: arrivals(one, (), standing.now) for name, one in known.items()}
+    found = {name: first_arrivals(one, standing.now) for name, one in known.items()}
     return {name: one.rate for name, one in found.items() if one is not None}
 
 

@@ -57,11 +57,11 @@ def brief(theta: float, **changes: Any) -> Result:
 
 
 def test_an_idle_node_is_kept_for_the_next_job_where_jobs_come_often_enough_for_what_a_second_is_worth() -> None:
-    """From the second one on that is known; after the last, 356 s without a sign of life are enough."""
+    """From the fourth one on that is known; after the last, 356 s without a sign of life are enough."""
     result = brief(10.0)
-    assert [job.started - job.submitted for job in result.jobs] == [120.0, 120.0, *[0.0] * 8]  # type: ignore[operator]
+    assert [job.started - job.submitted for job in result.jobs] == [*[120.0] * 4, *[0.0] * 6]  # type: ignore[operator]
     given_back = 2730.0 + 120.0 / -log(1 - 4 / 14)
-    assert result.spent.dollars == pytest.approx(4 * (150 + given_back - 300), abs=8)
+    assert result.spent.dollars == pytest.approx(4 * (3 * 150 + given_back - 900), abs=8)
 
 
 def test_it_is_given_back_at_once_where_waiting_costs_less_than_keeping_it() -> None:
