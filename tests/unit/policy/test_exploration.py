@@ -39,7 +39,7 @@ def world_with(*, percent: int = 2, high: float = 4.0, reports: int = 0) -> Worl
     world.budgets[budget.id] = replace(budget, exploration_percent=percent)
     world.pool("a100", gpus=8, price="16")
     world.profile("sft", Table(((8, 1.0), (16, 1.0))), work_hours=10)
-    world.profiles[NAME] = learned(world.profiles[NAME], (8, 1.0, 5, 1.1), (16, 1.0, reports, high))
+    world.profiles[NAME] = learned(world.profiles[NAME], (8, 1.0, 50, 1.1), (16, 1.0, reports, high))
     world.job("sft", gpus=(8, 8, 32), profile="sft", hours_left=10)
     return world
 
@@ -65,7 +65,11 @@ def test_one_that_could_not_pay_even_then_is_not_tried() -> None:
 
 
 def test_one_that_was_measured_is_believed() -> None:
-    assert chosen(world_with(reports=3)) == [(8, False)]
+    assert chosen(world_with(reports=30)) == [(8, False)]
+
+
+def test_one_unlucky_report_does_not_keep_a_class_away_for_good() -> None:
+    assert chosen(world_with(reports=1)) == [(16, True)]
 
 
 def test_without_money_for_it_nothing_is_tried() -> None:
@@ -101,7 +105,7 @@ def test_a_job_whose_trial_disappoints_goes_back() -> None:
     plan_until_placed(world)
     assert world.jobs[SFT].allocation is not None
     world.passes(120.0)
-    world.profiles[NAME] = learned(world.profiles[NAME], (8, 1.0, 5, 1.1), (16, 0.9, 3, 1.0))
+    world.profiles[NAME] = learned(world.profiles[NAME], (8, 1.0, 50, 1.1), (16, 0.9, 3, 0.95))
     assert chosen(world) == [(8, False)]
 
 
@@ -123,7 +127,7 @@ def test_a_budget_that_only_observes_says_what_it_would_try() -> None:
 )
 def test_widths_to_try_double(ran: tuple[int, ...], tries: set[int]) -> None:
     world = world_with()
-    points = [(gpus, float(gpus), int(gpus in ran), 2.0 * gpus) for gpus in (1, 2, 4, 8, 12, 16, 20, 24, 32)]
+    points = [(gpus, float(gpus), 30 * int(gpus in ran), 2.0 * gpus) for gpus in (1, 2, 4, 8, 12, 16, 20, 24, 32)]
     assert trials(learned(world.profiles[NAME], *points)).get("a100", set()) == tries
 
 
@@ -188,8 +192,8 @@ def test_nor_is_it_moved_there() -> None:
 
 
 def test_a_width_that_was_measured_since_is_as_good_as_any() -> None:
-    world = world_with(reports=3)
-    world.profiles[NAME] = learned(world.profiles[NAME], (8, 1.0, 5, 1.1), (16, 3.0, 3, 3.1))
+    world = world_with(reports=30)
+    world.profiles[NAME] = learned(world.profiles[NAME], (8, 1.0, 50, 1.1), (16, 3.0, 30, 3.1))
     assert chosen(failed_itself(failed(world))) == [(16, False)]
 
 
