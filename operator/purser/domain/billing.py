@@ -57,14 +57,12 @@ def accrued(rental: Rental, now: Instant) -> Money:
 
 def accrued_in(rental: Rental, start: Instant, now: Instant) -> Money:
     """The part of ``accrued(rental, now)`` that fell in the period from ``start`` on; never negative."""
-    return _since(rental, start, accrued(rental, now))
+    return max(accrued(rental, now) - accrued_before(rental, start), ZERO)
 
 
-def _since(rental: Rental, start: Instant, cost: Money) -> Money:
-    """What of a rental's whole ``cost`` came after ``start``."""
-    if rental.launched is None or rental.launched >= start:
-        return cost
-    return max(cost - accrued(rental, start), ZERO)
+def accrued_before(rental: Rental, start: Instant) -> Money:
+    """What it had cost when the period began; nothing where it was launched just then or later."""
+    return ZERO if rental.launched is None or rental.launched >= start else accrued(rental, start)
 
 
 def opening_in(budget: Budget, period_start: Instant) -> Money:

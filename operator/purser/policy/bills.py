@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence, Set
 from itertools import repeat
 from operator import sub
 
-from purser.domain.billing import accrued, opening_in
+from purser.domain.billing import accrued, accrued_before, opening_in
 from purser.domain.budget import Budget
 from purser.domain.money import Money, total
 from purser.domain.period import period_bounds
@@ -58,7 +58,7 @@ class _Columns:
             for one in even
             if (launched := one.launched) is not None
         ]
-        before = [_before(one, start).micros for one in even]
+        before = [accrued_before(one, start).micros for one in even]
         self._before = before if any(before) else None
 
     def paid(self, now: Instant) -> tuple[Money, Money]:
@@ -75,17 +75,12 @@ class _Columns:
 
     def _sum(self, rentals: Iterable[Rental], now: Instant) -> tuple[Money, Money]:
         costs = [(one, accrued(one, now).micros) for one in rentals]
-        later = sum([max(cost - _before(one, self._start).micros, 0) for one, cost in costs])
+        later = sum([max(cost - accrued_before(one, self._start).micros, 0) for one, cost in costs])
         return Money(later), Money(sum([cost for _, cost in costs]))
 
 
 def _price(rental: Rental) -> int:
     return (rental.segments[0].price if rental.segments else rental.worst).micros_per_hour
-
-
-def _before(rental: Rental, start: Instant) -> Money:
-    """What of its cost came before the start."""
-    return Money(0) if rental.launched is None or rental.launched >= start else accrued(rental, start)
 
 
 def spent(budget: Budget, bills: Iterable[Bills], now: Instant) -> tuple[Money, Money]:
