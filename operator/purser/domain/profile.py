@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -67,6 +68,13 @@ class SpeedCurve:
     gpu_type: str
     form: Table | Amdahl | PowerLaw
     origins: tuple[Origin, ...] = ()
+
+    @property
+    def learned(self) -> Sequence[tuple[int, float, Origin]]:
+        """The points of a learned curve: number of GPUs, throughput, and where that comes from; none of a declared."""
+        if not self.origins or not isinstance(self.form, Table):
+            return ()
+        return [(*point, origin) for point, origin in zip(self.form.points, self.origins, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,8 +175,8 @@ def reports(profile: Profile | None, gpu_type: str, gpus: int) -> int:
     return sum(
         origin.reports
         for curve in curves
-        if curve.gpu_type == gpu_type and curve.origins and isinstance(curve.form, Table)
-        for (width, _), origin in zip(curve.form.points, curve.origins, strict=True)
+        if curve.gpu_type == gpu_type
+        for width, _, origin in curve.learned
         if width == gpus
     )
 

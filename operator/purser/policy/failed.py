@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from purser.domain.ids import ClassId
-from purser.domain.profile import FAILURES_KEPT_SECONDS, Profile, Source, Table
+from purser.domain.profile import FAILURES_KEPT_SECONDS, Profile, Source
 from purser.domain.time import Instant, after
 
 Barred = frozenset[tuple[str, int]]
@@ -55,6 +55,6 @@ def _measured(profile: Profile, gpu_type: str, gpus: int) -> bool:
     return any(
         width == gpus and origin.source is Source.MEASURED
         for curve in profile.phases[0].curves
-        if curve.gpu_type == gpu_type and isinstance(curve.form, Table)
-        for (width, _), origin in zip(curve.form.points, curve.origins, strict=False)
+        if curve.gpu_type == gpu_type
+        for width, _, origin in curve.learned
     )

@@ -38,8 +38,8 @@ def _to_try(profile: Profile, gpu_type: str) -> frozenset[int]:
         (gpus, origin.reports if origin.source is Source.MEASURED else 0)
         for phase in profile.phases
         for curve in phase.curves
-        if curve.gpu_type == gpu_type and isinstance(curve.form, Table)
-        for (gpus, _), origin in zip(curve.form.points, curve.origins, strict=False)
+        if curve.gpu_type == gpu_type
+        for gpus, _, origin in curve.learned
     ]
     ran = {gpus for gpus, reports in known if reports}
     unsure = {gpus for gpus, reports in known if 0 < reports < SURE_REPORTS}
@@ -64,10 +64,8 @@ def hopeful(profile: Profile, tried: Mapping[str, frozenset[int]]) -> Profile:
 
 
 def _hoped(curve: SpeedCurve, tried: frozenset[int]) -> SpeedCurve:
-    if not tried or not isinstance(curve.form, Table):
-        return curve
+    learned = curve.learned if tried else ()
     points = tuple(
-        (gpus, sqrt(value * max(origin.high, value)) if gpus in tried else value)
-        for (gpus, value), origin in zip(curve.form.points, curve.origins, strict=True)
+        (gpus, sqrt(value * max(origin.high, value)) if gpus in tried else value) for gpus, value, origin in learned
     )
-    return replace(curve, form=Table(points))
+    return replace(curve, form=Table(points)) if points else curve
