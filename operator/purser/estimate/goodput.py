@@ -95,7 +95,7 @@ def best_batch(fit: Fit, noise: Noise, tried: Sequence[Candidate], hope: float =
     level, tilt = noise.level, noise.tilt
     for one in tried:
         own = one.own
-        rate = one.rate * (exp(hope * own.deviation - own.mean) if hope else own.factor)
+        rate = one.rate * exp(hope * own.deviation - own.mean)
         goodput = gain(exp(level + tilt * one.log_scale), one.scale) * rate
         if goodput > most:
             best, most = one, goodput

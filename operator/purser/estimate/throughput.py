@@ -167,14 +167,10 @@ class _Effect:
 
 @dataclass(slots=True)
 class CellEffect:
-    """A cell's own effect on log seconds, which follows its reports: ``mean``, and its standard deviation.
-
-    ``factor``: exp(−mean), by which it is faster.
-    """
+    """A cell's own effect on log seconds, which follows its reports: ``mean``, and its standard deviation."""
 
     mean: float
     deviation: float
-    factor: float
 
 
 @dataclass(frozen=True)
@@ -212,7 +208,7 @@ class Fit:
         """A cell's own effect; the same object for as long as the fit stands."""
         found = self.cells.get(where) or self._unheard.get(where)
         if found is None:
-            found = self._unheard[where] = CellEffect(0.0, self.misfit.cell**0.5, 1.0)
+            found = self._unheard[where] = CellEffect(0.0, self.misfit.cell**0.5)
         return found
 
     def heard(self, where: Configuration, cell: Cell, scatter: float) -> None:
@@ -221,7 +217,6 @@ class Fit:
             known = self.misfit.cell / (self.misfit.cell + scatter / cell.weight)
             effect = self.cells[where] = self.cell(where)
             effect.mean = known * (cell.mean - self.smooth(where))
-            effect.factor = exp(-effect.mean)
             effect.deviation = ((1.0 - known) * self.misfit.cell) ** 0.5
             self._predicted.pop(where, None)
 
