@@ -20,7 +20,7 @@ from purser.domain.money import Price
 from purser.domain.time import parse_instant
 from purser.simulate.market import PoolModel
 from purser.simulate.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
-from purser.simulate.simulation import Scenario, Terms, new_budget
+from purser.simulate.scenario import Scenario, Terms, new_budget
 from purser.simulate.truth import Application
 from purser.simulate.workload import Submission, read_workload
 

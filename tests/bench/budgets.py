@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -390,29 +390,39 @@ def _share(values: list[bool]) -> str:
 
 def main() -> None:
     """Run every case with every seed in parallel processes, and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=12, help="years of each case (12)")
-    parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
-    parser.add_argument("--only", default="", help="only cases whose name contains this")
-    parser.add_argument("--workers", type=int, default=2, help="processes (2)")
-    chosen = parser.parse_args()
-    console = Console(width=132)
-    cases = [number for number, case in enumerate(CASES) if chosen.only in case.name]
-    years: dict[int, list[list[Month]]] = {number: [] for number in cases}
-    seeds = range(chosen.first, chosen.first + chosen.seeds)
-    with ProcessPoolExecutor(chosen.workers) as pool, Progress(console=console, transient=True) as bar:
-        work = {pool.submit(_year, number, seed): number for number in cases for seed in seeds}
-        task = bar.add_task("simulated years", total=len(work))
-        for future in as_completed(work):
-            years[work[future]].append(future.result())
-            bar.advance(task)
-    found = [(CASES[number].name, years[number]) for number in cases]
-    console.print(spends(found))
-    console.print(forecasts(found))
+    chosen = options(__doc__, years=12).parse_args()
+    tell(chosen, [case.name for case in CASES], _year)
 
 
 def _year(number: int, seed: int) -> list[Month]:
     return year(CASES[number], seed)
+
+
+def options(description: str | None, years: int) -> argparse.ArgumentParser:
+    """What can be said of simulated years; ``years`` of each case if nothing is."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=years, help=f"years of each case ({years})")
+    parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
+    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument("--workers", type=int, default=2, help="processes (2)")
+    return parser
+
+
+def tell(chosen: argparse.Namespace, names: Sequence[str], simulate: Callable[[int, int], list[Month]]) -> None:
+    """``simulate`` the chosen cases, by number and seed, in parallel processes, and print their tables."""
+    console = Console(width=132)
+    cases = [number for number, name in enumerate(names) if chosen.only in name]
+    years: dict[int, list[list[Month]]] = {number: [] for number in cases}
+    seeds = range(chosen.first, chosen.first + chosen.seeds)
+    with ProcessPoolExecutor(chosen.workers) as pool, Progress(console=console, transient=True) as bar:
+        work = {pool.submit(simulate, number, seed): number for number in cases for seed in seeds}
+        task = bar.add_task("simulated years", total=len(work))
+        for future in as_completed(work):
+            years[work[future]].append(future.result())
+            bar.advance(task)
+    found = [(names[number], years[number]) for number in cases]
+    console.print(spends(found))
+    console.print(forecasts(found))
 
 
 def spends(found: Iterable[tuple[str, list[list[Month]]]]) -> Rows:

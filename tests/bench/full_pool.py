@@ -25,7 +25,8 @@ from purser.simulate import oracle
 from purser.simulate.learning import Exact
 from purser.simulate.market import PoolModel
 from purser.simulate.result import Result
-from purser.simulate.simulation import Scenario, Simulation, Terms, class_of, new_budget
+from purser.simulate.scenario import Scenario, Terms, class_of, new_budget
+from purser.simulate.simulation import Simulation
 from purser.simulate.truth import Application
 from purser.simulate.workload import Submission
 

@@ -24,7 +24,8 @@ from purser.policy.planner import Memo, plan
 from purser.simulate import oracle
 from purser.simulate.learning import Exact, Knowledge, Learning, Reporting
 from purser.simulate.measured import GPUS_PER_NODE
-from purser.simulate.simulation import Simulation, class_of
+from purser.simulate.scenario import class_of
+from purser.simulate.simulation import Simulation
 from tests.bench import _pollux as pollux
 
 GOALS = (

@@ -38,7 +38,8 @@ from purser.simulate.market import Machine, PoolModel
 from purser.simulate.planned import Planned
 from purser.simulate.policy import Policy
 from purser.simulate.result import Result
-from purser.simulate.simulation import Scenario, Simulation, Terms, class_of, new_budget
+from purser.simulate.scenario import Scenario, Terms, class_of, new_budget
+from purser.simulate.simulation import Simulation
 from purser.simulate.tasks import Task
 from purser.simulate.truth import Application
 from purser.simulate.workload import Submission

@@ -8,16 +8,12 @@ how often the forecasts that were made of it hold.
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from math import exp, log, sqrt
-
-from rich.console import Console
-from rich.progress import Progress
 
 from purser.domain.ids import ClassId
 from purser.domain.job import TRUSTED_FRACTION, SpotPolicy, Widths
@@ -30,12 +26,14 @@ from purser.domain.time import Instant, seconds_between
 from purser.policy.planner import Memo, plan
 from purser.policy.promise import Forecast
 from purser.simulate.market import PoolModel
+from purser.simulate.planned import Planner
 from purser.simulate.result import Result
-from purser.simulate.simulation import Planner, Scenario, Simulation, Terms, class_of, new_budget
+from purser.simulate.scenario import Scenario, Terms, class_of, new_budget
+from purser.simulate.simulation import Simulation
 from purser.simulate.tasks import Task
 from purser.simulate.truth import Application
 from purser.simulate.workload import Submission
-from tests.bench.budgets import ASKED_ON, DAY, MONTHS, START, Month, forecasts, prices, spends, step_down, step_up
+from tests.bench.budgets import ASKED_ON, DAY, MONTHS, START, Month, options, prices, step_down, step_up, tell
 
 WIDTHS = (1, 2, 4, *range(8, 65, 8))
 CLASSES = {"a": (0.6, 0.5), "b": (0.7, 1.0), "c": (0.8, 1.5), "d": (0.85, 1.0)}
@@ -213,26 +211,10 @@ def _year(number: int, seed: int, months: int) -> list[Month]:
 
 def main() -> None:
     """Run every case with every seed, and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=2, help="years of each case (2)")
-    parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
+    parser = options(__doc__, years=2)
     parser.add_argument("--months", type=int, default=MONTHS, help="months of each year, from January on (12)")
-    parser.add_argument("--only", default="", help="only cases whose name contains this")
-    parser.add_argument("--workers", type=int, default=2, help="processes (2)")
     chosen = parser.parse_args()
-    console = Console(width=132)
-    cases = [number for number, case in enumerate(CASES) if chosen.only in case.name]
-    years: dict[int, list[list[Month]]] = {number: [] for number in cases}
-    seeds = range(chosen.first, chosen.first + chosen.seeds)
-    with ProcessPoolExecutor(chosen.workers) as pool, Progress(console=console, transient=True) as bar:
-        work = {pool.submit(_year, number, seed, chosen.months): number for number in cases for seed in seeds}
-        task = bar.add_task("simulated years", total=len(work))
-        for future in as_completed(work):
-            years[work[future]].append(future.result())
-            bar.advance(task)
-    found = [(CASES[number].name, years[number]) for number in cases]
-    console.print(spends(found))
-    console.print(forecasts(found))
+    tell(chosen, [case.name for case in CASES], partial(_year, months=chosen.months))
 
 
 if __name__ == "__main__":

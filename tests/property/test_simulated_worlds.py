@@ -25,7 +25,8 @@ from purser.simulate.market import PoolModel
 from purser.simulate.planned import Planned, Planner
 from purser.simulate.policy import Policy
 from purser.simulate.result import Result
-from purser.simulate.simulation import Scenario, Simulation, Terms, class_of, new_budget
+from purser.simulate.scenario import Scenario, Terms, class_of, new_budget
+from purser.simulate.simulation import Simulation
 from purser.simulate.truth import Application, Pace
 from purser.simulate.view import View
 from purser.simulate.workload import Submission

@@ -18,7 +18,7 @@ from purser.simulate.choices import Choice
 from purser.simulate.history import History
 from purser.simulate.replay import Replayed, dollars_by_job, replay
 from purser.simulate.savings import LEAST_JOBS, Replay, Savings, in_order, next_rates, rates_around, savings
-from purser.simulate.simulation import PlannerError
+from purser.simulate.world import PlannerError
 
 DAYS = 30
 MOST_JOBS = 300

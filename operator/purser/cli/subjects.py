@@ -19,7 +19,7 @@ from purser.simulate.history import History
 from purser.simulate.market import PoolModel
 from purser.simulate.replay import Replayed, replay
 from purser.simulate.savings import rates_around
-from purser.simulate.simulation import Scenario, new_budget
+from purser.simulate.scenario import Scenario, new_budget
 from purser.simulate.trace import is_trace, read_history
 from purser.simulate.truth import from_speeds
 from purser.simulate.workload import BadRow, read_speeds, read_workload

@@ -13,7 +13,8 @@ from purser.simulate.baselines import AsAsked, Asked, ByUtilisation, FixedFleet,
 from purser.simulate.learning import Exact
 from purser.simulate.policy import Policy
 from purser.simulate.result import Result
-from purser.simulate.simulation import Scenario, Simulation, Terms, class_of
+from purser.simulate.scenario import Scenario, Terms, class_of
+from purser.simulate.simulation import Simulation
 from purser.simulate.truth import Application
 from purser.simulate.workload import Submission
 

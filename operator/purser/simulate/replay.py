@@ -20,7 +20,8 @@ from purser.simulate.choices import Choice, baseline
 from purser.simulate.history import Fleet, PastJob, reference
 from purser.simulate.market import PoolModel
 from purser.simulate.result import Result
-from purser.simulate.simulation import Scenario, Simulation, Terms, class_of, new_budget
+from purser.simulate.scenario import Scenario, Terms, class_of, new_budget
+from purser.simulate.simulation import Simulation
 from purser.simulate.tasks import Task
 from purser.simulate.truth import Application
 from purser.simulate.workload import Submission

@@ -10,10 +10,8 @@ from purser.simulate.learning import Knowledge
 from purser.simulate.planned import Planned, Planner
 from purser.simulate.policy import Policy
 from purser.simulate.result import JobResult, Result, Tally
-from purser.simulate.scenario import Scenario, Terms, class_of, new_budget
+from purser.simulate.scenario import Scenario
 from purser.simulate.world import PlannerError, World
-
-__all__ = ["Planner", "PlannerError", "Scenario", "Simulation", "Terms", "class_of", "new_budget"]
 
 _AT_ONCE = 50
 """A policy that acts so many times in a row at one instant will never come to rest."""

@@ -10,7 +10,7 @@ import pytest
 from purser.controller.look import Foreign
 from purser.domain.budget import Mode
 from purser.domain.profile import Table
-from purser.simulate.simulation import PlannerError
+from purser.simulate.world import PlannerError
 from tests.unit.cli.pasts import ended, observed
 from tests.unit.cli.worlds import purser_over
 from tests.worlds import World

@@ -16,9 +16,11 @@ from purser.policy.planner import Memo, plan
 from purser.simulate import oracle
 from purser.simulate.learning import Exact
 from purser.simulate.market import PoolModel
+from purser.simulate.planned import Planner
 from purser.simulate.policy import Policy
 from purser.simulate.result import Result
-from purser.simulate.simulation import Planner, Scenario, Simulation, Terms, class_of, new_budget
+from purser.simulate.scenario import Scenario, Terms, class_of, new_budget
+from purser.simulate.simulation import Simulation
 from purser.simulate.truth import Application, from_speeds
 from purser.simulate.workload import Submission
 

@@ -15,7 +15,8 @@ from purser.estimate.observation import split
 from purser.policy.planner import Memo, plan
 from purser.simulate.learning import Learning, Reporting
 from purser.simulate.result import Result
-from purser.simulate.simulation import Scenario, Simulation, Terms, class_of
+from purser.simulate.scenario import Scenario, Terms, class_of
+from purser.simulate.simulation import Simulation
 from purser.simulate.tasks import Task
 from purser.simulate.truth import Application, Reading
 from purser.simulate.workload import Submission

@@ -16,7 +16,7 @@ from purser.domain.snapshot import Snapshot
 from purser.policy.planner import Memo, plan
 from purser.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order
 from purser.simulate.result import Result
-from purser.simulate.simulation import Terms
+from purser.simulate.scenario import Terms
 from purser.simulate.truth import Application, from_speeds
 from purser.simulate.workload import Submission
 from tests.bench import year

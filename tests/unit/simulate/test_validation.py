@@ -18,7 +18,8 @@ from purser.policy.planner import Memo, plan
 from purser.simulate import oracle
 from purser.simulate.baselines import Plain
 from purser.simulate.learning import Exact
-from purser.simulate.simulation import Simulation, Terms, class_of
+from purser.simulate.scenario import Terms, class_of
+from purser.simulate.simulation import Simulation
 from purser.simulate.tasks import Task
 from purser.simulate.truth import from_speeds
 from tests.bench import _pollux as pollux

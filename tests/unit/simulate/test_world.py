@@ -16,10 +16,9 @@ from purser.domain.time import Instant
 from purser.simulate.baselines import FixedFleet, Order
 from purser.simulate.clock import Clock
 from purser.simulate.policy import Policy
-from purser.simulate.simulation import PlannerError
 from purser.simulate.tasks import Task
 from purser.simulate.truth import from_speeds
-from purser.simulate.world import World
+from purser.simulate.world import PlannerError, World
 from tests.unit.simulate.scenarios import HALVES, NODE, run, scenario
 
 WHY = Reason(Why.DEMAND, 0.0, ZERO, "test")
