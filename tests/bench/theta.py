@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
+from array import array
 from collections.abc import Callable
 
 import numpy as np
@@ -38,8 +39,8 @@ def demands(classes: int, widths: int = 64) -> list[Demand]:
         speeds = [1 / ((1 - parallel) + parallel / gpus) for gpus in range(1, widths + 1)]
         money = [price * gpus * work / speed for gpus, speed in enumerate(speeds, 1)]
         took = [work / speed for speed in speeds]
-        slopes = tuple((money[k + 1] - money[k]) / (took[k] - took[k + 1]) for k in range(widths - 1))
-        made.append(Demand(slopes, tuple(money), load))
+        slopes = [(money[k + 1] - money[k]) / (took[k] - took[k + 1]) for k in range(widths - 1)]
+        made.append(Demand(array("d", slopes), array("d", money), load))
     return made
 
 

@@ -182,10 +182,14 @@ def _sample(columns: _Columns, low: Sequence[int], high: Sequence[int]) -> tuple
 def _crossing(columns: _Columns, low: list[int], high: Sequence[int], spend: float, allowed: float) -> Solution:
     """Take the bracket's segments in order of slope until the budget is reached within one of them."""
     segments = sorted(
-        (columns.slope(at, level), at, level)
-        for at, width in enumerate(map(sub, high, low))
-        if width
-        for level in range(low[at], high[at])
+        [
+            (slope / weight, at, level)
+            for at, (slopes, weight, first, end) in enumerate(
+                zip(columns.slopes, columns.weights, low, high, strict=True)
+            )
+            if first < end
+            for level, slope in enumerate(slopes[first:end], first)
+        ]
     )
     levels, slope = list(low), 0.0
     for slope, at, level in segments:
