@@ -18,7 +18,8 @@ class ClassState:
     """Statistics: ``times`` by GPU type, ``noise`` and ``sizes``.
 
     Worked out: the noise ``curve`` (from so many reports), candidates ``tried`` on a width, whole profiles ``cached``
-    with the ``version`` they are of.
+    with the ``version`` they are of. What is only borrowed from other classes, the curve before any report and fits of
+    GPU types it never ran on, is kept with the lesson it is of.
     """
 
     terms: ClassTerms
@@ -27,6 +28,8 @@ class ClassState:
     sizes: Sizes = field(default_factory=Sizes)
     curve: tuple[Noise, ...] = ()
     curve_reports: int = 0
+    curve_lesson: int = 0
+    borrowed: dict[str, tuple[int, Fit]] = field(default_factory=dict)
     version: int = 0
     tried: dict[tuple[str, int], tuple[Fit, tuple[Candidate, ...]]] = field(default_factory=dict)
     cached: dict[tuple[tuple[int, ...], tuple[str, ...]], tuple[int, Learned]] = field(default_factory=dict)

@@ -24,6 +24,8 @@ DEFAULT_NODE_GPUS = 8
 NOISE_GROWN = 1.1
 NOISE_REPORTS = 50
 """The noise curve is drawn anew for a tenth more reports, or for as many as a bin remembers: fewer hardly move it."""
+TAUGHT = 1.1
+"""What other classes teach is drawn anew for a tenth more fits of them: fewer hardly move it."""
 BATCH_HOPE = 1.0
 """Standard deviations: with fewer a better batch size may never be tried, with more too many bad ones are."""
 
@@ -44,6 +46,7 @@ class Learner:
         self._node_gpus = dict(node_gpus or {})
         self._seen_gpus: dict[str, int] = dict.fromkeys(self._node_gpus, 1)
         self._fits = 0
+        self._lesson = 0
 
     def declare(self, terms: ClassTerms) -> None:
         """One more class, or other terms for one; what was learned under other terms is dropped."""
@@ -116,6 +119,7 @@ class Learner:
         for gpu_type, gpus in seen.items():
             self._seen_gpus[gpu_type] = max(self._seen_gpus.get(gpu_type, 1), gpus)
         self._fits += 1
+        self._lesson = self._fits
 
     def completed(self, class_id: ClassId, work: float) -> None:
         """A job is done that was ``work`` (statistical progress, in own-batch steps)."""
@@ -134,7 +138,7 @@ class Learner:
         fits = {gpu_type: self._fit(class_id, gpu_type) for gpu_type in types}
         curve = self._curve(class_id)
         key = (tuple(widths), types)
-        version = one.version if one.best is not None else self._fits
+        version = one.version if one.best is not None else self._lesson
         known = one.cached.get(key)
         if known is None or known[0] != version:
             known = version, self._build(one, widths, fits, curve)
@@ -199,14 +203,29 @@ class Learner:
         one = self._classes[class_id]
         times = one.times.get(gpu_type)
         if times is None:
-            prior, off = self._prior(class_id, gpu_type)
-            return fit({}, one.terms.largest_local_batch, prior, off, 1.0)
+            return self._borrowed(class_id, gpu_type)
         if times.fit is not None and not times.outgrown:
             return times.fit
         found = times.refit(*self._prior(class_id, gpu_type))
-        self._fits += 1
-        one.version += 1
+        self._learned(one)
         return found
+
+    def _learned(self, one: ClassState) -> None:
+        """A class is known better, and others can borrow from it."""
+        one.version += 1
+        self._fits += 1
+        if self._fits >= max(TAUGHT * self._lesson, self._lesson + 1):
+            self._lesson = self._fits
+
+    def _borrowed(self, class_id: ClassId, gpu_type: str) -> Fit:
+        """The fit on a GPU type that the class never ran on."""
+        one = self._classes[class_id]
+        known = one.borrowed.get(gpu_type)
+        if known is None or known[0] != self._lesson:
+            prior, off = self._prior(class_id, gpu_type)
+            known = self._lesson, fit({}, one.terms.largest_local_batch, prior, off, 1.0)
+            one.borrowed[gpu_type] = known
+        return known[1]
 
     def _prior(self, class_id: ClassId, gpu_type: str) -> tuple[tuple[Normal, ...], Misfit]:
         others = [
@@ -244,20 +263,17 @@ class Learner:
 
     def _curve(self, class_id: ClassId) -> tuple[Noise, ...]:
         one = self._classes[class_id]
-        reports = one.noise.reports
-        if one.curve and reports < min(
-            max(NOISE_GROWN * one.curve_reports, one.curve_reports + 1), one.curve_reports + NOISE_REPORTS
-        ):
+        reports, last = one.noise.reports, one.curve_reports
+        grown = max(NOISE_GROWN * last, last + 1)
+        if one.curve and (reports < min(grown, last + NOISE_REPORTS) if reports else one.curve_lesson == self._lesson):
             return one.curve
         prior = noise_prior(
             other.curve for name, other in self._classes.items() if name != class_id and other.curve_reports
         )
-        curve = one.noise.curve(prior)
+        one.curve, one.curve_reports, one.curve_lesson = one.noise.curve(prior), reports, self._lesson
         if reports:
-            one.curve, one.curve_reports = curve, reports
-            one.version += 1
-            self._fits += 1
-        return curve
+            self._learned(one)
+        return one.curve
 
     def _tried(self, one: ClassState, gpu_type: str, gpus: int, known: Fit) -> tuple[Candidate, ...]:
         """Candidates of a width, kept as long as the fit."""
