@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from purser.estimate.noise import BINS, NoisePrior, NoiseReports, gain
 from purser.estimate.observation import Configuration, Shape
 from purser.estimate.prior import BASE
 from purser.estimate.sizes import Sizes
-from purser.estimate.throughput import Cell, Misfit, fit, log_step
+from purser.estimate.throughput import SIZE, Cell, Effect, Fit, Misfit, fit, log_step
 
 unknowns = st.tuples(*(st.floats(mean - 2.0, mean + 2.0) for mean, _ in BASE))
 places = st.builds(
@@ -48,16 +49,24 @@ def test_a_fit_is_at_least_as_likely_as_the_truth(x: tuple[float, ...], ran: lis
     cells = {where: Cell(10.0, log_step(x, where, 128), 0.0, 10) for where in ran}
     found = fit(cells, 128, BASE, misfit, scatter)
 
-    def cost(y: tuple[float, ...]) -> float:
-        prior = sum((one - mean) ** 2 / variance for one, (mean, variance) in zip(y, BASE, strict=True))
-        off = np.array([cell.mean - log_step(y, where, 128) for where, cell in cells.items()])
-        shapes = [where.shape for where in cells]
-        spread = np.array([[misfit.width * (one == two) for one in shapes] for two in shapes])
-        spread += np.eye(len(shapes)) * (misfit.cell + scatter / 10.0)
-        return prior + float(off @ np.linalg.solve(spread, off))
+    def cost(y: tuple[float, ...], effects: Mapping[Shape, Effect]) -> float:
+        found = sum((one - mean) ** 2 / variance for one, (mean, variance) in zip(y, BASE, strict=True))
+        found += sum(every**2 / misfit.width + sync**2 / misfit.sync for every, sync in effects.values())
+        for where, cell in cells.items():
+            every, sync = effects.get(where.shape, (0.0, 0.0))
+            found += (cell.mean - every - log_step(y, where, 128, sync)) ** 2 / (misfit.cell + scatter / cell.weight)
+        return found
 
     assume(x[6] < math.log(9.0))
-    assert cost(found.unknowns) <= cost(x) + 1e-3
+    assert cost(found.unknowns, {shape: one.effect for shape, one in found.effects.items()}) <= cost(x, {}) + 1e-3
+
+
+@given(unknowns, places)
+def test_how_a_step_follows_its_synchronisation_is_its_derivative(x: tuple[float, ...], where: Configuration) -> None:
+    fit = Fit(x, [[0.0] * SIZE for _ in range(SIZE)], (0.0,) * SIZE, 128, Misfit(0.0, 1.0, 0.0), {}, {})
+    small = 1e-5
+    near = [log_step(x, where, 128, off) for off in (-small, small)]
+    assert fit.predict(where).variance == pytest.approx(((near[1] - near[0]) / (2 * small)) ** 2, rel=1e-3, abs=1e-9)
 
 
 @given(st.floats(0.0, 1e6), st.floats(1.0, 1e4), st.floats(1.0, 10.0))

@@ -85,6 +85,16 @@ def candidates(fit: Fit, terms: ClassTerms, shape: Shape) -> tuple[Candidate, ..
     return tuple(found)
 
 
+def soundings(tried: Sequence[Candidate]) -> Sequence[Configuration]:
+    """What a width is tried at before all else: the smallest and the largest single pass.
+
+    Between the two a step is known from both, and each further pass costs what the larger one computes; from one batch
+    size alone, however often it ran, nobody can tell what depends on the batch and what does not.
+    """
+    single = [one.where for one in tried if one.where.passes == 1]
+    return (single[0], single[-1]) if single else ()
+
+
 def best_batch(fit: Fit, noise: Noise, tried: Sequence[Candidate], hope: float = 0.0) -> Choice | None:
     """The candidate with the highest expected goodput; None where there is none.
 

@@ -8,7 +8,7 @@ from math import exp, inf, log, sqrt
 from purser.domain.ids import ClassId
 from purser.domain.profile import Source
 from purser.estimate.class_state import ClassState, state_from_plain
-from purser.estimate.goodput import Candidate, Choice, best_batch, candidates
+from purser.estimate.goodput import Candidate, Choice, best_batch, candidates, soundings
 from purser.estimate.learned import LIKELY, MOST_WIDTHS, Entry, Learned, LearnedPhase
 from purser.estimate.noise import BINS, Noise, log_noise
 from purser.estimate.observation import ClassTerms, Report, Shape, split
@@ -26,6 +26,8 @@ NOISE_REPORTS = 50
 """The noise curve is drawn anew for a tenth more reports, or for as many as a bin remembers: fewer hardly move it."""
 TAUGHT = 1.1
 """What other classes teach is drawn anew for a tenth more fits of them: fewer hardly move it."""
+SOUNDED = 4
+"""Reports after which a width is no longer sounded: a trainer may round to other sizes than it is told."""
 BATCH_HOPE = 1.0
 """Standard deviations: with fewer a better batch size may never be tried, with more too many bad ones are."""
 
@@ -148,16 +150,21 @@ class Learner:
     def batch(self, class_id: ClassId, gpu_type: str, gpus: int, fraction: float) -> int:
         """The total batch size to train on with just now: for re-choosing it within an epoch.
 
-        One that may be better than it is known to be is tried: if it is not, a few steps were a little slower, and all
-        later ones are at the best. (Optimism in the face of uncertainty: Auer, Cesa-Bianchi and Fischer 2002.)
+        A width on which the class never ran is sounded first. Then one that may be better than it is known to be is
+        tried: if it is not, a few steps were a little slower, and all later ones are at the best. (Optimism in the face
+        of uncertainty: Auer, Cesa-Bianchi and Fischer 2002.)
         """
         one = self._class(class_id)
-        choice = best_batch(
-            self._fit(class_id, gpu_type),
-            self._curve(class_id)[min(int(fraction * BINS), BINS - 1)],
-            self._tried(one, gpu_type, gpus, self._fit(class_id, gpu_type)),
-            BATCH_HOPE,
-        )
+        known = self._fit(class_id, gpu_type)
+        tried = self._tried(one, gpu_type, gpus, known)
+        cells = one.times[gpu_type].cells if gpu_type in one.times else {}
+        for where in soundings(tried):
+            if where not in cells:
+                heard = sum(cell.count for other, cell in cells.items() if other.shape == where.shape)
+                if heard < SOUNDED:
+                    return where.batch
+        noise = self._curve(class_id)[min(int(fraction * BINS), BINS - 1)]
+        choice = best_batch(known, noise, tried, BATCH_HOPE)
         return one.terms.own_batch if choice is None else choice.where.batch
 
     def step_times(self, class_id: ClassId, gpu_type: str) -> Fit:

@@ -13,7 +13,18 @@ from math import log
 
 from purser.estimate.noise import BINS, LEVEL_START, Noise, NoisePrior
 from purser.estimate.observation import Shape
-from purser.estimate.throughput import CELL_MISFIT, SIZE, WIDTH_MISFIT, Fit, Misfit, Normal, Unknown
+from purser.estimate.throughput import (
+    CELL_MISFIT,
+    NO_EFFECT,
+    SIZE,
+    SYNC_MISFIT,
+    WIDTH_MISFIT,
+    Effect,
+    Fit,
+    Misfit,
+    Normal,
+    Unknown,
+)
 
 BASE: tuple[Normal, ...] = (
     (log(0.5), 4.0),  # a full pass takes from 10 ms to half a minute
@@ -95,24 +106,34 @@ def misfit(fits: Iterable[Fit], others: Iterable[Fit]) -> Misfit:
     ``others``: those of other classes on the GPU type, of which the usual effect of each width is taken.
     """
     width, widths = MISFIT_WIDTHS * WIDTH_MISFIT**2, MISFIT_WIDTHS
+    sync, syncs = MISFIT_WIDTHS * SYNC_MISFIT**2, MISFIT_WIDTHS
     cell, cells = MISFIT_WIDTHS * CELL_MISFIT**2, MISFIT_WIDTHS
     for fit in fits:
-        for shape, effect in fit.effects.items():
-            width += (effect.mean - fit.misfit.usual.get(shape, 0.0)) ** 2 + effect.variance
+        for shape, known in fit.effects.items():
+            usual = fit.misfit.usual.get(shape, NO_EFFECT)
+            width += (known.effect[0] - usual[0]) ** 2 + known.variance[0]
             widths += 1.0
+            if shape.gpus > 1:
+                sync += (known.effect[1] - usual[1]) ** 2 + known.variance[1]
+                syncs += 1.0
         for own in fit.cells.values():
             cell += own.mean**2 + own.deviation**2
             cells += 1.0
-    return Misfit(width / widths, cell / cells, _usual(others))
+    return Misfit(width / widths, sync / syncs, cell / cells, _usual(others))
 
 
-def _usual(fits: Iterable[Fit]) -> Mapping[Shape, float]:
-    sums: dict[Shape, tuple[float, float]] = {}
+def _usual(fits: Iterable[Fit]) -> Mapping[Shape, Effect]:
+    found: dict[Shape, list[Effect]] = {}
     for fit in fits:
-        for shape, effect in fit.effects.items():
-            total, weight = sums.get(shape, (0.0, USUAL_CLASSES))
-            sums[shape] = total + effect.mean, weight + 1.0
-    return {shape: total / weight for shape, (total, weight) in sums.items()}
+        for shape, known in fit.effects.items():
+            found.setdefault(shape, []).append(known.effect)
+    return {
+        shape: (
+            sum(total for total, _ in effects) / (len(effects) + USUAL_CLASSES),
+            sum(sync for _, sync in effects) / (len(effects) + USUAL_CLASSES),
+        )
+        for shape, effects in found.items()
+    }
 
 
 def noise_prior(others: Iterable[Sequence[Noise]]) -> NoisePrior:

@@ -7,10 +7,11 @@ With m samples per GPU and pass, s passes, K GPUs:
     T      = (s − 1)·T_grad + (T_grad^γ + T_sync^γ)^(1/γ)
 
 The unknowns are logarithms of ratios (``Unknown``), so that all but the first mean the same for every class and can be
-learned across classes. What the model gets wrong at a width is an effect of that width, normal in log T about what
-other classes showed there; what is left at one batch size of it is an effect of that cell. The fit is the maximum a
-posteriori with the widths' effects eliminated (exact, they are linear), by damped Gauss-Newton; its curvature gives the
-uncertainty of every prediction, measured or not.
+learned across classes. What the model gets wrong at a width is two effects of that width, normal about what other
+classes showed there: on the time of all steps, and on that of synchronising, which large batches hide and further
+passes do without. What is left at one batch size of it is an effect of that cell. The fit is the maximum a posteriori
+by damped Gauss-Newton, the widths' effects eliminated from each of its steps; its curvature gives the uncertainty of
+every prediction, measured or not.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ REPORT_SCATTER = 0.05
 """Standard deviation of log seconds between reports of one configuration, until its own has been seen."""
 SCATTER_REPORTS = 4.0
 """How many reports' worth that is."""
-WIDTH_MISFIT = 0.15
-"""How far a whole width lies off the model (log seconds) before classes have shown it: one interconnect generation."""
+WIDTH_MISFIT = 0.05
+"""How far a whole width lies off the model (log seconds) before classes have shown it: GPUs of a node share its memory
+and its power."""
+SYNC_MISFIT = 0.4
+"""How far the synchronisation of a width does (log seconds): its algorithm and its routes are chosen by the number."""
 CELL_MISFIT = 0.05
 """How far single batch sizes of a width lie off beyond that: kernels are chosen by size."""
 OUTLIER_SCATTERS = 4.0
@@ -105,13 +109,15 @@ class Prediction:
     count: int
 
 
-def log_step(unknowns: Sequence[float], where: Configuration, largest_local: int) -> float:
-    """Log of T."""
-    return _log_step(unknowns, where, largest_local)[0]
+def log_step(unknowns: Sequence[float], where: Configuration, largest_local: int, sync: float = 0.0) -> float:
+    """Log of T; ``sync`` is added to the log of T_sync."""
+    return _log_step(unknowns, where, largest_local, sync)[0]
 
 
-def _log_step(x: Sequence[float], where: Configuration, largest_local: int) -> tuple[float, list[float]]:
-    """Log of T and its gradient."""
+def _log_step(
+    x: Sequence[float], where: Configuration, largest_local: int, off: float
+) -> tuple[float, list[float], float]:
+    """Log of T with T_sync so far off (logarithm); the gradient, and the derivative by that."""
     fixed = exp(x[1])
     compute = fixed + where.local / largest_local
     gpus = where.shape.gpus
@@ -119,10 +125,10 @@ def _log_step(x: Sequence[float], where: Configuration, largest_local: int) -> t
     slope = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     if gpus == 1:
         slope[1] = fixed / compute
-        return x[0] + log(compute * where.passes), slope
+        return x[0] + log(compute * where.passes), slope, 0.0
     base, growth = (2, 3) if where.shape.nodes == 1 else (4, 5)
     per = exp(x[growth]) * (gpus - 2)
-    sync = exp(x[base]) * (1.0 + per)
+    sync = exp(x[base] + off) * (1.0 + per)
     power = 1.0 + exp(x[6])
     longer, shorter = (compute, sync) if compute >= sync else (sync, compute)
     part = (shorter / longer) ** power
@@ -137,31 +143,36 @@ def _log_step(x: Sequence[float], where: Configuration, largest_local: int) -> t
     slope[growth] = slope[base] * per / (1.0 + per)
     by_power = both * (part * log(shorter / longer) / ((1.0 + part) * power) - grown / (power * power))
     slope[6] = by_power * (power - 1.0) / total
-    return x[0] + log(total), slope
+    return x[0] + log(total), slope, slope[base]
+
+
+Effect = tuple[float, float]
+"""Of a width: added to log T of all its steps, and to log T_sync."""
+NO_EFFECT: Effect = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """How far the truth lies off the model in log seconds: variances of the effects of widths and of cells.
+    """How far the truth lies off the model in log seconds: variances of the two effects of widths, and of cells'.
 
     ``usual``: the mean effect of some widths, a quirk of the interconnect that all classes meet.
     """
 
     width: float = WIDTH_MISFIT**2
+    sync: float = SYNC_MISFIT**2
     cell: float = CELL_MISFIT**2
-    usual: Mapping[Shape, float] = field(default_factory=dict)
+    usual: Mapping[Shape, Effect] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class _Effect:
-    """What is known of a width beyond the model: its mean and variance given the unknowns, and how it follows them.
+class WidthEffect:
+    """What is known of a width beyond the model: its ``effect`` (with what is usual there) and, given the unknowns,
+    the variance of each part and their ``covariance``; how each part ``follows`` the unknowns."""
 
-    ``mean`` includes what is usual there.
-    """
-
-    mean: float
-    variance: float
-    follows: tuple[float, ...]
+    effect: Effect
+    variance: tuple[float, float]
+    covariance: float
+    follows: tuple[Sequence[float], Sequence[float]]
     count: int
 
 
@@ -186,7 +197,7 @@ class Fit:
     informed: tuple[float, ...]
     largest_local: int
     misfit: Misfit
-    effects: Mapping[Shape, _Effect]
+    effects: Mapping[Shape, WidthEffect]
     cells: dict[Configuration, CellEffect]
     _unheard: dict[Configuration, CellEffect] = field(default_factory=dict, repr=False, compare=False)
     _predicted: dict[Configuration, Prediction] = field(default_factory=dict, repr=False, compare=False)
@@ -200,9 +211,12 @@ class Fit:
 
     def smooth(self, where: Configuration) -> float:
         """Log seconds per step without the cell's own effect: what neighbouring batch sizes have in common."""
-        effect = self.effects.get(where.shape)
-        beyond = self.misfit.usual.get(where.shape, 0.0) if effect is None else effect.mean
-        return log_step(self.unknowns, where, self.largest_local) + beyond
+        total, sync = self._effect(where.shape)
+        return log_step(self.unknowns, where, self.largest_local, sync) + total
+
+    def _effect(self, shape: Shape) -> Effect:
+        known = self.effects.get(shape)
+        return self.misfit.usual.get(shape, NO_EFFECT) if known is None else known.effect
 
     def cell(self, where: Configuration) -> CellEffect:
         """A cell's own effect; the same object for as long as the fit stands."""
@@ -221,14 +235,19 @@ class Fit:
             self._predicted.pop(where, None)
 
     def _predict(self, where: Configuration) -> Prediction:
-        _, slope = _log_step(self.unknowns, where, self.largest_local)
+        total, sync = self._effect(where.shape)
+        mean, slope, share = _log_step(self.unknowns, where, self.largest_local, sync)
         own = self.cell(where)
-        mean, variance = self.smooth(where) + own.mean, own.deviation**2
-        effect = self.effects.get(where.shape)
-        if effect is None:
-            return Prediction(mean, quadratic(self.covariance, slope) + self.misfit.width + variance, 0)
-        slope = [one - other for one, other in zip(slope, effect.follows, strict=True)]
-        return Prediction(mean, quadratic(self.covariance, slope) + effect.variance + variance, effect.count)
+        mean += total + own.mean
+        variance = own.deviation**2
+        known = self.effects.get(where.shape)
+        if known is None:
+            variance += self.misfit.width + share * share * self.misfit.sync
+            return Prediction(mean, quadratic(self.covariance, slope) + variance, 0)
+        slope = [one - two - share * three for one, two, three in zip(slope, *known.follows, strict=True)]
+        of_all, of_sync = known.variance
+        variance += of_all + 2.0 * share * known.covariance + share * share * of_sync
+        return Prediction(mean, quadratic(self.covariance, slope) + variance, known.count)
 
 
 @dataclass(slots=True)
@@ -276,24 +295,53 @@ class StepTimes:
         degrees = sum(max(cell.weight - 1.0, 0.0) for cell in self.cells.values())
         squares = sum(cell.weight * cell.variance for cell in self.cells.values())
         self.scatter = ((SCATTER_REPORTS * REPORT_SCATTER**2 + squares) / (SCATTER_REPORTS + degrees)) ** 0.5
-        start = None if self.fit is None else self.fit.unknowns
-        self.fit = fit(self.cells, self.largest_local, prior, misfit, self.scatter**2, start)
+        self.fit = fit(self.cells, self.largest_local, prior, misfit, self.scatter**2, self.fit)
         self.fitted_reports, self.fresh = self.reports, 0.0
         return self.fit
 
 
 @dataclass(slots=True)
 class _Pull:
-    """The quadratic approximation at one point: its value, gradient and curvature, effects eliminated."""
+    """The quadratic approximation at one point: its value, gradient and curvature, widths' effects eliminated."""
 
     cost: float
     toward: list[float]
     curvature: Matrix
-    effects: dict[Shape, _Effect]
+    widths: dict[Shape, _Width]
+
+
+@dataclass(slots=True)
+class _Width:
+    """A width's part of it: the effects' curvature (two variances once inverted) and gradient, and how they follow."""
+
+    effect: Effect
+    of_all: float
+    of_both: float
+    of_sync: float
+    pulled: list[float]
+    slopes: tuple[list[float], list[float]]
+    count: int = 0
+
+    def eliminated(self) -> WidthEffect:
+        """The effects at their best for these unknowns, and how that follows others."""
+        scale = 1.0 / (self.of_all * self.of_sync - self.of_both * self.of_both)
+        of_all, of_both, of_sync = self.of_sync * scale, -self.of_both * scale, self.of_all * scale
+        first, second = self.pulled
+        effect = (
+            self.effect[0] + of_all * first + of_both * second,
+            self.effect[1] + of_both * first + of_sync * second,
+        )
+        pairs = list(zip(*self.slopes, strict=True))
+        follows = (
+            [of_all * one + of_both * two for one, two in pairs],
+            [of_both * one + of_sync * two for one, two in pairs],
+        )
+        return WidthEffect(effect, (of_all, of_sync), of_both, follows, self.count)
 
 
 def _pull(
     x: Sequence[float],
+    effects: Mapping[Shape, Effect],
     cells: Mapping[Configuration, Cell],
     largest_local: int,
     prior: Sequence[Normal],
@@ -305,37 +353,45 @@ def _pull(
     for at, (_, variance) in enumerate(prior):
         curvature[at][at] = 1.0 / variance
     cost = sum((one - mean) ** 2 / variance for one, (mean, variance) in zip(x, prior, strict=True))
-    widths: dict[Shape, tuple[list[float], list[float]]] = {}
+    widths: dict[Shape, _Width] = {}
+    for shape, effect in effects.items():
+        usual = misfit.usual.get(shape, NO_EFFECT)
+        off = (effect[0] - usual[0], effect[1] - usual[1])
+        cost += off[0] ** 2 / misfit.width + off[1] ** 2 / misfit.sync
+        pulled = [-off[0] / misfit.width, -off[1] / misfit.sync]
+        widths[shape] = _Width(effect, 1.0 / misfit.width, 0.0, 1.0 / misfit.sync, pulled, ([0.0] * SIZE, [0.0] * SIZE))
     for where, cell in cells.items():
-        mean, slope = _log_step(x, where, largest_local)
+        width = widths[where.shape]
+        mean, slope, share = _log_step(x, where, largest_local, width.effect[1])
         weight = 1.0 / (misfit.cell + scatter / cell.weight)
-        off = cell.mean - mean - misfit.usual.get(where.shape, 0.0)
-        sums, follows = widths.setdefault(where.shape, ([1.0 / misfit.width, 0.0, 0.0], [0.0] * SIZE))
-        sums[0] += weight
-        sums[1] += weight * off
-        sums[2] += cell.count
-        cost += weight * off * off
+        far = cell.mean - mean - width.effect[0]
+        cost += weight * far * far
+        width.of_all += weight
+        width.of_both += weight * share
+        width.of_sync += weight * share * share
+        width.pulled[0] += weight * far
+        width.pulled[1] += weight * share * far
+        width.count += cell.count
+        first, second = width.slopes
         for at, one in enumerate(slope):
             if one:
-                pulled = weight * one
-                toward[at] += pulled * off
-                follows[at] += pulled
+                part = weight * one
+                toward[at] += part * far
+                first[at] += part
+                second[at] += part * share
                 row = curvature[at]
                 for other in range(at + 1):
-                    row[other] += pulled * slope[other]
-    effects: dict[Shape, _Effect] = {}
-    for shape, ((precision, pulled, count), follows) in widths.items():
-        cost -= pulled * pulled / precision
-        share = [one / precision for one in follows]
-        usual = misfit.usual.get(shape, 0.0)
-        effects[shape] = _Effect(usual + pulled / precision, 1.0 / precision, tuple(share), int(count))
-        for at, one in enumerate(follows):
+                    row[other] += part * slope[other]
+    for width in widths.values():
+        best = width.eliminated()
+        of_all, of_sync = best.follows
+        for at, (one, two) in enumerate(zip(*width.slopes, strict=True)):
             if one:
-                toward[at] -= one * pulled / precision
+                toward[at] -= of_all[at] * width.pulled[0] + of_sync[at] * width.pulled[1]
                 row = curvature[at]
                 for other in range(at + 1):
-                    row[other] -= one * share[other]
-    return _Pull(cost, toward, curvature, effects)
+                    row[other] -= one * of_all[other] + two * of_sync[other]
+    return _Pull(cost, toward, curvature, widths)
 
 
 def fit(
@@ -344,13 +400,21 @@ def fit(
     prior: Sequence[Normal],
     misfit: Misfit,
     scatter: float,
-    start: Sequence[float] | None = None,
+    last: Fit | None = None,
 ) -> Fit:
-    """The most likely unknowns given the reports and a prior for each (mean, variance), and how sure they are."""
-    x = list(start) if start is not None else [mean for mean, _ in prior]
-    if start is None and cells:
+    """The most likely unknowns given the reports and a prior for each (mean, variance), and how sure they are.
+
+    ``last``: a former fit, to begin from.
+    """
+    known = {} if last is None else last.effects
+    effects = {
+        where.shape: known[where.shape].effect if where.shape in known else misfit.usual.get(where.shape, NO_EFFECT)
+        for where in cells
+    }
+    x = [mean for mean, _ in prior] if last is None else list(last.unknowns)
+    if last is None and cells:
         x[0] += sum(cell.mean - log_step(x, where, largest_local) for where, cell in cells.items()) / len(cells)
-    here = _pull(x, cells, largest_local, prior, misfit, scatter)
+    here = _pull(x, effects, cells, largest_local, prior, misfit, scatter)
     damping = 0.0
     for _ in range(_MOST_STEPS):
         damped = [list(row) for row in here.curvature]
@@ -359,17 +423,28 @@ def fit(
         step = solve(cholesky(damped), here.toward)
         there = [min(max(one + by, -_FARTHEST), _FARTHEST) for one, by in zip(x, step, strict=True)]
         there[6] = min(there[6], _MOST_OVERLAP)
-        pull = _pull(there, cells, largest_local, prior, misfit, scatter)
-        moved = max(abs(one - other) for one, other in zip(there, x, strict=True))
+        moves = [one - other for one, other in zip(there, x, strict=True)]
+        followed = {shape: _followed(width.eliminated(), moves) for shape, width in here.widths.items()}
+        pull = _pull(there, followed, cells, largest_local, prior, misfit, scatter)
+        moved = max(map(abs, moves))
         if pull.cost <= here.cost:
-            x, here, damping = there, pull, damping * 0.2 if damping > 0.01 else 0.0
+            x, effects, here, damping = there, followed, pull, damping * 0.2 if damping > 0.01 else 0.0
         else:
             damping = max(damping * 5.0, 0.05)
         if moved < _SETTLED:
             break
     covariance = inverse(cholesky(here.curvature))
     informed = tuple(min(max(1.0 - covariance[at][at] / variance, 0.0), 1.0) for at, (_, variance) in enumerate(prior))
-    found = Fit(tuple(x), covariance, informed, largest_local, misfit, here.effects, {})
+    widths = {shape: width.eliminated() for shape, width in here.widths.items()}
+    found = Fit(tuple(x), covariance, informed, largest_local, misfit, widths, {})
     for where, cell in cells.items():
         found.heard(where, cell, scatter)
     return found
+
+
+def _followed(best: WidthEffect, moves: Sequence[float]) -> Effect:
+    """A width's effects once the unknowns have moved; its synchronisation is as little as these out of this world."""
+    of_all, of_sync = best.follows
+    total = best.effect[0] - sum(map(float.__mul__, of_all, moves))
+    sync = best.effect[1] - sum(map(float.__mul__, of_sync, moves))
+    return total, min(max(sync, -_FARTHEST), _FARTHEST)

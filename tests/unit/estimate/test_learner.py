@@ -255,3 +255,22 @@ def test_sizes_of_a_new_class_are_the_others() -> None:
     assert known.work(RESNET).value == pytest.approx(1000.0)
     assert known.remaining(RESNET, 0.0) == pytest.approx(1000.0)
     assert known.remaining(ClassId(other.name), 900.0) < 200.0
+
+
+def test_a_width_is_sounded_at_both_ends_of_a_single_pass_before_its_best_batch_is_chosen() -> None:
+    trainer = Trainer(noise=lambda done: 300.0)
+    known = learner(trainer)
+    asked = []
+    for _ in range(3):
+        asked.append(known.batch(RESNET, "A", 4, 0.1))
+        known.report(trainer.report(4, asked[-1], 0.1))
+    assert asked[:2] == [64, 4 * 128]
+    assert asked[2] > 256
+
+
+def test_a_trainer_that_rounds_to_other_batches_is_not_sounded_for_ever() -> None:
+    trainer = Trainer(noise=lambda done: 300.0)
+    known = learner(trainer)
+    for _ in range(4):
+        known.report(trainer.report(4, 80, 0.1))
+    assert known.batch(RESNET, "A", 4, 0.1) > 80
