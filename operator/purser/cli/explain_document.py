@@ -10,7 +10,7 @@ from purser.domain.job import Job, ResizePolicy
 from purser.domain.job_cost import job_cost
 from purser.domain.plan import Verdict
 from purser.domain.time import seconds_between
-from purser.policy.alternatives import Alternative, Alternatives, Change, Rank
+from purser.policy.alternatives import Alternative, Alternatives, Change, LeftAlone, Rank
 from purser.policy.explain import money, name, span
 from purser.policy.load import DEFAULT_WORK_SECONDS
 from purser.report.document import Block, Cell, Column, Document, Heading, Item, Items, Paragraph, Table, Tone, row
@@ -34,6 +34,7 @@ def explain_document(thought: Thought, job: Job, options: Alternatives | None, *
             Paragraph(said) for said in (_pays(thought, job), _mixes(thought, job), work_left(job, options)) if said
         ]
         blocks += _options(options, every=every)
+        blocks += [Paragraph(_no_option(one)) for one in options.left_alone]
         blocks += _changes(thought, job, options)
     return Document(f"purser explain {job.namespace}/{job.name}", tuple(blocks))
 
@@ -122,6 +123,15 @@ def _options(options: Alternatives, *, every: bool) -> list[Block]:
         text = f"and {hidden} that {'is' if hidden == 1 else 'are'} both slower and dearer: --all shows them"
         blocks.append(Paragraph(text, Tone.FAINT))
     return blocks
+
+
+def _no_option(one: LeftAlone) -> str:
+    """Why a width is not among the options."""
+    said = f": {one.message}" if one.message else ""
+    if one.until is None:
+        return f"{one.gpus} GPUs ({one.gpu_type}) are no option: a run of this job failed there{said}."
+    until = words.when(one.until)
+    return f"{one.gpus} GPUs ({one.gpu_type}) are no option until {until}: a run of its class failed there{said}."
 
 
 def _row(one: Alternative) -> tuple[Cell, ...]:

@@ -9,7 +9,7 @@ from purser.cli.thought import Thought
 from purser.controller.show.jobs import job_state
 from purser.domain.job import Job
 from purser.domain.time import format_instant
-from purser.policy.alternatives import Alternative, Alternatives, Change, Rank
+from purser.policy.alternatives import Alternative, Alternatives, Change, LeftAlone, Rank
 
 
 def explain_plain(thought: Thought, job: Job, options: Alternatives | None) -> Plain:
@@ -30,6 +30,7 @@ def explain_plain(thought: Thought, job: Job, options: Alternatives | None) -> P
         "workSecondsLeft": None if options is None else options.position.left,
         "workKnown": None if options is None else options.known_work,
         "options": None if options is None else [_option(one) for one in options.rows],
+        "leftAlone": None if options is None else [_left_alone(one) for one in options.left_alone],
         "changes": None if options is None else [_change(one) for one in options.changes],
     }
 
@@ -48,6 +49,15 @@ def _option(one: Alternative) -> Plain:
         "speedIs": str(one.basis),
         "reports": one.reports,
         "nodes": str(one.nodes),
+    }
+
+
+def _left_alone(one: LeftAlone) -> Plain:
+    return {
+        "gpuType": one.gpu_type,
+        "gpus": one.gpus,
+        "until": None if one.until is None else format_instant(one.until),
+        "message": one.message,
     }
 
 

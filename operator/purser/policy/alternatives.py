@@ -13,15 +13,17 @@ from enum import StrEnum
 from math import sqrt
 
 from purser.domain.ids import PoolId, Rate
-from purser.domain.job import Job
+from purser.domain.job import Job, RunOutcome
 from purser.domain.money import Price
 from purser.domain.option import Option
 from purser.domain.plan import Verdict
 from purser.domain.profile import Profile, Source, Table
 from purser.domain.snapshot import Snapshot
+from purser.domain.time import Instant
 from purser.policy.capacity import Capacity
 from purser.policy.course import OptionKey, Ways, key_of
 from purser.policy.draft import Draft
+from purser.policy.failed import paused, untested
 from purser.policy.market import Market
 from purser.policy.memo import know
 from purser.policy.menu import Menu
@@ -116,10 +118,21 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """A width that is no option because runs failed there: until when, None where the job never goes there again."""
+
+    gpu_type: str
+    gpus: int
+    until: Instant | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Alternatives:
     """All options of a job, cheapest first, and what would have to change for the nearest faster and slower one.
 
-    ``known_work``: whether what is left is known, or its class's mean is taken for it.
+    ``known_work``: whether what is left is known, or its class's mean is taken for it. ``left_alone``: widths that it
+    asks for and may not have.
     """
 
     rows: tuple[Alternative, ...]
@@ -127,6 +140,7 @@ class Alternatives:
     position: Position
     known_work: bool
     changes: tuple[Change, ...]
+    left_alone: tuple[LeftAlone, ...]
 
 
 def alternatives(job: Job, standing: Standing, verdict: Verdict, snapshot: Snapshot) -> Alternatives | None:
@@ -146,7 +160,26 @@ def alternatives(job: Job, standing: Standing, verdict: Verdict, snapshot: Snaps
     found = next(row for row in rows if row.rank is Rank.CHOSEN)
     nearest = [_cheapest_hour(rows, Rank.TOO_DEAR), _dearest_hour(rows, Rank.TOO_SLOW)]
     changes = [weigh.change(row, prospects, position) for row in nearest if row is not None]
-    return Alternatives(tuple(rows), found, position, job.remaining is not None, tuple(changes))
+    alone = _left_alone(job, snapshot)
+    return Alternatives(tuple(rows), found, position, job.remaining is not None, tuple(changes), alone)
+
+
+def _left_alone(job: Job, snapshot: Snapshot) -> tuple[LeftAlone, ...]:
+    profile = snapshot.profiles.get(job.class_id)
+    if profile is None:
+        return ()
+    found = {
+        (one.gpu_type, one.gpus): LeftAlone(one.gpu_type, one.gpus, until, one.message)
+        for one, until in paused(profile, snapshot.now)
+        if job.widths.min <= one.gpus <= job.widths.max and (not job.gpu_types or one.gpu_type in job.gpu_types)
+    }
+    for one in job.records if job.failures else ():
+        pool = snapshot.pools.get(one.option.pool)
+        if one.outcome is RunOutcome.FAILED and pool is not None and pool.offering is not None:
+            width = pool.offering.gpu_type, one.option.gpus
+            if untested(profile, frozenset({width})):
+                found[width] = LeftAlone(*width, None, one.message)
+    return tuple(found[width] for width in sorted(found))
 
 
 def basis(profile: Profile | None, gpu_type: str, gpus: int) -> Basis:

@@ -8,10 +8,10 @@ ever measured is not avoided: there it is the job's own fault.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from purser.domain.ids import ClassId
-from purser.domain.profile import FAILURES_KEPT_SECONDS, Profile, Source
+from purser.domain.profile import FAILURES_KEPT_SECONDS, FailedWidth, Profile, Source
 from purser.domain.time import Instant, after
 
 Barred = frozenset[tuple[str, int]]
@@ -27,13 +27,14 @@ def barred(profiles: Mapping[ClassId, Profile], now: Instant) -> Mapping[ClassId
     found = {}
     for name, profile in profiles.items():
         if profile.failed:
-            avoided = (
-                (one.gpu_type, one.gpus)
-                for one in profile.failed
-                if now < after(one.at, pause(one.failures)) and not _measured(profile, one.gpu_type, one.gpus)
-            )
-            found[name] = frozenset(avoided)
+            found[name] = frozenset((one.gpu_type, one.gpus) for one, _ in paused(profile, now))
     return {name: widths for name, widths in found.items() if widths}
+
+
+def paused(profile: Profile, now: Instant) -> Sequence[tuple[FailedWidth, Instant]]:
+    """The widths that the class leaves alone now, and until when."""
+    ends = [(one, after(one.at, pause(one.failures))) for one in profile.failed]
+    return [(one, end) for one, end in ends if now < end and not _measured(profile, one.gpu_type, one.gpus)]
 
 
 def pause(failures: int) -> float:

@@ -10,7 +10,7 @@ import pytest
 from purser.domain.ids import JobId, Rate
 from purser.domain.job import Finish, FinishKind, Progress, ResizePolicy
 from purser.domain.money import Money
-from purser.domain.profile import Amdahl, SpeedCurve, Table
+from purser.domain.profile import Amdahl, FailedWidth, SpeedCurve, Table
 from purser.domain.time import after
 from purser.policy.planner import plan
 from tests.unit.cli.worlds import purser_over
@@ -120,6 +120,20 @@ def test_a_class_that_mixes_says_for_which_part_of_its_jobs(monkeypatch: pytest.
     stdout = purser_over(world, monkeypatch)("explain", "sft-run").stdout
     assert "New jobs of its class begin on " in stdout
     assert "as good" in stdout
+
+
+def test_a_width_where_runs_failed_is_named_with_the_end_of_its_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = running()
+    failed = (FailedWidth("a100", 16, 1, world.now, "pod sft-r1-0 exited with 1: out of memory"),)
+    world.profiles = {name: replace(one, failed=failed) for name, one in world.profiles.items()}
+    run = purser_over(world, monkeypatch)
+    ended = "16 GPUs (a100) are no option until 2026-06-16 04:00 UTC: a run of its class failed there: pod"
+    stdout = run("explain", "sft-run").stdout
+    assert ended in stdout
+    assert "16 GPUs on a100" not in stdout
+    (alone,) = json.loads(run("explain", "sft-run", "-o", "json").stdout)["leftAlone"]
+    assert alone["gpus"] == 16
+    assert alone["until"].startswith("2026-06-16T04:00:00")
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from purser.domain.job import RunOutcome, RunRecord, Widths
 from purser.domain.plan import Allocate
 from purser.domain.profile import FailedWidth, Origin, Phase, Profile, Source, SpeedCurve, Table
 from purser.domain.time import after
+from purser.policy.alternatives import alternatives
 from purser.policy.exploration import TRIAL_SECONDS
 from purser.policy.hope import hopeful, trials
-from purser.policy.planner import plan
+from purser.policy.planner import plan, standings
 from tests.worlds import World
 
 NAME = ClassId("team/sft")
@@ -178,6 +179,18 @@ def test_each_failure_makes_it_avoided_four_times_as_long_up_to_a_month(times: i
     late = failed(world_with(), times)
     late.passes(hours * 3600.0)
     assert chosen(late) == [(16, True)]
+
+
+def test_what_is_left_alone_is_told_with_when_that_ends() -> None:
+    snapshot = failed(world_with()).snapshot()
+    own = failed_itself(world_with()).snapshot()
+    found = []
+    for one in (snapshot, own):
+        decided = plan(one).jobs[SFT]
+        weighed = alternatives(one.jobs[SFT], standings(one)[0], decided, one)
+        assert weighed is not None
+        found += [(alone.gpus, alone.until) for alone in weighed.left_alone]
+    assert found == [(16, after(snapshot.now, 3600.0)), (16, None)]
 
 
 def test_the_job_whose_run_it_was_does_not_go_there_again() -> None:
