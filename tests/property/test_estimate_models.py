@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from purser.estimate.noise import BINS, NoisePrior, NoiseReports, gain
@@ -44,6 +44,10 @@ def test_another_pass_costs_its_computation_alone(x: tuple[float, ...], where: C
 
 @settings(max_examples=30, deadline=None)
 @given(unknowns, st.lists(places, min_size=1, max_size=12, unique=True))
+@example(
+    (0.0, -3.0, -1.0, -1.0, 0.0, -2.0, 0.0),
+    [Configuration(Shape(1, 1), 1, 1), Configuration(Shape(1, 1), 1, 2), Configuration(Shape(1, 3), 10, 1)],
+)  # the first step is far too long for the effects
 def test_a_fit_is_at_least_as_likely_as_the_truth(x: tuple[float, ...], ran: list[Configuration]) -> None:
     misfit, scatter = Misfit(), 0.0025
     cells = {where: Cell(10.0, log_step(x, where, 128), 0.0, 10) for where in ran}

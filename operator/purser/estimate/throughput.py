@@ -17,7 +17,7 @@ every prediction, measured or not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from math import exp, log
 
@@ -48,6 +48,7 @@ MOST_CELLS = 128
 """Configurations kept per class and GPU type: of more, the one that ran longest ago is forgotten."""
 _MOST_STEPS = 25
 _SETTLED = 1e-4
+"""A step that makes the reports likelier by so little (twice the logarithm) is the last."""
 _FARTHEST = 12.0
 
 
@@ -301,18 +302,9 @@ class StepTimes:
 
 
 @dataclass(slots=True)
-class _Pull:
-    """The quadratic approximation at one point: its value, gradient and curvature, widths' effects eliminated."""
-
-    cost: float
-    toward: list[float]
-    curvature: Matrix
-    widths: dict[Shape, _Width]
-
-
-@dataclass(slots=True)
 class _Width:
-    """A width's part of it: the effects' curvature (two variances once inverted) and gradient, and how they follow."""
+    """A width's part of the quadratic approximation: the curvature and gradient of its effects, and how slopes of the
+    unknowns go with them."""
 
     effect: Effect
     of_all: float
@@ -322,10 +314,11 @@ class _Width:
     slopes: tuple[list[float], list[float]]
     count: int = 0
 
-    def eliminated(self) -> WidthEffect:
+    def eliminated(self, damping: float) -> WidthEffect:
         """The effects at their best for these unknowns, and how that follows others."""
-        scale = 1.0 / (self.of_all * self.of_sync - self.of_both * self.of_both)
-        of_all, of_both, of_sync = self.of_sync * scale, -self.of_both * scale, self.of_all * scale
+        most, least = self.of_all * (1.0 + damping), self.of_sync * (1.0 + damping)
+        scale = 1.0 / (most * least - self.of_both * self.of_both)
+        of_all, of_both, of_sync = least * scale, -self.of_both * scale, most * scale
         first, second = self.pulled
         effect = (
             self.effect[0] + of_all * first + of_both * second,
@@ -337,6 +330,36 @@ class _Width:
             [of_both * one + of_sync * two for one, two in pairs],
         )
         return WidthEffect(effect, (of_all, of_sync), of_both, follows, self.count)
+
+
+@dataclass(slots=True)
+class _Pull:
+    """The quadratic approximation at one point: its value, the unknowns' gradient and curvature, and the widths'."""
+
+    cost: float
+    toward: list[float]
+    curvature: Matrix
+    widths: dict[Shape, _Width]
+
+    def eliminated(self, damping: float) -> tuple[list[float], Matrix, dict[Shape, WidthEffect]]:
+        """Gradient and curvature of the unknowns with the widths' effects at their best, and those (Schur complement).
+
+        ``damping``: all steps are shorter by it, the effects' too (Levenberg 1944, Marquardt 1963).
+        """
+        toward, curvature = list(self.toward), [list(row) for row in self.curvature]
+        for at in range(SIZE):
+            curvature[at][at] *= 1.0 + damping
+        found = {}
+        for shape, width in self.widths.items():
+            best = found[shape] = width.eliminated(damping)
+            of_all, of_sync = best.follows
+            for at, (one, two) in enumerate(zip(*width.slopes, strict=True)):
+                if one:
+                    toward[at] -= of_all[at] * width.pulled[0] + of_sync[at] * width.pulled[1]
+                    row = curvature[at]
+                    for other in range(at + 1):
+                        row[other] -= one * of_all[other] + two * of_sync[other]
+        return toward, curvature, found
 
 
 def _pull(
@@ -382,15 +405,6 @@ def _pull(
                 row = curvature[at]
                 for other in range(at + 1):
                     row[other] += part * slope[other]
-    for width in widths.values():
-        best = width.eliminated()
-        of_all, of_sync = best.follows
-        for at, (one, two) in enumerate(zip(*width.slopes, strict=True)):
-            if one:
-                toward[at] -= of_all[at] * width.pulled[0] + of_sync[at] * width.pulled[1]
-                row = curvature[at]
-                for other in range(at + 1):
-                    row[other] -= one * of_all[other] + two * of_sync[other]
     return _Pull(cost, toward, curvature, widths)
 
 
@@ -417,25 +431,24 @@ def fit(
     here = _pull(x, effects, cells, largest_local, prior, misfit, scatter)
     damping = 0.0
     for _ in range(_MOST_STEPS):
-        damped = [list(row) for row in here.curvature]
-        for at in range(SIZE):
-            damped[at][at] *= 1.0 + damping
-        step = solve(cholesky(damped), here.toward)
+        toward, curvature, best = here.eliminated(damping)
+        step = solve(cholesky(curvature), toward)
         there = [min(max(one + by, -_FARTHEST), _FARTHEST) for one, by in zip(x, step, strict=True)]
         there[6] = min(there[6], _MOST_OVERLAP)
         moves = [one - other for one, other in zip(there, x, strict=True)]
-        followed = {shape: _followed(width.eliminated(), moves) for shape, width in here.widths.items()}
+        followed = {shape: _followed(one, moves) for shape, one in best.items()}
         pull = _pull(there, followed, cells, largest_local, prior, misfit, scatter)
-        moved = max(map(abs, moves))
-        if pull.cost <= here.cost:
+        gained = here.cost - pull.cost
+        if gained >= 0.0:
             x, effects, here, damping = there, followed, pull, damping * 0.2 if damping > 0.01 else 0.0
+            if gained < _SETTLED:
+                break
         else:
             damping = max(damping * 5.0, 0.05)
-        if moved < _SETTLED:
-            break
-    covariance = inverse(cholesky(here.curvature))
+    _, curvature, widths = here.eliminated(0.0)
+    covariance = inverse(cholesky(curvature))
     informed = tuple(min(max(1.0 - covariance[at][at] / variance, 0.0), 1.0) for at, (_, variance) in enumerate(prior))
-    widths = {shape: width.eliminated() for shape, width in here.widths.items()}
+    widths = {shape: replace(one, effect=effects[shape]) for shape, one in widths.items()}
     found = Fit(tuple(x), covariance, informed, largest_local, misfit, widths, {})
     for where, cell in cells.items():
         found.heard(where, cell, scatter)
