@@ -6,9 +6,8 @@ which differences are taken to ten. A learner that is made from a status predict
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import exp, log, sqrt
-from typing import Any
 
 from purser.api import learned as api
 from purser.api.base import Json, dump
@@ -17,10 +16,9 @@ from purser.domain.profile import BatchTerms, FailedWidth, Origin, Phase, SpeedC
 from purser.domain.time import Instant
 from purser.estimate.class_state import ClassState
 from purser.estimate.learned import Entry, Learned, LearnedPhase
-from purser.estimate.noise import BINS
-from purser.estimate.observation import ClassTerms, Configuration
-from purser.estimate.plain import Plain
-from purser.estimate.throughput import Cell
+from purser.estimate.noise import NoiseBin
+from purser.estimate.observation import ClassTerms, Configuration, Shape
+from purser.estimate.throughput import Cell, StepTimes
 
 
 def curves_record(learned: Learned) -> Json:
@@ -96,25 +94,20 @@ def learned_terms(class_id: ClassId, status: api.LearnedStatus) -> ClassTerms:
     return ClassTerms(class_id, batch.own, batch.largest, batch.largest_per_gpu, batch.smallest_per_gpu)
 
 
-def statistics(class_id: ClassId, status: api.LearnedStatus) -> Mapping[str, Plain]:
-    """What ``Learner.restore`` takes, of this class alone."""
-    types: dict[str, list[api.StepTimes]] = {}
-    nodes: dict[str, Any] = {}
+def state(class_id: ClassId, status: api.LearnedStatus) -> ClassState:
+    """What ``Learner.restore`` takes. ValueError for an empty range of batch sizes."""
+    declared = learned_terms(class_id, status)
+    found = ClassState(declared)
     for one in status.step_times:
-        types.setdefault(one.gpu_type, []).append(one)
-        nodes[one.gpu_type] = max(nodes.get(one.gpu_type, 1), -(-one.gpus // one.nodes))
-    sums: dict[int, api.NoiseSums] = {one.bin: one for one in status.noise_sums}
-    known: dict[str, Plain] = {
-        "class": str(class_id),
-        "stepTimes": [
-            {"gpuType": gpu_type, "reports": sum(one.reports for one in cells), "cells": [_cell(one) for one in cells]}
-            for gpu_type, cells in types.items()
-        ],
-        "noiseReports": status.noise_reports,
-        "noise": [_sums(sums.get(at)) for at in range(BINS)],
-        "sizes": [[work] for work in status.sizes.latest],
-    }
-    return {"seenGpus": nodes, "classes": [known]}
+        times = found.times.setdefault(one.gpu_type, StepTimes(declared.largest_local_batch))
+        where = Configuration(Shape(one.nodes, one.gpus), one.per_gpu, one.passes)
+        times.cells[where] = Cell(one.weight, log(one.seconds), one.scatter**2, one.reports)
+        times.reports += one.reports
+    for sums in status.noise_sums:
+        found.noise.bins[sums.bin] = NoiseBin(sums.weight, sums.x, sums.xx, sums.z, sums.xz, sums.zz)
+    found.noise.reports = status.noise_reports
+    found.sizes.latest.extend(status.sizes.latest)
+    return found
 
 
 def _terms(declared: ClassTerms) -> api.BatchTerms:
@@ -165,15 +158,6 @@ def _step_times(gpu_type: str, where: Configuration, cell: Cell) -> api.StepTime
         weight=_exact(cell.weight),
         reports=cell.count,
     )
-
-
-def _cell(one: api.StepTimes) -> list[Plain]:
-    where: list[Plain] = [one.nodes, one.gpus, one.per_gpu, one.passes]
-    return [*where, one.weight, log(one.seconds), one.scatter**2, one.reports]
-
-
-def _sums(one: api.NoiseSums | None) -> list[Plain]:
-    return [0.0] * 6 if one is None else [one.weight, one.x, one.xx, one.z, one.xz, one.zz]
 
 
 def _curves(widths: Sequence[api.LearnedWidth], first: tuple[str, int] | None) -> tuple[SpeedCurve, ...]:

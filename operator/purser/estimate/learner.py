@@ -7,13 +7,12 @@ from math import exp, inf, log, sqrt
 
 from purser.domain.ids import ClassId
 from purser.domain.profile import Source
-from purser.estimate.class_state import ClassState, state_from_plain
+from purser.estimate.class_state import ClassState
 from purser.estimate.goodput import Candidate, Choice, best_batch, candidates, soundings
 from purser.estimate.learned import LIKELY, MOST_WIDTHS, Entry, Learned, LearnedPhase
 from purser.estimate.noise import BINS, Noise, log_noise
 from purser.estimate.observation import ClassTerms, Report, Shape, split
 from purser.estimate.phases import stretches
-from purser.estimate.plain import Plain, Reader
 from purser.estimate.prior import misfit, noise_prior, sibling_prior, unknowns_prior
 from purser.estimate.sizes import PRIOR_WORK, Interval
 from purser.estimate.speedup import expected_time, near_concave
@@ -88,8 +87,7 @@ class Learner:
         if report.gpu_type not in one.times:
             one.times[report.gpu_type] = StepTimes(terms.largest_local_batch)
         one.times[report.gpu_type].add(split(terms, report.shape, report.batch), report.step_seconds)
-        per_node = -(-report.gpus // report.nodes)
-        self._seen_gpus[report.gpu_type] = max(self._seen_gpus.get(report.gpu_type, 1), per_node)
+        self._saw(report.gpu_type, report.shape)
         if report.grad_sqr is not None and report.grad_var is not None:
             scale = report.batch / terms.own_batch
             value = log_noise(report.grad_sqr, report.grad_var, terms.largest_batch / terms.own_batch)
@@ -97,29 +95,15 @@ class Learner:
                 one.noise.add(report.fraction, log(scale), value)
 
     def state(self, class_id: ClassId) -> ClassState:
-        """The statistics of one class, to be read: ``restore`` takes them back from JSON."""
+        """The statistics of one class, to be read: ``restore`` takes them back."""
         return self._class(class_id)
 
-    def to_plain(self) -> dict[str, Plain]:
-        """The statistics of all classes as JSON primitives; what is declared is not among them."""
-        return {
-            "seenGpus": dict(self._seen_gpus),
-            "classes": [{"class": str(name), **one.to_plain()} for name, one in self._classes.items()],
-        }
-
-    def restore(self, plain: Mapping[str, Plain]) -> None:
-        """Take what ``to_plain`` gave, for the classes that are declared; fits are then done anew.
-
-        ValueError naming the field that is missing or of another type; nothing is taken then.
-        """
-        read = Reader("", plain)
-        seen = read.inner("seenGpus").wholes()
-        found = {ClassId(one.text("class")): one for one in read.items("classes")}
-        self._classes |= {
-            name: state_from_plain(state.terms, found[name]) for name, state in self._classes.items() if name in found
-        }
-        for gpu_type, gpus in seen.items():
-            self._seen_gpus[gpu_type] = max(self._seen_gpus.get(gpu_type, 1), gpus)
+    def restore(self, state: ClassState) -> None:
+        """Take statistics of a class that were kept elsewhere; its fits are then done anew."""
+        self._classes[state.terms.class_id] = state
+        for gpu_type, times in state.times.items():
+            for where in times.cells:
+                self._saw(gpu_type, where.shape)
         self._fits += 1
         self._lesson = self._fits
 
@@ -176,15 +160,15 @@ class Learner:
         """Mean work of a job of the class, in own-batch steps."""
         return self._class(class_id).sizes.mean(self._usual_work(class_id))
 
-    def remaining(self, class_id: ClassId, age: float) -> float:
-        """Expected work left of a job of unknown size that has had ``age`` own-batch steps."""
-        return self._class(class_id).sizes.remaining(age, self._usual_work(class_id))
-
     def _class(self, class_id: ClassId) -> ClassState:
         known = self._classes.get(class_id)
         if known is None:
             raise ValueError(f"class {class_id} is not declared: declare its batch sizes first")
         return known
+
+    def _saw(self, gpu_type: str, shape: Shape) -> None:
+        per_node = -(-shape.gpus // shape.nodes)
+        self._seen_gpus[gpu_type] = max(self._seen_gpus.get(gpu_type, 1), per_node)
 
     def _types(self, one: ClassState) -> tuple[str, ...]:
         return tuple(sorted(one.times or self._seen_gpus))

@@ -1,7 +1,4 @@
-"""How much work jobs of a class are, and how much is left of one that has already had so much.
-
-Sizes keep the latest jobs; beyond the data a Pareto-like tail is assumed.
-"""
+"""How much work jobs of a class are: the latest of them, with an interval for heavy tails."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ SIZE_HALF_LIFE = 50.0
 PRIOR_WORK = 14_400.0
 """Own-batch steps of a job before any was completed: four hours of steps of a second."""
 PRIOR_SIZES = 1.0
-"""The tail that is assumed is worth one job."""
+"""What other classes suggest is worth one job."""
 SIZE_SPREAD = 1.5
 """Standard deviation of log sizes before some were seen: sizes of training jobs range over orders of magnitude."""
 _COVERED = 0.9
@@ -79,16 +76,3 @@ class Sizes:
         # the mean of a lognormal is off by sqrt(v + v²/2) / sqrt(n) in its logarithm (Cox's method)
         off = NormalDist().inv_cdf((1.0 + _COVERED) / 2.0) * sqrt((spread + spread * spread / 2.0) / weight)
         return Interval(value, value * exp(-off), value * exp(off), count)
-
-    def remaining(self, age: float, prior: float) -> float:
-        """Expected work left of a job of unknown size that has had ``age`` (mean residual life).
-
-        The mean over the jobs that were larger, with one pseudo-job of a Lomax tail of index 2, whose mean residual
-        life is its mean + age: a job older than all before has as much ahead as behind, and a mean more.
-        """
-        weight, total = PRIOR_SIZES, PRIOR_SIZES * (self._pseudo(prior) + age)
-        for work, part in self._weighted():
-            if work > age:
-                weight += part
-                total += part * (work - age)
-        return total / weight

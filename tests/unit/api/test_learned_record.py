@@ -14,7 +14,9 @@ from purser.api import decode, learned_record
 from purser.api.learned import LearnedStatus
 from purser.domain.ids import ClassId
 from purser.domain.time import Instant
+from purser.estimate.class_state import ClassState
 from purser.estimate.learner import Learner
+from purser.estimate.throughput import StepTimes
 from tests.unit.api import values
 from tests.unit.estimate.trainers import NODE_GPUS, WIDTHS, Trainer
 
@@ -43,18 +45,17 @@ def written(known: Learner) -> dict[str, Any]:
 
 
 def rebuilt(status: dict[str, Any]) -> Learner:
-    read = LearnedStatus.model_validate(status)
-    terms = learned_record.learned_terms(NAME, read)
-    known = Learner([terms], {"A": NODE_GPUS})
-    known.restore(learned_record.statistics(NAME, read))
+    known = Learner([], {"A": NODE_GPUS})
+    known.restore(learned_record.state(NAME, LearnedStatus.model_validate(status)))
     return known
 
 
 def exactly(known: Learner) -> Learner:
-    """The same learner after its exact form, so that both have fitted the same number of times."""
-    copy = learner(Trainer(name=NAME))
-    copy.restore(known.to_plain())
-    return copy
+    """The same statistics with nothing worked out of them, so that both have fitted the same number of times."""
+    state, again = known.state(NAME), learner(Trainer(name=NAME))
+    times = {name: StepTimes(one.largest_local, dict(one.cells), one.reports) for name, one in state.times.items()}
+    again.restore(ClassState(state.terms, times, state.noise, state.sizes))
+    return again
 
 
 @settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])

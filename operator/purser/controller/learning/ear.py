@@ -74,12 +74,7 @@ class Ear:
 
     def recall(self, class_id: ClassId, uid: str, status: LearnedStatus) -> None:
         """Take what a SpeedupProfile remembers. ValueError naming the field that cannot be."""
-        self.learner.declare(learned_record.learned_terms(class_id, status))
-        try:
-            self.learner.restore(learned_record.statistics(class_id, status))
-        except ValueError:
-            self.learner.forget(class_id)
-            raise
+        self.learner.restore(learned_record.state(class_id, status))
         failed = {(one.gpu_type, one.gpus): one for one in learned_record.failed_widths(status)}
         self.classes[class_id] = Taught(uid, status.sizes.through, news=False, failed=failed)
 
