@@ -316,9 +316,9 @@ class _Width:
 
     def eliminated(self, damping: float) -> WidthEffect:
         """The effects at their best for these unknowns, and how that follows others."""
-        most, least = self.of_all * (1.0 + damping), self.of_sync * (1.0 + damping)
-        scale = 1.0 / (most * least - self.of_both * self.of_both)
-        of_all, of_both, of_sync = least * scale, -self.of_both * scale, most * scale
+        every, sync = self.of_all * (1.0 + damping), self.of_sync * (1.0 + damping)
+        scale = 1.0 / (every * sync - self.of_both * self.of_both)
+        of_all, of_both, of_sync = sync * scale, -self.of_both * scale, every * scale
         first, second = self.pulled
         effect = (
             self.effect[0] + of_all * first + of_both * second,
