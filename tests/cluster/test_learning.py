@@ -126,7 +126,8 @@ async def test_what_somebody_spoilt_is_ignored_and_said_and_learned_anew(bed: Be
     path = SPEEDUP_PROFILES.status("resnet", bed.namespace)
     await bed.kube.merge_patch(path, {"status": {"learned": {"batch": {"own": 512}}}})
     operator.restart()
-    await trainer.report(operator, times=6)
+    await bed.until(lambda: bed.condition(profile(bed), "Ready").get("reason") == "LearnedUnreadable")
+    await trainer.report(operator, times=6)  # not before it has looked: what it cannot place yet teaches nothing
     await bed.until(lambda: learned(bed).get("reports") == 5)
     assert learned(bed)["batch"]["own"] == 256
     events = (await bed.kube.list(EVENTS.all(bed.namespace), fields="reason=LearnedUnreadable")).items

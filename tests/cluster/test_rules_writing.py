@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -63,14 +64,17 @@ async def _may(bed: Bed, verb: str, resource: str, group: str = "", namespace: s
     return bool(answer["status"]["allowed"])
 
 
+def _guarded(bed: Bed) -> dict[str, Any]:
+    return {raw["metadata"]["name"]: raw["metadata"].get("finalizers") for raw in bed.mirror.all(GPU_POOLS)}
+
+
 async def test_finalizers_are_only_where_something_must_still_be_paid_or_ended(bed: Bed) -> None:
     await _ground(bed)
     await bed.pool("unused")
     await bed.job("train")
     await bed.running("train")
     await bed.until(lambda: _finalizers(bed.mirror.all(GPU_BUDGETS)) == {"purser.dev/in-use"})
-    pools = {raw["metadata"]["name"]: raw["metadata"].get("finalizers") for raw in bed.mirror.all(GPU_POOLS)}
-    assert pools == {"a100": ["purser.dev/in-use"], "unused": None}
+    await bed.until(lambda: _guarded(bed) == {"a100": ["purser.dev/in-use"], "unused": None})
     assert _finalizers(bed.rentals()) == {"purser.dev/ledger"}
     assert _finalizers(bed.mirror.all(TRAINING_JOBS)) == set()
     assert _finalizers([*bed.runs("train"), *bed.pods("train")]) == {"batch.kubernetes.io/job-tracking"}

@@ -67,7 +67,7 @@ def test_a_fit_is_at_least_as_likely_as_the_truth(x: tuple[float, ...], ran: lis
 
 @given(unknowns, places)
 def test_how_a_step_follows_its_synchronisation_is_its_derivative(x: tuple[float, ...], where: Configuration) -> None:
-    fit = Fit(x, [[0.0] * SIZE for _ in range(SIZE)], (0.0,) * SIZE, 128, Misfit(0.0, 1.0, 0.0), {}, {})
+    fit = Fit(x, [[0.0] * SIZE for _ in range(SIZE)], (0.0,) * SIZE, 128, Misfit(0.0, 1.0, 1e-12), {}, {})
     small = 1e-5
     near = [log_step(x, where, 128, off) for off in (-small, small)]
     assert fit.predict(where).variance == pytest.approx(((near[1] - near[0]) / (2 * small)) ** 2, rel=1e-3, abs=1e-9)

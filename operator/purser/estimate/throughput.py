@@ -240,15 +240,15 @@ class Fit:
         mean, slope, share = _log_step(self.unknowns, where, self.largest_local, sync)
         own = self.cell(where)
         mean += total + own.mean
-        variance = own.deviation**2
+        unheard = own.deviation**2 / self.misfit.cell  # what a cell's own reports say needs no model
         known = self.effects.get(where.shape)
         if known is None:
-            variance += self.misfit.width + share * share * self.misfit.sync
-            return Prediction(mean, quadratic(self.covariance, slope) + variance, 0)
+            variance = quadratic(self.covariance, slope) + self.misfit.width + share * share * self.misfit.sync
+            return Prediction(mean, unheard * unheard * variance + own.deviation**2, 0)
         slope = [one - two - share * three for one, two, three in zip(slope, *known.follows, strict=True)]
         of_all, of_sync = known.variance
-        variance += of_all + 2.0 * share * known.covariance + share * share * of_sync
-        return Prediction(mean, quadratic(self.covariance, slope) + variance, known.count)
+        variance = quadratic(self.covariance, slope) + of_all + 2.0 * share * known.covariance + share * share * of_sync
+        return Prediction(mean, unheard * unheard * variance + own.deviation**2, known.count)
 
 
 @dataclass(slots=True)
