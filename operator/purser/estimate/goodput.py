@@ -22,13 +22,11 @@ ratio of 1.25 loses 0.7 % of all time and money and one of 1.12 0.4 %."""
 class Candidate:
     """One way to do a step on a shape, with what does not depend on the phase.
 
-    ``smooth``: log T without the cell's ``own`` effect, which follows its reports, and ``rate`` steps a second so;
-    ``scale``: B/B₀.
+    ``smooth``: log T without the cell's ``own`` effect, which follows its reports; ``scale``: B/B₀.
     """
 
     where: Configuration
     smooth: float
-    rate: float
     own: CellEffect
     scale: float
     log_scale: float
@@ -80,8 +78,7 @@ def candidates(fit: Fit, terms: ClassTerms, shape: Shape) -> tuple[Candidate, ..
     found = []
     for where in configurations(terms, shape):
         scale = where.batch / terms.own_batch
-        smooth = fit.smooth(where)
-        found.append(Candidate(where, smooth, exp(-smooth), fit.cell(where), scale, log(scale)))
+        found.append(Candidate(where, fit.smooth(where), fit.cell(where), scale, log(scale)))
     return tuple(found)
 
 
@@ -105,7 +102,7 @@ def best_batch(fit: Fit, noise: Noise, tried: Sequence[Candidate], hope: float =
     level, tilt = noise.level, noise.tilt
     for one in tried:
         own = one.own
-        rate = one.rate * exp(hope * own.deviation - own.mean)
+        rate = exp(hope * own.deviation - own.mean - one.smooth)
         goodput = gain(exp(level + tilt * one.log_scale), one.scale) * rate
         if goodput > most:
             best, most = one, goodput

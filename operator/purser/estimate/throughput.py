@@ -238,17 +238,18 @@ class Fit:
     def _predict(self, where: Configuration) -> Prediction:
         total, sync = self._effect(where.shape)
         mean, slope, share = _log_step(self.unknowns, where, self.largest_local, sync)
-        own = self.cell(where)
-        mean += total + own.mean
-        unheard = own.deviation**2 / self.misfit.cell  # what a cell's own reports say needs no model
         known = self.effects.get(where.shape)
         if known is None:
-            variance = quadratic(self.covariance, slope) + self.misfit.width + share * share * self.misfit.sync
-            return Prediction(mean, unheard * unheard * variance + own.deviation**2, 0)
-        slope = [one - two - share * three for one, two, three in zip(slope, *known.follows, strict=True)]
-        of_all, of_sync = known.variance
-        variance = quadratic(self.covariance, slope) + of_all + 2.0 * share * known.covariance + share * share * of_sync
-        return Prediction(mean, unheard * unheard * variance + own.deviation**2, known.count)
+            of_model = quadratic(self.covariance, slope) + self.misfit.width + share * share * self.misfit.sync
+        else:
+            slope = [one - two - share * three for one, two, three in zip(slope, *known.follows, strict=True)]
+            of_all, of_sync = known.variance
+            of_width = of_all + 2.0 * share * known.covariance + share * share * of_sync
+            of_model = quadratic(self.covariance, slope) + of_width
+        own = self.cell(where)
+        unheard = own.deviation**2 / self.misfit.cell  # what a cell's own reports say needs no model
+        variance = unheard * unheard * of_model + own.deviation**2
+        return Prediction(mean + total + own.mean, variance, 0 if known is None else known.count)
 
 
 @dataclass(slots=True)

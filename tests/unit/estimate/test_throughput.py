@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pytest
 
@@ -88,19 +87,13 @@ def test_a_configuration_whose_code_became_faster_is_followed() -> None:
     assert cell.mean == pytest.approx(-0.3, abs=0.03)
 
 
-def quirky(slow: Callable[[int, Configuration], float], widths: tuple[int, ...] = WIDTHS, number: int = 600) -> Fit:
-    """Steps are longer by a factor that depends on where they are done."""
-    trainer = Trainer()
-    times = StepTimes(trainer.local)
-    for report in trainer.reports(widths, number):
-        where = split(trainer.terms, report.shape, report.batch)
-        times.add(where, report.step_seconds * slow(report.gpus, where))
-    return times.refit(BASE, Misfit())
-
-
 def test_a_quirk_of_one_width_stays_there() -> None:
     trainer = Trainer()
-    fit = quirky(lambda gpus, where: 1.2 if gpus == 8 else 1.0)
+    times = StepTimes(trainer.local)
+    for report in trainer.reports(WIDTHS, 600):
+        slow = 1.2 if report.gpus == 8 else 1.0
+        times.add(split(trainer.terms, report.shape, report.batch), report.step_seconds * slow)
+    fit = times.refit(BASE, Misfit())
     for gpus, slow in ((4, 1.0), (8, 1.2), (16, 1.0)):
         where = split(trainer.terms, shape(gpus), 1024)
         truth = math.log(trainer.seconds(gpus, where.batch) * slow)
