@@ -18,7 +18,8 @@ from purser.estimate.class_state import ClassState
 from purser.estimate.learned import Entry, Learned, LearnedPhase
 from purser.estimate.noise import NoiseBin
 from purser.estimate.observation import ClassTerms, Configuration, Shape
-from purser.estimate.throughput import Cell, StepTimes
+from purser.estimate.step_times import StepTimes
+from purser.estimate.throughput import Cell
 
 
 def curves_record(learned: Learned) -> Json:

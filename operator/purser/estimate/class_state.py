@@ -9,7 +9,8 @@ from purser.estimate.learned import Learned
 from purser.estimate.noise import Noise, NoiseReports
 from purser.estimate.observation import ClassTerms
 from purser.estimate.sizes import Sizes
-from purser.estimate.throughput import Fit, StepTimes
+from purser.estimate.step_times import StepTimes
+from purser.estimate.throughput import Fit
 
 
 @dataclass(slots=True)
@@ -32,6 +33,11 @@ class ClassState:
     version: int = 0
     tried: dict[tuple[str, int], tuple[Fit, tuple[Candidate, ...]]] = field(default_factory=dict)
     cached: dict[tuple[tuple[int, ...], tuple[str, ...]], tuple[int, Learned]] = field(default_factory=dict)
+
+    @property
+    def reports(self) -> int:
+        """How many were heard."""
+        return sum(one.reports for one in self.times.values())
 
     @property
     def best(self) -> StepTimes | None:

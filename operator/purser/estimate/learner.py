@@ -8,6 +8,7 @@ from math import exp, inf, log, sqrt
 from purser.domain.ids import ClassId
 from purser.domain.profile import Source
 from purser.estimate.class_state import ClassState
+from purser.estimate.fitting import fit
 from purser.estimate.goodput import Candidate, Choice, best_batch, candidates, soundings
 from purser.estimate.learned import LIKELY, MOST_WIDTHS, Entry, Learned, LearnedPhase
 from purser.estimate.noise import BINS, Noise, log_noise
@@ -16,7 +17,8 @@ from purser.estimate.phases import stretches
 from purser.estimate.prior import misfit, noise_prior, sibling_prior, unknowns_prior
 from purser.estimate.sizes import PRIOR_WORK, Interval
 from purser.estimate.speedup import expected_time, near_concave
-from purser.estimate.throughput import Fit, Misfit, Normal, StepTimes, Unknown, fit
+from purser.estimate.step_times import StepTimes
+from purser.estimate.throughput import Fit, Misfit, Normal, Unknown
 
 DEFAULT_NODE_GPUS = 8
 """Where nobody says how many GPUs a node has and no pod had more: the usual large node."""
@@ -282,20 +284,19 @@ class Learner:
             gpu_type: {gpus: self._tried(one, gpu_type, gpus, known) for gpus in widths}
             for gpu_type, known in fits.items()
         }
-        reports = sum(times.reports for times in one.times.values())
         phases = []
         for until, noise in stretches(curve, largest):
             entries: list[Entry] = []
             for gpu_type, known in fits.items():
                 choices = [(gpus, best_batch(known, noise, some)) for gpus, some in tried[gpu_type].items()]
                 found = [(gpus, choice) for gpus, choice in choices if choice is not None]
-                entries.extend(_entries(gpu_type, found, known, reports, self._departure))
+                entries.extend(_entries(gpu_type, found, known, one.reports, self._departure))
             spread = LIKELY * sqrt(noise.level_variance)
             value = exp(noise.level)
             phases.append(
                 LearnedPhase(until, value, value * exp(-spread), value * exp(spread), noise.count, tuple(entries))
             )
-        return Learned(one.terms.class_id, one.terms.own_batch, reports, tuple(phases))
+        return Learned(one.terms.class_id, one.terms.own_batch, one.reports, tuple(phases))
 
 
 def _entries(

@@ -1,4 +1,4 @@
-"""Seconds per step by width and batch size: the model of Pollux (OSDI'21 §3.2), fitted to reports with a prior.
+"""Seconds per step by width and batch size: the model of Pollux (OSDI'21 §3.2).
 
 With m samples per GPU and pass, s passes, K GPUs:
 
@@ -9,19 +9,17 @@ With m samples per GPU and pass, s passes, K GPUs:
 The unknowns are logarithms of ratios (``Unknown``), so that all but the first mean the same for every class and can be
 learned across classes. What the model gets wrong at a width is two effects of that width, normal about what other
 classes showed there: on the time of all steps, and on that of synchronising, which large batches hide and further
-passes do without. What is left at one batch size of it is an effect of that cell. The fit is the maximum a posteriori
-by damped Gauss-Newton, the widths' effects eliminated from each of its steps; its curvature gives the uncertainty of
-every prediction, measured or not.
+passes do without. What is left at one batch size of it is an effect of that cell. (``fitting`` finds all of them.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from math import exp, log
 
-from purser.estimate.linear import Matrix, cholesky, inverse, quadratic, solve
+from purser.estimate.linear import Matrix, quadratic
 from purser.estimate.observation import Configuration, Shape
 
 MEMORY_REPORTS = 100.0
@@ -40,16 +38,6 @@ CELL_MISFIT = 0.05
 """How far single batch sizes of a width lie off beyond that: kernels are chosen by size."""
 OUTLIER_SCATTERS = 4.0
 """A report farther off than so many standard deviations counts as being just there: a stall teaches little."""
-GROWN = 1.3
-"""The fit is done anew once there are so many times the reports it was done with."""
-NEW_CELLS = 0.1
-"""So is it for a new width, and once more than a tenth of the configurations are new: of the first ten, for each."""
-MOST_CELLS = 128
-"""Configurations kept per class and GPU type: of more, the one that ran longest ago is forgotten."""
-_MOST_STEPS = 25
-_SETTLED = 1e-4
-"""A step that makes the reports likelier by so little (twice the logarithm) is the last."""
-_FARTHEST = 12.0
 
 
 class Unknown(IntEnum):
@@ -72,7 +60,6 @@ class Unknown(IntEnum):
 
 
 SIZE = len(Unknown)
-_MOST_OVERLAP = log(9.0)
 
 Normal = tuple[float, float]
 """Mean and variance."""
@@ -112,10 +99,10 @@ class Prediction:
 
 def log_step(unknowns: Sequence[float], where: Configuration, largest_local: int, sync: float = 0.0) -> float:
     """Log of T; ``sync`` is added to the log of T_sync."""
-    return _log_step(unknowns, where, largest_local, sync)[0]
+    return step_and_slopes(unknowns, where, largest_local, sync)[0]
 
 
-def _log_step(
+def step_and_slopes(
     x: Sequence[float], where: Configuration, largest_local: int, off: float
 ) -> tuple[float, list[float], float]:
     """Log of T with T_sync so far off (logarithm); the gradient, and the derivative by that."""
@@ -237,7 +224,7 @@ class Fit:
 
     def _predict(self, where: Configuration) -> Prediction:
         total, sync = self._effect(where.shape)
-        mean, slope, share = _log_step(self.unknowns, where, self.largest_local, sync)
+        mean, slope, share = step_and_slopes(self.unknowns, where, self.largest_local, sync)
         known = self.effects.get(where.shape)
         if known is None:
             of_model = quadratic(self.covariance, slope) + self.misfit.width + share * share * self.misfit.sync
@@ -250,215 +237,3 @@ class Fit:
         unheard = own.deviation**2 / self.misfit.cell  # what a cell's own reports say needs no model
         variance = unheard * unheard * of_model + own.deviation**2
         return Prediction(mean + total + own.mean, variance, 0 if known is None else known.count)
-
-
-@dataclass(slots=True)
-class StepTimes:
-    """What is known of one class on one GPU type: statistics of its reports, and the last fit to them.
-
-    ``reports``: how many there were. ``fresh``: new configurations since the last fit (a new width
-    counts as many). Fitted anew only for enough of those, or for ``GROWN`` times the reports.
-    """
-
-    largest_local: int
-    cells: dict[Configuration, Cell] = field(default_factory=dict)
-    reports: int = 0
-    scatter: float = REPORT_SCATTER
-    fit: Fit | None = None
-    fitted_reports: int = 0
-    fresh: float = 0.0
-
-    def add(self, where: Configuration, seconds: float) -> None:
-        """One more report."""
-        cell = self.cells.pop(where, None)
-        if cell is None:
-            cell = Cell()
-            new_width = self.fit is None or where.shape not in self.fit.effects
-            self.fresh += MOST_CELLS if new_width else 1.0
-        cell.add(log(seconds), self.scatter)
-        self.cells[where] = cell  # the latest is last
-        if self.fit is not None:
-            self.fit.heard(where, cell, self.scatter**2)
-        if len(self.cells) > MOST_CELLS:
-            del self.cells[next(iter(self.cells))]
-        self.reports += 1
-
-    @property
-    def outgrown(self) -> bool:
-        """Whether the last fit is to be done anew."""
-        return (
-            self.fit is None
-            or self.fresh > NEW_CELLS * len(self.cells)
-            or self.reports >= self.fitted_reports + min(max((GROWN - 1.0) * self.fitted_reports, 1.0), MEMORY_REPORTS)
-        )
-
-    def refit(self, prior: Sequence[Normal], misfit: Misfit) -> Fit:
-        """Fit to all reports."""
-        degrees = sum(max(cell.weight - 1.0, 0.0) for cell in self.cells.values())
-        squares = sum(cell.weight * cell.variance for cell in self.cells.values())
-        self.scatter = ((SCATTER_REPORTS * REPORT_SCATTER**2 + squares) / (SCATTER_REPORTS + degrees)) ** 0.5
-        self.fit = fit(self.cells, self.largest_local, prior, misfit, self.scatter**2, self.fit)
-        self.fitted_reports, self.fresh = self.reports, 0.0
-        return self.fit
-
-
-@dataclass(slots=True)
-class _Width:
-    """A width's part of the quadratic approximation: the curvature and gradient of its effects, and how slopes of the
-    unknowns go with them."""
-
-    effect: Effect
-    of_all: float
-    of_both: float
-    of_sync: float
-    pulled: list[float]
-    slopes: tuple[list[float], list[float]]
-    count: int = 0
-
-    def eliminated(self, damping: float) -> WidthEffect:
-        """The effects at their best for these unknowns, and how that follows others."""
-        every, sync = self.of_all * (1.0 + damping), self.of_sync * (1.0 + damping)
-        scale = 1.0 / (every * sync - self.of_both * self.of_both)
-        of_all, of_both, of_sync = sync * scale, -self.of_both * scale, every * scale
-        first, second = self.pulled
-        effect = (
-            self.effect[0] + of_all * first + of_both * second,
-            self.effect[1] + of_both * first + of_sync * second,
-        )
-        pairs = list(zip(*self.slopes, strict=True))
-        follows = (
-            [of_all * one + of_both * two for one, two in pairs],
-            [of_both * one + of_sync * two for one, two in pairs],
-        )
-        return WidthEffect(effect, (of_all, of_sync), of_both, follows, self.count)
-
-
-@dataclass(slots=True)
-class _Pull:
-    """The quadratic approximation at one point: its value, the unknowns' gradient and curvature, and the widths'."""
-
-    cost: float
-    toward: list[float]
-    curvature: Matrix
-    widths: dict[Shape, _Width]
-
-    def eliminated(self, damping: float) -> tuple[list[float], Matrix, dict[Shape, WidthEffect]]:
-        """Gradient and curvature of the unknowns with the widths' effects at their best, and those (Schur complement).
-
-        ``damping``: all steps are shorter by it, the effects' too (Levenberg 1944, Marquardt 1963).
-        """
-        toward, curvature = list(self.toward), [list(row) for row in self.curvature]
-        for at in range(SIZE):
-            curvature[at][at] *= 1.0 + damping
-        found = {}
-        for shape, width in self.widths.items():
-            best = found[shape] = width.eliminated(damping)
-            of_all, of_sync = best.follows
-            for at, (one, two) in enumerate(zip(*width.slopes, strict=True)):
-                if one:
-                    toward[at] -= of_all[at] * width.pulled[0] + of_sync[at] * width.pulled[1]
-                    row = curvature[at]
-                    for other in range(at + 1):
-                        row[other] -= one * of_all[other] + two * of_sync[other]
-        return toward, curvature, found
-
-
-def _pull(
-    x: Sequence[float],
-    effects: Mapping[Shape, Effect],
-    cells: Mapping[Configuration, Cell],
-    largest_local: int,
-    prior: Sequence[Normal],
-    misfit: Misfit,
-    scatter: float,
-) -> _Pull:
-    toward = [(mean - one) / variance for one, (mean, variance) in zip(x, prior, strict=True)]
-    curvature = [[0.0] * SIZE for _ in range(SIZE)]
-    for at, (_, variance) in enumerate(prior):
-        curvature[at][at] = 1.0 / variance
-    cost = sum((one - mean) ** 2 / variance for one, (mean, variance) in zip(x, prior, strict=True))
-    widths: dict[Shape, _Width] = {}
-    for shape, effect in effects.items():
-        usual = misfit.usual.get(shape, NO_EFFECT)
-        off = (effect[0] - usual[0], effect[1] - usual[1])
-        cost += off[0] ** 2 / misfit.width + off[1] ** 2 / misfit.sync
-        pulled = [-off[0] / misfit.width, -off[1] / misfit.sync]
-        widths[shape] = _Width(effect, 1.0 / misfit.width, 0.0, 1.0 / misfit.sync, pulled, ([0.0] * SIZE, [0.0] * SIZE))
-    for where, cell in cells.items():
-        width = widths[where.shape]
-        mean, slope, share = _log_step(x, where, largest_local, width.effect[1])
-        weight = 1.0 / (misfit.cell + scatter / cell.weight)
-        far = cell.mean - mean - width.effect[0]
-        cost += weight * far * far
-        width.of_all += weight
-        width.of_both += weight * share
-        width.of_sync += weight * share * share
-        width.pulled[0] += weight * far
-        width.pulled[1] += weight * share * far
-        width.count += cell.count
-        first, second = width.slopes
-        for at, one in enumerate(slope):
-            if one:
-                part = weight * one
-                toward[at] += part * far
-                first[at] += part
-                second[at] += part * share
-                row = curvature[at]
-                for other in range(at + 1):
-                    row[other] += part * slope[other]
-    return _Pull(cost, toward, curvature, widths)
-
-
-def fit(
-    cells: Mapping[Configuration, Cell],
-    largest_local: int,
-    prior: Sequence[Normal],
-    misfit: Misfit,
-    scatter: float,
-    last: Fit | None = None,
-) -> Fit:
-    """The most likely unknowns given the reports and a prior for each (mean, variance), and how sure they are.
-
-    ``last``: a former fit, to begin from.
-    """
-    known = {} if last is None else last.effects
-    effects = {
-        where.shape: known[where.shape].effect if where.shape in known else misfit.usual.get(where.shape, NO_EFFECT)
-        for where in cells
-    }
-    x = [mean for mean, _ in prior] if last is None else list(last.unknowns)
-    if last is None and cells:
-        x[0] += sum(cell.mean - log_step(x, where, largest_local) for where, cell in cells.items()) / len(cells)
-    here = _pull(x, effects, cells, largest_local, prior, misfit, scatter)
-    damping = 0.0
-    for _ in range(_MOST_STEPS):
-        toward, curvature, best = here.eliminated(damping)
-        step = solve(cholesky(curvature), toward)
-        there = [min(max(one + by, -_FARTHEST), _FARTHEST) for one, by in zip(x, step, strict=True)]
-        there[6] = min(there[6], _MOST_OVERLAP)
-        moves = [one - other for one, other in zip(there, x, strict=True)]
-        followed = {shape: _followed(one, moves) for shape, one in best.items()}
-        pull = _pull(there, followed, cells, largest_local, prior, misfit, scatter)
-        gained = here.cost - pull.cost
-        if gained >= 0.0:
-            x, effects, here, damping = there, followed, pull, damping * 0.2 if damping > 0.01 else 0.0
-            if gained < _SETTLED:
-                break
-        else:
-            damping = max(damping * 5.0, 0.05)
-    _, curvature, widths = here.eliminated(0.0)
-    covariance = inverse(cholesky(curvature))
-    informed = tuple(min(max(1.0 - covariance[at][at] / variance, 0.0), 1.0) for at, (_, variance) in enumerate(prior))
-    widths = {shape: replace(one, effect=effects[shape]) for shape, one in widths.items()}
-    found = Fit(tuple(x), covariance, informed, largest_local, misfit, widths, {})
-    for where, cell in cells.items():
-        found.heard(where, cell, scatter)
-    return found
-
-
-def _followed(best: WidthEffect, moves: Sequence[float]) -> Effect:
-    """A width's effects once the unknowns have moved; its synchronisation is as little as these out of this world."""
-    of_all, of_sync = best.follows
-    total = best.effect[0] - sum(map(float.__mul__, of_all, moves))
-    sync = best.effect[1] - sum(map(float.__mul__, of_sync, moves))
-    return total, min(max(sync, -_FARTHEST), _FARTHEST)

@@ -16,7 +16,7 @@ from purser.domain.ids import ClassId
 from purser.domain.time import Instant
 from purser.estimate.class_state import ClassState
 from purser.estimate.learner import Learner
-from purser.estimate.throughput import StepTimes
+from purser.estimate.step_times import StepTimes
 from tests.unit.api import values
 from tests.unit.estimate.trainers import NODE_GPUS, WIDTHS, Trainer
 

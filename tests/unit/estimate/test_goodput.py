@@ -11,7 +11,8 @@ from purser.estimate.goodput import best_batch, candidates, configurations
 from purser.estimate.noise import Noise
 from purser.estimate.observation import ClassTerms, Shape, split
 from purser.estimate.prior import BASE
-from purser.estimate.throughput import Fit, Misfit, StepTimes
+from purser.estimate.step_times import StepTimes
+from purser.estimate.throughput import Fit, Misfit
 from tests.unit.estimate.trainers import WIDTHS, Trainer, shape
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from purser.estimate.observation import ClassTerms, Configuration, Shape, split
 from purser.estimate.prior import BASE
-from purser.estimate.throughput import Cell, Fit, Misfit, StepTimes, Unknown, log_step
+from purser.estimate.step_times import StepTimes
+from purser.estimate.throughput import Cell, Fit, Misfit, Unknown, log_step
 from tests.unit.estimate.trainers import UNKNOWNS, WIDTHS, Trainer, shape
 
 
