@@ -109,7 +109,8 @@ def _in_use(rental: Rental, view: View) -> str:
     """Why the machine may not be ended yet; empty when it may.
 
     A finished pod counts as long as its run is not recorded: it is the only proof that the run completed, and ending
-    the machine would take it away. A failed run is recorded only once its machines were seen healthy after it.
+    the machine would take it away. A failed run is recorded only once its machines were seen healthy after it, and one
+    that was stopped before its machine ends or it would count as interrupted (its Job is seen apart from its pods).
     A node that is lost, or whose Node was deleted, holds nothing: its pods can no longer be stopped but by its end.
     """
     node = view.node(rental)
@@ -118,6 +119,8 @@ def _in_use(rental: Rental, view: View) -> str:
     holding = [bound for bound in view.pods(rental) if bound.pod.live or not bound.recorded]
     if holding:
         return f"{count(len(holding), 'pod')} on its node ({names(bound.pod.name for bound in holding)})"
+    if rental.id in view.ending:
+        return f"the end of {names(view.ending[rental.id])} to be on record"
     if node is not None and node.foreign_gpus:
         return f"pods that Purser did not start, with {count(node.foreign_gpus, 'GPU')}, on Node {node.name}"
     return ""

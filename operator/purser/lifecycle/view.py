@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from purser.domain.budget import Mode
 from purser.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
-from purser.domain.job import Job, Pod
+from purser.domain.job import Allocation, Job, Pod
 from purser.domain.pool import Instance, InstanceState, Survey
 from purser.domain.rental import Rental, RentalPhase
 from purser.domain.snapshot import Node, Snapshot
@@ -38,7 +38,8 @@ class BoundPod:
 class View:
     """The joins. Build it with ``View.of``; lists of rentals are in order of creation.
 
-    ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class.
+    ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class. ``ending``: by rental,
+    names of the runs placed there that have been replaced and whose end is not yet on record.
     """
 
     snapshot: Snapshot
@@ -48,6 +49,7 @@ class View:
     pods_on: Mapping[NodeName, Sequence[BoundPod]]
     labelled: Mapping[str, Sequence[Node]]
     uncounted: Mapping[BudgetId, Sequence[Job]]
+    ending: Mapping[RentalId, Sequence[str]]
     _by_provider_id: Mapping[str, Node]
 
     @classmethod
@@ -60,6 +62,7 @@ class View:
             by_budget[rental.budget].append(rental)
         pods: dict[NodeName, list[BoundPod]] = defaultdict(list)
         uncounted: dict[BudgetId, list[Job]] = defaultdict(list)
+        ending: dict[RentalId, list[str]] = defaultdict(list)
         for job in snapshot.jobs.values():
             if job.budget is not None and _to_count(job, snapshot):
                 uncounted[job.budget].append(job)
@@ -67,13 +70,16 @@ class View:
                 for pod in run.pods:
                     if pod.node is not None:
                         pods[pod.node].append(BoundPod(job, pod))
+            for allocation in _to_record(job, snapshot):
+                for placement in allocation.placements:
+                    ending[placement.rental].append(f"{job.name}-r{allocation.run}")
         labelled: dict[str, list[Node]] = defaultdict(list)
         for node in snapshot.nodes.values():
             for key in node.run_labels:
                 labelled[key].append(node)
         instances = {pool: {item.id: item for item in survey.instances} for pool, survey in snapshot.surveys.items()}
         by_provider_id = {node.provider_id: node for node in snapshot.nodes.values() if node.provider_id}
-        return cls(snapshot, by_pool, by_budget, instances, pods, labelled, uncounted, by_provider_id)
+        return cls(snapshot, by_pool, by_budget, instances, pods, labelled, uncounted, ending, by_provider_id)
 
     def survey(self, rental: Rental) -> Survey | None:
         """What the cloud last said of the rental's pool; None when it has not been reached."""
@@ -114,8 +120,19 @@ class View:
 
     def observes(self, budget: BudgetId | None) -> bool:
         """Whether the budget only observes, so that nothing may be rented, ended or run for it."""
-        found = None if budget is None else self.snapshot.budgets.get(budget)
-        return found is not None and found.mode is Mode.OBSERVE
+        return _observes(budget, self.snapshot)
+
+
+def _observes(budget: BudgetId | None, snapshot: Snapshot) -> bool:
+    found = None if budget is None else snapshot.budgets.get(budget)
+    return found is not None and found.mode is Mode.OBSERVE
+
+
+def _to_record(job: Job, snapshot: Snapshot) -> list[Allocation]:
+    if not job.replaced or job.deleting or _observes(job.budget, snapshot):
+        return []
+    recorded = {record.number for record in job.records}
+    return [allocation for allocation in job.replaced if allocation.run not in recorded]
 
 
 def _to_count(job: Job, snapshot: Snapshot) -> bool:

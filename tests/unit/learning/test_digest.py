@@ -36,6 +36,15 @@ def test_nothing_wider_than_twice_what_has_run_is_offered() -> None:
     assert max(widths(room.learn())) == 32
 
 
+def test_every_report_is_counted_at_once() -> None:
+    room = Classroom()
+    job = room.runs(gpus=8)
+    room.says(job, times=9)
+    assert room.learn().reports == 8
+    room.says(job, times=1)
+    assert room.learn().reports == 9
+
+
 def test_before_anything_is_learned_a_job_runs_on_its_preferred_width_and_never_wider() -> None:
     room = Classroom(spec={})
     job = room.world.job("sft", gpus=(1, 8, 32), profile="resnet", hours_left=100)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from purser.domain.budget import Mode
-from purser.domain.ids import NodeName
+from purser.domain.ids import BudgetId, NodeName
 from purser.domain.job import PodPhase, RunOutcome, RunRecord
 from purser.domain.money import ZERO, Price
 from purser.domain.pool import InstanceState, PriceSegment
@@ -129,6 +129,16 @@ def test_a_finished_pod_holds_its_machine_until_its_run_is_recorded() -> None:
     assert isinstance(step(world(DRAINING, SEEN, CORDONED, job(runs=(proof,)))), Wait)
     recorded = job(runs=(proof,), records=(past(),))
     assert isinstance(step(world(DRAINING, SEEN, CORDONED, recorded)), Terminate)
+
+
+def test_a_machine_is_ended_after_the_stop_of_its_last_run_is_on_record() -> None:
+    left = job(replaced=(allocation(DRAINING.id),))
+    waits = step(world(DRAINING, SEEN, CORDONED, left))
+    assert waits == Wait("the end of sft-r1 to be on record")
+    assert isinstance(step(world(DRAINING, SEEN, CORDONED, replace(left, records=(past(),)))), Terminate)
+    assert isinstance(step(world(DRAINING, SEEN, CORDONED, replace(left, deleting=True))), Terminate)
+    watching = budget(id=BudgetId("others"), mode=Mode.OBSERVE)
+    assert isinstance(step(world(DRAINING, SEEN, CORDONED, replace(left, budget=watching.id), watching)), Terminate)
 
 
 def test_a_machine_without_a_node_is_ended_without_waiting_for_one() -> None:

@@ -45,7 +45,7 @@ def digest(learner: Learner, class_id: ClassId, snapshot: Snapshot) -> Learned |
         replace(stretch, entries=_offered(stretch.entries, widest, seen.keys(), allowed))
         for stretch in learned.stretches
     )
-    return Learned(learned.class_id, learned.own_batch, learned.reports, stretches)
+    return replace(learned, reports=learner.state(class_id).reports, stretches=stretches)
 
 
 def _nodes(jobs: Iterable[Job], snapshot: Snapshot) -> dict[str, int]:
