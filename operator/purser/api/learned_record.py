@@ -84,20 +84,14 @@ def phases(status: api.LearnedStatus, first: tuple[str, int] | None) -> tuple[Ph
     return tuple(Phase(one.until, _curves(one.widths, first)) for one in status.phases)
 
 
-def terms(class_id: ClassId, batch: BatchTerms) -> ClassTerms:
-    """What the profile's spec declares. ValueError for an empty range."""
-    return ClassTerms(class_id, batch.own, batch.largest, batch.largest_per_gpu, batch.smallest_per_gpu)
-
-
-def learned_terms(class_id: ClassId, status: api.LearnedStatus) -> ClassTerms:
-    """Under which terms it was learned. ValueError for an empty range."""
-    batch = status.batch
+def terms(class_id: ClassId, batch: BatchTerms | api.BatchTerms) -> ClassTerms:
+    """What a profile's spec declares, or under what it was learned. ValueError for an empty range."""
     return ClassTerms(class_id, batch.own, batch.largest, batch.largest_per_gpu, batch.smallest_per_gpu)
 
 
 def state(class_id: ClassId, status: api.LearnedStatus) -> ClassState:
     """What ``Learner.restore`` takes. ValueError for an empty range of batch sizes."""
-    declared = learned_terms(class_id, status)
+    declared = terms(class_id, status.batch)
     found = ClassState(declared)
     for one in status.step_times:
         times = found.times.setdefault(one.gpu_type, StepTimes(declared.largest_local_batch))

@@ -29,7 +29,7 @@ REPORT_SCATTER = 0.05
 """Standard deviation of log seconds between reports of one configuration, until its own has been seen."""
 SCATTER_REPORTS = 4.0
 """How many reports' worth that is."""
-WIDTH_MISFIT = 0.05
+WIDTH_MISFIT = 0.08
 """How far a whole width lies off the model (log seconds) before classes have shown it: GPUs of a node share its memory
 and its power."""
 SYNC_MISFIT = 0.4

@@ -92,10 +92,10 @@ def test_a_quirk_of_one_width_stays_there() -> None:
     trainer = Trainer()
     times = StepTimes(trainer.local)
     for report in trainer.reports(WIDTHS, 600):
-        slow = 1.2 if report.gpus == 8 else 1.0
+        slow = 1.3 if report.gpus == 8 else 1.0
         times.add(split(trainer.terms, report.shape, report.batch), report.step_seconds * slow)
     fit = times.refit(BASE, Misfit())
-    for gpus, slow in ((4, 1.0), (8, 1.2), (16, 1.0)):
+    for gpus, slow in ((4, 1.0), (8, 1.3), (16, 1.0)):
         where = split(trainer.terms, shape(gpus), 1024)
         truth = math.log(trainer.seconds(gpus, where.batch) * slow)
         assert fit.predict(where).mean == pytest.approx(truth, abs=0.03)
