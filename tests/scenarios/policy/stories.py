@@ -1,0 +1,47 @@
+"""What the stories of budgets begin with and look at: one cheap pool, jobs that scale well, and what a plan says."""
+
+from __future__ import annotations
+
+from purser.domain.ids import JobId
+from purser.domain.plan import Allocate, Plan, Release, Rent, Why
+from purser.domain.profile import PowerLaw
+from purser.policy import plan
+from tests.worlds import World
+
+STEEP = PowerLaw(0.9, 1.0)
+WIDE = (1, 4, 32)
+
+
+def simple(**budget: str) -> World:
+    world = World()
+    world.budget(**budget)  # type: ignore[arg-type]
+    world.pool("a100", gpus=8, price="16")
+    world.profile("sft", STEEP, work_hours=40)
+    return world
+
+
+def rents(decided: Plan) -> list[str]:
+    return [command.rental for command in decided.commands if isinstance(command, Rent)]
+
+
+def releases(decided: Plan) -> dict[str, Why]:
+    return {command.rental: command.reason.why for command in decided.commands if isinstance(command, Release)}
+
+
+def placed(decided: Plan) -> dict[str, int]:
+    """Width by job, 0 for those that lose their place."""
+    commands = [command for command in decided.commands if isinstance(command, Allocate)]
+    return {one.job: one.allocation.option.gpus if one.allocation else 0 for one in commands}
+
+
+def why(decided: Plan, job: str) -> Why:
+    return decided.jobs[JobId(job)].reason.why
+
+
+def settle(world: World, turns: int = 4) -> Plan:
+    """Plan, carry out and let everything start, a few times."""
+    for _ in range(turns):
+        world.carry_out(plan(world.snapshot()))
+        world.everything_starts()
+        world.passes(1.0)
+    return plan(world.snapshot())

@@ -1,0 +1,164 @@
+"""Too little money, hard limits, and budgets beside each other, as short stories."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from purser.domain.budget import Mode
+from purser.domain.ids import BudgetId
+from purser.domain.job import ResizePolicy
+from purser.domain.plan import Rent, Why
+from purser.domain.profile import Amdahl
+from purser.policy import plan
+from tests.scenarios.policy.stories import placed, releases, rents, simple, why
+from tests.worlds import World
+
+
+def test_a_budget_too_small_for_all_runs_the_cheapest_jobs_first_and_the_others_queue() -> None:
+    world = simple(amount="2880")  # $8/h: 4 GPUs
+    world.job("long", gpus=4, hours_left=50.0, age_seconds=100)
+    world.job("short", gpus=4, hours_left=1.0)
+    decided = plan(world.snapshot())
+    assert rents(decided) == ["a100-1"]
+    assert why(decided, "short") is Why.WAITING_FOR_NODE
+    assert why(decided, "long") is Why.WAITING_FOR_BUDGET
+    assert not decided.budgets[BudgetId("research")].feasible
+
+
+def test_a_job_dearer_than_the_allowed_rate_still_runs_when_nothing_else_does() -> None:
+    world = simple(amount="2880")
+    world.job("big", gpus=8)
+    assert rents(plan(world.snapshot())) == ["a100-1"]
+
+
+def test_nothing_is_started_when_the_money_is_gone() -> None:
+    world = simple(amount="1000", spent="1000")
+    world.job("train", gpus=8)
+    decided = plan(world.snapshot())
+    assert decided.commands == ()
+    assert why(decided, "train") is Why.WAITING_FOR_BUDGET
+
+
+def test_the_hourly_limit_is_kept_at_worst_prices() -> None:
+    world = simple(max_hourly="60")
+    world.pool("a100", price="16", worst="30")
+    for number in range(3):
+        world.job(f"j{number}", gpus=8, age_seconds=10 - number)
+    decided = plan(world.snapshot())
+    assert rents(decided) == ["a100-1", "a100-2"]
+    assert why(decided, "j2") is Why.HOURLY_LIMIT
+
+
+def test_a_lowered_hourly_limit_releases_just_enough() -> None:
+    world = simple(max_hourly="16")
+    for number in range(2):
+        world.rental()
+        world.job(f"j{number}", gpus=8)
+        world.runs_on(f"j{number}", f"a100-{number + 1}", gpus=8)
+    decided = plan(world.snapshot())
+    assert list(releases(decided).values()) == [Why.HOURLY_LIMIT]
+    assert list(placed(decided).values()) == [0]
+    world.carry_out(decided)
+    assert plan(world.snapshot()).commands == ()
+
+
+def test_everything_is_released_just_before_the_hard_limit_and_the_instant_is_known() -> None:
+    world = simple(hard_limit="100")
+    world.rental(age=60.0)
+    world.job("train", gpus=8, grace_seconds=60)
+    world.runs_on("train", "a100-1", gpus=8)
+    decided = plan(world.snapshot())
+    assert decided.commands == ()
+    assert decided.again_at is not None
+    world.now = decided.again_at
+    world.passes(1.0)
+    decided = plan(world.snapshot())
+    assert releases(decided) == {"a100-1": Why.HARD_LIMIT}
+    assert placed(decided) == {"train": 0}
+    assert why(decided, "train") is Why.HARD_LIMIT
+    verdict = decided.budgets[BudgetId("research")]
+    assert verdict.spent.dollars > 97
+    assert verdict.committed.dollars <= 100
+
+
+def test_a_job_whose_grace_could_break_the_hard_limit_is_not_started_on_a_ready_node() -> None:
+    world = simple(hard_limit="20")
+    world.pool("a100", billing_minimum=3600)
+    world.rental(age=600.0)
+    world.job("hasty", gpus=4, grace_seconds=0, age_seconds=5)
+    world.job("slow", gpus=4, grace_seconds=3600)
+    decided = plan(world.snapshot())
+    assert placed(decided) == {"hasty": 4}
+    assert why(decided, "slow") is Why.HARD_LIMIT
+
+
+def test_a_deleted_budget_stops_its_jobs_and_ends_its_nodes() -> None:
+    world = simple()
+    world.rental()
+    world.job("train", gpus=8)
+    world.runs_on("train", "a100-1", gpus=8)
+    budget = world.budgets[BudgetId("research")]
+    world.budgets[budget.id] = replace(budget, deleting=True)
+    decided = plan(world.snapshot())
+    assert releases(decided) == {"a100-1": Why.BUDGET_DELETED}
+    assert placed(decided) == {"train": 0}
+    assert rents(decided) == []
+
+
+def test_an_observing_budget_says_what_it_would_do() -> None:
+    world = World()
+    world.budget(mode=Mode.OBSERVE)
+    world.pool()
+    world.job("train", gpus=8)
+    decided = plan(world.snapshot())
+    assert decided.commands == ()
+    assert [type(command) for command in decided.would] == [Rent]
+    assert why(decided, "train") is Why.OBSERVE_ONLY
+
+
+def test_jobs_never_share_a_node_with_another_budgets_jobs() -> None:
+    world = simple()
+    world.budget("prod")
+    world.rental(budget="prod")
+    world.job("ours", gpus=4)
+    world.job("theirs", gpus=4, budget="prod")
+    decided = plan(world.snapshot())
+    assert placed(decided) == {"theirs": 4}
+    assert rents(decided) == ["a100-2"]
+
+
+def test_the_budget_that_pays_most_for_a_second_gets_the_last_node() -> None:
+    world = simple(amount="3000")
+    world.budget("rich", amount="600000")
+    world.pool("a100", max_nodes=1)
+    world.job("poor", gpus=(1, 4, 8), profile="sft")
+    world.job("urgent", gpus=(1, 4, 8), profile="sft", budget="rich")
+    world.profile("sft", Amdahl(0.9, 1.0), work_hours=40)
+    decided = plan(world.snapshot())
+    assert [command.budget for command in decided.commands if isinstance(command, Rent)] == ["rich"]
+
+
+def test_the_first_day_of_a_month_is_not_charged_for_the_last_month() -> None:
+    """Between the turn of the month and the write that opens the new period, θ* is already the new month's."""
+    world = simple(spent="60000")
+    balance = world.budgets[BudgetId("research")].balance
+    assert balance is not None
+    world.job("train", gpus=8)
+    world.passes(15 * 86_400 + 60)
+    assert rents(plan(world.snapshot())) == ["a100-1"]
+
+
+@pytest.mark.parametrize("gpus", [1, 4, 8])
+@pytest.mark.parametrize("dollars", range(1_000, 30_000, 250))
+def test_a_node_rented_while_jobs_queue_for_money_is_not_given_back_at_once(dollars: int, gpus: int) -> None:
+    """Renting makes the rate that is still allowed smaller, which must not undo it: each turn would cost a start-up."""
+    world = simple(amount=str(dollars))
+    for number in range(6):
+        world.job(f"j{number}", gpus=gpus, profile="sft", resize=ResizePolicy.NEVER)
+    for _ in range(8):
+        decided = plan(world.snapshot())
+        assert not releases(decided)
+        world.carry_out(decided)
+        world.everything_starts()
