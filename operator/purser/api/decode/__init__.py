@@ -1,12 +1,17 @@
-"""Raw JSON of the API server to domain values: Purser's own kinds (own) and Kubernetes' (core).
+"""Raw JSON of the API server to domain values: Purser's own kinds (jobs, profiles, budgets,
+supply) and Kubernetes' (core, foreign).
 
 Lenient in reading: unknown fields are ignored. What cannot be understood raises ``domain.errors.InvalidObject``, whose
 problem names object, field, value and what to do. Nothing else may look into raw objects.
 """
 
+from purser.api.decode.budgets import budget
 from purser.api.decode.core import ForeignPod, OwnPod, batch_job, namespace, node, pod, service
 from purser.api.decode.foreign import ForeignJob, ForeignWorker, foreign_job, foreign_worker
-from purser.api.decode.own import DecodedJob, budget, conditions, pool, profile, rental, training_job
+from purser.api.decode.jobs import DecodedJob, training_job
+from purser.api.decode.profiles import profile
+from purser.api.decode.reading import conditions
+from purser.api.decode.supply import pool, rental
 
 __all__ = [
     "DecodedJob",

@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from purser.api import base
 from purser.api.base import ApiModel
+from purser.api.view import Condition, ConditionStatus
 from purser.domain.errors import InvalidObject, Problem
 from purser.domain.time import Instant, parse_instant
 
@@ -80,3 +82,16 @@ def gpus_of(container: Raw, resource: str) -> int:
     """GPUs in the container's limits (requests must equal them); ValueError when that is not a whole number."""
     limits = (container.get("resources") or {}).get("limits") or {}
     return int(str(limits.get(resource, 0)))
+
+
+class _Conditions(ApiModel):
+    conditions: tuple[base.Condition, ...] = ()
+
+
+def conditions(raw: Raw) -> tuple[Condition, ...]:
+    """The conditions in the status of any of Purser's kinds, with the times of their last transitions."""
+    status = Meta.of(str(raw.get("kind", "")), raw).read(_Conditions, "status", raw)
+    return tuple(
+        Condition(one.type, ConditionStatus(one.status), one.reason, one.message, one.last_transition_time)
+        for one in status.conditions
+    )
