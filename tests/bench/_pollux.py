@@ -15,12 +15,12 @@ from itertools import pairwise
 
 from demo.condense import data_dir
 from purser.domain.ids import Rate
-from purser.domain.job import Widths
 from purser.domain.money import Price
 from purser.domain.time import parse_instant
+from purser.simulate.choices import AnyWidth
 from purser.simulate.market import PoolModel
 from purser.simulate.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
-from purser.simulate.scenario import Scenario, Terms, new_budget
+from purser.simulate.scenario import Scenario, new_budget
 from purser.simulate.truth import Application
 from purser.simulate.workload import Submission, read_workload
 
@@ -82,7 +82,7 @@ def scenario(number: int, dollars_per_hour: float, start_seconds: float = 0.0) -
     """A workload on 4-GPU nodes, for a budget that pays so much for an hour of a job's life whatever is spent."""
     budget = new_budget(START, rate=Rate(dollars_per_hour / 3600.0))
     pool = PoolModel("t4", GPUS_PER_NODE, DOLLAR_PER_GPU_HOUR, start_seconds=start_seconds)
-    return Scenario(START, workload(number), applications(), (pool,), budget, lambda _: Terms(Widths(1, 1, WIDTHS[-1])))
+    return Scenario(START, workload(number), applications(), (pool,), budget, AnyWidth(applications()))
 
 
 def rates(count: int, least: float = 1.5, most: float = 70.0) -> list[float]:

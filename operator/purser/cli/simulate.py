@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import re
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -56,6 +57,9 @@ _SECONDS = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
     type=click.FloatRange(min=0),
     help="Dollars per job-hour, may be repeated; default: around what the jobs cost an hour.",
 )
+@click.option(
+    "--learn", is_flag=True, help="Purser does not know the curves: it learns them from what the jobs report."
+)
 @click.option("--gpus-per-node", default=8, type=click.IntRange(1, 64), help="GPUs of a node, where no row says.")
 @click.option("--node-price", default="16", help="Dollars an hour of a node, where no row says.")
 @click.option(
@@ -82,6 +86,7 @@ def simulate(
     speeds: Path | None,
     policies: Sequence[str],
     rates: Sequence[float],
+    learn: bool,
     gpus_per_node: int,
     node_price: str,
     start_seconds: float,
@@ -102,6 +107,7 @@ def simulate(
       purser simulate --from-cluster --save history.csv && purser simulate history.csv
       purser simulate trace.csv --node-price 12 --policy purser --policy fixed:16:fair
       purser simulate jobs.csv --speeds speeds.csv --policy purser --pays 2 --pays 10
+      purser simulate jobs.csv --speeds speeds.csv --policy purser --learn
       purser simulate jobs.csv --speeds speeds.csv -o json | jq '.[].meanCompletionSeconds'
 
     \b
@@ -118,8 +124,9 @@ def simulate(
       fixed:NODES[:fifo|shortest|fair]    a fleet of so many nodes (of each pool) and a gang queue
       utilisation[:LOW-HIGH]              a fleet that grows and shrinks with its use, in percent (50-80)
 
-    The planner is the one that runs in the cluster. Jobs of less than a node are one pod of 1, 2, 4, ... GPUs, wider
-    ones whole nodes. A job without a known curve runs only at the width that its owner asked for.
+    The planner is the one that runs in the cluster. It knows the true curves, or with --learn nothing of any class
+    until its first job reports. Jobs of less than a node are one pod of 1, 2, 4, ... GPUs, wider ones whole nodes. A
+    job of which no curve is known at all runs only at the width that its owner asked for.
     """
     _check_source(workload, from_cluster, save, last, namespace)
     try:
@@ -146,21 +153,25 @@ def simulate(
             )
     except (BadRow, UnknownPolicy, CannotDraw, ValueError) as error:
         raise click.ClickException(str(error)) from None
-    _show(subject, policies, rates or subject.rates, processes, output, picture, page)
+    choices = [one for policy in policies for one in _choices(policy, rates or subject.rates, learn)]
+    _show(subject, choices, processes, output, picture, page)
+
+
+def _choices(policy: str, rates: Sequence[float], learn: bool) -> list[Choice]:
+    """The policy, and Purser once for each rate; what it learns from scatters alike each time."""
+    if policy != "purser":
+        return [Choice(policy)]
+    return [Choice(policy, rate, random.Random(0).gauss if learn else None) for rate in sorted(set(rates))]
 
 
 def _show(
     subject: Subject,
-    policies: Sequence[str],
-    rates: Sequence[float],
+    choices: Sequence[Choice],
     processes: int | None,
     output: str,
     picture: Path | None,
     page: Path | None,
 ) -> None:
-    choices = [
-        Choice(policy, rate) for policy in policies for rate in (sorted(set(rates)) if policy == "purser" else (None,))
-    ]
     tasks = [list(subject.parts(choice)) for choice in choices]
     results = iter(side_by_side(list(chain.from_iterable(tasks)), processes))
     found = [Simulated(choice, tuple(next(results) for _ in of)) for choice, of in zip(choices, tasks, strict=True)]

@@ -53,7 +53,8 @@ def of_history(title: str, history: History, gaps: tuple[str, ...], budget: Mone
         f"{fleet.pool.start_seconds:g} s; {fleet.restart_seconds:.3g} s a restart)"
         for fleet in history.fleets
     )
-    said = (f"{history.known} of {len(jobs)} jobs have a curve, taken as exact. Pools: {pools}. {_LEFT_OUT}.", *gaps)
+    curves = f"{history.known} of {len(jobs)} jobs have a curve, which is taken to be true."
+    said = (f"{curves} Pools: {pools}. {_LEFT_OUT}.", *gaps)
     took = [job.took for job in jobs if job.took is not None]
     if took:
         really = f"Really, {len(took)} of them took {span(sum(took) / len(took))} in the mean."
@@ -103,7 +104,7 @@ def _from_lines(
     scenario = _scenario(lines, workload.name, speeds, pool, restart_seconds)
     notes = (
         f"{pool.gpus_per_node} GPUs a node at {pool.hourly}, ready after {pool.start_seconds:g} s; a restart takes "
-        f"{restart_seconds:g} s. {_LEFT_OUT}; curves are known exactly, in a cluster they are estimates.",
+        f"{restart_seconds:g} s. {_LEFT_OUT}.",
     )
     title = f"{workload.name}: {len(scenario.submissions)} jobs"
     return Subject(title, notes, lambda choice: [partial(_one, scenario, choice)], _RATES, budget)

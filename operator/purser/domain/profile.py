@@ -99,6 +99,9 @@ class BatchTerms:
     smallest_per_gpu: int = 1
 
 
+TRIAL_STEP = 2
+"""A learned class is tried on widths up to so many times what it has run on: the money at risk in a trial then grows by
+a known factor."""
 FAILURES_KEPT_SECONDS = 30 * 86_400.0
 """A month: by then a class's code, images and data have changed."""
 

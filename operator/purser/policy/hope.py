@@ -15,10 +15,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import sqrt
 
-from purser.domain.profile import Phase, Profile, Source, SpeedCurve, Table
+from purser.domain.profile import TRIAL_STEP, Phase, Profile, Source, SpeedCurve, Table
 
-STEP = 2
-"""The money at risk in a trial then grows by a known factor."""
 SURE_REPORTS = 10
 """A report scatters by some 5 %, and the first comes at a batch size that is not yet the best: after an unlucky one a
 class would stay away for good. Ten are known to 1.6 %, less than neighbouring widths differ by."""
@@ -43,13 +41,16 @@ def _to_try(profile: Profile, gpu_type: str) -> frozenset[int]:
     ]
     ran = {gpus for gpus, reports in known if reports}
     unsure = {gpus for gpus, reports in known if 0 < reports < SURE_REPORTS}
-    widest = max(ran) if ran else min((gpus for gpus, _ in known), default=0) / STEP
+    widest = max(ran) if ran else min((gpus for gpus, _ in known), default=0) / TRIAL_STEP
     return frozenset(
         gpus
         for gpus, _ in known
-        if gpus in unsure
-        or (gpus <= STEP * widest and not any(gpus < STEP * other and other < STEP * gpus for other in ran))
+        if gpus in unsure or (gpus <= TRIAL_STEP * widest and not any(_near(gpus, other) for other in ran))
     )
+
+
+def _near(one: int, other: int) -> bool:
+    return one < TRIAL_STEP * other and other < TRIAL_STEP * one
 
 
 def hopeful(profile: Profile, tried: Mapping[str, frozenset[int]]) -> Profile:

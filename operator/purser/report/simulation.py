@@ -100,6 +100,7 @@ def plain(found: Sequence[Simulated]) -> list[Mapping[str, str | int | float | N
         {
             "policy": one.choice.text,
             "paysPerJobHour": one.choice.rate,
+            "learns": one.choice.scatter is not None,
             "meanCompletionSeconds": _number(one.result.mean_completion_seconds),
             "medianCompletionSeconds": _number(one.result.quantile(0.5)),
             "p90CompletionSeconds": _number(one.result.quantile(0.9)),

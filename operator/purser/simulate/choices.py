@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from purser.domain.ids import Rate
-from purser.domain.job import Widths
+from purser.domain.ids import ClassId, Rate
+from purser.domain.job import TRUSTED_FRACTION, Widths
 from purser.policy.planner import Memo, plan
 from purser.simulate import oracle
 from purser.simulate.baselines import AsAsked, Asked, ByUtilisation, FixedFleet, Order
-from purser.simulate.learning import Exact
+from purser.simulate.learning import Exact, Learning, Reporting
 from purser.simulate.policy import Policy
 from purser.simulate.result import Result
 from purser.simulate.scenario import Scenario, Terms, class_of
 from purser.simulate.simulation import Simulation
-from purser.simulate.truth import Application
+from purser.simulate.truth import Application, timed
 from purser.simulate.workload import Submission
 
+_REPORT_SECONDS = 30.0
+"""Between two reports of a job: rarer than trainers send them, because weeks of them are simulated."""
 NAMES = ("purser", "as-asked", "fixed:NODES[:fifo|shortest|fair]", "utilisation[:LOW-HIGH]")
 
 
@@ -27,26 +29,37 @@ class UnknownPolicy(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A policy with its setting. ``rate``: dollars an hour of job life, for the operator's planner only."""
+    """A policy with its setting. ``rate``: dollars an hour of job life, for the operator's planner only.
+
+    ``scatter``: that planner knows no curves but learns them, from reports that scatter by these standard normal
+    deviates; None where it knows them.
+    """
 
     text: str
     rate: float | None = None
+    scatter: Callable[[], float] | None = None
 
     @property
     def label(self) -> str:
         """As it is shown."""
-        return self.text if self.rate is None else f"{self.text} at ${self.rate:g} per job-hour"
+        text = f"{self.text} --learn" if self.scatter is not None else self.text
+        return text if self.rate is None else f"{text} at ${self.rate:g} per job-hour"
 
 
 @dataclass(frozen=True, slots=True)
 class AnyWidth:
-    """Each job may run at every width that its application can."""
+    """Each job may run at every width that its application can, and would rather run at the one it was asked for."""
 
     applications: Mapping[str, Application]
 
+    def asked(self, submission: Submission) -> int:
+        """The width that its owner asked for, or the next one that its application can run at."""
+        offered = self.applications[submission.application].widths
+        return min((gpus for gpus in offered if gpus >= submission.gpus), default=offered[-1])
+
     def __call__(self, submission: Submission) -> Terms:
         offered = self.applications[submission.application].widths
-        return Terms(Widths(offered[0], offered[0], offered[-1]))
+        return Terms(Widths(offered[0], self.asked(submission), offered[-1]))
 
 
 def check(text: str) -> None:
@@ -55,26 +68,42 @@ def check(text: str) -> None:
 
 
 def simulate(scenario: Scenario, choice: Choice) -> Result:
-    """The scenario under that policy; the operator's planner knows the applications' curves exactly."""
+    """The scenario under that policy; the operator's planner knows the applications' curves exactly, or learns them."""
     applications = scenario.applications
-
-    def width(submission: Submission) -> int:
-        wanted, offered = submission.gpus, applications[submission.application].widths
-        return min((gpus for gpus in offered if gpus >= wanted), default=offered[-1])
 
     def seconds(submission: Submission, gpus: int) -> float:
         return applications[submission.application].seconds_left(0.0, gpus)
 
-    policy = baseline(choice.text, width, seconds)
+    policy = baseline(choice.text, AnyWidth(applications).asked, seconds)
     if policy is not None:
         return Simulation(scenario, policy, Exact({})).run()
     if choice.rate is not None:
         budget = replace(scenario.budget, fixed_rate=Rate(choice.rate / 3600.0))
         scenario = replace(scenario, budget=budget)
+    memo = Memo()
+    if choice.scatter is not None:
+        applications = {name: timed(one, 1.0 / one.rates[0][one.widths[0]]) for name, one in applications.items()}
+        scenario = replace(scenario, applications=applications)
+        by_class = {class_of(name): application for name, application in applications.items()}
+        learns = learning(scenario, by_class, choice.scatter)
+        return Simulation(scenario, lambda snapshot: plan(snapshot, memo), learns).run()
     known = {class_of(name): application for name, application in applications.items()}
     found = oracle.profiles(known, scenario.pools[0].gpu_type, scenario.restart_seconds)
-    memo = Memo()
     return Simulation(scenario, lambda snapshot: plan(snapshot, memo), Exact(found)).run()
+
+
+def learning(scenario: Scenario, applications: Mapping[ClassId, Application], scatter: Callable[[], float]) -> Learning:
+    """Curves learned from reports of seconds a step, two a minute, and a job's size once its progress tells it."""
+    pool = scenario.pools[0]
+    return Learning(
+        applications,
+        pool.gpu_type,
+        pool.gpus_per_node,
+        scenario.restart_seconds,
+        scenario.budget.id,
+        Reporting(scatter, seconds=_REPORT_SECONDS),
+        TRUSTED_FRACTION,
+    )
 
 
 def baseline(text: str, asked: Asked, seconds: Callable[[Submission, int], float]) -> Policy | None:

@@ -10,9 +10,10 @@ from typing import Protocol
 from purser.domain.ids import BudgetId, ClassId
 from purser.domain.profile import Profile, Table
 from purser.domain.time import Instant
-from purser.estimate.learned import Learned
+from purser.estimate.learned import MOST_WIDTHS, Learned
 from purser.estimate.learner import Learner
 from purser.estimate.observation import ClassTerms, Report
+from purser.estimate.offered import offered, points
 from purser.simulate.tasks import Task
 from purser.simulate.truth import Application
 
@@ -78,9 +79,12 @@ class Reporting:
 
 @dataclass(slots=True)
 class Learning:
-    """Knows what jobs reported. At the beginning no class was ever seen; what is declared are batch sizes and widths.
+    """Knows what jobs reported, as the operator does. At the beginning no class was ever seen; what is declared are
+    batch sizes and widths.
 
-    ``applications`` by class; those must have been measured with batch sizes. ``node_gpus``: GPUs of a node.
+    ``applications`` by class; those must have been measured with batch sizes. Of jobs of other classes nothing is ever
+    known. ``node_gpus``: GPUs of a node. ``told_at``: once that part of a job is done, its reports tell how large it
+    is.
     """
 
     applications: Mapping[ClassId, Application]
@@ -89,7 +93,9 @@ class Learning:
     restart_seconds: float
     budget: BudgetId
     reporting: Reporting
+    told_at: float = 0.0
     learner: Learner = field(init=False)
+    _points: Mapping[ClassId, Sequence[int]] = field(init=False)
     _known: dict[ClassId, tuple[Learned, float, Profile]] = field(default_factory=dict)
     _all: Mapping[ClassId, Profile] = field(default_factory=dict)
     _works: dict[ClassId, float] = field(default_factory=dict)
@@ -98,6 +104,7 @@ class Learning:
     def __post_init__(self) -> None:
         terms = [_terms(name, application) for name, application in self.applications.items()]
         self.learner = Learner(terms, {self.gpu_type: self.node_gpus}, self.reporting.departure)
+        self._points = {name: points(one.widths, self.node_gpus) for name, one in self.applications.items()}
 
     @property
     def report_seconds(self) -> float:
@@ -106,29 +113,33 @@ class Learning:
 
     def profiles(self) -> Mapping[ClassId, Profile]:
         """Learned curves; a class's profile is a new object only once they, or its mean work, changed."""
-        changed = [self._profile(name, application.widths) for name, application in self.applications.items()]
+        changed = [self._profile(name) for name in self.applications]
         if any(changed) or not self._all:
             self._all = {name: profile for name, (_, _, profile) in self._known.items()}
         return self._all
 
     def mean_work(self, task: Task) -> float | None:
-        """Its own total once it reported, else its class's mean."""
-        profile = self._all[task.class_id]
+        """Its own total once it told, else its class's mean; None before the class reported."""
         if task.submission.name not in self._heard:
-            return profile.mean_work
+            profile = self._all.get(task.class_id)
+            return None if profile is None else profile.mean_work
         assert task.application.measured is not None
         return task.application.measured.work / _reference(self._known[task.class_id][0])
 
     def batch(self, task: Task) -> int:
         """The one with the highest goodput as it is expected."""
         assert task.allocation is not None
+        if task.class_id not in self.applications:
+            return 0
         gpus = task.allocation.option.gpus
         return self.learner.batch(task.class_id, self.gpu_type, gpus, task.done)
 
     def reported(self, task: Task, at: Instant) -> None:
-        """Learn from it; the first report of a job also tells its size."""
+        """Learn from it."""
         allocation = task.allocation
         assert allocation is not None
+        if task.class_id not in self.applications:
+            return
         reading = task.reading()
         draw, terms = self.reporting.scatter, self.reporting
         report = Report(
@@ -144,28 +155,33 @@ class Learning:
             reading.grad_var * exp(terms.gradient * draw()),
         )
         self.learner.report(report)
-        if task.submission.name not in self._heard:
+        if task.submission.name not in self._heard and task.done >= self.told_at:
             self._heard.add(task.submission.name)
             assert task.application.measured is not None
             self.learner.completed(task.class_id, task.application.measured.work)
             self._works.clear()
 
-    def _profile(self, name: ClassId, widths: Sequence[int]) -> bool:
+    def _profile(self, name: ClassId) -> bool:
         """Look at what is learned of a class; whether anything changed."""
-        learned = self.learner.profile(name, widths, (self.gpu_type,))
+        if not self.learner.state(name).reports:
+            return False
+        ran = self.learner.seen(name)
+        widths = {*self._points[name], *ran.get(self.gpu_type, ())}
+        learned = self.learner.profile(name, sorted(widths)[:MOST_WIDTHS], (self.gpu_type,))
         known = self._known.get(name)
         work = self._works.get(name) or self._works.setdefault(name, self.learner.work(name).value)
         if known is not None and known[0] is learned and known[1] == work:
             return False
         generation = 1 if known is None else known[2].generation + 1
         mean = work / _reference(learned)
+        phases = offered(learned, ran).phases
         self._known[name] = (
             learned,
             work,
             Profile(
                 name,
                 generation,
-                learned.phases,
+                phases,
                 mean,
                 None,
                 self.restart_seconds,

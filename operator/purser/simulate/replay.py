@@ -7,7 +7,7 @@ of the job is done, from then on as the job's own progress says.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 
@@ -16,14 +16,15 @@ from purser.domain.job import TRUSTED_FRACTION, SpotPolicy
 from purser.domain.profile import Profile
 from purser.domain.time import Instant
 from purser.policy.planner import Memo, plan
-from purser.simulate.choices import Choice, baseline
-from purser.simulate.history import Fleet, PastJob, reference
+from purser.simulate.choices import Choice, baseline, learning
+from purser.simulate.history import Fleet, PastJob, points, reference
+from purser.simulate.learning import Knowledge
 from purser.simulate.market import PoolModel
 from purser.simulate.result import Result
 from purser.simulate.scenario import Scenario, Terms, class_of, new_budget
 from purser.simulate.simulation import Simulation
 from purser.simulate.tasks import Task
-from purser.simulate.truth import Application
+from purser.simulate.truth import Application, timed
 from purser.simulate.workload import Submission
 
 _START = Instant(0)
@@ -57,7 +58,28 @@ def replay(fleet: Fleet, choice: Choice) -> Replayed:
         classes=_Classes(fleet, jobs),
     )
     policy = baseline(choice.text, attrgetter("gpus"), seconds) or partial(plan, memo=Memo())
-    return Replayed(fleet.pool, Simulation(scenario, policy, Sizes(fleet, jobs, _profiles(fleet))).run())
+    knowledge: Knowledge = Sizes(fleet, jobs, _profiles(fleet))
+    if choice.scatter is not None:
+        scenario = replace(
+            scenario, applications={name: _timed(fleet, jobs[name], one) for name, one in applications.items()}
+        )
+        knowledge = learning(scenario, _kinds(fleet), choice.scatter)
+    return Replayed(fleet.pool, Simulation(scenario, policy, knowledge).run())
+
+
+def _timed(fleet: Fleet, job: PastJob, application: Application) -> Application:
+    """With steps to report, where a curve says how long they are: one a second on the reference option."""
+    return timed(application, fleet.work(job)) if job.kind in fleet.curves else application
+
+
+def _kinds(fleet: Fleet) -> Mapping[ClassId, Application]:
+    """What is the same for all jobs of a class."""
+    found = {}
+    for kind in fleet.mean_work:
+        phases = fleet.curves[kind]
+        application = Application(kind, [one.until for one in phases], [dict(points(one)) for one in phases])
+        found[class_of(kind)] = timed(application, 1.0)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,30 @@ class Measured(Protocol):
         """Part of the whole job a second with that batch size; None where it cannot run so."""
 
 
+@dataclass(frozen=True, slots=True)
+class OneBatch:
+    """``Measured`` of an application with a single batch size, of which only the speed is known.
+
+    ``rates`` as of the Application; ``work``: in how many steps the whole job is done.
+    """
+
+    rates: Sequence[Mapping[int, float]]
+    work: float
+    own_batch: int = 1 << 16
+    largest_batch: int = 1 << 16
+    largest_local: int = 1 << 16
+    smallest_local: int = 1
+
+    def reading(self, epoch: int, gpus: int, batch: int) -> Reading | None:
+        """Seconds a step; of gradients nothing that matters with one batch size."""
+        rate = self.rates[epoch].get(gpus)
+        return Reading(self.own_batch, 1.0 / (self.work * rate), 1.0, 1.0) if rate else None
+
+    def rate(self, epoch: int, gpus: int, batch: int) -> float | None:
+        """That of the width."""
+        return self.rates[epoch].get(gpus)
+
+
 class Pace:
     """Training on one width with one batch size: how long it takes. ``rates``: part of the whole job a second by epoch.
 
@@ -136,6 +160,11 @@ class Application:
         measured = self.measured
         epochs = () if measured is None else (measured.rate(epoch, gpus, batch) for epoch in range(len(self.ends)))
         return [rate for rate in epochs if rate is not None]
+
+
+def timed(application: Application, work: float) -> Application:
+    """The application with a batch size, so that it reports seconds a step: the whole job is so many steps."""
+    return Application(application.name, application.ends, application.rates, OneBatch(application.rates, work))
 
 
 def from_speeds(name: str, seconds: Mapping[int, float], widths: Iterable[int] | None = None) -> Application:

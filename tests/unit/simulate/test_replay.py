@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -47,6 +48,32 @@ def test_purser_widens_what_it_knows_and_leaves_the_unknown_as_it_was() -> None:
     assert took["long"] == pytest.approx(7200.0 * 6.4 / 11.0 + 150.0, rel=0.02)
     odd = next(job for job in result.jobs if job.name == "odd")
     assert odd.gpu_seconds == pytest.approx(4 * 630.0)
+
+
+def many() -> Fleet:
+    """A job of a known class every hour, and one of which nothing is known."""
+    jobs = (PastJob(f"j{at}", 3600.0 * at, 8, 3600.0, "sft", 1, 16, ResizePolicy.RESTART) for at in range(12))
+    return Fleet(POOL, (*jobs, JOBS[2]), {"sft": SFT})
+
+
+def took(choice: Choice) -> dict[str, float]:
+    """Completion times by job."""
+    return {job.name: job.completion_seconds or 0.0 for job in replay(many(), choice).result.jobs}
+
+
+def test_purser_that_has_to_learn_the_curves_does_so_from_the_first_jobs() -> None:
+    known = took(Choice("purser", 200.0))
+    learned = took(Choice("purser", 200.0, random.Random(0).gauss))
+    assert learned["j0"] > known["j0"]
+    assert [learned[f"j{at}"] for at in range(6, 12)] == pytest.approx(
+        [known[f"j{at}"] for at in range(6, 12)], rel=0.1
+    )
+    assert learned["odd"] == known["odd"]
+
+
+def test_what_is_learned_from_follows_from_the_seed() -> None:
+    one, other = (replay(many(), Choice("purser", 200.0, random.Random(1).gauss)).result for _ in range(2))
+    assert one.jobs == other.jobs
 
 
 @pytest.mark.parametrize(("done", "work"), [(0.0, 4050.0), (0.04, 4050.0), (0.05, 7200.0), (0.5, 7200.0)])

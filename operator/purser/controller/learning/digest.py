@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import exp
 
 from purser.domain.ids import ClassId
 from purser.domain.job import Job, Widths
-from purser.domain.profile import Source, SpeedCurve, Table
+from purser.domain.profile import SpeedCurve, Table
 from purser.domain.snapshot import Snapshot
 from purser.estimate.declared import with_declared
-from purser.estimate.learned import MOST_WIDTHS, Entry, Learned
+from purser.estimate.learned import MOST_WIDTHS, Learned
 from purser.estimate.learner import Learner
-from purser.policy.hope import STEP
+from purser.estimate.offered import offered, points
 from purser.policy.menu import offered_widths
 from purser.policy.speedup import throughput
-
-_NODES = (1, 2, 3, 4, 6)
-"""Numbers of nodes that a curve has points at, each also times 2, 4, 8, …: between them it is read linearly."""
 
 
 def digest(learner: Learner, class_id: ClassId, snapshot: Snapshot) -> Learned | None:
@@ -39,13 +35,8 @@ def digest(learner: Learner, class_id: ClassId, snapshot: Snapshot) -> Learned |
     learned = learner.profile(class_id, widths, types)
     if declared:
         learned = with_declared(learned, lambda gpu_type, gpus: _declared(declared, gpu_type, gpus))
-    widest = max((ran[-1] for ran in seen.values() if ran), default=0)
-    allowed = {one.gpu_type for one in declared}
-    stretches = tuple(
-        replace(stretch, entries=_offered(stretch.entries, widest, seen.keys(), allowed))
-        for stretch in learned.stretches
-    )
-    return replace(learned, reports=learner.state(class_id).reports, stretches=stretches)
+    learned = offered(learned, seen, {one.gpu_type for one in declared})
+    return replace(learned, reports=learner.state(class_id).reports)
 
 
 def _nodes(jobs: Iterable[Job], snapshot: Snapshot) -> dict[str, int]:
@@ -76,43 +67,12 @@ def _widths(
     between = _range(jobs)
     found = {gpus for widths in seen for gpus in widths}
     for size in nodes.values():
-        offered = offered_widths(size, between, most)
-        found |= {gpus for gpus in offered if gpus < size or _round(gpus // size)}
+        found |= set(points(offered_widths(size, between, most), size))
     found |= {job.widths.preferred for job in jobs}
     found |= {gpus for one in declared if isinstance(one.form, Table) for gpus, _ in one.form.points}
     return sorted(found)[:MOST_WIDTHS]
 
 
-def _round(nodes: int) -> bool:
-    while nodes % 2 == 0 and nodes not in _NODES:
-        nodes //= 2
-    return nodes in _NODES
-
-
 def _declared(curves: Iterable[SpeedCurve], gpu_type: str, gpus: int) -> float | None:
     form = next((one.form for one in curves if one.gpu_type == gpu_type), None)
     return None if form is None else throughput(form, gpus)
-
-
-def _offered(entries: Iterable[Entry], widest: int, ran: Iterable[str], declared: Iterable[str]) -> tuple[Entry, ...]:
-    """What jobs may be planned by.
-
-    Not wider than twice what has run, and on a GPU type that the class never ran on not wider than what has, unless
-    somebody declared a curve for it. How fast such a type is as a whole is not known, and counts for what it is
-    expected to take: seconds are lognormal, so their mean is exp(v/2) times their median.
-    """
-    ran, declared = frozenset(ran), frozenset(declared)
-    known = [
-        one for one in entries if one.gpu_type in declared or one.gpus <= widest * (STEP if one.gpu_type in ran else 1)
-    ]
-    doubt: dict[str, float] = {}
-    for one in known:
-        if one.gpu_type not in ran and one.source is not Source.DECLARED:
-            doubt[one.gpu_type] = min(doubt.get(one.gpu_type, one.variance), one.variance)
-    slower = {gpu_type: exp(-variance / 2.0) for gpu_type, variance in doubt.items()}
-    return tuple(_slower(one, slower.get(one.gpu_type, 1.0)) for one in known)
-
-
-def _slower(entry: Entry, factor: float) -> Entry:
-    goodput = entry.goodput * factor
-    return replace(entry, goodput=goodput, low=min(entry.low, goodput))
