@@ -41,6 +41,18 @@ def test_policies_stand_side_by_side_as_numbers(files: tuple[Path, Path]) -> Non
     assert {one["complete"] for one in (cheap, dear, asked)} == {3}
 
 
+def test_purser_can_be_made_to_learn_the_curves_and_what_it_is_compared_with_stays(files: tuple[Path, Path]) -> None:
+    known, asked = json.loads(call(files, "--pays", "400", "-o", "json").stdout)
+    done = call(files, "--pays", "400", "--learn", "-o", "json")
+    assert done.exit_code == 0, done.output
+    learning, same = json.loads(done.stdout)
+    assert [one["learns"] for one in (known, asked, learning, same)] == [False, False, True, False]
+    assert same == asked
+    assert learning["complete"] == 3
+    assert learning["meanCompletionSeconds"] > known["meanCompletionSeconds"]
+    assert "purser --learn at $400 per job-hour" in call(files, "--pays", "400", "--learn").stdout
+
+
 def test_a_table_has_a_row_for_each(files: tuple[Path, Path]) -> None:
     done = call(files, "--policy", "fixed:2:fair", "--policy", "utilisation:40-90")
     assert done.exit_code == 0, done.output
