@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from purser.domain.budget import Balance, Experience
 from purser.domain.ids import BudgetId, ClassId
-from purser.domain.job import Job, SpotPolicy
+from purser.domain.job import Job
 from purser.domain.profile import Profile
 from purser.domain.time import Instant
 from purser.policy.arrivals import Arrivals, arrivals
@@ -148,7 +148,7 @@ def _expected(profile: Profile, known: Arrivals | None, menus: Menus) -> dict[Gr
     """The group of a class of which no job is in sight, taken to run on anything that its curves cover."""
     if known is None or profile.mean_work is None:
         return {}
-    menu_key: MenuKey = (profile.id, 1, 1, profile.widest, (), SpotPolicy.NEVER, False, frozenset())
+    menu_key = MenuKey(profile.id, 1, 1, profile.widest)
     menu = menus.menu(menu_key)
     if not menu.options:
         return {}

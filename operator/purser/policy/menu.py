@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from purser.domain.ids import ClassId, PoolId
 from purser.domain.job import Job, ResizePolicy, RunOutcome, SpotPolicy, Widths
@@ -174,8 +174,19 @@ def _speeds(profile: Profile | None, gpu_type: str, gpus: int) -> list[float]:
 _NONE: Barred = frozenset()
 _NOWHERE: frozenset[tuple[PoolId, int]] = frozenset()
 
-MenuKey = tuple[ClassId | None, int, int, int, tuple[str, ...], SpotPolicy, bool, frozenset[tuple[PoolId, int]]]
-"""Class, widths (min, preferred, max), GPU types, spot policy, whether resized in place, where runs of it failed."""
+
+class MenuKey(NamedTuple):
+    """What decides a job's menu. ``class_id``: None where no curve is known; ``elastic``: whether it is resized in
+    place; ``failed``: where runs of it failed."""
+
+    class_id: ClassId | None
+    least: int
+    preferred: int
+    most: int
+    gpu_types: tuple[str, ...] = ()
+    spot: SpotPolicy = SpotPolicy.NEVER
+    elastic: bool = False
+    failed: frozenset[tuple[PoolId, int]] = _NOWHERE
 
 
 _IDLE = 256
@@ -217,7 +228,7 @@ class Menus:
         if known is not None and job.failures:
             ended = (one.option for one in job.records if one.outcome is RunOutcome.FAILED)
             failed = frozenset((option.pool, option.gpus) for option in ended)
-        return known, widths.min, widths.preferred, widths.max, job.gpu_types, job.spot, elastic, failed
+        return MenuKey(known, widths.min, widths.preferred, widths.max, job.gpu_types, job.spot, elastic, failed)
 
     def menu(self, key: MenuKey) -> Menu:
         """The menu of all jobs with this key."""
@@ -234,16 +245,16 @@ class Menus:
     def _of(self, key: MenuKey) -> _Known:
         known = self._known.get(key)
         if known is None:
-            class_id, least, preferred, most, gpu_types, spot, elastic, failed = key
+            class_id = key.class_id
             profile = None if class_id is None else self._profiles[class_id]
             known = self._before.get(key)
             explore = class_id in self._exploring
             avoided = _NONE if class_id is None else self._avoided.get(class_id, _NONE)
-            if profile is not None and failed:
-                avoided |= untested(profile, frozenset((self._types.get(pool, ""), gpus) for pool, gpus in failed))
+            if profile is not None and key.failed:
+                avoided |= untested(profile, frozenset((self._types.get(pool, ""), gpus) for pool, gpus in key.failed))
             if known is None or (known.profile, known.explore, known.avoided) != (profile, explore, avoided):
-                widths = Widths(least, preferred, most)
-                menu = build_menu(profile, widths, gpu_types, spot, self._pools, explore, elastic, avoided)
+                widths = Widths(key.least, key.preferred, key.most)
+                menu = build_menu(profile, widths, key.gpu_types, key.spot, self._pools, explore, key.elastic, avoided)
                 known = _Known(profile, explore, avoided, menu)
             self._known[key] = known
         return known
