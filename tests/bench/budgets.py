@@ -9,18 +9,11 @@ job's own progress tells what it has left once it has done a twentieth.
 
 from __future__ import annotations
 
-import argparse
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import exp, inf, log, sqrt
-from statistics import fmean, pstdev
-
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table as Rows
 
 from purser.domain.budget import Experience
 from purser.domain.ids import ClassId, PoolId
@@ -38,6 +31,7 @@ from purser.policy.kappa import Kappa, corrected, kappa, usual_squared_cv
 from purser.policy.promise import Bounds, Forecast, Stream, forecast
 from purser.policy.queueing import next_lot
 from purser.policy.under_way import NOTHING, Committed
+from tests.bench._years import ASKED_ON, Month, options, tell
 
 START = parse_instant("2026-01-01T00:00:00Z")
 MONTHS = 12
@@ -49,8 +43,6 @@ _ENTRY = 150.0
 _MOVES_EVERY = 6 * 3_600.0
 LOOKS_AGAIN = 1_800.0
 """Seconds for which a plan is kept: jobs that come closer together see the same θ."""
-ASKED_ON = (2, 5, 10, 15, 20, 25)
-"""Days of each month on which the forecast is put on record."""
 
 
 @dataclass(frozen=True)
@@ -175,15 +167,6 @@ class _Job:
         spent = self.spent(now)
         left = self.rate * (self.ends - now) if self.told(now) else max(self.predicted * prior - spent, 0.0)
         return Committed(1, 1, self.predicted, spent + left, left, left * left)
-
-
-@dataclass(frozen=True)
-class Month:
-    """Dollars spent, the forecasts made of that by day, and the budget."""
-
-    spend: float
-    asked: tuple[tuple[int, Forecast], ...]
-    budget: float
 
 
 @dataclass(frozen=True)
@@ -384,10 +367,6 @@ def year(case: Case, seed: int) -> list[Month]:
     return list(World(case, seed).run())
 
 
-def _share(values: list[bool]) -> str:
-    return f"{100 * fmean(values):.0f} %" if values else "-"
-
-
 def main() -> None:
     """Run every case with every seed in parallel processes, and print the tables."""
     chosen = options(__doc__, years=12).parse_args()
@@ -396,68 +375,6 @@ def main() -> None:
 
 def _year(number: int, seed: int) -> list[Month]:
     return year(CASES[number], seed)
-
-
-def options(description: str | None, years: int) -> argparse.ArgumentParser:
-    """What can be said of simulated years; ``years`` of each case if nothing is."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=years, help=f"years of each case ({years})")
-    parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
-    parser.add_argument("--only", default="", help="only cases whose name contains this")
-    parser.add_argument("--workers", type=int, default=2, help="processes (2)")
-    return parser
-
-
-def tell(chosen: argparse.Namespace, names: Sequence[str], simulate: Callable[[int, int], list[Month]]) -> None:
-    """``simulate`` the chosen cases, by number and seed, in parallel processes, and print their tables."""
-    console = Console(width=132)
-    cases = [number for number, name in enumerate(names) if chosen.only in name]
-    years: dict[int, list[list[Month]]] = {number: [] for number in cases}
-    seeds = range(chosen.first, chosen.first + chosen.seeds)
-    with ProcessPoolExecutor(chosen.workers) as pool, Progress(console=console, transient=True) as bar:
-        work = {pool.submit(simulate, number, seed): number for number in cases for seed in seeds}
-        task = bar.add_task("simulated years", total=len(work))
-        for future in as_completed(work):
-            years[work[future]].append(future.result())
-            bar.advance(task)
-    found = [(names[number], years[number]) for number in cases]
-    console.print(spends(found))
-    console.print(forecasts(found))
-
-
-def spends(found: Iterable[tuple[str, list[list[Month]]]]) -> Rows:
-    """By case: what its years and months spent against their budgets."""
-    rows = Rows(
-        "case", "year's spend", "years within 1 %", "months within 5 %", "first months", "sd of a month", "worst months"
-    )
-    for name, years in found:
-        months = [month.spend / month.budget - 1 for one in years for month in one]
-        whole = [sum(m.spend for m in one) / sum(m.budget for m in one) - 1 for one in years]
-        firsts = [one[0].spend / one[0].budget - 1 for one in years]
-        rows.add_row(
-            name,
-            f"{100 * fmean(whole):+.2f} % ± {100 * pstdev(whole):.2f}",
-            _share([abs(one) <= 0.01 for one in whole]),
-            _share([abs(one) <= 0.05 for one in months]),
-            _share([abs(one) <= 0.05 for one in firsts]),
-            f"{100 * pstdev(months):.1f} %",
-            f"{100 * min(months):+.0f} %, {100 * max(months):+.0f} %",
-        )
-    return rows
-
-
-def forecasts(found: Iterable[tuple[str, list[list[Month]]]]) -> Rows:
-    """By case and day of the month: how often the interval held, and how wide it was."""
-    rows = Rows("case: nine in ten of", *(f"day {day}: holds, width" for day in ASKED_ON))
-    for name, years in found:
-        cells = []
-        for day in ASKED_ON:
-            told = [(month, said) for one in years for month in one for at, said in month.asked if at == day]
-            holds = [one.low <= month.spend <= one.high for month, one in told]
-            width = fmean((one.high - one.low) / month.budget for month, one in told) if told else 0.0
-            cells.append(f"{_share(holds)}, ±{50 * width:.1f} %")
-        rows.add_row(name, *cells)
-    return rows
 
 
 if __name__ == "__main__":

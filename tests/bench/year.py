@@ -33,7 +33,8 @@ from purser.simulate.simulation import Simulation
 from purser.simulate.tasks import Task
 from purser.simulate.truth import Application
 from purser.simulate.workload import Submission
-from tests.bench.budgets import ASKED_ON, DAY, MONTHS, START, Month, options, prices, step_down, step_up, tell
+from tests.bench._years import ASKED_ON, Month, options, tell
+from tests.bench.budgets import DAY, MONTHS, START, prices, step_down, step_up
 
 WIDTHS = (1, 2, 4, *range(8, 65, 8))
 CLASSES = {"a": (0.6, 0.5), "b": (0.7, 1.0), "c": (0.8, 1.5), "d": (0.85, 1.0)}
