@@ -167,7 +167,7 @@ def _sample(columns: _Columns, low: Sequence[int], high: Sequence[int]) -> tuple
     slopes, spends, loads, weights = columns.slopes, columns.spends, columns.loads, columns.weights
     widths = list(map(sub, high, low))
     classes = [at for at, width in enumerate(widths) if width]
-    size = max(_SAMPLE, len(classes) // 5)
+    size = max(_SAMPLE, len(classes) // 3)
     draws = [at for at in classes[:: -(-len(classes) // size)] for _ in range(max(1, size // len(classes)))]
     sample: list[tuple[float, float]] = []
     for turn, at in enumerate(draws):
