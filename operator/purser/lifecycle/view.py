@@ -39,7 +39,8 @@ class View:
     """The joins. Build it with ``View.of``; lists of rentals are in order of creation.
 
     ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class. ``ending``: by rental,
-    names of the runs placed there that have been replaced and whose end is not yet on record.
+    names of the runs placed there that have been replaced and whose end is not yet on record. (Not those whose Job is
+    being deleted: somebody's finalizer may keep it for ever.)
     """
 
     snapshot: Snapshot
@@ -131,8 +132,8 @@ def _observes(budget: BudgetId | None, snapshot: Snapshot) -> bool:
 def _to_record(job: Job, snapshot: Snapshot) -> list[Allocation]:
     if not job.replaced or job.deleting or _observes(job.budget, snapshot):
         return []
-    recorded = {record.number for record in job.records}
-    return [allocation for allocation in job.replaced if allocation.run not in recorded]
+    over = {record.number for record in job.records} | {run.number for run in job.runs if run.deleting}
+    return [allocation for allocation in job.replaced if allocation.run not in over]
 
 
 def _to_count(job: Job, snapshot: Snapshot) -> bool:

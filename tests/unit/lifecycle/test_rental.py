@@ -137,6 +137,8 @@ def test_a_machine_is_ended_after_the_stop_of_its_last_run_is_on_record() -> Non
     assert waits == Wait("the end of sft-r1 to be on record")
     assert isinstance(step(world(DRAINING, SEEN, CORDONED, replace(left, records=(past(),)))), Terminate)
     assert isinstance(step(world(DRAINING, SEEN, CORDONED, replace(left, deleting=True))), Terminate)
+    kept = replace(left, runs=(run(1, deleting=True, suspended=True),))
+    assert isinstance(step(world(DRAINING, SEEN, CORDONED, kept)), Terminate)
     watching = budget(id=BudgetId("others"), mode=Mode.OBSERVE)
     assert isinstance(step(world(DRAINING, SEEN, CORDONED, replace(left, budget=watching.id), watching)), Terminate)
 
