@@ -174,7 +174,7 @@ def _holds(rental: Rental, survey: Survey, view: View) -> bool:
 
 
 def _raise(books: _Books, staying: Sequence[Rental], view: View) -> PoolStep | Wait | None:
-    """Ask for the nodes that are missing.
+    """Ask for the nodes that are missing, once nobody can delete the pool, or the budget that pays, from under them.
 
     A rental whose instance is about to be ended is left out: ending lowers the target too, and a target raised on the
     strength of an instance that goes would buy a node too many. Counting it out can only ask for too few, for now.
@@ -182,6 +182,12 @@ def _raise(books: _Books, staying: Sequence[Rental], view: View) -> PoolStep | W
     asking = [rental for rental in books.waiting if not view.observes(rental.budget)]
     if not asking:
         return None
+    if not books.pool.guarded:
+        return Wait(f"the finalizer of GPUPool {books.pool.id}")
+    unguarded = {rental.budget for rental in asking if not view.guarded(rental.budget)}
+    asking = [rental for rental in asking if rental.budget not in unguarded]
+    if not asking:
+        return Wait(f"the finalizer of GPUBudget {min(unguarded)}")
     at_least = len(asking) + sum(not may_terminate(rental, view) for rental in staying)
     if books.survey.target < at_least:
         return RaiseTarget(books.pool.id, at_least, _token(books, at_least))

@@ -119,6 +119,11 @@ class View:
         """The rental, if its object still exists."""
         return self.snapshot.rentals.get(rental)
 
+    def guarded(self, budget: BudgetId) -> bool:
+        """Whether the budget cannot be deleted from under its rentals."""
+        found = self.snapshot.budgets.get(budget)
+        return found is not None and found.guarded
+
     def observes(self, budget: BudgetId | None) -> bool:
         """Whether the budget only observes, so that nothing may be rented, ended or run for it."""
         return _observes(budget, self.snapshot)

@@ -209,6 +209,12 @@ def test_a_pool_being_deleted_closes_what_waits() -> None:
     assert isinstance(step(world(survey(), ASKED, pool(deleting=True))), CloseUnfulfilled)
 
 
+def test_nothing_is_asked_for_before_nobody_can_delete_pool_and_budget_from_under_it() -> None:
+    assert isinstance(step(world(survey(), ASKED)), RaiseTarget)
+    assert step(world(survey(), ASKED, pool(guarded=False))) == Wait("the finalizer of GPUPool a100")
+    assert step(world(survey(), ASKED, budget(guarded=False))) == Wait("the finalizer of GPUBudget team")
+
+
 def test_nothing_is_asked_for_a_budget_that_only_observes_but_what_came_is_adopted() -> None:
     watching = budget(mode=Mode.OBSERVE)
     assert step(world(survey(), ASKED, watching)) is None
