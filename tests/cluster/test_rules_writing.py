@@ -29,6 +29,12 @@ def _finalizers(objects: list[RawObject]) -> set[str]:
     return {one for raw in objects for one in raw["metadata"].get("finalizers") or []}
 
 
+def _departed(bed: Bed) -> set[str]:
+    """Names of this test's objects that are gone: those of the test before may go late."""
+    departed = (raw["metadata"] for raw in bed.mirror.departed)
+    return {one["name"] for one in departed if one.get("namespace") == bed.namespace}
+
+
 # --- what the operator may and does write -----------------------------------------------------------------------------
 
 
@@ -38,7 +44,7 @@ async def test_a_job_deleted_just_before_its_status_is_written_does_not_come_bac
     await _ground(bed, killer=Meddler(step, bed.plane.kubeconfig, path))
     async with history(bed.kube, TRAINING_JOBS, bed.namespace) as jobs:
         await bed.job("train", annotations={"testbed.purser.dev/complete-after": "0.1s"})
-        await bed.until(lambda: bed.mirror.departed)
+        await bed.until(lambda: "train" in _departed(bed))
         await bed.until(lambda: not bed.rentals() and not bed.pods("train"))
     assert f"{step}: stale" in bed.operators[0].log.read_text()
     assert [kind for kind, _ in jobs.events if kind != "MODIFIED"] == ["ADDED", "DELETED"]
