@@ -7,7 +7,7 @@ and slow synchronisation can explain the same few reports, so that there may be 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log, sqrt
 from operator import mul, sub
@@ -147,13 +147,17 @@ class _Point:
             found += sum(map(mul, width.pulled, map(sub, there.widths[shape].effect, width.effect)))
         return found
 
-    def effects_toward(self, there: _Point, part: float) -> dict[Shape, Effect]:
-        """The widths' effects such a part of the way there."""
-        return {shape: _between(one.effect, there.widths[shape].effect, part) for shape, one in self.widths.items()}
+    def between(self, there: _Point, part: float) -> tuple[list[float], dict[Shape, Effect]]:
+        """Such a part of the way there."""
+        effects = {}
+        for shape, width in self.widths.items():
+            every, sync = _between(width.effect, there.widths[shape].effect, part)
+            effects[shape] = every, sync
+        return _between(self.x, there.x, part), effects
 
 
-def _between(one: Effect, other: Effect, part: float) -> Effect:
-    return one[0] + part * (other[0] - one[0]), one[1] + part * (other[1] - one[1])
+def _between(one: Iterable[float], other: Iterable[float], part: float) -> list[float]:
+    return [a + part * (b - a) for a, b in zip(one, other, strict=True)]
 
 
 def _followed(best: WidthEffect, moves: Sequence[float]) -> Effect:
@@ -201,9 +205,7 @@ class _Task:
             promised = here.promised(there)
             kept = (here.cost - there.cost) / promised if promised > 0.0 else 0.0
             if kept < _GOOD:  # perhaps across a valley: look at the bottom of the parabola through here and there
-                part = 1.0 / (2.0 - kept)
-                x = [one + part * (other - one) for one, other in zip(here.x, there.x, strict=True)]
-                there = min(there, self.at(x, here.effects_toward(there, part)), key=_cost)
+                there = min(there, self.at(*here.between(there, 1.0 / (2.0 - kept))), key=_cost)
             if kept < _POOR:
                 damping = max(damping * 5.0, 0.05)
             elif kept > _GOOD:

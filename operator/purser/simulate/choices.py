@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
-from purser.domain.ids import ClassId, Rate
-from purser.domain.job import TRUSTED_FRACTION, Widths
+from purser.domain.ids import Rate
+from purser.domain.job import Widths
 from purser.policy.planner import Memo, plan
 from purser.simulate import oracle
 from purser.simulate.baselines import AsAsked, Asked, ByUtilisation, FixedFleet, Order
-from purser.simulate.learning import Exact, Learning, Reporting
+from purser.simulate.learning import Exact, Knowledge, from_reports
 from purser.simulate.policy import Policy
 from purser.simulate.result import Result
 from purser.simulate.scenario import Scenario, Terms, class_of
@@ -18,8 +19,6 @@ from purser.simulate.simulation import Simulation
 from purser.simulate.truth import Application, timed
 from purser.simulate.workload import Submission
 
-_REPORT_SECONDS = 30.0
-"""Between two reports of a job: rarer than trainers send them, because weeks of them are simulated."""
 NAMES = ("purser", "as-asked", "fixed:NODES[:fifo|shortest|fair]", "utilisation[:LOW-HIGH]")
 
 
@@ -80,30 +79,16 @@ def simulate(scenario: Scenario, choice: Choice) -> Result:
     if choice.rate is not None:
         budget = replace(scenario.budget, fixed_rate=Rate(choice.rate / 3600.0))
         scenario = replace(scenario, budget=budget)
-    memo = Memo()
     if choice.scatter is not None:
-        applications = {name: timed(one, 1.0 / one.rates[0][one.widths[0]]) for name, one in applications.items()}
-        scenario = replace(scenario, applications=applications)
-        by_class = {class_of(name): application for name, application in applications.items()}
-        learns = learning(scenario, by_class, choice.scatter)
-        return Simulation(scenario, lambda snapshot: plan(snapshot, memo), learns).run()
-    known = {class_of(name): application for name, application in applications.items()}
-    found = oracle.profiles(known, scenario.pools[0].gpu_type, scenario.restart_seconds)
-    return Simulation(scenario, lambda snapshot: plan(snapshot, memo), Exact(found)).run()
-
-
-def learning(scenario: Scenario, applications: Mapping[ClassId, Application], scatter: Callable[[], float]) -> Learning:
-    """Curves learned from reports of seconds a step, two a minute, and a job's size once its progress tells it."""
-    pool = scenario.pools[0]
-    return Learning(
-        applications,
-        pool.gpu_type,
-        pool.gpus_per_node,
-        scenario.restart_seconds,
-        scenario.budget.id,
-        Reporting(scatter, seconds=_REPORT_SECONDS),
-        TRUSTED_FRACTION,
-    )
+        learnable = {name: timed(one, 1.0 / one.rates[0][one.widths[0]]) for name, one in applications.items()}
+        scenario = replace(scenario, applications=learnable)
+    by_class = {class_of(name): application for name, application in scenario.applications.items()}
+    knowledge: Knowledge
+    if choice.scatter is None:
+        knowledge = Exact(oracle.profiles(by_class, scenario.pools[0].gpu_type, scenario.restart_seconds))
+    else:
+        knowledge = from_reports(scenario, by_class, choice.scatter)
+    return Simulation(scenario, partial(plan, memo=Memo()), knowledge).run()
 
 
 def baseline(text: str, asked: Asked, seconds: Callable[[Submission, int], float]) -> Policy | None:

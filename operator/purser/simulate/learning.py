@@ -8,14 +8,19 @@ from math import exp
 from typing import Protocol
 
 from purser.domain.ids import BudgetId, ClassId
+from purser.domain.job import TRUSTED_FRACTION
 from purser.domain.profile import Profile, Table
 from purser.domain.time import Instant
 from purser.estimate.learned import MOST_WIDTHS, Learned
 from purser.estimate.learner import Learner
 from purser.estimate.observation import ClassTerms, Report
 from purser.estimate.offered import offered, points
+from purser.simulate.scenario import Scenario
 from purser.simulate.tasks import Task
 from purser.simulate.truth import Application
+
+_REPLAY_SECONDS = 30.0
+"""Between two reports of a job of a workload: rarer than trainers send them, because weeks of them are simulated."""
 
 
 class Knowledge(Protocol):
@@ -190,6 +195,22 @@ class Learning:
             ),
         )
         return True
+
+
+def from_reports(
+    scenario: Scenario, applications: Mapping[ClassId, Application], scatter: Callable[[], float]
+) -> Learning:
+    """Curves learned from what the scenario's jobs report, and a job's size once its progress tells it."""
+    pool = scenario.pools[0]
+    return Learning(
+        applications,
+        pool.gpu_type,
+        pool.gpus_per_node,
+        scenario.restart_seconds,
+        scenario.budget.id,
+        Reporting(scatter, seconds=_REPLAY_SECONDS),
+        TRUSTED_FRACTION,
+    )
 
 
 def _reference(learned: Learned) -> float:

@@ -16,9 +16,9 @@ from purser.domain.job import TRUSTED_FRACTION, SpotPolicy
 from purser.domain.profile import Profile
 from purser.domain.time import Instant
 from purser.policy.planner import Memo, plan
-from purser.simulate.choices import Choice, baseline, learning
+from purser.simulate.choices import Choice, baseline
 from purser.simulate.history import Fleet, PastJob, points, reference
-from purser.simulate.learning import Knowledge
+from purser.simulate.learning import Knowledge, from_reports
 from purser.simulate.market import PoolModel
 from purser.simulate.result import Result
 from purser.simulate.scenario import Scenario, Terms, class_of, new_budget
@@ -63,7 +63,7 @@ def replay(fleet: Fleet, choice: Choice) -> Replayed:
         scenario = replace(
             scenario, applications={name: _timed(fleet, jobs[name], one) for name, one in applications.items()}
         )
-        knowledge = learning(scenario, _kinds(fleet), choice.scatter)
+        knowledge = from_reports(scenario, _kinds(fleet), choice.scatter)
     return Replayed(fleet.pool, Simulation(scenario, policy, knowledge).run())
 
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from purser.domain.ids import ClassId, JobId, PoolId
-from purser.domain.plan import Allocate, Plan, Release, Rent, Why
+from purser.domain.plan import Allocate, Release, Rent, Why
 from purser.domain.profile import Amdahl, SpeedCurve
 from purser.domain.time import after
 from purser.policy import plan
+from tests.scenarios.policy.stories import settle
 from tests.worlds import World
 
 NEAR, FAR = PoolId("near"), PoolId("far")
@@ -27,14 +28,6 @@ def two_pools(near: int = 4, amount: str = "90000") -> World:
     world.profile("anywhere", form, gpu_type="near", work_hours=20, others=[SpeedCurve("far", form)])
     world.profile("picky", form, gpu_type="near", work_hours=20)
     return world
-
-
-def settle(world: World, turns: int = 4) -> Plan:
-    for _ in range(turns):
-        world.carry_out(plan(world.snapshot()))
-        world.everything_starts()
-        world.passes(1.0)
-    return plan(world.snapshot())
 
 
 def gpus_by_pool(world: World) -> Counter[tuple[str, PoolId]]:
