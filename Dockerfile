@@ -6,18 +6,18 @@ WORKDIR /src
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 COPY requirements/build.txt requirements/runtime.txt requirements/
 RUN pip install --require-hashes --only-binary :all: -r requirements/build.txt \
- && python -m venv --without-pip /opt/purser \
- && pip --python /opt/purser/bin/python install --require-hashes --only-binary :all: -r requirements/runtime.txt
+ && python -m venv --without-pip /opt/charterer \
+ && pip --python /opt/charterer/bin/python install --require-hashes --only-binary :all: -r requirements/runtime.txt
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY operator operator
 RUN python -m hatchling build --target wheel \
- && pip --python /opt/purser/bin/python install --no-deps --no-index dist/*.whl
+ && pip --python /opt/charterer/bin/python install --no-deps --no-index dist/*.whl
 
 FROM python:3.12-slim
 RUN pip uninstall --yes pip && rm -rf /usr/local/lib/python3.12/ensurepip /root/.cache
-COPY --from=build /opt/purser /opt/purser
-COPY LICENSE NOTICE /usr/share/doc/purser/
-ENV PATH=/opt/purser/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+COPY --from=build /opt/charterer /opt/charterer
+COPY LICENSE NOTICE /usr/share/doc/charterer/
+ENV PATH=/opt/charterer/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER 65532:65532
 WORKDIR /tmp
-ENTRYPOINT ["purser"]
+ENTRYPOINT ["charterer"]

@@ -9,7 +9,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
-IMAGE ?= purser:dev
+IMAGE ?= charterer:dev
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -23,10 +23,10 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.venv: $(READY) ## Install Purser and its tools into .venv (PYTHON=... chooses the interpreter)
+.venv: $(READY) ## Install Charterer and its tools into .venv (PYTHON=... chooses the interpreter)
 
 $(READY): requirements/dev.txt pyproject.toml trainer/pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Purser needs Python 3.11 or newer, and \
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Charterer needs Python 3.11 or newer, and \
 	$(PYTHON) is `$(PYTHON) --version 2>&1`: repeat with PYTHON=/path/to/a/newer/python3" >&2; exit 1; }
 	@echo "installing into .venv, which takes a minute or two"
 	@$(PYTHON) -m venv .venv
@@ -42,7 +42,7 @@ lint: $(READY) ## Check style, types, layers and that generated files are fresh
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m purser.api.schema --check crds charts/purser-crds/templates
+	$(BIN)/python -m charterer.api.schema --check crds charts/charterer-crds/templates
 
 test: lint testbed ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=4)
 	$(BIN)/pytest -n $(WORKERS) --ignore=tests/bench $(PYTEST_ARGS)
@@ -53,7 +53,7 @@ test-unit: $(READY) ## The fast tests that need no cluster
 bench: testbed ## Measure, one script of tests/bench after the other
 	@for script in $(basename $(notdir $(BENCHES))); do echo "== $$script"; $(BIN)/python -m "tests.bench.$$script"; done
 
-demo: testbed ## Show Purser at work on a control plane of its own (KEEP=1 leaves it running)
+demo: testbed ## Show Charterer at work on a control plane of its own (KEEP=1 leaves it running)
 	$(DEMO)
 
 kind-demo: testbed ## The same on kind, where Docker is at hand

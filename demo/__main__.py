@@ -43,12 +43,12 @@ from demo.summary import Summary
     help="Folder for logs, applied manifests, summary and picture. It is emptied first.",
 )
 def main(cluster: str, pace: int, keep: bool, out: Path) -> None:
-    """Purser at work on an hour of a measured workload, in about three minutes.
+    """Charterer at work on an hour of a measured workload, in about three minutes.
 
     28 training jobs of six applications are submitted to a real Kubernetes API server as they were in the workload.
-    Purser rents 4-GPU nodes from a fake cloud for them, within a budget of $48 an hour: it decides how many GPUs each
-    job is worth, meets a zone that runs out of machines, and gives the nodes back. The GPU nodes and containers are not
-    real; everything else is: control plane, operator, speeds (measured on T4 GPUs), prices, bills.
+    Charterer rents 4-GPU nodes from a fake cloud for them, within a budget of $48 an hour: it decides how many GPUs
+    each job is worth, meets a zone that runs out of machines, and gives the nodes back. The GPU nodes and containers
+    are not real; everything else is: control plane, operator, speeds (measured on T4 GPUs), prices, bills.
 
     \b
     What to look at:

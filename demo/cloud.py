@@ -1,4 +1,4 @@
-"""Asks the fake cloud what only it knows: its machines and its bill. Nothing in Purser reads these."""
+"""Asks the fake cloud what only it knows: its machines and its bill. Nothing in Charterer reads these."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from demo.programs import DemoError, Programs
 from tests.testbed import build
 from tests.testbed.controlplane import STAGES, ControlPlane
 
-_KIND_NAME = "purser-demo"
+_KIND_NAME = "charterer-demo"
 _KIND_CONFIG = Path(__file__).resolve().parents[1] / "kind-config.yaml"
 
 

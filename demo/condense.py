@@ -126,7 +126,7 @@ def read(data: Path, application: str) -> Measured:
         for path in sorted(folder.glob("validation-*.csv"))
     }
     if not statistics:
-        raise DataMissing(f"no validation-*.csv in {folder}; name the folder that has pollux/ by PURSER_DATA_DIR")
+        raise DataMissing(f"no validation-*.csv in {folder}; name the folder that has pollux/ by CHARTERER_DATA_DIR")
     allowed = range(min(statistics), max(statistics) + 1)
     return Measured(application, statistics, _steps(folder, allowed, LARGEST_LOCAL_BATCH.get(application, math.inf)))
 
@@ -151,8 +151,8 @@ def workload(data: Path) -> str:
 
 
 def data_dir() -> Path:
-    """PURSER_DATA_DIR, or ../shared/data beside the checkout."""
-    named = os.environ.get("PURSER_DATA_DIR")
+    """CHARTERER_DATA_DIR, or ../shared/data beside the checkout."""
+    named = os.environ.get("CHARTERER_DATA_DIR")
     return Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
 
 

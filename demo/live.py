@@ -54,7 +54,7 @@ def _rate(view: View) -> str:
 def _headline(view: View, factor: int) -> Text:
     money = view.money
     return Text.assemble(
-        ("Purser demo ", "bold"),
+        ("Charterer demo ", "bold"),
         (f"minute {view.at / 60:.0f} of the workload (×{factor}; times here are the workload's own)\n", "dim"),
         ("budget ", "bold"),
         f"{shown(money.spent)} spent, {shown(money.allowed)} allowed by now; {shown(money.hourly)}/h now",

@@ -45,8 +45,8 @@ class Observer:
 
     async def look(self) -> Seen:
         """One look; one of kube.RETRIABLE or KubeError when somebody does not answer."""
-        purser = "/apis/purser.dev/v1alpha1"
-        paths = (JOBS, f"{purser}/gpurentals", f"{purser}/gpupools", *EVENT_PATHS)
+        charterer = "/apis/charterer.dev/v1alpha1"
+        paths = (JOBS, f"{charterer}/gpurentals", f"{charterer}/gpupools", *EVENT_PATHS)
         jobs, rentals, pools, *events = await asyncio.gather(*(self.kube.items(path) for path in paths))
         metrics, machines, bill = await asyncio.gather(self._metrics(), self.cloud.machines(), self.cloud.bill())
         return Seen(jobs, rentals, pools, [*chain(*events)], metrics, machines, bill.micros / 1e6)

@@ -9,11 +9,11 @@ from typing import Any
 
 Json = dict[str, Any]
 
-LABEL_JOB = "purser.dev/job"
-LABEL_JOB_UID = "purser.dev/job-uid"
-LABEL_RUN = "purser.dev/run"
-ALLOCATION = "purser.dev/allocation"
-EXIT_CODE = "testbed.purser.dev/exit-code"
+LABEL_JOB = "charterer.dev/job"
+LABEL_JOB_UID = "charterer.dev/job-uid"
+LABEL_RUN = "charterer.dev/run"
+ALLOCATION = "charterer.dev/allocation"
+EXIT_CODE = "testbed.charterer.dev/exit-code"
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 

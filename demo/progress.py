@@ -29,7 +29,7 @@ class Reporter:
         env = environment(pod)
         try:
             if uid not in self._tokens:
-                audience = f"purser.dev/tj/{pod['metadata']['labels'][LABEL_JOB_UID]}"
+                audience = f"charterer.dev/tj/{pod['metadata']['labels'][LABEL_JOB_UID]}"
                 self._tokens[uid] = await self._kube.pod_token(pod, audience)
             body = {
                 "run": run_of(pod),
@@ -38,10 +38,10 @@ class Reporter:
                 "throughput": throughput,
             }
             async with self._session.post(
-                env["PURSER_PROGRESS_URL"].rstrip("/").removesuffix("/v1/progress") + "/v1/progress",
+                env["CHARTERER_PROGRESS_URL"].rstrip("/").removesuffix("/v1/progress") + "/v1/progress",
                 json=body,
                 headers={"Authorization": f"Bearer {self._tokens[uid]}"},
-                ssl=self._trust(env["PURSER_CA"]),
+                ssl=self._trust(env["CHARTERER_CA"]),
                 timeout=_TIMEOUT,
             ) as response:
                 self.answers[response.status] += 1

@@ -21,7 +21,7 @@ from demo.progress import Reporter
 from demo.scenario import NAMESPACE, ReplayJob, Scenario
 from demo.training import Training
 
-JOBS = f"/apis/purser.dev/v1alpha1/namespaces/{NAMESPACE}/trainingjobs"
+JOBS = f"/apis/charterer.dev/v1alpha1/namespaces/{NAMESPACE}/trainingjobs"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 _TICK_SECONDS = 0.2

@@ -30,16 +30,16 @@ from demo.replay import Replay
 from demo.scenario import Scenario
 from demo.summary import Summary
 
-SYSTEM = "purser-system"
-OPERATOR_ACCOUNT = "purser"
-CLOUD_ACCOUNT = "purser-fakecloud"
+SYSTEM = "charterer-system"
+OPERATOR_ACCOUNT = "charterer"
+CLOUD_ACCOUNT = "charterer-fakecloud"
 
 _CHARTS = Path(__file__).resolve().parents[1] / "charts"
 _START_SECONDS = 60.0
 _REPLAY_SECONDS = 900.0
 _SETTLE_SECONDS = 300.0
-_MARKER = ".purser-demo"
-_PURSER = "/apis/purser.dev/v1alpha1"
+_MARKER = ".charterer-demo"
+_CHARTERER = "/apis/charterer.dev/v1alpha1"
 
 
 @dataclass(slots=True)
@@ -112,36 +112,36 @@ async def _set(of: Scenario, kind: str, out: Path, steps: Steps, programs: Progr
     steps.say(f"starting a control plane ({kind}); logs are in {out}")
     cluster = start(kind, out / "cluster", programs)
     stack.callback(cluster.stop)
-    steps.say("helm install: charts/purser-crds, charts/purser")
+    steps.say("helm install: charts/charterer-crds, charts/charterer")
     _install(cluster)
     session = await stack.enter_async_context(aiohttp.ClientSession())
     kube = await stack.enter_async_context(Kube(Access.of(cluster.kubeconfig)))
-    steps.say("starting the fake cloud (purser fakecloud)")
+    steps.say("starting the fake cloud (charterer fakecloud)")
     cloud = CloudAdmin(session, await _start_cloud(of, cluster, out, programs))
     steps.say(f"applying demo/manifests, {of.pace.factor} times as fast (as applied: {out / 'applied'})")
     _apply(of, cluster, cloud.url, out / "applied")
-    steps.say("starting the operator (purser run)")
+    steps.say("starting the operator (charterer run)")
     operator_url = await _start_operator(cluster, session, programs)
     return Stage(cluster, programs, kube, session, cloud, operator_url)
 
 
 def _install(cluster: Cluster) -> None:
     """The charts as a user installs them, but with no pods: kwok's pods run nothing, so the demo runs the programs."""
-    cluster.helm("install", "purser-crds", str(_CHARTS / "purser-crds"))
+    cluster.helm("install", "charterer-crds", str(_CHARTS / "charterer-crds"))
     cluster.helm(
         "install",
-        "purser",
-        str(_CHARTS / "purser"),
+        "charterer",
+        str(_CHARTS / "charterer"),
         f"--namespace={SYSTEM}",
         "--create-namespace",
         "--set=replicas=0,fakeCloud.enabled=true",
     )
-    cluster.kubectl("scale", "deployment/purser-fakecloud", "--replicas=0", f"--namespace={SYSTEM}")
+    cluster.kubectl("scale", "deployment/charterer-fakecloud", "--replicas=0", f"--namespace={SYSTEM}")
 
 
-def _purser(*arguments: str) -> list[str]:
-    """The `purser` command of the environment that the demo runs in."""
-    return [sys.executable, "-c", "from purser.cli import main; main(prog_name='purser')", *arguments]
+def _charterer(*arguments: str) -> list[str]:
+    """The `charterer` command of the environment that the demo runs in."""
+    return [sys.executable, "-c", "from charterer.cli import main; main(prog_name='charterer')", *arguments]
 
 
 async def _start_cloud(of: Scenario, cluster: Cluster, out: Path, programs: Programs) -> str:
@@ -150,7 +150,7 @@ async def _start_cloud(of: Scenario, cluster: Cluster, out: Path, programs: Prog
     kubeconfig = cluster.service_account_kubeconfig(SYSTEM, CLOUD_ACCOUNT)
     programs.start(
         "fakecloud",
-        _purser(
+        _charterer(
             "fakecloud",
             f"--config={config}",
             f"--state={out / 'fakecloud.db'}",
@@ -192,7 +192,7 @@ async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, prog
     kubeconfig = cluster.service_account_kubeconfig(SYSTEM, OPERATOR_ACCOUNT)
     programs.start(
         "operator",
-        _purser(
+        _charterer(
             "run",
             f"--kubeconfig={kubeconfig}",
             "--host=127.0.0.1",
@@ -267,8 +267,8 @@ async def _replay(stage: Stage, replay: Replay, observer: Observer) -> None:
 async def _settled(stage: Stage) -> bool:
     """Whether no machine is billed any more and every rental that is left is in its budget's books."""
     try:
-        rentals = await stage.kube.items(f"{_PURSER}/gpurentals")
-        budgets = await stage.kube.items(f"{_PURSER}/gpubudgets")
+        rentals = await stage.kube.items(f"{_CHARTERER}/gpurentals")
+        budgets = await stage.kube.items(f"{_CHARTERER}/gpubudgets")
         folded = {uid for budget in budgets for uid in budget.get("status", {}).get("folded", ())}
         return folded >= {rental["metadata"]["uid"] for rental in rentals} and not (await stage.cloud.bill()).open_lines
     except (*RETRIABLE, KubeError):
@@ -277,7 +277,7 @@ async def _settled(stage: Stage) -> bool:
 
 async def _ledger(kube: Kube) -> int:
     """What the budgets have recorded of rentals that have ended, in micro-dollars."""
-    budgets = await kube.items(f"{_PURSER}/gpubudgets")
+    budgets = await kube.items(f"{_CHARTERER}/gpubudgets")
     return sum(micros(budget.get("status", {}).get("lifetime", "0")) for budget in budgets)
 
 
@@ -287,7 +287,7 @@ def _invite(cluster: Cluster, console: Console) -> None:
         f"export KUBECONFIG={cluster.kubeconfig}",
         "kubectl get trainingjobs -A",
         "kubectl get gpubudgets,gpupools,gpurentals",
-        "kubectl get events -A --sort-by=.lastTimestamp | grep purser",
+        "kubectl get events -A --sort-by=.lastTimestamp | grep charterer",
         "kubectl describe trainingjob -n research imagenet-79",
     ):
         console.print(f"  {line}", highlight=False, soft_wrap=True)

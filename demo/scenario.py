@@ -179,7 +179,7 @@ def profiles(scenario: Scenario) -> list[Json]:
     return [
         scenario.pace.sped_up(
             {
-                "apiVersion": "purser.dev/v1alpha1",
+                "apiVersion": "charterer.dev/v1alpha1",
                 "kind": "SpeedupProfile",
                 "metadata": {"name": application.name, "namespace": NAMESPACE},
                 "spec": {
@@ -208,7 +208,7 @@ def profiles(scenario: Scenario) -> list[Json]:
 def training_job(scenario: Scenario, job: ReplayJob) -> Json:
     """The TrainingJob of one submission. Its image is never run: `demo.replay` stands in for it."""
     return {
-        "apiVersion": "purser.dev/v1alpha1",
+        "apiVersion": "charterer.dev/v1alpha1",
         "kind": "TrainingJob",
         "metadata": {"name": job.name, "namespace": NAMESPACE, "labels": {"app": job.application.name}},
         "spec": {

@@ -109,7 +109,7 @@ def rendered(summary: Summary) -> RenderableType:
     """For people."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("")
-    for name in ("Purser", "as asked"):
+    for name in ("Charterer", "as asked"):
         table.add_column(name, justify="right")
     spent = summary.bill_micros / 1e6
     table.add_row(

@@ -14,7 +14,7 @@ from demo.scenario import NAMESPACE, Scenario
 
 Json = dict[str, Any]
 
-_SAMPLE = re.compile(r"^(purser_\w+)\{(.*)\} (\S+)$", re.MULTILINE)
+_SAMPLE = re.compile(r"^(charterer_\w+)\{(.*)\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _SAID = 6
 
@@ -117,7 +117,7 @@ def metric(text: str, name: str, **labels: str) -> float | None:
 def view(scenario: Scenario, replayed: Mapping[str, Replayed], at: float, seen: Seen) -> View:
     """Joins what was seen with the replay."""
     per_hour = 1 / scenario.pace.factor
-    pays = metric(seen.metrics, "purser_budget_exchange_rate_dollars_per_hour")
+    pays = metric(seen.metrics, "charterer_budget_exchange_rate_dollars_per_hour")
     rented = [machine for machine in seen.machines if machine["state"] != "Ended"]
     prices = {pool.name: pool.hourly_price for pool in scenario.pools}
     gpus = {pool.name: pool.gpus_per_node for pool in scenario.pools}
@@ -167,7 +167,7 @@ def _pool_row(pool: Json, rentals: Iterable[Json], hourly: float) -> PoolRow:
 
 
 def _decisions(events: Iterable[Json]) -> list[Decision]:
-    ours = [event for event in events if event.get("regarding", {}).get("apiVersion", "").startswith("purser.dev/")]
+    ours = [event for event in events if event.get("regarding", {}).get("apiVersion", "").startswith("charterer.dev/")]
     ours.sort(key=lambda event: event.get("eventTime") or event["metadata"]["creationTimestamp"])
     return [
         Decision(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from purser.domain.ids import PoolId
-from purser.policy.crowding import longer, sum_of
-from purser.policy.fleet import Fleet
-from purser.policy.planner import standings
-from purser.policy.room import Room, rooms
-from purser.policy.routes import expected_use, way_of
-from purser.policy.standing import Standing
+from charterer.domain.ids import PoolId
+from charterer.policy.crowding import longer, sum_of
+from charterer.policy.fleet import Fleet
+from charterer.policy.planner import standings
+from charterer.policy.room import Room, rooms
+from charterer.policy.routes import expected_use, way_of
+from charterer.policy.standing import Standing
 from tests.worlds import World
 
 

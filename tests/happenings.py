@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from purser.domain.budget import Mode, MoveLimits
-from purser.domain.ids import JobId, Rate
-from purser.domain.job import Finish, FinishKind, Progress, ResizePolicy, RunOutcome, RunRecord
-from purser.domain.money import Money, Price
-from purser.domain.period import QuietHours
-from purser.domain.pool import Notice, PriceSegment
-from purser.domain.profile import Amdahl, FailedWidth, Phase, PowerLaw, SpeedCurve
-from purser.domain.rental import RentalPhase
-from purser.domain.time import after
-from purser.policy.planner import plan
+from charterer.domain.budget import Mode, MoveLimits
+from charterer.domain.ids import JobId, Rate
+from charterer.domain.job import Finish, FinishKind, Progress, ResizePolicy, RunOutcome, RunRecord
+from charterer.domain.money import Money, Price
+from charterer.domain.period import QuietHours
+from charterer.domain.pool import Notice, PriceSegment
+from charterer.domain.profile import Amdahl, FailedWidth, Phase, PowerLaw, SpeedCurve
+from charterer.domain.rental import RentalPhase
+from charterer.domain.time import after
+from charterer.policy.planner import plan
 from tests.worlds import World
 
 WIDTHS: tuple[int | tuple[int, int, int], ...] = (2, (1, 4, 32), (8, 16, 64))

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from purser.domain.billing import accrued
-from purser.domain.budget import Balance, Budget, Mode, Selector
-from purser.domain.ids import BudgetId, ClassId, InstanceId, JobId, NodeName, PoolId, RentalId
-from purser.domain.job import (
+from charterer.domain.billing import accrued
+from charterer.domain.budget import Balance, Budget, Mode, Selector
+from charterer.domain.ids import BudgetId, ClassId, InstanceId, JobId, NodeName, PoolId, RentalId
+from charterer.domain.job import (
     Allocation,
     Job,
     Placement,
@@ -33,11 +33,11 @@ from purser.domain.job import (
     SpotPolicy,
     Widths,
 )
-from purser.domain.money import ZERO, Money, Price
-from purser.domain.option import Option
-from purser.domain.period import period_bounds
-from purser.domain.plan import Allocate, Command, Plan, Reason, Release, Rent, Why, moves_with
-from purser.domain.pool import (
+from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.option import Option
+from charterer.domain.period import period_bounds
+from charterer.domain.plan import Allocate, Command, Plan, Reason, Release, Rent, Why, moves_with
+from charterer.domain.pool import (
     CapacityType,
     FakeGroup,
     Instance,
@@ -49,10 +49,10 @@ from purser.domain.pool import (
     Quote,
     Survey,
 )
-from purser.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, Table
-from purser.domain.rental import Rental, RentalPhase
-from purser.domain.snapshot import Node, Snapshot
-from purser.domain.time import Instant, after, parse_instant
+from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, Table
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.snapshot import Node, Snapshot
+from charterer.domain.time import Instant, after, parse_instant
 
 NAMESPACE = "team"
 MID_MONTH = parse_instant("2026-06-16T00:00:00Z")

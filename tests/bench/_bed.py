@@ -14,7 +14,7 @@ from tests.testbed.controlplane import ControlPlane
 @asynccontextmanager
 async def measuring_bed(*groups: Mapping[str, object], close: bool = True) -> AsyncIterator[Bed]:
     """A control plane of its own with the charts, a fake cloud that sells these groups, and the closing checks."""
-    with tempfile.TemporaryDirectory(prefix="purser-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="charterer-bench-") as folder:
         directory = Path(folder)
         with ControlPlane.start(directory / "control-plane") as plane:
             install_charts(plane)

@@ -13,16 +13,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 
+from charterer.domain.ids import Rate
+from charterer.domain.money import Price
+from charterer.domain.time import parse_instant
+from charterer.simulate.choices import AnyWidth
+from charterer.simulate.market import PoolModel
+from charterer.simulate.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
+from charterer.simulate.scenario import Scenario, new_budget
+from charterer.simulate.truth import Application
+from charterer.simulate.workload import Submission, read_workload
 from demo.condense import data_dir
-from purser.domain.ids import Rate
-from purser.domain.money import Price
-from purser.domain.time import parse_instant
-from purser.simulate.choices import AnyWidth
-from purser.simulate.market import PoolModel
-from purser.simulate.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
-from purser.simulate.scenario import Scenario, new_budget
-from purser.simulate.truth import Application
-from purser.simulate.workload import Submission, read_workload
 
 WORKLOADS = (1, 2, 3, 4)
 WIDTHS = (1, 2, *(GPUS_PER_NODE * nodes for nodes in range(1, 17)))
@@ -39,7 +39,7 @@ Point = tuple[float, float]
 def absent() -> str:
     """Why nothing can be measured, empty when it can."""
     folder = data_dir() / "pollux"
-    return "" if folder.is_dir() else f"the measured data is not here: {folder}; PURSER_DATA_DIR names the folder"
+    return "" if folder.is_dir() else f"the measured data is not here: {folder}; CHARTERER_DATA_DIR names the folder"
 
 
 def need_data() -> None:

@@ -15,22 +15,22 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import exp, inf, log, sqrt
 
-from purser.domain.budget import Experience
-from purser.domain.ids import ClassId, PoolId
-from purser.domain.money import Money, Price
-from purser.domain.option import Option
-from purser.domain.period import period_bounds
-from purser.domain.steps import CountedJob
-from purser.domain.time import Instant, after, parse_instant, seconds_between
-from purser.ledger.experience import learn
-from purser.policy.allowance import Account, allowed_rate
-from purser.policy.arrivals import Arrivals, arrivals
-from purser.policy.exchange_rate import Demand, Solution, solve
-from purser.policy.hull import Hull, hull
-from purser.policy.kappa import Kappa, corrected, kappa, usual_squared_cv
-from purser.policy.promise import Bounds, Forecast, Stream, forecast
-from purser.policy.queueing import next_lot
-from purser.policy.under_way import NOTHING, Committed
+from charterer.domain.budget import Experience
+from charterer.domain.ids import ClassId, PoolId
+from charterer.domain.money import Money, Price
+from charterer.domain.option import Option
+from charterer.domain.period import period_bounds
+from charterer.domain.steps import CountedJob
+from charterer.domain.time import Instant, after, parse_instant, seconds_between
+from charterer.ledger.experience import learn
+from charterer.policy.allowance import Account, allowed_rate
+from charterer.policy.arrivals import Arrivals, arrivals
+from charterer.policy.exchange_rate import Demand, Solution, solve
+from charterer.policy.hull import Hull, hull
+from charterer.policy.kappa import Kappa, corrected, kappa, usual_squared_cv
+from charterer.policy.promise import Bounds, Forecast, Stream, forecast
+from charterer.policy.queueing import next_lot
+from charterer.policy.under_way import NOTHING, Committed
 from tests.bench._years import ASKED_ON, Month, options, tell
 
 START = parse_instant("2026-01-01T00:00:00Z")

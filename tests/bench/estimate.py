@@ -13,13 +13,13 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from purser.domain.ids import ClassId
-from purser.domain.time import Instant
-from purser.estimate.goodput import configurations
-from purser.estimate.learned import Learned
-from purser.estimate.learner import Learner
-from purser.estimate.observation import ClassTerms, Report, Shape
-from purser.simulate.measured import EPOCHS, GPUS_PER_NODE, Tables
+from charterer.domain.ids import ClassId
+from charterer.domain.time import Instant
+from charterer.estimate.goodput import configurations
+from charterer.estimate.learned import Learned
+from charterer.estimate.learner import Learner
+from charterer.estimate.observation import ClassTerms, Report, Shape
+from charterer.simulate.measured import EPOCHS, GPUS_PER_NODE, Tables
 from tests.bench._pollux import need_data, tables
 
 GPU = "T4"

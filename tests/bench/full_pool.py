@@ -15,20 +15,20 @@ from dataclasses import dataclass, replace
 from math import exp, log
 from unittest.mock import patch
 
-from purser.domain.ids import PoolId
-from purser.domain.job import ResizePolicy, Widths
-from purser.domain.money import Money, Price
-from purser.domain.profile import Profile
-from purser.domain.time import parse_instant
-from purser.policy.planner import Memo, plan
-from purser.simulate import oracle
-from purser.simulate.learning import Exact
-from purser.simulate.market import PoolModel
-from purser.simulate.result import Result
-from purser.simulate.scenario import Scenario, Terms, class_of, new_budget
-from purser.simulate.simulation import Simulation
-from purser.simulate.truth import Application
-from purser.simulate.workload import Submission
+from charterer.domain.ids import PoolId
+from charterer.domain.job import ResizePolicy, Widths
+from charterer.domain.money import Money, Price
+from charterer.domain.profile import Profile
+from charterer.domain.time import parse_instant
+from charterer.policy.planner import Memo, plan
+from charterer.simulate import oracle
+from charterer.simulate.learning import Exact
+from charterer.simulate.market import PoolModel
+from charterer.simulate.result import Result
+from charterer.simulate.scenario import Scenario, Terms, class_of, new_budget
+from charterer.simulate.simulation import Simulation
+from charterer.simulate.truth import Application
+from charterer.simulate.workload import Submission
 
 START = parse_instant("2026-06-01T00:00:00Z")
 MONTH = 30 * 86_400.0
@@ -111,7 +111,7 @@ def run(case: Case) -> Figures:
     simulation = Simulation(scenario, lambda snapshot: plan(snapshot, memo), Exact(known))
     if case.priced:
         return _figures(simulation.run())
-    with patch("purser.policy.planner.crowded", lambda standings, _: list(standings)):
+    with patch("charterer.policy.planner.crowded", lambda standings, _: list(standings)):
         return _figures(simulation.run())
 
 

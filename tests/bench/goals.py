@@ -3,9 +3,9 @@
     python -m tests.bench.goals [--rates 60] [--workloads 1234] [--start 0 120] [--tables true estimated]
 
 For each workload and at least 60 values of θ the operator's planner is simulated; the table holds the geometric mean
-over the workloads of (scheduler's mean completion time ÷ Purser's), and each application's completion time by itself.
-True tables: curves and best batch sizes are known. Estimated: at the beginning of each workload no class was ever
-seen, and all is learned from what trainers report, with noise.
+over the workloads of (scheduler's mean completion time ÷ Charterer's), and each application's completion time by
+itself. True tables: curves and best batch sizes are known. Estimated: at the beginning of each workload no class was
+ever seen, and all is learned from what trainers report, with noise.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from time import perf_counter
 
 from rich.progress import Progress
 
-from purser.policy.planner import Memo, plan
-from purser.simulate import oracle
-from purser.simulate.learning import Exact, Knowledge, Learning, Reporting
-from purser.simulate.measured import GPUS_PER_NODE
-from purser.simulate.scenario import class_of
-from purser.simulate.simulation import Simulation
+from charterer.policy.planner import Memo, plan
+from charterer.simulate import oracle
+from charterer.simulate.learning import Exact, Knowledge, Learning, Reporting
+from charterer.simulate.measured import GPUS_PER_NODE
+from charterer.simulate.scenario import class_of
+from charterer.simulate.simulation import Simulation
 from tests.bench import _pollux as pollux
 
 GOALS = (
@@ -34,7 +34,7 @@ GOALS = (
     ("Pollux autoscaling, utilisation 0.70-0.90", 0.0, 1.55, 1.42),
     ("Pollux autoscaling, utilisation 0.35-0.65", 120.0, 1.40, 1.32),
 )
-"""Scheduler, start-up of Purser's nodes in seconds, ratios to reach with true and with estimated tables."""
+"""Scheduler, start-up of Charterer's nodes in seconds, ratios to reach with true and with estimated tables."""
 GPU_TYPE = "gpu"
 RESTART_SECONDS = 30.0
 TABLES = ("true", "estimated")
@@ -88,7 +88,7 @@ def simulate(tables: str, workload: int, rate: float, start_seconds: float) -> R
 
 
 def ratios(runs: Sequence[Run], scheduler: str) -> list[tuple[int, float | None]]:
-    """By workload: the scheduler's mean completion time ÷ Purser's at its rented GPU-hours."""
+    """By workload: the scheduler's mean completion time ÷ Charterer's at its rented GPU-hours."""
     found: list[tuple[int, float | None]] = []
     for row in pollux.baseline("schedulers"):
         workload = int(row["workload"])
@@ -147,7 +147,7 @@ def main() -> None:
                 mean = pollux.geometric_mean([ratio for _, ratio in found if ratio is not None])
                 each = "  ".join(f"{workload}: {'-' if ratio is None else f'{ratio:.3f}'}" for workload, ratio in found)
                 goal = goals[TABLES.index(tables)]
-                print(f"{tables} tables: {scheduler}, nodes of Purser start in {start:g} s:", end=" ")
+                print(f"{tables} tables: {scheduler}, nodes of Charterer start in {start:g} s:", end=" ")
                 print(f"{mean:.3f} (goal {goal:.2f})   {each}")
                 beside(mine, scheduler)
 

@@ -3,7 +3,7 @@
     python -m tests.bench.latency [--times 10]
 
 Medians over jobs of one node each, one after the other, on a control plane of its own with everything on one machine.
-A fake node starts at once, so what is left is Purser, Kubernetes and the look that is taken at the cloud.
+A fake node starts at once, so what is left is Charterer, Kubernetes and the look that is taken at the cloud.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import statistics
 import time
 from datetime import datetime
 
-from purser.cluster.paths import TRAINING_JOBS
+from charterer.cluster.paths import TRAINING_JOBS
 from tests.bench._bed import measuring_bed
 from tests.testbed.bed import Bed, group
 
@@ -63,7 +63,7 @@ async def _one(bed: Bed, name: str) -> tuple[float, float, float]:
 
 
 def _runs(bed: Bed, name: str, run: int) -> bool:
-    own = [pod for pod in bed.pods(name) if pod["metadata"]["labels"]["purser.dev/run"] == str(run)]
+    own = [pod for pod in bed.pods(name) if pod["metadata"]["labels"]["charterer.dev/run"] == str(run)]
     return bool(own) and all(pod["status"].get("phase") == "Running" for pod in own)
 
 

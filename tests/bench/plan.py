@@ -14,17 +14,17 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from purser.controller.observe import Memory, observe
-from purser.controller.show.jobs import job_state, job_view
-from purser.domain.ids import RentalId
-from purser.domain.job import Progress
-from purser.domain.money import Money
-from purser.domain.plan import Plan
-from purser.domain.profile import Amdahl, SpeedCurve
-from purser.domain.rental import RentalPhase
-from purser.domain.snapshot import Snapshot
-from purser.lifecycle.next_steps import next_steps
-from purser.policy.planner import Memo, plan
+from charterer.controller.observe import Memory, observe
+from charterer.controller.show.jobs import job_state, job_view
+from charterer.domain.ids import RentalId
+from charterer.domain.job import Progress
+from charterer.domain.money import Money
+from charterer.domain.plan import Plan
+from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.domain.rental import RentalPhase
+from charterer.domain.snapshot import Snapshot
+from charterer.lifecycle.next_steps import next_steps
+from charterer.policy.planner import Memo, plan
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import World
 

@@ -2,7 +2,7 @@
 
     python -m tests.bench.replay [--jobs 160] [--workload 1] [--faults]
 
-The 160 submissions of a Pollux workload (PURSER_DATA_DIR or ../shared/data), eight hours in about two and a half
+The 160 submissions of a Pollux workload (CHARTERER_DATA_DIR or ../shared/data), eight hours in about two and a half
 minutes, each at the number of GPUs its owner asked for; how long each runs is drawn by its application. With --faults
 the cloud throttles, errs and loses answers and requests all the while.
 """
@@ -17,7 +17,7 @@ import random
 import time
 from pathlib import Path
 
-from purser.cluster.paths import GPU_BUDGETS, TRAINING_JOBS
+from charterer.cluster.paths import GPU_BUDGETS, TRAINING_JOBS
 from tests.bench._bed import measuring_bed
 from tests.testbed.bed import Bed, group
 
@@ -26,10 +26,10 @@ _SECONDS = {"ncf": 2, "cifar10": 6, "bert": 8, "deepspeech2": 10, "yolov3": 14, 
 
 
 def _submissions(workload: int, jobs: int) -> list[tuple[str, float, str, int]]:
-    folder = Path(os.environ.get("PURSER_DATA_DIR", "../shared/data"), "pollux", "workloads")
+    folder = Path(os.environ.get("CHARTERER_DATA_DIR", "../shared/data"), "pollux", "workloads")
     path = folder / f"workload-{workload}.csv"
     if not path.exists():
-        raise SystemExit(f"skipped: {path} is absent; set PURSER_DATA_DIR to the folder of the measured data")
+        raise SystemExit(f"skipped: {path} is absent; set CHARTERER_DATA_DIR to the folder of the measured data")
     with path.open() as stream:
         rows = list(csv.DictReader(stream))[:jobs]
     return [(row["name"], float(row["time"]), row["application"], int(row["num_replicas"])) for row in rows]
@@ -68,7 +68,7 @@ async def _submit(bed: Bed, name: str, at: float, application: str, asked: int, 
     await asyncio.sleep(at / _FACTOR)
     gpus = asked if asked < 4 else -(-asked // 4) * 4
     lasts = f"{_SECONDS[application] * spread:.1f}s"
-    await bed.job(name, gpus=2 if gpus == 3 else gpus, annotations={"testbed.purser.dev/complete-after": lasts})
+    await bed.job(name, gpus=2 if gpus == 3 else gpus, annotations={"testbed.charterer.dev/complete-after": lasts})
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python -m tests.bench.scale [--jobs 10000] [--quiet-seconds 60]
 
 The jobs are queued behind a budget of nothing, so none of them runs: what is measured is seeing and thinking. Writes
-are the operator's own count (purser_api_writes_total; its Lease is written by a connection that is not counted).
+are the operator's own count (charterer_api_writes_total; its Lease is written by a connection that is not counted).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import urllib.request
 
 import psutil
 
-from purser.cluster.paths import TRAINING_JOBS
+from charterer.cluster.paths import TRAINING_JOBS
 from tests.bench._bed import measuring_bed
 from tests.testbed.bed import API, Bed, group
 from tests.testbed.operators import OperatorProcess
@@ -30,19 +30,19 @@ async def measure(jobs: int, quiet_seconds: float) -> None:
         await _create(bed, jobs)
         began = time.monotonic()
         operator = bed.operator()
-        while not _metric(operator, "purser_plan_duration_seconds_count"):  # noqa: ASYNC110 - another process's metric
+        while not _metric(operator, "charterer_plan_duration_seconds_count"):  # noqa: ASYNC110 - another process's metric
             await asyncio.sleep(0.1)
         ready = time.monotonic() - began
         planned = f"{ready:.1f} s from start to the first plan"
         await _settle(operator)
         process = psutil.Process(operator.pid)
         rss = process.memory_info().rss / 2**20
-        plans = _metric(operator, "purser_plan_duration_seconds_count")
-        mean = _metric(operator, "purser_plan_duration_seconds_sum") / plans
+        plans = _metric(operator, "charterer_plan_duration_seconds_count")
+        mean = _metric(operator, "charterer_plan_duration_seconds_sum") / plans
         print(f"{jobs} TrainingJobs: {planned}, {rss:.0f} MiB, a plan takes {mean * 1000:.0f} ms (mean of {plans:.0f})")
-        before, cpu = _metric(operator, "purser_api_writes_total"), sum(process.cpu_times()[:2])
+        before, cpu = _metric(operator, "charterer_api_writes_total"), sum(process.cpu_times()[:2])
         await asyncio.sleep(quiet_seconds)
-        writes = _metric(operator, "purser_api_writes_total") - before
+        writes = _metric(operator, "charterer_api_writes_total") - before
         busy = sum(process.cpu_times()[:2]) - cpu
         print(f"{quiet_seconds:.0f} s in which nothing changes: {writes:.0f} API writes, {busy:.1f} s of CPU")
 
@@ -68,7 +68,7 @@ async def _settle(operator: OperatorProcess) -> None:
     last, still = -1.0, 0
     while still < 5:
         await asyncio.sleep(1.0)
-        now = _metric(operator, "purser_api_writes_total")
+        now = _metric(operator, "charterer_api_writes_total")
         still = still + 1 if now == last else 0
         last = now
 

@@ -16,8 +16,8 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_matrix
 
-from purser.domain.ids import BudgetId, PoolId
-from purser.policy.scarcity import ScarceClass, ScarceSolution, Way, solve_scarce
+from charterer.domain.ids import BudgetId, PoolId
+from charterer.policy.scarcity import ScarceClass, ScarceSolution, Way, solve_scarce
 
 _REPEATS = 5
 

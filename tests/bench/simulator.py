@@ -24,26 +24,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from time import process_time
 
-from purser.domain.ids import PoolId, Rate, RentalId
-from purser.domain.job import Allocation, Placement, Widths
-from purser.domain.money import ZERO, Price
-from purser.domain.option import Option
-from purser.domain.plan import Reason, Rent, Why
-from purser.domain.time import parse_instant
-from purser.policy.planner import Memo, plan
-from purser.simulate import oracle
-from purser.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order, Plain
-from purser.simulate.learning import Exact, Knowledge
-from purser.simulate.market import Machine, PoolModel
-from purser.simulate.planned import Planned
-from purser.simulate.policy import Policy
-from purser.simulate.result import Result
-from purser.simulate.scenario import Scenario, Terms, class_of, new_budget
-from purser.simulate.simulation import Simulation
-from purser.simulate.tasks import Task
-from purser.simulate.truth import Application
-from purser.simulate.workload import Submission
-from purser.simulate.world import World
+from charterer.domain.ids import PoolId, Rate, RentalId
+from charterer.domain.job import Allocation, Placement, Widths
+from charterer.domain.money import ZERO, Price
+from charterer.domain.option import Option
+from charterer.domain.plan import Reason, Rent, Why
+from charterer.domain.time import parse_instant
+from charterer.policy.planner import Memo, plan
+from charterer.simulate import oracle
+from charterer.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order, Plain
+from charterer.simulate.learning import Exact, Knowledge
+from charterer.simulate.market import Machine, PoolModel
+from charterer.simulate.planned import Planned
+from charterer.simulate.policy import Policy
+from charterer.simulate.result import Result
+from charterer.simulate.scenario import Scenario, Terms, class_of, new_budget
+from charterer.simulate.simulation import Simulation
+from charterer.simulate.tasks import Task
+from charterer.simulate.truth import Application
+from charterer.simulate.workload import Submission
+from charterer.simulate.world import World
 
 START = parse_instant("2026-06-01T00:00:00Z")
 MONTH, PER_MONTH = 30 * 86_400.0, 20_000
@@ -201,7 +201,7 @@ def cases() -> Mapping[str, Case]:
         f"fixed:{NODES // 3}:fifo": Case(lambda: FixedFleet(NODES // 3, _asked)),
         "utilisation": Case(lambda: ByUtilisation(_asked)),
         "plain, ticks of 60 s": Case(lambda: Plain(RATE / 3600.0, _rates), 0.1),
-        "purser": Case(_planned, 0.02, knowledge=known),
+        "charterer": Case(_planned, 0.02, knowledge=known),
     }
 
 

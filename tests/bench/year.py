@@ -15,24 +15,24 @@ from functools import partial
 from itertools import pairwise
 from math import exp, log, sqrt
 
-from purser.domain.ids import ClassId
-from purser.domain.job import TRUSTED_FRACTION, SpotPolicy, Widths
-from purser.domain.money import Money, Price
-from purser.domain.plan import Plan
-from purser.domain.pool import CapacityType
-from purser.domain.profile import Phase, Profile, SpeedCurve, Table
-from purser.domain.snapshot import Snapshot
-from purser.domain.time import Instant, seconds_between
-from purser.policy.planner import Memo, plan
-from purser.policy.promise import Forecast
-from purser.simulate.market import PoolModel
-from purser.simulate.planned import Planner
-from purser.simulate.result import Result
-from purser.simulate.scenario import Scenario, Terms, class_of, new_budget
-from purser.simulate.simulation import Simulation
-from purser.simulate.tasks import Task
-from purser.simulate.truth import Application
-from purser.simulate.workload import Submission
+from charterer.domain.ids import ClassId
+from charterer.domain.job import TRUSTED_FRACTION, SpotPolicy, Widths
+from charterer.domain.money import Money, Price
+from charterer.domain.plan import Plan
+from charterer.domain.pool import CapacityType
+from charterer.domain.profile import Phase, Profile, SpeedCurve, Table
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant, seconds_between
+from charterer.policy.planner import Memo, plan
+from charterer.policy.promise import Forecast
+from charterer.simulate.market import PoolModel
+from charterer.simulate.planned import Planner
+from charterer.simulate.result import Result
+from charterer.simulate.scenario import Scenario, Terms, class_of, new_budget
+from charterer.simulate.simulation import Simulation
+from charterer.simulate.tasks import Task
+from charterer.simulate.truth import Application
+from charterer.simulate.workload import Submission
 from tests.bench._years import ASKED_ON, Month, options, tell
 from tests.bench.budgets import DAY, MONTHS, START, prices, step_down, step_up
 

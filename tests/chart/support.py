@@ -11,12 +11,12 @@ import yaml
 from tests.testbed import build
 
 ROOT = Path(__file__).resolve().parents[2]
-CHART = ROOT / "charts" / "purser"
-CRDS = ROOT / "charts" / "purser-crds"
-NAMESPACE = "purser-system"
+CHART = ROOT / "charts" / "charterer"
+CRDS = ROOT / "charts" / "charterer-crds"
+NAMESPACE = "charterer-system"
 EVERYTHING = """
 image:
-  repository: example/purser
+  repository: example/charterer
   digest: sha256:0000000000000000000000000000000000000000000000000000000000000000
   pullPolicy: Always
   pullSecrets: [registry]
@@ -24,7 +24,7 @@ replicas: 2
 logLevel: DEBUG
 surveySeconds: 5
 resyncSeconds: 60
-extraEnv: [{name: PURSER_FAKECLOUD_TOKEN, valueFrom: {secretKeyRef: {name: cloud, key: token}}}]
+extraEnv: [{name: CHARTERER_FAKECLOUD_TOKEN, valueFrom: {secretKeyRef: {name: cloud, key: token}}}]
 resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 2Gi}}
 nodeSelector: {role: system}
 tolerations: [{key: system, operator: Exists}]
@@ -32,7 +32,7 @@ affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: []
 priorityClassName: system-cluster-critical
 podAnnotations: {a: b}
 podLabels: {team: platform}
-serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/purser"}}
+serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/charterer"}}
 serviceMonitor: {enabled: true, interval: 15s, labels: {release: prometheus}}
 fakeCloud:
   enabled: true
@@ -57,7 +57,7 @@ def helm(*arguments: str, values: str = "") -> str:
 
 def render(values: str = "") -> list[Object]:
     """Every object of the chart, as the API server would get it."""
-    text = helm("template", "purser", str(CHART), "-n", NAMESPACE, "--kube-version", "1.36.3", values=values)
+    text = helm("template", "charterer", str(CHART), "-n", NAMESPACE, "--kube-version", "1.36.3", values=values)
     return [document for document in yaml.safe_load_all(text) if document is not None]
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from purser.cluster import kinds
+from charterer.cluster import kinds
 from tests.chart.support import CHART, CRDS, EVERYTHING, render
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
-NAMESPACE = "purser-chart"
+NAMESPACE = "charterer-chart"
 CLUSTER_SCOPED = {"nodes", "gpubudgets", "gpupools", "gpurentals", "tokenreviews", "clusterroles", "users"}
 
 
@@ -27,14 +27,14 @@ def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane
 @pytest.fixture(scope="module")
 def installed(own_plane: ControlPlane) -> ControlPlane:
     """The chart with the fake cloud, without a running pod: this control plane has no machines."""
-    own_plane.helm("install", "purser-crds", str(CRDS), "-n", NAMESPACE, "--create-namespace")
-    own_plane.helm("install", "purser", str(CHART), "-n", NAMESPACE, "--set", "fakeCloud.enabled=true")
+    own_plane.helm("install", "charterer-crds", str(CRDS), "-n", NAMESPACE, "--create-namespace")
+    own_plane.helm("install", "charterer", str(CHART), "-n", NAMESPACE, "--set", "fakeCloud.enabled=true")
     return own_plane
 
 
 @pytest.fixture(scope="module")
 def operator(installed: ControlPlane) -> Path:
-    return installed.service_account_kubeconfig(NAMESPACE, "purser")
+    return installed.service_account_kubeconfig(NAMESPACE, "charterer")
 
 
 def allowed(plane: ControlPlane, kubeconfig: Path, question: str, namespace: str = NAMESPACE) -> bool:
@@ -81,12 +81,12 @@ def test_the_operator_may_read_and_watch_every_kind_that_it_keeps(
 @pytest.mark.parametrize(
     "question",
     [
-        "patch trainingjobs/status.purser.dev",
-        "patch gpubudgets/status.purser.dev",
-        "delete trainingjobs.purser.dev",
-        "update trainingjobs/finalizers.purser.dev",
-        "create gpurentals.purser.dev",
-        "patch gpupools.purser.dev",
+        "patch trainingjobs/status.charterer.dev",
+        "patch gpubudgets/status.charterer.dev",
+        "delete trainingjobs.charterer.dev",
+        "update trainingjobs/finalizers.charterer.dev",
+        "create gpurentals.charterer.dev",
+        "patch gpupools.charterer.dev",
         "create jobs.batch",
         "patch pods",
         "patch pods/status",
@@ -105,10 +105,10 @@ def test_the_operator_may_everywhere(installed: ControlPlane, operator: Path, qu
     "question",
     [
         "create leases.coordination.k8s.io",
-        "update leases.coordination.k8s.io purser",
+        "update leases.coordination.k8s.io charterer",
         "create secrets",
-        "get secrets purser-progress-tls",
-        "update secrets purser-progress-tls",
+        "get secrets charterer-progress-tls",
+        "update secrets charterer-progress-tls",
     ],
 )
 def test_the_operator_may_in_its_own_namespace_only(installed: ControlPlane, operator: Path, question: str) -> None:
@@ -123,13 +123,13 @@ def test_the_operator_may_in_its_own_namespace_only(installed: ControlPlane, ope
         "update nodes",
         "create pods",
         "create pods/exec",
-        "create trainingjobs.purser.dev",
-        "patch trainingjobs.purser.dev",
-        "create gpubudgets.purser.dev",
-        "delete gpupools.purser.dev",
+        "create trainingjobs.charterer.dev",
+        "patch trainingjobs.charterer.dev",
+        "create gpubudgets.charterer.dev",
+        "delete gpupools.charterer.dev",
         "list secrets",
         "get secrets another",
-        "delete secrets purser-progress-tls",
+        "delete secrets charterer-progress-tls",
         "update leases.coordination.k8s.io another",
         "get configmaps",
         "create clusterroles.rbac.authorization.k8s.io",
@@ -143,22 +143,23 @@ def test_the_operator_may_not(installed: ControlPlane, operator: Path, question:
 def test_the_operator_watches_its_own_lease_across_namespaces_and_no_other(
     installed: ControlPlane, operator: Path
 ) -> None:
-    own = f"metadata.name=purser,metadata.namespace={NAMESPACE}"
+    own = f"metadata.name=charterer,metadata.namespace={NAMESPACE}"
     installed.kubectl("get", "leases", "-A", "--field-selector", own, "--kubeconfig", str(operator))
     with pytest.raises(ControlPlaneError, match="orbidden"):
         installed.kubectl("get", "leases", "-A", "--kubeconfig", str(operator))
 
 
 def test_the_fake_cloud_may_make_and_unmake_nodes_and_nothing_else(installed: ControlPlane) -> None:
-    cloud = installed.service_account_kubeconfig(NAMESPACE, "purser-fakecloud")
+    cloud = installed.service_account_kubeconfig(NAMESPACE, "charterer-fakecloud")
     assert all(allowed(installed, cloud, f"{verb} nodes") for verb in ("create", "patch", "delete"))
     assert not any(
-        allowed(installed, cloud, question) for question in ("list pods", "get secrets", "list gpurentals.purser.dev")
+        allowed(installed, cloud, question)
+        for question in ("list pods", "get secrets", "list gpurentals.charterer.dev")
     )
 
 
 def test_a_namespace_that_enforces_the_restricted_standard_admits_every_pod(own_plane: ControlPlane) -> None:
-    name = "purser-restricted"
+    name = "charterer-restricted"
     namespace = {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -166,7 +167,7 @@ def test_a_namespace_that_enforces_the_restricted_standard_admits_every_pod(own_
     }
     own_plane.kubectl("apply", "-f", "-", input=json.dumps(namespace))
     account = {"kind": "ServiceAccount", "apiVersion": "v1"}
-    for service_account in ("purser", "purser-fakecloud"):
+    for service_account in ("charterer", "charterer-fakecloud"):
         body = {**account, "metadata": {"name": service_account, "namespace": name}}
         own_plane.kubectl("apply", "-f", "-", input=json.dumps(body))
     for deployment in (o for o in render(EVERYTHING) if o["kind"] == "Deployment"):
@@ -185,20 +186,20 @@ def test_a_namespace_that_enforces_the_restricted_standard_admits_every_pod(own_
 
 def test_a_second_operator_in_the_same_cluster_is_refused(installed: ControlPlane) -> None:
     with pytest.raises(ControlPlaneError, match="invalid ownership metadata"):
-        installed.helm("install", "purser", str(CHART), "-n", "purser-again", "--create-namespace")
+        installed.helm("install", "charterer", str(CHART), "-n", "charterer-again", "--create-namespace")
 
 
 def test_a_change_of_values_is_an_upgrade_in_place(installed: ControlPlane) -> None:
-    installed.helm("upgrade", "purser", str(CHART), "-n", NAMESPACE, "--reuse-values", "--set", "replicas=0")
-    live = yaml.safe_load(installed.kubectl("get", "deployment", "purser", "-n", NAMESPACE, "-o", "yaml"))
+    installed.helm("upgrade", "charterer", str(CHART), "-n", NAMESPACE, "--reuse-values", "--set", "replicas=0")
+    live = yaml.safe_load(installed.kubectl("get", "deployment", "charterer", "-n", NAMESPACE, "-o", "yaml"))
     assert live["spec"]["replicas"] == 0
-    notes = installed.helm("get", "notes", "purser", "-n", NAMESPACE)
+    notes = installed.helm("get", "notes", "charterer", "-n", NAMESPACE)
     assert "kubectl get trainingjobs -A" in notes
-    assert f"purser-fakecloud.{NAMESPACE}.svc" in notes
+    assert f"charterer-fakecloud.{NAMESPACE}.svc" in notes
 
 
 def test_what_the_notes_tell_the_user_to_apply_is_accepted(installed: ControlPlane) -> None:
-    notes = installed.helm("get", "notes", "purser", "-n", NAMESPACE)
+    notes = installed.helm("get", "notes", "charterer", "-n", NAMESPACE)
     manifests = [block.split("YAML")[0] for block in notes.split("<<YAML\n")[1:]]
     assert [yaml.safe_load(manifest)["kind"] for manifest in manifests] == ["GPUBudget", "GPUPool"]
     for manifest in manifests:
@@ -206,11 +207,11 @@ def test_what_the_notes_tell_the_user_to_apply_is_accepted(installed: ControlPla
 
 
 def test_uninstalling_leaves_the_definitions_and_what_users_wrote(installed: ControlPlane) -> None:
-    pool = "apiVersion: purser.dev/v1alpha1\nkind: GPUPool\nmetadata: {name: kept}\nspec:\n"
+    pool = "apiVersion: charterer.dev/v1alpha1\nkind: GPUPool\nmetadata: {name: kept}\nspec:\n"
     pool += "  fake: {endpoint: 'http://cloud', group: a100}\n  maxNodes: 1\n"
     installed.kubectl("apply", "-f", "-", input=pool)
-    installed.helm("uninstall", "purser", "-n", NAMESPACE)
-    installed.helm("uninstall", "purser-crds", "-n", NAMESPACE)
+    installed.helm("uninstall", "charterer", "-n", NAMESPACE)
+    installed.helm("uninstall", "charterer-crds", "-n", NAMESPACE)
     assert "kept" in installed.kubectl("get", "gpupools")
     leftovers = installed.kubectl("get", "clusterroles,clusterrolebindings", "-o", "name").split()
-    assert not [name for name in leftovers if name.split("/")[-1].startswith("purser")]
+    assert not [name for name in leftovers if name.split("/")[-1].startswith("charterer")]

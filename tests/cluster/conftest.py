@@ -15,7 +15,7 @@ _FAILED = pytest.StashKey[bool]()
 
 @pytest.fixture(scope="session")
 def installed(control_plane: ControlPlane) -> ControlPlane:
-    """The control plane with Purser's charts."""
+    """The control plane with Charterer's charts."""
     install_charts(control_plane)
     return control_plane
 

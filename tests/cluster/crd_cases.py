@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from purser.api.kinds import KINDS
+from charterer.api.kinds import KINDS
 from tests.testbed.controlplane import ControlPlane
 
 Json = dict[str, Any]
@@ -45,7 +45,7 @@ def make(kind: str, name: str = "x", **changes: Any) -> Json:
     if kind in ("TrainingJob", "SpeedupProfile"):
         metadata["namespace"] = "default"
     spec = {**deepcopy(SMALLEST[kind]), **changes}
-    return {"apiVersion": "purser.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
+    return {"apiVersion": "charterer.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 import aiohttp
 
-from purser.cluster.client import Client, RawObject
-from purser.cluster.paths import Resource
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.paths import Resource
 
 
 class History:

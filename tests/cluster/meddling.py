@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from purser.cluster.client import Client
-from purser.controller.outcome import Executor, Outcome
-from purser.domain.plan import Command
-from purser.domain.steps import Step
+from charterer.cluster.client import Client
+from charterer.controller.outcome import Executor, Outcome
+from charterer.domain.plan import Command
+from charterer.domain.steps import Step
 
 
 @dataclass(frozen=True, slots=True)

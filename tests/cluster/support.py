@@ -11,12 +11,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from purser.cluster.client import Client, RawObject
-from purser.cluster.errors import AlreadyExists, NotFound
-from purser.cluster.paths import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
-from purser.cluster.store import Store
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import AlreadyExists, NotFound
+from charterer.cluster.paths import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
+from charterer.cluster.store import Store
 
-WIDGETS = Resource("cluster.test.purser.dev", "v1", "widgets", namespaced=True)
+WIDGETS = Resource("cluster.test.charterer.dev", "v1", "widgets", namespaced=True)
 
 
 def crd_of(resource: Resource, kind: str) -> RawObject:
@@ -70,7 +70,7 @@ def config_map(namespace: str, name: str, **data: str) -> RawObject:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"namespace": namespace, "name": name, "labels": {"purser.test/kept": "yes"}},
+        "metadata": {"namespace": namespace, "name": name, "labels": {"charterer.test/kept": "yes"}},
         "data": data,
     }
 

@@ -10,10 +10,10 @@ import socket
 from collections.abc import Mapping
 from contextlib import closing
 
-from purser import app
-from purser.cluster.client import RawObject
-from purser.cluster.paths import GPU_BUDGETS, GPU_POOLS, NAMESPACES, SPEEDUP_PROFILES, TRAINING_JOBS, Resource
-from purser.domain.time import parse_instant
+from charterer import app
+from charterer.cluster.client import RawObject
+from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, NAMESPACES, SPEEDUP_PROFILES, TRAINING_JOBS, Resource
+from charterer.domain.time import parse_instant
 from tests.testbed.bed import API, Bed, group
 
 
@@ -111,7 +111,7 @@ async def test_a_template_that_turns_bad_under_a_running_job_does_not_stop_the_r
     await _edit(bed, "train", {"template": broken, "gpus": {"min": 1, "preferred": 2, "max": 2}})
     await _admitted(bed, "train", "InvalidTemplate")
     await _a_good_job_completes(bed)
-    assert {pod["metadata"]["labels"]["purser.dev/run"] for pod in bed.pods("train")} == {"1"}
+    assert {pod["metadata"]["labels"]["charterer.dev/run"] for pod in bed.pods("train")} == {"1"}
     await _edit(bed, "train", {"template": {"spec": {"containers": [_container()]}}})
     await bed.until(lambda: bed.tj("train").get("gpus") == 2 and bed.state("train") == "Running")
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from purser.cluster.paths import JOBS
+from charterer.cluster.paths import JOBS
 from tests.testbed.bed import Bed, group
 
-_PURSER = "from purser.cli import main; main()"
+_CHARTERER = "from charterer.cli import main; main()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Ran:
         return json.loads(self.out)
 
 
-async def purser(kubeconfig: Path, *arguments: str) -> Ran:
+async def charterer(kubeconfig: Path, *arguments: str) -> Ran:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _PURSER, *arguments, "--kubeconfig", str(kubeconfig)),
+        *(sys.executable, "-c", _CHARTERER, *arguments, "--kubeconfig", str(kubeconfig)),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -42,7 +42,7 @@ async def purser(kubeconfig: Path, *arguments: str) -> Ran:
     return Ran(process.returncode or 0, out.decode(), err.decode())
 
 
-def person(bed: Bed, *, role: str | None = "purser-view") -> Path:
+def person(bed: Bed, *, role: str | None = "charterer-view") -> Path:
     """The kubeconfig of somebody who has this ClusterRole everywhere, or none."""
     name = f"person-{bed.namespace}-{role or 'nobody'}"
     bed.plane.kubectl("create", "serviceaccount", name, "-n", bed.namespace)
@@ -52,7 +52,7 @@ def person(bed: Bed, *, role: str | None = "purser-view") -> Path:
     return bed.plane.service_account_kubeconfig(bed.namespace, name)
 
 
-@pytest.mark.parametrize("role", ["purser-view", "view"])
+@pytest.mark.parametrize("role", ["charterer-view", "view"])
 async def test_who_may_view_sees_that_nothing_is_left_to_do_and_why_the_job_has_what_it_has(
     bed: Bed, role: str
 ) -> None:
@@ -62,14 +62,14 @@ async def test_who_may_view_sees_that_nothing_is_left_to_do_and_why_the_job_has_
     await bed.job("train", gpus=4)
     await bed.running("train")
     me = person(bed, role=role)
-    planned = await purser(me, "plan", "-o", "json")
+    planned = await charterer(me, "plan", "-o", "json")
     assert (planned.code, planned.err) == (0, "")
     assert planned.json["actions"] == []
     (job,) = planned.json["jobs"]
     assert (job["name"], job["state"], job["has"]["gpus"], job["has"]["pool"]) == ("train", "Running", 4, "a100")
     (budget,) = planned.json["budgets"]
     assert budget["feasible"] is True
-    explained = await purser(me, "explain", "tj/train", "-n", bed.namespace)
+    explained = await charterer(me, "explain", "tj/train", "-n", bed.namespace)
     assert explained.code == 0
     assert f"TrainingJob {bed.namespace}/train is Running on 4 GPUs on a100 (run 1)" in explained.out
     assert "* " in explained.out
@@ -87,16 +87,16 @@ async def test_what_ifs_show_what_another_job_and_another_price_would_change(bed
     more = tmp_path / "more.yaml"
     template = "{spec: {containers: [{name: t, image: t, resources: {limits: {nvidia.com/gpu: 4}}}]}}"
     more.write_text(
-        f"{{apiVersion: purser.dev/v1alpha1, kind: TrainingJob, "
+        f"{{apiVersion: charterer.dev/v1alpha1, kind: TrainingJob, "
         f"metadata: {{name: more, namespace: {bed.namespace}}}, spec: {{template: {template}}}}}"
     )
-    added = await purser(me, "plan", "-f", str(more), "--price", "a100=20/h", "-o", "json")
+    added = await charterer(me, "plan", "-f", str(more), "--price", "a100=20/h", "-o", "json")
     assert (added.code, added.err) == (2, "")
     (rent,) = added.json["whatIf"]["actionsAdded"]
     assert (rent["action"], rent["count"]) == ("rent", 1)
     assert "more waits for 4 GPUs on a100" in rent["why"]
     assert added.json["whatIf"]["asItIs"]["actions"] == []
-    same = await purser(me, "plan", "--amount", "team=2000000")
+    same = await charterer(me, "plan", "--amount", "team=2000000")
     assert same.code == 0
     assert "It would do just the same now." in same.out
     assert await bed.launched() == 1
@@ -108,7 +108,7 @@ async def test_a_budget_that_only_observes_has_a_plan_with_exit_code_2(bed: Bed)
     await bed.budget(mode="Observe")
     await bed.job("train")
     await bed.until(lambda: "ObserveOnly" in str(bed.tj("train").get("why")))
-    planned = await purser(person(bed), "plan")
+    planned = await charterer(person(bed), "plan")
     assert planned.code == 2
     assert "if its budget were not in mode Observe" in planned.out
     assert "+ rent 1 node of a100" in planned.out
@@ -117,24 +117,24 @@ async def test_a_budget_that_only_observes_has_a_plan_with_exit_code_2(bed: Bed)
 
 async def test_what_cannot_be_read_or_found_is_one_clear_line_and_exit_code_1(bed: Bed, tmp_path: Path) -> None:
     me = person(bed)
-    none = await purser(me, "plan")
+    none = await charterer(me, "plan")
     assert (none.code, none.out) == (1, "")
     assert none.err.startswith("Error: no GPUBudget is in this cluster")
     await bed.pool()
     await bed.budget()
     await bed.job("train")
-    near = await purser(me, "explain", "tj/trian", "-n", bed.namespace)
+    near = await charterer(me, "explain", "tj/trian", "-n", bed.namespace)
     assert near.err == f"Error: no TrainingJob 'trian' in namespace {bed.namespace}: did you mean train?\n"
-    elsewhere = await purser(me, "explain", "train", "-n", "default")
+    elsewhere = await charterer(me, "explain", "train", "-n", "default")
     assert elsewhere.err.endswith(f"there is one in {bed.namespace}: add -n {bed.namespace}\n")
-    price = await purser(me, "plan", "--price", "a10=3")
+    price = await charterer(me, "plan", "--price", "a10=3")
     assert price.err == "Error: --price: no GPUPool 'a10'; did you mean a100?\n"
-    refused = await purser(person(bed, role=None), "plan")
+    refused = await charterer(person(bed, role=None), "plan")
     assert "cannot list resource" in refused.err
-    assert "ClusterRole purser-view" in refused.err
+    assert "ClusterRole charterer-view" in refused.err
     nowhere = tmp_path / "kubeconfig"
     nowhere.write_text(me.read_text().replace(bed.plane.url, "https://127.0.0.1:1"))
-    away = await purser(nowhere, "plan")
+    away = await charterer(nowhere, "plan")
     assert away.err.startswith("Error: cannot reach the API server https://127.0.0.1:1: ")
     for ran in (none, near, elsewhere, price, refused, away):
         assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
@@ -152,7 +152,7 @@ def _ended_job(name: str, *, gpus: int, hours_ago: float, hours: float) -> dict[
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": name, "labels": {"purser.dev/profile": "sft"}},
+        "metadata": {"name": name, "labels": {"charterer.dev/profile": "sft"}},
         "spec": {
             "managedBy": "test.example.com/nobody",
             "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
@@ -169,7 +169,7 @@ def _ended_job(name: str, *, gpus: int, hours_ago: float, hours: float) -> dict[
     }
 
 
-async def test_the_past_of_purser_and_of_others_is_simulated_saved_and_simulated_again(
+async def test_the_past_of_charterer_and_of_others_is_simulated_saved_and_simulated_again(
     bed: Bed, tmp_path: Path
 ) -> None:
     bed.operator()
@@ -185,13 +185,13 @@ async def test_the_past_of_purser_and_of_others_is_simulated_saved_and_simulated
         status = JOBS.status(job["metadata"]["name"], bed.namespace)
         await bed.kube.merge_patch(status, {"status": job["status"]})
     me = person(bed)
-    few = ("--policy", "as-asked", "--policy", "purser", "--pays", "8", "--processes", "1", "-o", "json")
-    told = await purser(me, "simulate", "--from-cluster", "-n", bed.namespace, "--last", "1d", *few)
+    few = ("--policy", "as-asked", "--policy", "charterer", "--pays", "8", "--processes", "1", "-o", "json")
+    told = await charterer(me, "simulate", "--from-cluster", "-n", bed.namespace, "--last", "1d", *few)
     assert told.code == 0
     assert "3 x Jobs whose pods are gone" in told.err
     assert {(one["jobs"], one["complete"]) for one in told.json} == {(4, 4)}
     file = tmp_path / "history.csv"
-    saved = await purser(me, "simulate", "--from-cluster", "--save", str(file))
+    saved = await charterer(me, "simulate", "--from-cluster", "--save", str(file))
     assert (saved.code, saved.out) == (0, "")
     assert "3 x Jobs whose pods are gone" in saved.err
     rows = list(csv.DictReader(file.open()))
@@ -199,17 +199,17 @@ async def test_the_past_of_purser_and_of_others_is_simulated_saved_and_simulated
         (f"{bed.namespace}/own", "4")
     ]
     assert {row["node_price"] for row in rows} == {"12.00"}
-    again = await purser(me, "simulate", str(file), *few)
+    again = await charterer(me, "simulate", str(file), *few)
     assert again.json == told.json
-    refused = await purser(person(bed, role=None), "simulate", "--from-cluster")
+    refused = await charterer(person(bed, role=None), "simulate", "--from-cluster")
     assert (refused.code, refused.err.count("\n")) == (1, 1)
-    assert "ClusterRole purser-view" in refused.err
+    assert "ClusterRole charterer-view" in refused.err
 
 
 async def test_a_young_cluster_under_observe_is_told_what_is_missing(bed: Bed) -> None:
     await bed.pool()
     await bed.budget(mode="Observe")
-    planned = await purser(person(bed), "plan", "-o", "json")
+    planned = await charterer(person(bed), "plan", "-o", "json")
     assert (planned.code, planned.err) == (0, "")
     (saved,) = planned.json["saved"]
     assert "0 jobs of the last 30 days can be simulated, and with fewer than 32" in saved["noNumberBecause"]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from purser.cluster.client import Client, RawObject
-from purser.cluster.errors import (
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
@@ -23,7 +23,7 @@ from purser.cluster.errors import (
     Unauthorized,
     Unreachable,
 )
-from purser.cluster.paths import CONFIG_MAPS, NAMESPACES, NODES, PODS
+from charterer.cluster.paths import CONFIG_MAPS, NAMESPACES, NODES, PODS
 from tests.cluster.support import WIDGETS, config_map, fresh, install_widgets, make_namespace, widget
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.gate import Gate, kubeconfig_through
@@ -61,9 +61,9 @@ class TestApply:
     async def test_a_stale_resource_version_is_a_conflict(self, client: Client, namespace: str, a_widget: str) -> None:
         path = WIDGETS.status(a_widget, namespace)
         old = (await client.get(path))["metadata"]["resourceVersion"]
-        await client.apply(path, _status(namespace, a_widget, old, phase="One"), "purser")
+        await client.apply(path, _status(namespace, a_widget, old, phase="One"), "charterer")
         with pytest.raises(Conflict):
-            await client.apply(path, _status(namespace, a_widget, old, phase="Two"), "purser")
+            await client.apply(path, _status(namespace, a_widget, old, phase="Two"), "charterer")
         assert (await client.get(path))["status"] == {"phase": "One"}
 
     async def test_a_no_op_leaves_the_resource_version_alone(
@@ -72,10 +72,10 @@ class TestApply:
         path = WIDGETS.status(a_widget, namespace)
         first = await client.get(path)
         once = await client.apply(
-            path, _status(namespace, a_widget, first["metadata"]["resourceVersion"], phase="One"), "purser"
+            path, _status(namespace, a_widget, first["metadata"]["resourceVersion"], phase="One"), "charterer"
         )
         version = once["metadata"]["resourceVersion"]
-        again = await client.apply(path, _status(namespace, a_widget, version, phase="One"), "purser")
+        again = await client.apply(path, _status(namespace, a_widget, version, phase="One"), "charterer")
         assert again["metadata"]["resourceVersion"] == version
 
     async def test_two_managers_own_disjoint_fields_and_what_one_gives_up_is_removed(
@@ -83,12 +83,12 @@ class TestApply:
     ) -> None:
         path = WIDGETS.status(a_widget, namespace)
         version = (await client.get(path))["metadata"]["resourceVersion"]
-        one = await client.apply(path, _status(namespace, a_widget, version, phase="One"), "purser")
+        one = await client.apply(path, _status(namespace, a_widget, version, phase="One"), "charterer")
         version = one["metadata"]["resourceVersion"]
-        two = await client.apply(path, _status(namespace, a_widget, version, note="seen"), "purser-status")
+        two = await client.apply(path, _status(namespace, a_widget, version, note="seen"), "charterer-status")
         assert two["status"] == {"phase": "One", "note": "seen"}
         version = two["metadata"]["resourceVersion"]
-        three = await client.apply(path, _status(namespace, a_widget, version), "purser-status")
+        three = await client.apply(path, _status(namespace, a_widget, version), "charterer-status")
         assert three["status"] == {"phase": "One"}
 
     @pytest.mark.parametrize("subresource", ["", "/status"])
@@ -102,22 +102,22 @@ class TestApply:
         if not subresource:
             body["metadata"] = {"namespace": namespace, "name": a_widget, "uid": metadata["uid"]}
         with pytest.raises((Conflict, NotFound)):
-            await client.apply(path + subresource, body, "purser")
+            await client.apply(path + subresource, body, "charterer")
         with pytest.raises(NotFound):
             await client.get(path)
 
     async def test_what_could_bring_one_back_is_refused_before_it_is_sent(self, client: Client, namespace: str) -> None:
         ghost = {"metadata": {"name": "ghost", "namespace": namespace, "resourceVersion": "1"}}
         with pytest.raises(ValueError, match="uid"):
-            await client.apply(WIDGETS.one("ghost", namespace), ghost, "purser")
+            await client.apply(WIDGETS.one("ghost", namespace), ghost, "charterer")
         del ghost["metadata"]["resourceVersion"]
         with pytest.raises(ValueError, match="resourceVersion"):
-            await client.apply(WIDGETS.status("ghost", namespace), ghost, "purser")
+            await client.apply(WIDGETS.status("ghost", namespace), ghost, "charterer")
 
     async def test_creating_on_purpose_answers_with_the_object(self, client: Client, namespace: str) -> None:
         await install_widgets(client)
         name = fresh("applied")
-        made = await client.apply(WIDGETS.one(name, namespace), widget(namespace, name), "purser", may_create=True)
+        made = await client.apply(WIDGETS.one(name, namespace), widget(namespace, name), "charterer", may_create=True)
         assert made["metadata"]["uid"]
 
 
@@ -188,7 +188,7 @@ class TestCreateAndDelete:
         self, client: Client, namespace: str
     ) -> None:
         held = config_map(namespace, "holds")
-        held["metadata"]["finalizers"] = ["purser.test/hold"]
+        held["metadata"]["finalizers"] = ["charterer.test/hold"]
         await client.post(CONFIG_MAPS.all(namespace), held)
         await client.delete(NAMESPACES.one(namespace))
         with pytest.raises(NamespaceTerminating):
@@ -201,10 +201,10 @@ class TestLists:
         for number in range(7):
             await client.post(CONFIG_MAPS.all(namespace), config_map(namespace, f"item-{number}"))
         path = CONFIG_MAPS.all(namespace)
-        pages = [page async for page in client.pages(path, labels="purser.test/kept", limit=3)]
+        pages = [page async for page in client.pages(path, labels="charterer.test/kept", limit=3)]
         assert [len(page.items) for page in pages] == [3, 3, 1]
         assert len({page.resource_version for page in pages}) == 1
-        listing = await client.list(path, labels="purser.test/kept", limit=2)
+        listing = await client.list(path, labels="charterer.test/kept", limit=2)
         assert len(listing.items) == 7
         assert {item["kind"] for item in listing.items} == {"ConfigMap"}
 

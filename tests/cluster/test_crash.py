@@ -9,10 +9,10 @@ from typing import get_args
 
 import pytest
 
-from purser.cluster.client import RawObject
-from purser.cluster.paths import JOBS, NODES, TRAINING_JOBS
-from purser.domain.plan import Command
-from purser.domain.steps import Step
+from charterer.cluster.client import RawObject
+from charterer.cluster.paths import JOBS, NODES, TRAINING_JOBS
+from charterer.domain.plan import Command
+from charterer.domain.steps import Step
 from tests.testbed.bed import Bed, group
 from tests.testbed.operators import Killer
 
@@ -87,7 +87,7 @@ async def _a_life_with_every_step(bed: Bed) -> None:
 
 
 def _allocation(pod: RawObject) -> str:
-    return str(pod["metadata"]["annotations"]["purser.dev/allocation"])
+    return str(pod["metadata"]["annotations"]["charterer.dev/allocation"])
 
 
 async def _edit(bed: Bed, job: str, gpus: Mapping[str, int]) -> None:

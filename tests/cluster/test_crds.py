@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from purser.api.kinds import KINDS
-from purser.api.schema import crd
+from charterer.api.kinds import KINDS
+from charterer.api.schema import crd
 from tests.cluster.crd_cases import (
     CASES,
     CRDS,
@@ -243,8 +243,8 @@ def test_kubectl_get_by_short_name_shows_the_columns(kind: Any, api: ControlPlan
     assert list(columns)[-1] == "AGE"
 
 
-def test_kubectl_get_purser_lists_all_kinds(api: ControlPlane) -> None:
-    listed = api.kubectl("api-resources", "--categories=purser", "--no-headers", "-o", "name").split()
+def test_kubectl_get_charterer_lists_all_kinds(api: ControlPlane) -> None:
+    listed = api.kubectl("api-resources", "--categories=charterer", "--no-headers", "-o", "name").split()
     assert sorted(listed) == sorted(kind.crd_name for kind in KINDS)
 
 
@@ -273,7 +273,11 @@ def test_two_field_managers_write_their_parts_of_a_status(api: ControlPlane, kep
     job = make("TrainingJob", "two-managers")
     created = _create(api, job)
     kept.append(job)
-    for manager, status in (("purser", {"lastRun": 2}), ("purser-status", {"state": "Queued"}), ("purser", {})):
+    for manager, status in (
+        ("charterer", {"lastRun": 2}),
+        ("charterer-status", {"state": "Queued"}),
+        ("charterer", {}),
+    ):
         part = {key: value for key, value in job.items() if key != "spec"} | {"status": status}
         flags = ("--server-side", f"--field-manager={manager}", "--subresource=status")
         api.kubectl("apply", "-f", "-", *flags, input=json.dumps(part))
@@ -283,7 +287,7 @@ def test_two_field_managers_write_their_parts_of_a_status(api: ControlPlane, kep
 
 
 def test_helm_renders_the_same_definitions_and_keeps_them_when_it_is_uninstalled(control_plane: ControlPlane) -> None:
-    rendered = control_plane.helm("template", "crds", str(ROOT / "charts/purser-crds"), "--kube-version", "1.36.0")
+    rendered = control_plane.helm("template", "crds", str(ROOT / "charts/charterer-crds"), "--kube-version", "1.36.0")
     definitions = [one for one in yaml.safe_load_all(rendered) if one]
     assert sorted(definitions, key=str) == sorted((crd(kind) for kind in KINDS), key=str)
     assert all(one["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep" for one in definitions)

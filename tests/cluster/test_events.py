@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from purser.api.manifests import Subject
-from purser.cluster.client import Client
-from purser.cluster.events import PENDING, REMEMBERED, UPDATE, WINDOW, Recorder
-from purser.cluster.paths import CONFIG_MAPS, EVENTS, NODES
+from charterer.api.manifests import Subject
+from charterer.cluster.client import Client
+from charterer.cluster.events import PENDING, REMEMBERED, UPDATE, WINDOW, Recorder
+from charterer.cluster.paths import CONFIG_MAPS, EVENTS, NODES
 from tests.cluster.support import config_map, fresh, make_namespace
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.gate import Gate, kubeconfig_through

@@ -1,4 +1,4 @@
-"""The examples are objects that a real API server takes, and Purser reads."""
+"""The examples are objects that a real API server takes, and Charterer reads."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from purser.api import decode
+from charterer.api import decode
 from tests.cluster.crd_cases import ROOT, install_crds
 from tests.testbed.controlplane import ControlPlane
 
-EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.yaml") if "apiVersion: purser.dev/" in path.read_text())
+EXAMPLES = sorted(
+    path for path in (ROOT / "examples").glob("*.yaml") if "apiVersion: charterer.dev/" in path.read_text()
+)
 READ: dict[str, Any] = {
     "GPUBudget": decode.budget,
     "GPUPool": decode.pool,

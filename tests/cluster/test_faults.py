@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from purser.cluster.paths import GPU_POOLS as POOLS
-from purser.cluster.paths import NODES, PODS, TRAINING_JOBS
+from charterer.cluster.paths import GPU_POOLS as POOLS
+from charterer.cluster.paths import NODES, PODS, TRAINING_JOBS
 from tests.testbed.bed import Bed, group
 from tests.testbed.controlplane import SILENT_LABEL
 
@@ -126,13 +126,13 @@ async def test_a_deletion_that_the_watch_missed_frees_the_nodes(bed: Bed) -> Non
 
 
 async def test_a_deposed_leader_that_wakes_up_changes_nothing(bed: Bed) -> None:
-    old = bed.operator("purser-0")
+    old = bed.operator("charterer-0")
     await bed.pool()
     await bed.budget()
     await bed.job("train")
     await bed.running("train")
     old.freeze()
-    new = bed.operator("purser-1")
+    new = bed.operator("charterer-1")
     await bed.job("next")
     await bed.running("next", seconds=90)
     old.thaw()

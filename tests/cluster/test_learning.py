@@ -8,11 +8,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from purser.api.names import LABEL_LEARNED, token_audience
-from purser.cluster.paths import EVENTS, SECRETS, SPEEDUP_PROFILES, TRAINING_JOBS
-from purser.controller.learning.memory import Rhythm
-from purser_trainer.client import Answer, Client, Unanswered
-from purser_trainer.environment import Environment
+from charterer.api.names import LABEL_LEARNED, token_audience
+from charterer.cluster.paths import EVENTS, SECRETS, SPEEDUP_PROFILES, TRAINING_JOBS
+from charterer.controller.learning.memory import Rhythm
+from charterer_trainer.client import Answer, Client, Unanswered
+from charterer_trainer.environment import Environment
 from tests.testbed.bed import SYSTEM, Bed
 from tests.testbed.operators import OperatorProcess
 
@@ -51,11 +51,11 @@ class Trainer:
         audience = token_audience(job["metadata"]["uid"])
         words = ("create", "token", "default", "-n", bed.namespace, "--audience", audience, *bound)
         (self._directory / "token").write_text(bed.plane.kubectl(*words))
-        secret = await bed.kube.get(SECRETS.one("purser-progress-tls", SYSTEM))
+        secret = await bed.kube.get(SECRETS.one("charterer-progress-tls", SYSTEM))
         return {
-            "PURSER_PROGRESS_URL": f"https://localhost:{await progress_port(operator)}",
-            "PURSER_CA": base64.b64decode(secret["data"]["ca.crt"]).decode(),
-            "PURSER_TOKEN_FILE": str(self._directory / "token"),
+            "CHARTERER_PROGRESS_URL": f"https://localhost:{await progress_port(operator)}",
+            "CHARTERER_CA": base64.b64decode(secret["data"]["ca.crt"]).decode(),
+            "CHARTERER_TOKEN_FILE": str(self._directory / "token"),
         }
 
 
@@ -92,7 +92,7 @@ async def _ground(bed: Bed) -> OperatorProcess:
 
 async def _profile(bed: Bed, **spec: object) -> None:
     body = {
-        "apiVersion": "purser.dev/v1alpha1",
+        "apiVersion": "charterer.dev/v1alpha1",
         "kind": "SpeedupProfile",
         "metadata": {"name": "resnet", "namespace": bed.namespace},
         "spec": spec,

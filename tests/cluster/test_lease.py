@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from purser.cluster import credentials
-from purser.cluster.client import Client
-from purser.cluster.heartbeat import Heartbeat
-from purser.cluster.lease import Lease, LeaseTimes
-from purser.cluster.paths import LEASES
+from charterer.cluster import credentials
+from charterer.cluster.client import Client
+from charterer.cluster.heartbeat import Heartbeat
+from charterer.cluster.lease import Lease, LeaseTimes
+from charterer.cluster.paths import LEASES
 from tests.cluster.support import awaited, make_namespace
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.gate import Gate, kubeconfig_through
@@ -40,7 +40,7 @@ class Candidate:
         self.ahead = 0.0
         self.lease = Lease(
             credentials.load(kubeconfig),
-            "purser",
+            "charterer",
             namespace,
             identity,
             on_gained=self.gained.set,
@@ -81,7 +81,7 @@ def behind(control_plane: ControlPlane, gate: Gate, tmp_path: Path) -> Path:
 
 
 async def _spec(client: Client, namespace: str) -> Any:
-    return (await client.get(LEASES.one("purser", namespace)))["spec"]
+    return (await client.get(LEASES.one("charterer", namespace)))["spec"]
 
 
 async def test_the_first_candidate_leads_at_once_and_a_second_waits(
@@ -125,7 +125,7 @@ async def test_a_container_that_starts_again_takes_over_from_itself_at_once(
     spec = {"holderIdentity": "pod-0", "leaseDurationSeconds": 3600, "leaseTransitions": 4}
     await client.post(
         LEASES.all(namespace),
-        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "purser"}, "spec": spec},
+        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "charterer"}, "spec": spec},
     )
     again = Candidate(control_plane.kubeconfig, namespace, "pod-0")
     again.lease.start()
@@ -141,7 +141,7 @@ async def test_a_dead_leader_is_followed_once_its_lease_was_seen_unchanged_for_i
     spec = {"holderIdentity": "dead", "leaseDurationSeconds": 2, "renewTime": "2100-01-01T00:00:00.000000Z"}
     await client.post(
         LEASES.all(namespace),
-        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "purser"}, "spec": spec},
+        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "charterer"}, "spec": spec},
     )
     heir = Candidate(control_plane.kubeconfig, namespace, "heir")
     began = time.monotonic()
@@ -194,7 +194,7 @@ async def test_a_deposed_leader_finds_out_at_its_next_renewal(
     leader = Candidate(control_plane.kubeconfig, namespace, "leader", PATIENT)
     leader.lease.start()
     await awaited(leader.gained)
-    await client.merge_patch(LEASES.one("purser", namespace), {"spec": {"holderIdentity": "usurper"}})
+    await client.merge_patch(LEASES.one("charterer", namespace), {"spec": {"holderIdentity": "usurper"}})
     await awaited(leader.lost, 5)
     assert leader.why == "the Lease is held by usurper"
     assert (await _spec(client, namespace))["holderIdentity"] == "usurper"
@@ -208,9 +208,9 @@ async def test_a_leader_whose_lease_somebody_touched_or_deleted_goes_on(
     await awaited(leader.gained)
     for disturb in ("touch", "delete"):
         if disturb == "touch":
-            await client.merge_patch(LEASES.one("purser", namespace), {"metadata": {"labels": {"touched": "yes"}}})
+            await client.merge_patch(LEASES.one("charterer", namespace), {"metadata": {"labels": {"touched": "yes"}}})
         else:
-            await client.delete(LEASES.one("purser", namespace))
+            await client.delete(LEASES.one("charterer", namespace))
         before = leader.lease.deadline()
         async with asyncio.timeout(10):
             while leader.lease.deadline() == before:

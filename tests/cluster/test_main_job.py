@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from purser.cluster.paths import GPU_BUDGETS, GPU_POOLS, NODES, TRAINING_JOBS, Resource
+from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, NODES, TRAINING_JOBS, Resource
 from tests.testbed.bed import Bed
 
 
@@ -98,7 +98,7 @@ async def test_a_budget_and_a_pool_in_use_wait_until_they_are_drained_and_say_so
     bed.operator()
     await bed.pool()
     await bed.budget()
-    await bed.job("train", annotations={"testbed.purser.dev/stop-delay": "2s"})
+    await bed.job("train", annotations={"testbed.charterer.dev/stop-delay": "2s"})
     await bed.running("train")
     await bed.delete("GPUPool", "a100")
     await bed.delete("GPUBudget", "team")

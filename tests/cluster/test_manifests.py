@@ -1,4 +1,4 @@
-"""What Purser writes is taken by a real API server as it is meant, and comes back as the same value."""
+"""What Charterer writes is taken by a real API server as it is meant, and comes back as the same value."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from purser.api import decode, encode, manifests
-from purser.api.manifests import Reporter, RunEnvironment, Subject
-from purser.domain.budget import Balance, PastPeriod
-from purser.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
-from purser.domain.job import (
+from charterer.api import decode, encode, manifests
+from charterer.api.manifests import Reporter, RunEnvironment, Subject
+from charterer.domain.budget import Balance, PastPeriod
+from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
+from charterer.domain.job import (
     Allocation,
     Finish,
     FinishKind,
@@ -23,19 +23,19 @@ from purser.domain.job import (
     RunOutcome,
     RunRecord,
 )
-from purser.domain.money import Money, Price
-from purser.domain.option import Option
-from purser.domain.plan import Reason, Rent, Why
-from purser.domain.pool import PriceSegment
-from purser.domain.rental import RentalPhase
-from purser.domain.time import parse_instant
+from charterer.domain.money import Money, Price
+from charterer.domain.option import Option
+from charterer.domain.plan import Reason, Rent, Why
+from charterer.domain.pool import PriceSegment
+from charterer.domain.rental import RentalPhase
+from charterer.domain.time import parse_instant
 from tests.cluster.crd_cases import Json, install_crds, make
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
 SINCE = parse_instant("2026-01-31T12:00:00.123456Z")
 OPTION = Option(PoolId("a100"), 8, 1.7560975609756098, Price(39_600_001), 150.25, Money(825_000), "compressed")
 ALLOCATION = Allocation(2, OPTION, (Placement(RentalId("a100-0"), 4), Placement(RentalId("a100-1"), 4)), SINCE)
-ENVIRONMENT = RunEnvironment("https://purser-progress.purser.svc", "-----BEGIN CERTIFICATE-----\n")
+ENVIRONMENT = RunEnvironment("https://charterer-progress.charterer.svc", "-----BEGIN CERTIFICATE-----\n")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def _write_status(api: ControlPlane, of: Json, status: Json) -> Json:
     """As the operator does it: server-side apply to the status with the resourceVersion that was seen."""
     metadata = {key: of["metadata"][key] for key in ("name", "namespace", "resourceVersion") if key in of["metadata"]}
     body = {"apiVersion": of["apiVersion"], "kind": of["kind"], "metadata": metadata, "status": status}
-    flags = ("--server-side", "--field-manager=purser", "--subresource=status", "-o", "json")
+    flags = ("--server-side", "--field-manager=charterer", "--subresource=status", "-o", "json")
     written: Json = json.loads(api.kubectl("apply", "-f", "-", *flags, input=json.dumps(body)))
     assert written["status"] == status
     return written
@@ -145,7 +145,7 @@ def test_a_runs_pods_have_names_that_resolve_through_the_service(api: ControlPla
     raw = make_kept(make("TrainingJob", "j" * 45))
     run = manifests.run_job(decode.training_job(raw).job, raw, ALLOCATION, ENVIRONMENT)
     make_kept({**run, "spec": {**run["spec"], "suspend": False}})
-    selector = f"purser.dev/job-uid={raw['metadata']['uid']}"
+    selector = f"charterer.dev/job-uid={raw['metadata']['uid']}"
     api.kubectl("wait", "--for=create", "pod", "-l", selector, "--timeout=20s")
     pods = json.loads(api.kubectl("get", "pods", "-l", selector, "-o", "json"))["items"]
     assert {pod["spec"]["subdomain"] for pod in pods} == {"j" * 45}
@@ -154,7 +154,7 @@ def test_a_runs_pods_have_names_that_resolve_through_the_service(api: ControlPla
 
 
 def test_an_event_is_taken(api: ControlPlane, make_kept: Any) -> None:
-    subject = Subject("purser.dev/v1alpha1", "GPUPool", "", "a100", "uid-1")
-    reporter = Reporter("purser.dev/operator", "purser-0")
+    subject = Subject("charterer.dev/v1alpha1", "GPUPool", "", "a100", "uid-1")
+    reporter = Reporter("charterer.dev/operator", "charterer-0")
     note = "no a100 to be had: " + "€" * 1000
     make_kept(manifests.event(subject, reporter, SINCE, reason="StockOut", action="Cool", note=note, warning=True))

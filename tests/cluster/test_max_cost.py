@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from purser.cluster.paths import SPEEDUP_PROFILES, TRAINING_JOBS
-from purser.domain.money import Money
+from charterer.cluster.paths import SPEEDUP_PROFILES, TRAINING_JOBS
+from charterer.domain.money import Money
 from tests.testbed.bed import Bed
 
 MAX_COST = "0.835"
@@ -16,7 +16,7 @@ STOPPED_AT = float(MAX_COST) - 12.0 / 3600.0 * (5 + 240)
 async def _runs_on_past_what_was_expected(bed: Bed) -> None:
     """A job of a class whose jobs should take seconds, which does not end."""
     body = {
-        "apiVersion": "purser.dev/v1alpha1",
+        "apiVersion": "charterer.dev/v1alpha1",
         "kind": "SpeedupProfile",
         "metadata": {"name": "short", "namespace": bed.namespace},
         "spec": {

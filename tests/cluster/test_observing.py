@@ -13,8 +13,8 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from purser.cluster.client import RawObject
-from purser.cluster.paths import EVENTS, GPU_BUDGETS, GPU_POOLS, NODES, SECRETS, SPEEDUP_PROFILES, TRAINING_JOBS
+from charterer.cluster.client import RawObject
+from charterer.cluster.paths import EVENTS, GPU_BUDGETS, GPU_POOLS, NODES, SECRETS, SPEEDUP_PROFILES, TRAINING_JOBS
 from tests.cluster.history import history
 from tests.testbed.bed import API, SYSTEM, Bed
 from tests.testbed.mirror import WATCHED
@@ -32,7 +32,7 @@ async def _ground(bed: Bed) -> OperatorProcess:
 
 
 def _port(operator: OperatorProcess, what: str) -> int:
-    found = re.findall(rf"purser.app: {what} on port (\d+)", operator.log.read_text())
+    found = re.findall(rf"charterer.app: {what} on port (\d+)", operator.log.read_text())
     return int(found[-1])
 
 
@@ -63,14 +63,14 @@ async def test_metrics_tell_money_gpus_and_jobs_and_the_probes_are_well(bed: Bed
     await bed.job("train", gpus=2)
     await bed.running("train")
     seen = await _metrics(operator)
-    assert seen[_of("purser_budget_spent_dollars", budget="team")] > 0
-    assert seen[_of("purser_budget_hourly_rate_dollars", budget="team")] == 12
-    assert seen[_of("purser_pool_gpus", pool="a100", state="used")] == 2
-    assert seen[_of("purser_pool_gpus", pool="a100", state="idle")] == 2
-    assert seen[_of("purser_jobs", namespace=bed.namespace, state="Running")] == 1
-    assert seen[_of("purser_steps_total", step="Unsuspend", outcome="done")] == 1
-    assert seen[_of("purser_api_writes_total", verb="create", resource="gpurentals")] == 1
-    assert seen[_of("purser_leader")] == 1
+    assert seen[_of("charterer_budget_spent_dollars", budget="team")] > 0
+    assert seen[_of("charterer_budget_hourly_rate_dollars", budget="team")] == 12
+    assert seen[_of("charterer_pool_gpus", pool="a100", state="used")] == 2
+    assert seen[_of("charterer_pool_gpus", pool="a100", state="idle")] == 2
+    assert seen[_of("charterer_jobs", namespace=bed.namespace, state="Running")] == 1
+    assert seen[_of("charterer_steps_total", step="Unsuspend", outcome="done")] == 1
+    assert seen[_of("charterer_api_writes_total", verb="create", resource="gpurentals")] == 1
+    assert seen[_of("charterer_leader")] == 1
     for probe in ("/healthz", "/readyz"):
         assert (await _get(operator, probe))[0] == 200
 
@@ -79,19 +79,19 @@ async def test_a_standby_is_well_and_ready_and_does_not_lead(bed: Bed) -> None:
     await _ground(bed)
     await bed.job("train")
     await bed.running("train")
-    standby = bed.operator("purser-1")
+    standby = bed.operator("charterer-1")
     await bed.job("next")
     await bed.running("next")
     status, told = await _get(standby, "/healthz")
-    assert (status, (await _metrics(standby))[_of("purser_leader")]) == (200, 0)
-    assert "purser-0 leads" in told
+    assert (status, (await _metrics(standby))[_of("charterer_leader")]) == (200, 0)
+    assert "charterer-0 leads" in told
     assert (await _get(standby, "/readyz"))[0] == 200
 
 
 async def test_events_on_a_job_tell_what_was_decided_and_how_its_run_ended(bed: Bed) -> None:
     await _ground(bed)
     async with history(bed.kube, EVENTS, bed.namespace) as events:
-        await bed.job("train", annotations={"testbed.purser.dev/complete-after": "0.5s"})
+        await bed.job("train", annotations={"testbed.charterer.dev/complete-after": "0.5s"})
         await bed.complete("train")
         told: dict[str, RawObject] = {}
 
@@ -130,8 +130,8 @@ async def test_a_profile_deleted_and_made_again_while_the_operator_slept_is_show
 # --- progress ---------------------------------------------------------------------------------------------------------
 
 TRAIN = """
-import purser_trainer
-with purser_trainer.run() as run:
+import charterer_trainer
+with charterer_trainer.run() as run:
     run.report(step=30, total_steps=120, throughput=812.5)
     print(run.allocation())
 """
@@ -146,14 +146,14 @@ def _token(bed: Bed, pod: RawObject, job_uid: str) -> str:
     """The token that a kubelet would put into this pod, for this job's audience."""
     metadata = pod["metadata"]
     bound = ("--bound-object-kind=Pod", f"--bound-object-name={metadata['name']}")
-    audience = f"--audience=purser.dev/tj/{job_uid}"
+    audience = f"--audience=charterer.dev/tj/{job_uid}"
     words = ("create", "token", "default", "-n", bed.namespace, audience, *bound)
     return bed.plane.kubectl(*words, f"--bound-object-uid={metadata['uid']}").strip()
 
 
 async def _report(bed: Bed, operator: OperatorProcess, token: str, **report: object) -> tuple[int, str]:
     """What the endpoint answers to a report: the status, and the code of a refusal."""
-    secret = await bed.kube.get(SECRETS.one("purser-progress-tls", SYSTEM))
+    secret = await bed.kube.get(SECRETS.one("charterer-progress-tls", SYSTEM))
     authority = base64.b64decode(secret["data"]["ca.crt"]).decode()
     url = f"https://localhost:{_port(operator, 'progress')}/v1/progress"
     trusted = ssl.create_default_context(cadata=authority)
@@ -176,7 +176,7 @@ async def test_a_trainer_in_its_pod_reports_and_hears_its_allocation_and_status_
     (tmp_path / "token").write_text(_token(bed, pod, _uid(bed, "train")))
     given = {one["name"]: one["value"] for one in pod["spec"]["containers"][0]["env"] if "value" in one}
     where = f"https://localhost:{_port(operator, 'progress')}"
-    environ = {**given, "PURSER_PROGRESS_URL": where, "PURSER_TOKEN_FILE": str(tmp_path / "token")}
+    environ = {**given, "CHARTERER_PROGRESS_URL": where, "CHARTERER_TOKEN_FILE": str(tmp_path / "token")}
     process = await start(TRAIN, environ)
     assert process.stdout is not None
     printed = (await process.stdout.readline()).decode().strip()
@@ -200,7 +200,7 @@ async def test_a_report_counts_only_from_a_pod_of_the_jobs_own_current_run(bed: 
     await bed.kube.merge_patch(TRAINING_JOBS.one("train", bed.namespace), {"spec": {"gpus": gpus}})
     await bed.until(lambda: bed.tj("train")["gpus"] == 2 and bed.state("train") == "Running")
     assert (await _report(bed, operator, early, run=1, fraction=0.9))[0] in (401, 403)
-    (pod,) = (one for one in bed.pods("train") if one["metadata"]["labels"]["purser.dev/run"] == "2")
+    (pod,) = (one for one in bed.pods("train") if one["metadata"]["labels"]["charterer.dev/run"] == "2")
     assert await _report(bed, operator, _token(bed, pod, job), run=1, fraction=0.9) == (409, "RunIsOver")
     await bed.until(lambda: (bed.tj("train").get("progress") or {}).get("fraction") == 0.5)
 
@@ -239,7 +239,7 @@ async def _writes(operator: OperatorProcess) -> dict[tuple[str, str], float]:
     return {
         (dict(labels)["verb"], dict(labels)["resource"]): value
         for (name, labels), value in (await _metrics(operator)).items()
-        if name == "purser_api_writes_total"
+        if name == "charterer_api_writes_total"
     }
 
 
@@ -283,7 +283,7 @@ def _without_views(bed: Bed) -> Mapping[str, str]:
     found = dict(_versions(bed))
     for resource in shown:
         for raw in bed.mirror.all(resource):
-            others = [one for one in raw["metadata"]["managedFields"] if one["manager"] != "purser-status"]
+            others = [one for one in raw["metadata"]["managedFields"] if one["manager"] != "charterer-status"]
             found[f"{resource} {raw['metadata']['name']}"] = json.dumps(
                 [(one["manager"], one["time"]) for one in others]
             )

@@ -12,27 +12,27 @@ from pathlib import Path
 
 import pytest
 
-from purser.api.names import token_audience
-from purser.cluster import credentials
-from purser.cluster.client import Client
-from purser.cluster.errors import AlreadyExists, Conflict, NotFound
-from purser.cluster.paths import SECRETS, TOKEN_REVIEWS
-from purser.domain.ids import JobId
-from purser.domain.time import Instant, instant
-from purser.server.directory import CurrentRun
-from purser.server.errors import Refused
-from purser.server.http import progress_app, serve
-from purser.server.progress import ProgressBoard, Report
-from purser.server.tls import StoredSecret, TlsMaterial, ensure_tls
-from purser.server.tokens import Authenticator
+from charterer.api.names import token_audience
+from charterer.cluster import credentials
+from charterer.cluster.client import Client
+from charterer.cluster.errors import AlreadyExists, Conflict, NotFound
+from charterer.cluster.paths import SECRETS, TOKEN_REVIEWS
+from charterer.domain.ids import JobId
+from charterer.domain.time import Instant, instant
+from charterer.server.directory import CurrentRun
+from charterer.server.errors import Refused
+from charterer.server.http import progress_app, serve
+from charterer.server.progress import ProgressBoard, Report
+from charterer.server.tls import StoredSecret, TlsMaterial, ensure_tls
+from charterer.server.tokens import Authenticator
 from tests.testbed.controlplane import ControlPlane
 from tests.unit.trainer.support import end, start
 
 NAMESPACE = "progress"
 JOB = JobId("1f6b5f3e-6d3c-4a0e-9d6e-000000000001")
 SCRIPT = """
-import purser_trainer
-with purser_trainer.run() as run:
+import charterer_trainer
+with charterer_trainer.run() as run:
     run.report(step=30, total_steps=120, throughput=812.5)
     print(run.allocation())
 """
@@ -40,7 +40,7 @@ with purser_trainer.run() as run:
 
 @dataclass
 class TrainingPod:
-    """A pod with a token as Purser projects them, and the directory that knows it."""
+    """A pod with a token as Charterer projects them, and the directory that knows it."""
 
     plane: ControlPlane
     uid: str
@@ -169,7 +169,7 @@ async def test_a_trainer_with_its_projected_token_reports_and_hears_its_allocati
     control_plane: ControlPlane, client: Client, tmp_path: Path
 ) -> None:
     pod = make_pod(control_plane, "trainer", token_audience(JOB))
-    tls = await tls_from_secret(client, "purser-progress-tls")
+    tls = await tls_from_secret(client, "charterer-progress-tls")
     board = ProgressBoard()
 
     def now() -> Instant:
@@ -180,10 +180,10 @@ async def test_a_trainer_with_its_projected_token_reports_and_hears_its_allocati
     try:
         (tmp_path / "token").write_text(pod.token)
         environ = {
-            "PURSER_PROGRESS_URL": f"https://localhost:{site.port}",
-            "PURSER_CA": tls.ca_pem,
-            "PURSER_TOKEN_FILE": str(tmp_path / "token"),
-            "PURSER_RUN": "1",
+            "CHARTERER_PROGRESS_URL": f"https://localhost:{site.port}",
+            "CHARTERER_CA": tls.ca_pem,
+            "CHARTERER_TOKEN_FILE": str(tmp_path / "token"),
+            "CHARTERER_RUN": "1",
         }
         process = await start(SCRIPT, environ)
         assert process.stdout is not None

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 
-from purser.cluster.client import RawObject
-from purser.cluster.paths import JOBS, NODES, PODS, TRAINING_JOBS
+from charterer.cluster.client import RawObject
+from charterer.cluster.paths import JOBS, NODES, PODS, TRAINING_JOBS
 from tests.cluster.history import History, history
 from tests.cluster.meddling import Meddler
 from tests.testbed.bed import Bed
 from tests.testbed.controlplane import SILENT_LABEL
 
-STOPS_WITH_0 = {"testbed.purser.dev/stop-exit-code": "0"}
-STOPS_SLOWLY = {"testbed.purser.dev/stop-delay": "0.6s"}
+STOPS_WITH_0 = {"testbed.charterer.dev/stop-exit-code": "0"}
+STOPS_SLOWLY = {"testbed.charterer.dev/stop-delay": "0.6s"}
 LIVE = ("Pending", "Running", "Unknown")
 
 
@@ -118,7 +118,7 @@ async def test_two_runs_of_a_job_never_have_live_pods_at_once(bed: Bed) -> None:
     live: dict[str, str] = {}
     for kind, raw in pods.events:
         if kind != "DELETED" and raw["status"].get("phase", "Pending") in LIVE:
-            live[raw["metadata"]["uid"]] = raw["metadata"]["labels"]["purser.dev/run"]
+            live[raw["metadata"]["uid"]] = raw["metadata"]["labels"]["charterer.dev/run"]
         else:
             live.pop(raw["metadata"]["uid"], None)
         assert len(set(live.values())) <= 1, f"pods of runs {sorted(set(live.values()))} at once"
@@ -151,8 +151,8 @@ def _deposed(run: RawObject, number: int) -> RawObject:
     """What a leader that was deposed in the meantime would have made of a run: the next one, let go at once."""
     spec = deepcopy(run["spec"])
     del spec["selector"]
-    labels = {**run["metadata"]["labels"], "purser.dev/run": str(number)}
-    spec["template"]["metadata"]["labels"] = {"purser.dev/job": labels["purser.dev/job"], **labels}
+    labels = {**run["metadata"]["labels"], "charterer.dev/run": str(number)}
+    spec["template"]["metadata"]["labels"] = {"charterer.dev/job": labels["charterer.dev/job"], **labels}
     metadata = {key: run["metadata"][key] for key in ("namespace", "ownerReferences")}
     return {
         "apiVersion": "batch/v1",
@@ -173,7 +173,7 @@ async def test_a_job_deleted_and_made_again_under_its_name_at_once_begins_anew_a
     assert bed.run("train") == 1
     await bed.until(lambda: len(bed.pods("train")) == 1)
     (new,) = bed.pods("train")
-    for label in ("purser.dev/job-uid", "batch.kubernetes.io/controller-uid"):
+    for label in ("charterer.dev/job-uid", "batch.kubernetes.io/controller-uid"):
         assert new["metadata"]["labels"][label] != old["metadata"]["labels"][label]
     await bed.finish("train")
     await bed.complete("train")
@@ -260,7 +260,7 @@ def _index(pod: RawObject) -> int:
 
 
 def _allocation(pod: RawObject) -> str:
-    return str(pod["metadata"]["annotations"]["purser.dev/allocation"])
+    return str(pod["metadata"]["annotations"]["charterer.dev/allocation"])
 
 
 def _told(gpus: int) -> str:
@@ -313,7 +313,7 @@ async def test_gpus_that_a_stranger_holds_are_not_given_away_and_its_node_is_not
 
 def _run_label(bed: Bed, job: str) -> str:
     raw = bed.mirror.one(TRAINING_JOBS, job, bed.namespace)
-    return "" if raw is None else f"run.purser.dev/{raw['metadata']['uid'][:8]}"
+    return "" if raw is None else f"run.charterer.dev/{raw['metadata']['uid'][:8]}"
 
 
 def _labels(bed: Bed) -> dict[str, Mapping[str, str]]:

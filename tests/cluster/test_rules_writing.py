@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from purser.cluster.client import RawObject
-from purser.cluster.paths import GPU_BUDGETS, GPU_POOLS, NAMESPACES, PODS, TRAINING_JOBS
+from charterer.cluster.client import RawObject
+from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, NAMESPACES, PODS, TRAINING_JOBS
 from tests.cluster.history import history
 from tests.cluster.meddling import Meddler
 from tests.testbed.bed import SYSTEM, Bed, group
@@ -43,7 +43,7 @@ async def test_a_job_deleted_just_before_its_status_is_written_does_not_come_bac
     path = TRAINING_JOBS.one("train", bed.namespace)
     await _ground(bed, killer=Meddler(step, bed.plane.kubeconfig, path))
     async with history(bed.kube, TRAINING_JOBS, bed.namespace) as jobs:
-        await bed.job("train", annotations={"testbed.purser.dev/complete-after": "0.1s"})
+        await bed.job("train", annotations={"testbed.charterer.dev/complete-after": "0.1s"})
         await bed.until(lambda: "train" in _departed(bed))
         await bed.until(lambda: not bed.rentals() and not bed.pods("train"))
     assert f"{step}: stale" in bed.operators[0].log.read_text()
@@ -54,7 +54,7 @@ async def test_the_operator_may_not_create_what_it_must_never_make(bed: Bed) -> 
     assert await _may(bed, "patch", "nodes")
     assert not await _may(bed, "create", "nodes")
     assert not await _may(bed, "create", "pods", namespace=bed.namespace)
-    assert not await _may(bed, "create", "trainingjobs", "purser.dev", namespace=bed.namespace)
+    assert not await _may(bed, "create", "trainingjobs", "charterer.dev", namespace=bed.namespace)
     assert not await _may(bed, "get", "secrets", namespace=bed.namespace)
 
 
@@ -64,7 +64,7 @@ async def _may(bed: Bed, verb: str, resource: str, group: str = "", namespace: s
     body = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
-        "spec": {"user": f"system:serviceaccount:{SYSTEM}:purser", "resourceAttributes": asked},
+        "spec": {"user": f"system:serviceaccount:{SYSTEM}:charterer", "resourceAttributes": asked},
     }
     answer = await bed.kube.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
     return bool(answer["status"]["allowed"])
@@ -79,9 +79,9 @@ async def test_finalizers_are_only_where_something_must_still_be_paid_or_ended(b
     await bed.pool("unused")
     await bed.job("train")
     await bed.running("train")
-    await bed.until(lambda: _finalizers(bed.mirror.all(GPU_BUDGETS)) == {"purser.dev/in-use"})
-    await bed.until(lambda: _guarded(bed) == {"a100": ["purser.dev/in-use"], "unused": None})
-    assert _finalizers(bed.rentals()) == {"purser.dev/ledger"}
+    await bed.until(lambda: _finalizers(bed.mirror.all(GPU_BUDGETS)) == {"charterer.dev/in-use"})
+    await bed.until(lambda: _guarded(bed) == {"a100": ["charterer.dev/in-use"], "unused": None})
+    assert _finalizers(bed.rentals()) == {"charterer.dev/ledger"}
     assert _finalizers(bed.mirror.all(TRAINING_JOBS)) == set()
     assert _finalizers([*bed.runs("train"), *bed.pods("train")]) == {"batch.kubernetes.io/job-tracking"}
     assert not any("ownerReferences" in raw["metadata"] for raw in bed.rentals())
@@ -109,7 +109,7 @@ async def test_a_namespace_is_deleted_with_a_running_job_in_it_and_its_nodes_go_
     await bed.budget("towns", namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": town}})
     container = {"name": "t", "image": "i:1", "resources": {"limits": {"nvidia.com/gpu": 4}}}
     body = {
-        "apiVersion": "purser.dev/v1alpha1",
+        "apiVersion": "charterer.dev/v1alpha1",
         "kind": "TrainingJob",
         "metadata": {"name": "train", "namespace": town},
         "spec": {"template": {"spec": {"containers": [container]}}},
@@ -181,7 +181,7 @@ async def test_a_machine_that_the_group_put_in_place_of_a_dead_one_is_used_or_en
 
 async def test_a_rental_deleted_by_a_user_is_drained_and_its_job_goes_on_elsewhere(bed: Bed) -> None:
     await _ground(bed)
-    await bed.job("train", annotations={"testbed.purser.dev/stop-delay": "0.5s"})
+    await bed.job("train", annotations={"testbed.charterer.dev/stop-delay": "0.5s"})
     await bed.running("train")
     name = bed.rentals()[0]["metadata"]["name"]
     bed.plane.kubectl("delete", "gpurental", name, "--wait=false")

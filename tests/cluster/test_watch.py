@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from purser.cluster import credentials, kinds
-from purser.cluster.client import Client
-from purser.cluster.heartbeat import Heartbeat
-from purser.cluster.paths import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, PODS
-from purser.cluster.resync import SETTLE, Resync
-from purser.cluster.store import Kind, ObjectKey, Store
-from purser.cluster.watch import Watch
+from charterer.cluster import credentials, kinds
+from charterer.cluster.client import Client
+from charterer.cluster.heartbeat import Heartbeat
+from charterer.cluster.paths import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, PODS
+from charterer.cluster.resync import SETTLE, Resync
+from charterer.cluster.store import Kind, ObjectKey, Store
+from charterer.cluster.watch import Watch
 from tests.cluster.support import (
     WIDGETS,
     Changes,
@@ -39,7 +39,7 @@ from tests.testbed.gate import Gate, kubeconfig_through
 CRDS = Path(__file__).parents[2] / "crds"
 
 Data = tuple[tuple[str, str], ...]
-MAPS: Kind[Data] = Kind("ConfigMap", CONFIG_MAPS, data_of, labels="purser.test/kept")
+MAPS: Kind[Data] = Kind("ConfigMap", CONFIG_MAPS, data_of, labels="charterer.test/kept")
 SIZES: Kind[int] = Kind("Widget", WIDGETS, lambda raw: int(raw["spec"]["size"]))
 
 
@@ -100,7 +100,7 @@ def watching(
     namespace: str,
     on_relist: Callable[[], object] = lambda: None,
 ) -> Iterator[Watch]:
-    watch = Watch(access, store, heartbeat, lease="purser", namespace=namespace, on_relist=on_relist)
+    watch = Watch(access, store, heartbeat, lease="charterer", namespace=namespace, on_relist=on_relist)
     watch.start()
     try:
         yield watch
@@ -224,19 +224,19 @@ async def test_no_object_is_written_to_not_even_those_with_kopfs_own_finalizer(b
     assert now["metadata"]["annotations"] == made["metadata"]["annotations"]
     for name in ("plain", "later"):
         raw = await bed.client.get(CONFIG_MAPS.one(name, bed.namespace))
-        assert {field["manager"] for field in raw["metadata"]["managedFields"]} == {"purser"}
+        assert {field["manager"] for field in raw["metadata"]["managedFields"]} == {"charterer"}
         assert "annotations" not in raw["metadata"]
     await bed.client.merge_patch(CONFIG_MAPS.one("marked", bed.namespace), {"metadata": {"finalizers": None}})
 
 
 async def test_each_renewal_of_the_lease_comes_back_as_a_heartbeat(bed: Bed) -> None:
-    lease = {"metadata": {"name": "purser"}, "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {}}
+    lease = {"metadata": {"name": "charterer"}, "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {}}
     made = await bed.client.post(LEASES.all(bed.namespace), lease)
     bed.heartbeat.renewed(int(made["metadata"]["resourceVersion"]))
     await bed.heartbeat.caught_up()
     bed.gate.close()
     renewed = await bed.client.merge_patch(
-        LEASES.one("purser", bed.namespace), {"spec": {"renewTime": "2030-01-01T00:00:00.000000Z"}}
+        LEASES.one("charterer", bed.namespace), {"spec": {"renewTime": "2030-01-01T00:00:00.000000Z"}}
     )
     bed.heartbeat.renewed(int(renewed["metadata"]["resourceVersion"]))
     assert bed.heartbeat.lag() > 0
@@ -281,7 +281,7 @@ async def test_several_kinds_are_watched_side_by_side(control_plane: ControlPlan
         await asyncio.to_thread(watch.stop)
 
 
-async def test_all_of_pursers_kinds_are_listed_and_watched(control_plane: ControlPlane, client: Client) -> None:
+async def test_all_of_charterers_kinds_are_listed_and_watched(control_plane: ControlPlane, client: Client) -> None:
     control_plane.kubectl("apply", "--server-side", "-f", str(CRDS))
     control_plane.kubectl("wait", "--for=condition=Established", "-f", str(CRDS))
     namespace = await make_namespace(client)
@@ -293,7 +293,7 @@ async def test_all_of_pursers_kinds_are_listed_and_watched(control_plane: Contro
         assert namespace in {key.name for key in store.view(kinds.NAMESPACES).objects}
         container = {"name": "trainer", "image": "x", "resources": {"limits": {"nvidia.com/gpu": 1}}}
         body = {
-            "apiVersion": "purser.dev/v1alpha1",
+            "apiVersion": "charterer.dev/v1alpha1",
             "kind": "TrainingJob",
             "metadata": {"name": "sft", "namespace": namespace},
             "spec": {"template": {"spec": {"containers": [container]}}},
@@ -335,7 +335,7 @@ async def test_a_watch_that_is_older_than_its_crd_begins_when_that_is_served(
 ) -> None:
     """It says so meanwhile."""
     said = threading.Event()
-    monkeypatch.setattr(logging.getLogger("purser.cluster.discovery"), "warning", lambda *_: said.set())
+    monkeypatch.setattr(logging.getLogger("charterer.cluster.discovery"), "warning", lambda *_: said.set())
     namespace = await make_namespace(client)
     late = replace(WIDGETS, plural=fresh("gadget").replace("-", ""))
     kind: Kind[int] = Kind("Gadget", late, lambda raw: int(raw["spec"]["size"]))

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from purser.domain.pool import CapacityType
-from purser.providers.fake import FakeCloud
+from charterer.domain.pool import CapacityType
+from charterer.providers.fake import FakeCloud
 from tests.contract.pools import Market, pool
 from tests.testbed.fakecloud import FakeCloudProcess
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from purser.domain.ids import InstanceId, PoolId
-from purser.domain.pool import CapacityType, FakeGroup, Pool, Survey
-from purser.domain.time import Instant
-from purser.providers.fake import FakeCloud
-from purser.providers.provider import Drained
+from charterer.domain.ids import InstanceId, PoolId
+from charterer.domain.pool import CapacityType, FakeGroup, Pool, Survey
+from charterer.domain.time import Instant
+from charterer.providers.fake import FakeCloud
+from charterer.providers.provider import Drained
 from tests.testbed.fakecloud import FakeCloudProcess
 
 EMPTY = Drained(node=None, checked=Instant(0))

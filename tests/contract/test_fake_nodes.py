@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from purser.providers.fake import FakeCloud
+from charterer.providers.fake import FakeCloud
 from tests.contract.conftest import GROUP
 from tests.contract.pools import Market, pool
 from tests.testbed.controlplane import SILENT_LABEL, ControlPlane

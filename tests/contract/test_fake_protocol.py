@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 import yaml
 
-from purser.domain.time import parse_instant
+from charterer.domain.time import parse_instant
 from tests.contract.conftest import GROUP, OpenMarket
 from tests.testbed.fakecloud import FakeCloudError, FakeCloudProcess
 
@@ -98,8 +98,8 @@ async def test_two_processes_do_not_share_a_state_file(tmp_path: Path) -> None:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """``purser fakecloud`` with these arguments, until it ends."""
-    return subprocess.run([sys.executable, "-m", "purser.fakecloud", *arguments], capture_output=True, text=True)
+    """``charterer fakecloud`` with these arguments, until it ends."""
+    return subprocess.run([sys.executable, "-m", "charterer.fakecloud", *arguments], capture_output=True, text=True)
 
 
 def test_help_teaches_the_first_calls() -> None:

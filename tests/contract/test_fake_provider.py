@@ -7,11 +7,11 @@ import socket
 
 import pytest
 
-from purser.domain.ids import InstanceId, NodeName
-from purser.domain.money import Price
-from purser.domain.pool import FailureKind, InstanceState, Offering, Survey
-from purser.domain.time import parse_instant
-from purser.providers.errors import (
+from charterer.domain.ids import InstanceId, NodeName
+from charterer.domain.money import Price
+from charterer.domain.pool import FailureKind, InstanceState, Offering, Survey
+from charterer.domain.time import parse_instant
+from charterer.providers.errors import (
     AtMinSize,
     Busy,
     InsufficientCapacity,
@@ -27,8 +27,8 @@ from purser.providers.errors import (
     Unreachable,
     WouldTerminate,
 )
-from purser.providers.fake import FakeCloud
-from purser.providers.registry import Registry
+from charterer.providers.fake import FakeCloud
+from charterer.providers.registry import Registry
 from tests.contract.conftest import GROUP, OpenMarket
 from tests.contract.pools import EMPTY, Market, pool
 from tests.testbed.fakecloud import FakeCloudProcess
@@ -221,7 +221,7 @@ async def test_a_lost_answer_to_an_end_is_unknown_and_asking_again_ends_no_secon
 async def test_a_mutation_that_is_not_answered_in_time_has_an_unknown_outcome(
     market: OpenMarket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("purser.providers.fake._MUTATION_SECONDS", 0.2)
+    monkeypatch.setattr("charterer.providers.fake._MUTATION_SECONDS", 0.2)
     m = await market()
     await m.fault("slow", "PUT", seconds=1.0)
     with pytest.raises(OutcomeUnknown, match="TimeOut"):
@@ -346,7 +346,7 @@ async def test_a_token_is_wanted_where_the_cloud_has_one(
     folder = tmp_path_factory.mktemp("secret")
     async with FakeCloudProcess.running({"token": "s3cret", "groups": [group]}, folder) as cloud:
         mine = pool(cloud.url, "a100")
-        anonymous, known = Registry({}), Registry({"PURSER_FAKECLOUD_TOKEN": "s3cret"})
+        anonymous, known = Registry({}), Registry({"CHARTERER_FAKECLOUD_TOKEN": "s3cret"})
         assert isinstance((await anonymous.survey([mine]))[mine.id], Unauthorized)
         assert isinstance((await known.survey([mine]))[mine.id], Survey)
         await anonymous.close()

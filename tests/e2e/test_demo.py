@@ -53,7 +53,7 @@ def one_job(name: str) -> OneJob:
 def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """With the custom resources and the team's namespace, and a node for pods."""
     control_plane.kubectl("apply", "--server-side", f"--filename={CRDS}")
-    control_plane.kubectl("wait", "--for=condition=Established", "crd/trainingjobs.purser.dev", "--timeout=30s")
+    control_plane.kubectl("wait", "--for=condition=Established", "crd/trainingjobs.charterer.dev", "--timeout=30s")
     for kind in ("Namespace", "Node"):
         control_plane.kubectl("apply", "--server-side", "--filename=-", input=json.dumps(_base(kind)))
     yield control_plane
@@ -75,14 +75,14 @@ def _base(kind: str) -> Json:
 def a_pod(job: str, run: int) -> Json:
     """A run's only pod, as the operator would have it made."""
     allocation = {"run": run, "gpus": 4, "pods": 1, "gpusPerPod": 4}
-    labels = {"purser.dev/job": job, "purser.dev/job-uid": "0", "purser.dev/run": str(run)}
+    labels = {"charterer.dev/job": job, "charterer.dev/job-uid": "0", "charterer.dev/run": str(run)}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": f"{job}-r{run}-0",
             "labels": labels,
-            "annotations": {"purser.dev/allocation": json.dumps(allocation)},
+            "annotations": {"charterer.dev/allocation": json.dumps(allocation)},
         },
         "spec": {
             "nodeName": "demo-node",

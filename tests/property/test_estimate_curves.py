@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from purser.domain.ids import ClassId
-from purser.domain.profile import Table
-from purser.domain.time import Instant
-from purser.estimate.learner import Learner
-from purser.estimate.observation import ClassTerms, Report
-from purser.estimate.phases import MOST_PHASES
-from purser.estimate.speedup import concave_fit, expected_time, near_concave
+from charterer.domain.ids import ClassId
+from charterer.domain.profile import Table
+from charterer.domain.time import Instant
+from charterer.estimate.learner import Learner
+from charterer.estimate.observation import ClassTerms, Report
+from charterer.estimate.phases import MOST_PHASES
+from charterer.estimate.speedup import concave_fit, expected_time, near_concave
 
 points = st.dictionaries(
     st.integers(1, 128), st.tuples(st.floats(-5.0, 50.0), st.floats(0.01, 100.0)), min_size=1, max_size=16

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from purser.estimate.fitting import fit
-from purser.estimate.noise import BINS, NoisePrior, NoiseReports, gain
-from purser.estimate.observation import Configuration, Shape
-from purser.estimate.prior import BASE
-from purser.estimate.sizes import Sizes
-from purser.estimate.throughput import SIZE, Cell, Effect, Fit, Misfit, log_step
+from charterer.estimate.fitting import fit
+from charterer.estimate.noise import BINS, NoisePrior, NoiseReports, gain
+from charterer.estimate.observation import Configuration, Shape
+from charterer.estimate.prior import BASE
+from charterer.estimate.sizes import Sizes
+from charterer.estimate.throughput import SIZE, Cell, Effect, Fit, Misfit, log_step
 
 SCATTER = 0.0025
 MOST_OVERLAP = math.log(9.0)

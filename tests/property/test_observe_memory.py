@@ -9,11 +9,11 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purser.controller.observe import Memory, Seen, observe
-from purser.domain.errors import Problem
-from purser.domain.ids import JobId
-from purser.domain.job import Progress
-from purser.domain.time import after
+from charterer.controller.observe import Memory, Seen, observe
+from charterer.domain.errors import Problem
+from charterer.domain.ids import JobId
+from charterer.domain.job import Progress
+from charterer.domain.time import after
 from tests.happenings import EVENTS, is_carried_out, some_world
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import World

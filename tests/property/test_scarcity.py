@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from purser.domain.ids import BudgetId, PoolId
-from purser.policy import contest
-from purser.policy.exchange_rate import Demand, Fit, solve
-from purser.policy.hull import corners
-from purser.policy.scarcity import ScarceClass, ScarceSolution, Way, solve_scarce, undominated
+from charterer.domain.ids import BudgetId, PoolId
+from charterer.policy import contest
+from charterer.policy.exchange_rate import Demand, Fit, solve
+from charterer.policy.hull import corners
+from charterer.policy.scarcity import ScarceClass, ScarceSolution, Way, solve_scarce, undominated
 
 EXACT = 1e-9
 Rooms = dict[PoolId, float]

@@ -10,27 +10,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purser.domain.ids import Rate
-from purser.domain.job import Job, SpotPolicy, Widths
-from purser.domain.money import Money, Price
-from purser.domain.plan import Plan
-from purser.domain.pool import CapacityType
-from purser.domain.snapshot import Snapshot
-from purser.domain.time import Instant
-from purser.policy.planner import Memo, plan
-from purser.simulate import oracle
-from purser.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order
-from purser.simulate.learning import Exact
-from purser.simulate.market import PoolModel
-from purser.simulate.planned import Planned, Planner
-from purser.simulate.policy import Policy
-from purser.simulate.result import Result
-from purser.simulate.scenario import Scenario, Terms, class_of, new_budget
-from purser.simulate.simulation import Simulation
-from purser.simulate.truth import Application, Pace
-from purser.simulate.view import View
-from purser.simulate.workload import Submission
-from purser.simulate.world import World
+from charterer.domain.ids import Rate
+from charterer.domain.job import Job, SpotPolicy, Widths
+from charterer.domain.money import Money, Price
+from charterer.domain.plan import Plan
+from charterer.domain.pool import CapacityType
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant
+from charterer.policy.planner import Memo, plan
+from charterer.simulate import oracle
+from charterer.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order
+from charterer.simulate.learning import Exact
+from charterer.simulate.market import PoolModel
+from charterer.simulate.planned import Planned, Planner
+from charterer.simulate.policy import Policy
+from charterer.simulate.result import Result
+from charterer.simulate.scenario import Scenario, Terms, class_of, new_budget
+from charterer.simulate.simulation import Simulation
+from charterer.simulate.truth import Application, Pace
+from charterer.simulate.view import View
+from charterer.simulate.workload import Submission
+from charterer.simulate.world import World
 from tests.unit.simulate.onlookers import AsAskedByLooking, ByUtilisationByLooking, FixedFleetByLooking
 from tests.unit.simulate.scenarios import START
 

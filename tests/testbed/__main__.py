@@ -23,7 +23,7 @@ def main() -> int:
     directory: Path | None = parser.parse_args().directory
     started = time.monotonic()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with tempfile.TemporaryDirectory(prefix="purser-testbed-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="charterer-testbed-") as temporary:
         try:
             with ControlPlane.start(directory or Path(temporary)) as plane:
                 print(f"ready in {time.monotonic() - started:.1f} s; its files are in {plane.directory}")

@@ -1,7 +1,7 @@
-"""The whole stage of a cluster test: a real control plane with Purser's charts installed, a fake cloud, operators.
+"""The whole stage of a cluster test: a real control plane with Charterer's charts installed, a fake cloud, operators.
 
 Operators run with the token of the chart's own ServiceAccount, through a gate that can be closed. Every test ends the
-same way, whatever it was about: everything is deleted, no instance and no object of Purser's is left, and the ledger
+same way, whatever it was about: everything is deleted, no instance and no object of Charterer's is left, and the ledger
 equals the cloud's bill to the micro-dollar.
 """
 
@@ -18,14 +18,14 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from purser import app
-from purser.cluster.client import Client, RawObject
-from purser.cluster.errors import NotFound
-from purser.cluster.lease import LeaseTimes
-from purser.cluster.paths import GPU_BUDGETS, GPU_POOLS, GPU_RENTALS, JOBS, NAMESPACES, NODES, PODS, TRAINING_JOBS
-from purser.controller.loop import Pace
-from purser.controller.surveys import SurveyPace
-from purser.domain.money import Money
+from charterer import app
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import NotFound
+from charterer.cluster.lease import LeaseTimes
+from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, GPU_RENTALS, JOBS, NAMESPACES, NODES, PODS, TRAINING_JOBS
+from charterer.controller.loop import Pace
+from charterer.controller.surveys import SurveyPace
+from charterer.domain.money import Money
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.fakecloud import FakeCloudProcess
 from tests.testbed.gate import Gate
@@ -34,9 +34,9 @@ from tests.testbed.operators import Around, OperatorProcess
 
 T = TypeVar("T")
 
-API = "purser.dev/v1alpha1"
-SYSTEM = "purser"
-EXIT_CODE = "testbed.purser.dev/exit-code"
+API = "charterer.dev/v1alpha1"
+SYSTEM = "charterer"
+EXIT_CODE = "testbed.charterer.dev/exit-code"
 _ROOT = Path(__file__).parents[2]
 _numbers = itertools.count(1)
 
@@ -61,9 +61,9 @@ def group(name: str, **fields: object) -> Mapping[str, object]:
 
 def install_charts(plane: ControlPlane) -> None:
     """Helm installs the CRDs and the operator's chart, with no pods: there is no kubelet that could run them."""
-    plane.helm("upgrade", "--install", "purser-crds", str(_ROOT / "charts" / "purser-crds"), "--take-ownership")
+    plane.helm("upgrade", "--install", "charterer-crds", str(_ROOT / "charts" / "charterer-crds"), "--take-ownership")
     plane.helm(
-        *("upgrade", "--install", "purser", str(_ROOT / "charts" / "purser"), "--namespace", SYSTEM),
+        *("upgrade", "--install", "charterer", str(_ROOT / "charts" / "charterer"), "--namespace", SYSTEM),
         *("--create-namespace", "--set", "replicas=0", "--set", "fakeCloud.enabled=true"),
     )
 
@@ -83,9 +83,9 @@ class Bed:
 
     # --- acting ------------------------------------------------------------------------------------------------------
 
-    def operator(self, name: str = "purser-0", *, killer: Around | None = None, **changes: Any) -> OperatorProcess:
+    def operator(self, name: str = "charterer-0", *, killer: Around | None = None, **changes: Any) -> OperatorProcess:
         """Start an operator through the gate."""
-        kubeconfig = self.plane.service_account_kubeconfig(SYSTEM, "purser", through_url=self.gate.url)
+        kubeconfig = self.plane.service_account_kubeconfig(SYSTEM, "charterer", through_url=self.gate.url)
         settings = app.Settings(
             pod_name=name,
             namespace=SYSTEM,
@@ -103,7 +103,7 @@ class Bed:
         return process
 
     async def create(self, kind: str, name: str, spec: Mapping[str, object], **metadata: object) -> RawObject:
-        """Create one of Purser's objects."""
+        """Create one of Charterer's objects."""
         resource = {"TrainingJob": TRAINING_JOBS, "GPUBudget": GPU_BUDGETS, "GPUPool": GPU_POOLS}[kind]
         namespace = self.namespace if resource.namespaced else None
         body = {
@@ -158,7 +158,7 @@ class Bed:
         await self.cloud.admin("POST", "/faults", {"match": match, "times": times, "kind": kind})
 
     async def delete(self, kind: str, name: str) -> None:
-        """Delete one of Purser's objects; one that is gone already is as good."""
+        """Delete one of Charterer's objects; one that is gone already is as good."""
         resource = {"TrainingJob": TRAINING_JOBS, "GPUBudget": GPU_BUDGETS, "GPUPool": GPU_POOLS}[kind]
         with suppress(NotFound):
             await self.kube.delete(resource.one(name, self.namespace if resource.namespaced else None))
@@ -186,12 +186,12 @@ class Bed:
     def pods(self, job: str) -> list[RawObject]:
         """All pods of all runs of the job."""
         found = self.mirror.all(PODS, self.namespace)
-        return [pod for pod in found if pod["metadata"]["labels"].get("purser.dev/job") == job]
+        return [pod for pod in found if pod["metadata"]["labels"].get("charterer.dev/job") == job]
 
     def runs(self, job: str) -> list[RawObject]:
         """The batch/v1 Jobs of the job."""
         found = self.mirror.all(JOBS, self.namespace)
-        return [run for run in found if run["metadata"]["labels"].get("purser.dev/job") == job]
+        return [run for run in found if run["metadata"]["labels"].get("charterer.dev/job") == job]
 
     def rentals(self, phase: str | None = None) -> list[RawObject]:
         """The GPURentals, of one phase if it is named."""
@@ -232,7 +232,7 @@ class Bed:
         for raw in [*self.mirror.all(JOBS), *self.mirror.all(PODS), *self.mirror.all(NODES)]:
             metadata, status = raw["metadata"], raw.get("status") or {}
             detail = {key: status[key] for key in ("phase", "active", "ready", "succeeded", "failed") if key in status}
-            labels = {key: value for key, value in (metadata.get("labels") or {}).items() if "run.purser.dev" in key}
+            labels = {key: value for key, value in (metadata.get("labels") or {}).items() if "run.charterer.dev" in key}
             gone = " deleting" if "deletionTimestamp" in metadata else ""
             parts.append(f"{raw['kind']} {metadata['name']} {detail} {labels} {raw['spec'].get('nodeName', '')}{gone}")
         parts += [f"--- {one.settings.pod_name} alive={one.alive}\n{one.tail()}" for one in self.operators]
@@ -246,7 +246,7 @@ class Bed:
         for operator in self.operators:
             operator.thaw()
         if not any(operator.alive for operator in self.operators):
-            self.operator("purser-closing")
+            self.operator("charterer-closing")
         for raw in self.mirror.all(TRAINING_JOBS, self.namespace):
             await self.delete("TrainingJob", raw["metadata"]["name"])
         await self.until(lambda: not self.mirror.all(TRAINING_JOBS) and not self.rentals(), 120)
@@ -278,7 +278,7 @@ async def make_bed(plane: ControlPlane, directory: Path, groups: Sequence[Mappin
     await kube.post(NAMESPACES.all(), body)
     mirror = Mirror(kube)
     await mirror.start()
-    nodes = plane.service_account_kubeconfig(SYSTEM, "purser-fakecloud")
+    nodes = plane.service_account_kubeconfig(SYSTEM, "charterer-fakecloud")
     cloud = await FakeCloudProcess.start({"groups": list(groups)}, directory, nodes)
     address = urlsplit(plane.url)
     gate = Gate(address.hostname or "127.0.0.1", address.port or 443)

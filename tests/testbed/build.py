@@ -1,7 +1,7 @@
 """Builds the programs of the test bed from pinned Go modules, once per machine.
 
 Run ``make testbed`` (or this file, with any Python 3.11+; standard library only). The programs go to
-``${PURSER_CACHE_DIR:-${XDG_CACHE_HOME:-~/.cache}/purser}/testbed/<hash>/``, where the hash covers the module files, the
+``${CHARTERER_CACHE_DIR:-${XDG_CACHE_HOME:-~/.cache}/charterer}/testbed/<hash>/``; the hash covers the module files, the
 recipe below and the platform: every checkout with the same pins shares them, and a changed pin never meets an old
 program. A program is moved into place whole, so that a file which is there is a program which works.
 
@@ -103,9 +103,9 @@ def targets() -> tuple[Target, ...]:
 
 def cache_directory() -> Path:
     """The folder of everything that is built once per machine."""
-    if own := os.environ.get("PURSER_CACHE_DIR"):
+    if own := os.environ.get("CHARTERER_CACHE_DIR"):
         return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "purser"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "charterer"
 
 
 def directory() -> Path:

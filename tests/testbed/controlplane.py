@@ -4,8 +4,8 @@ etcd, kube-apiserver, kube-controller-manager and kube-scheduler, and kwok, whic
 carries the annotation ``kwok.x-k8s.io/node: fake`` by the Stages in ``stages/`` (their heads tell the pod annotations
 that make a pod end, fail or stop slowly). A Node with ``nvidia.com/gpu`` in its status at creation gets GPU pods.
 
-A Node stays Ready for as long as kwok plays its kubelet. The label ``fakecloud.purser.dev/silent`` (any value) on the
-Node makes that kubelet fall silent: kwok lets go of the Node and its pods at once, nobody renews its Lease, and
+A Node stays Ready for as long as kwok plays its kubelet. The label ``fakecloud.charterer.dev/silent`` (any value) on
+the Node makes that kubelet fall silent: kwok lets go of the Node and its pods at once, nobody renews its Lease, and
 the controller manager makes it NotReady after ``node_monitor_grace_seconds``. Without the label it comes back.
 (Taking the annotation away does not do that: kwok 0.8 sees no event and goes on renewing the Lease. And because of
 how it matches that label, it ignores a Node without any label: give it ``kubernetes.io/hostname``, as real ones have.)
@@ -36,7 +36,7 @@ from tests.testbed.supervise import Supervisor
 
 STAGES = Path(__file__).resolve().parent / "stages"
 NODE_ANNOTATION = "kwok.x-k8s.io/node"
-SILENT_LABEL = "fakecloud.purser.dev/silent"
+SILENT_LABEL = "fakecloud.charterer.dev/silent"
 _START_SECONDS = 60.0
 _POLL_SECONDS = 0.02
 

@@ -58,7 +58,7 @@ def _micros(dollars: str) -> int:
 
 
 class FakeCloudProcess:
-    """A running ``purser fakecloud``; ``url`` is its endpoint."""
+    """A running ``charterer fakecloud``; ``url`` is its endpoint."""
 
     def __init__(self, directory: Path, kubeconfig: Path | None, token: str | None) -> None:
         self._directory = directory
@@ -142,7 +142,7 @@ class FakeCloudProcess:
         argv = [
             sys.executable,
             "-m",
-            "purser.fakecloud",
+            "charterer.fakecloud",
             *files,
             *nodes,
             f"--listen={listen}",

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import aiohttp
 
-from purser.cluster.client import Client, RawObject
-from purser.cluster.errors import ApiError
-from purser.cluster.paths import (
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import ApiError
+from charterer.cluster.paths import (
     GPU_BUDGETS,
     GPU_POOLS,
     GPU_RENTALS,

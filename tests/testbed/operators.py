@@ -18,13 +18,13 @@ from typing import Protocol
 
 import psutil
 
-from purser import app
-from purser.controller.outcome import Executor, Outcome
-from purser.domain.plan import Command
-from purser.domain.steps import Step
+from charterer import app
+from charterer.controller.outcome import Executor, Outcome
+from charterer.domain.plan import Command
+from charterer.domain.steps import Step
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["purser.app", "purser.providers.fake", "tests.testbed.operators"])
+_FORKS.set_forkserver_preload(["charterer.app", "charterer.providers.fake", "tests.testbed.operators"])
 
 
 class Around(Protocol):
@@ -94,7 +94,7 @@ def _main(settings: app.Settings, log: Path, killer: Around | None) -> None:
 
 
 class OperatorProcess:
-    """One ``purser run``."""
+    """One ``charterer run``."""
 
     def __init__(self, settings: app.Settings, log: Path, killer: Around | None = None) -> None:
         self.settings = settings

@@ -67,7 +67,7 @@ class Stage:
         """Keeps the job's pod as an object after its end, so that its last state can be read; gives its name."""
         (pod,) = self.pods(job)
         name: str = pod["metadata"]["name"]
-        patch = [{"op": "add", "path": "/metadata/finalizers/-", "value": "testbed.purser.dev/hold"}]
+        patch = [{"op": "add", "path": "/metadata/finalizers/-", "value": "testbed.charterer.dev/hold"}]
         self.plane.kubectl("patch", "pod", name, "--type=json", "-p", json.dumps(patch))
         return name
 
@@ -118,7 +118,7 @@ def test_a_run_is_started_suspended_and_started_again_until_it_completes(stage: 
     stage.wait("job/run", "jsonpath={.status.ready}=2")
     second = stage.pods("run")
     assert {pod["metadata"]["uid"] for pod in first}.isdisjoint(pod["metadata"]["uid"] for pod in second)
-    stage.plane.kubectl("annotate", "pods", "--selector=job-name=run", "testbed.purser.dev/exit-code=0")
+    stage.plane.kubectl("annotate", "pods", "--selector=job-name=run", "testbed.charterer.dev/exit-code=0")
     stage.wait("job/run", "condition=Complete")
     assert {pod["status"]["phase"] for pod in stage.pods("run")} == {"Succeeded"}
 
@@ -138,9 +138,9 @@ def test_a_stopped_pod_ends_with_143_before_it_goes(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("annotations", "code", "phase"),
     [
-        ({"testbed.purser.dev/stop-exit-code": "0"}, 0, "Succeeded"),
-        ({"testbed.purser.dev/stop-delay": "1s"}, 143, "Failed"),
-        ({"testbed.purser.dev/stop-delay": "30s"}, 137, "Failed"),
+        ({"testbed.charterer.dev/stop-exit-code": "0"}, 0, "Succeeded"),
+        ({"testbed.charterer.dev/stop-delay": "1s"}, 143, "Failed"),
+        ({"testbed.charterer.dev/stop-delay": "30s"}, 137, "Failed"),
     ],
     ids=["stops cleanly", "takes a second", "outlives its grace period"],
 )
@@ -156,7 +156,7 @@ def test_annotations_say_how_a_pod_stops(stage: Stage, annotations: dict[str, st
 
 
 def test_a_pod_that_exits_with_another_code_fails_its_job(stage: Stage) -> None:
-    stage.create_job("failing", {"testbed.purser.dev/exit-code": "7"})
+    stage.create_job("failing", {"testbed.charterer.dev/exit-code": "7"})
     stage.wait("job/failing", "condition=Failed")
     (pod,) = stage.pods("failing")
     assert pod["status"]["phase"] == "Failed"
@@ -164,7 +164,7 @@ def test_a_pod_that_exits_with_another_code_fails_its_job(stage: Stage) -> None:
 
 
 def test_a_pod_completes_after_the_time_it_says(stage: Stage) -> None:
-    stage.create_job("timed", {"testbed.purser.dev/complete-after": "2s"})
+    stage.create_job("timed", {"testbed.charterer.dev/complete-after": "2s"})
     stage.wait("job/timed", "jsonpath={.status.ready}=1")
     stage.wait("job/timed", "condition=Complete")
     (pod,) = stage.pods("timed")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.domain.billing import accrued, accrued_in
-from purser.domain.ids import RentalId
-from purser.domain.money import ZERO, Money, Price, total
-from purser.domain.pool import PriceSegment
-from purser.domain.rental import Rental, RentalPhase
-from purser.domain.time import Instant
-from purser.ledger.attribution import Holding, parts, share_out
+from charterer.domain.billing import accrued, accrued_in
+from charterer.domain.ids import RentalId
+from charterer.domain.money import ZERO, Money, Price, total
+from charterer.domain.pool import PriceSegment
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.time import Instant
+from charterer.ledger.attribution import Holding, parts, share_out
 from tests.unit.lifecycle.builders import T0, instance, rental
 
 HOUR = 3_600_000_000

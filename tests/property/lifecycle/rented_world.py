@@ -1,4 +1,4 @@
-"""A small world for rentals: a group of a cloud with lag and healing, Nodes and pods, and the objects Purser writes.
+"""A small world for rentals: a group of a cloud with lag and healing, Nodes and pods, and the objects Charterer writes.
 
 Its bill is computed from the machines' true lives, by the rule in docs/fakecloud.md but with arithmetic of its own.
 """
@@ -11,15 +11,15 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from math import floor
 
-from purser.domain.billing import accrued
-from purser.domain.budget import Budget
-from purser.domain.ids import InstanceId, JobId, NodeName, RentalId
-from purser.domain.job import Job, Pod, PodPhase, RunOutcome, RunRecord
-from purser.domain.money import ZERO, Money, Price
-from purser.domain.pool import FailureKind, Instance, InstanceState, LaunchFailure, Pool, PriceSegment, Survey
-from purser.domain.rental import Rental, RentalPhase
-from purser.domain.snapshot import Node, Snapshot
-from purser.domain.steps import (
+from charterer.domain.billing import accrued
+from charterer.domain.budget import Budget
+from charterer.domain.ids import InstanceId, JobId, NodeName, RentalId
+from charterer.domain.job import Job, Pod, PodPhase, RunOutcome, RunRecord
+from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.pool import FailureKind, Instance, InstanceState, LaunchFailure, Pool, PriceSegment, Survey
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.snapshot import Node, Snapshot
+from charterer.domain.steps import (
     Adopt,
     CancelUnfulfilled,
     CloseUnfulfilled,
@@ -41,8 +41,8 @@ from purser.domain.steps import (
     Terminate,
     Unlist,
 )
-from purser.domain.time import Instant, after, instant
-from purser.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_unlist
+from charterer.domain.time import Instant, after, instant
+from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_unlist
 from tests.unit.lifecycle import builders as make
 
 SECOND = 1_000_000

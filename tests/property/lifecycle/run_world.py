@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from purser.domain.ids import NodeName
-from purser.domain.job import Allocation, Job, Pod, PodPhase, Run, RunOutcome
-from purser.domain.pool import Instance
-from purser.domain.rental import Rental, RentalPhase
-from purser.domain.snapshot import Node, Snapshot
-from purser.domain.steps import (
+from charterer.domain.ids import NodeName
+from charterer.domain.job import Allocation, Job, Pod, PodPhase, Run, RunOutcome
+from charterer.domain.pool import Instance
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.snapshot import Node, Snapshot
+from charterer.domain.steps import (
     AnnotatePod,
     CreateRun,
     CreateService,
@@ -23,7 +23,7 @@ from purser.domain.steps import (
     StopRun,
     Unsuspend,
 )
-from purser.domain.time import Instant, after
+from charterer.domain.time import Instant, after
 from tests.unit.lifecycle import builders as make
 
 MACHINES = ("m1", "m2", "m3")

@@ -6,12 +6,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from purser.domain.billing import spent
-from purser.domain.money import Money, total
-from purser.domain.rental import RentalPhase
-from purser.domain.snapshot import Snapshot
-from purser.domain.steps import Step
-from purser.lifecycle import next_steps
+from charterer.domain.billing import spent
+from charterer.domain.money import Money, total
+from charterer.domain.rental import RentalPhase
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.steps import Step
+from charterer.lifecycle import next_steps
 from tests.property.lifecycle.rented_world import LAG, LISTED, Refused, Stale, World
 
 _ROUNDS = 400

@@ -6,11 +6,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from purser.domain.job import FinishKind, Pod, PodPhase
-from purser.domain.snapshot import Snapshot
-from purser.domain.steps import Step
-from purser.domain.time import after
-from purser.lifecycle import next_steps
+from charterer.domain.job import FinishKind, Pod, PodPhase
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.steps import Step
+from charterer.domain.time import after
+from charterer.lifecycle import next_steps
 from tests.property.lifecycle.run_world import MACHINES, RunWorld, Stale
 
 _ROUNDS = 600

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from purser.domain.profile import Amdahl, SpeedCurve
-from purser.policy.planner import plan
-from purser.policy.routes import routes
+from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.policy.planner import plan
+from charterer.policy.routes import routes
 from tests.crowds import held, rooms_of, stood
 from tests.worlds import World
 

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from purser.domain.ids import PoolId, Rate
-from purser.domain.money import Price
-from purser.domain.option import Option
-from purser.domain.profile import Amdahl, PowerLaw
-from purser.policy.exchange_rate import Demand, Fit, Solution, solve, spend_rate
-from purser.policy.hull import Hull, corners, hull
-from purser.policy.speedup import throughput
+from charterer.domain.ids import PoolId, Rate
+from charterer.domain.money import Price
+from charterer.domain.option import Option
+from charterer.domain.profile import Amdahl, PowerLaw
+from charterer.policy.exchange_rate import Demand, Fit, Solution, solve, spend_rate
+from charterer.policy.hull import Hull, corners, hull
+from charterer.policy.speedup import throughput
 
 Points = list[tuple[float, float]]
 POINT = st.tuples(st.floats(0.5, 100.0), st.floats(0.5, 100.0))

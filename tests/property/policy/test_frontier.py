@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purser.domain.money import Money
-from purser.domain.profile import Amdahl
-from purser.policy.exchange_rate import Fit
-from purser.policy.frontier import Frontier
-from purser.policy.planner import standings
+from charterer.domain.money import Money
+from charterer.domain.profile import Amdahl
+from charterer.policy.exchange_rate import Fit
+from charterer.policy.frontier import Frontier
+from charterer.policy.planner import standings
 from tests.worlds import World
 
 classes = st.lists(

@@ -8,16 +8,16 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purser.domain.billing import accrued
-from purser.domain.ids import JobId, RentalId
-from purser.domain.job_cost import job_cost
-from purser.domain.money import Money, Price, total
-from purser.domain.pool import PriceSegment
-from purser.domain.profile import Amdahl
-from purser.domain.rental import RentalPhase
-from purser.domain.time import Instant, seconds_between
-from purser.policy import plan
-from purser.policy.limits import MARGIN_SECONDS
+from charterer.domain.billing import accrued
+from charterer.domain.ids import JobId, RentalId
+from charterer.domain.job_cost import job_cost
+from charterer.domain.money import Money, Price, total
+from charterer.domain.pool import PriceSegment
+from charterer.domain.profile import Amdahl
+from charterer.domain.rental import RentalPhase
+from charterer.domain.time import Instant, seconds_between
+from charterer.policy import plan
+from charterer.policy.limits import MARGIN_SECONDS
 from tests.worlds import World
 
 LATEST_PLAN_SECONDS = 45.0

@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purser.policy.planner import Memo, plan
+from charterer.policy.planner import Memo, plan
 from tests.happenings import EVENTS, is_carried_out, some_world
 from tests.worlds import World
 

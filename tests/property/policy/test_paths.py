@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.domain.ids import PoolId
-from purser.domain.money import Price
-from purser.domain.option import Option
-from purser.policy.course import Course, InPlace, Life, Rates, Ways, present, work_of_phases
-from purser.policy.hull import path_hull
+from charterer.domain.ids import PoolId
+from charterer.domain.money import Price
+from charterer.domain.option import Option
+from charterer.policy.course import Course, InPlace, Life, Rates, Ways, present, work_of_phases
+from charterer.policy.hull import path_hull
 
 RESTARTS = st.floats(0.0, 300.0)
 WORTHS = st.floats(0.0, 0.5)

@@ -8,17 +8,17 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purser.domain.budget import Mode
-from purser.domain.ids import BudgetId, JobId, NodeName, PoolId
-from purser.domain.job import ResizePolicy
-from purser.domain.plan import Allocate, Command, Plan, Release, Rent, Why
-from purser.domain.pool import Notice
-from purser.domain.profile import Amdahl, PowerLaw, SpeedCurve, Table
-from purser.domain.rental import RentalPhase
-from purser.domain.snapshot import Snapshot
-from purser.domain.time import after
-from purser.policy import plan
-from purser.policy.capacity import held_by
+from charterer.domain.budget import Mode
+from charterer.domain.ids import BudgetId, JobId, NodeName, PoolId
+from charterer.domain.job import ResizePolicy
+from charterer.domain.plan import Allocate, Command, Plan, Release, Rent, Why
+from charterer.domain.pool import Notice
+from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve, Table
+from charterer.domain.rental import RentalPhase
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import after
+from charterer.policy import plan
+from charterer.policy.capacity import held_by
 from tests.worlds import World
 
 DISTURBANCES = st.lists(st.sampled_from(["suspend", "cool", "notice", "node", "edit", "survey", "pool"]), max_size=3)

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purser.domain.ids import JobId
-from purser.domain.option import Option
-from purser.domain.profile import Amdahl, Phase, PowerLaw, SpeedCurve
-from purser.policy import prospects
-from purser.policy.memo import Known, know
-from purser.policy.prospects import Position, Prospects
-from purser.policy.rest import Rest, look
+from charterer.domain.ids import JobId
+from charterer.domain.option import Option
+from charterer.domain.profile import Amdahl, Phase, PowerLaw, SpeedCurve
+from charterer.policy import prospects
+from charterer.policy.memo import Known, know
+from charterer.policy.prospects import Position, Prospects
+from charterer.policy.rest import Rest, look
 from tests.worlds import World
 
 ROUNDING = 1e-9

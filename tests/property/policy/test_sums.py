@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purser.domain.billing import accrued
-from purser.domain.billing import spent as defined
-from purser.domain.ids import JobId
-from purser.domain.job import Progress
-from purser.domain.money import Money, total
-from purser.domain.time import after
-from purser.policy.bills import spent
-from purser.policy.fleet import Fleet
-from purser.policy.memo import know
-from purser.policy.reading import Reading
-from purser.policy.same import differences
-from purser.policy.under_way import UnderWay
+from charterer.domain.billing import accrued
+from charterer.domain.billing import spent as defined
+from charterer.domain.ids import JobId
+from charterer.domain.job import Progress
+from charterer.domain.money import Money, total
+from charterer.domain.time import after
+from charterer.policy.bills import spent
+from charterer.policy.fleet import Fleet
+from charterer.policy.memo import know
+from charterer.policy.reading import Reading
+from charterer.policy.same import differences
+from charterer.policy.under_way import UnderWay
 from tests.happenings import a_price_changes_under_way, a_rental_ends, a_rental_is_folded, is_carried_out, some_world
 from tests.worlds import World
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from purser.domain.ids import JobId
-from purser.domain.plan import Allocate, Plan, Release, Rent, Why
-from purser.domain.profile import PowerLaw
-from purser.policy import plan
+from charterer.domain.ids import JobId
+from charterer.domain.plan import Allocate, Plan, Release, Rent, Why
+from charterer.domain.profile import PowerLaw
+from charterer.policy import plan
 from tests.worlds import World
 
 STEEP = PowerLaw(0.9, 1.0)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.ids import ClassId, JobId, PoolId
-from purser.domain.plan import Allocate, Release, Rent, Why
-from purser.domain.profile import Amdahl, SpeedCurve
-from purser.domain.time import after
-from purser.policy import plan
+from charterer.domain.ids import ClassId, JobId, PoolId
+from charterer.domain.plan import Allocate, Release, Rent, Why
+from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.domain.time import after
+from charterer.policy import plan
 from tests.scenarios.policy.stories import settle
 from tests.worlds import World
 

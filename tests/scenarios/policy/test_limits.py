@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.budget import Mode
-from purser.domain.ids import BudgetId
-from purser.domain.job import ResizePolicy
-from purser.domain.plan import Rent, Why
-from purser.domain.profile import Amdahl
-from purser.policy import plan
+from charterer.domain.budget import Mode
+from charterer.domain.ids import BudgetId
+from charterer.domain.job import ResizePolicy
+from charterer.domain.plan import Rent, Why
+from charterer.domain.profile import Amdahl
+from charterer.policy import plan
 from tests.scenarios.policy.stories import placed, releases, rents, simple, why
 from tests.worlds import World
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from purser.domain.ids import JobId
-from purser.domain.job import ResizePolicy, Widths
-from purser.domain.plan import Allocate, Why
-from purser.policy import plan
+from charterer.domain.ids import JobId
+from charterer.domain.job import ResizePolicy, Widths
+from charterer.domain.plan import Allocate, Why
+from charterer.policy import plan
 from tests.scenarios.policy.stories import WIDE, placed, rents, settle, simple, why
 from tests.worlds import World
 

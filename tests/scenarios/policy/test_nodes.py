@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.ids import JobId, NodeName
-from purser.domain.plan import Allocate, Why
-from purser.domain.rental import RentalPhase
-from purser.domain.time import after
-from purser.policy import plan
+from charterer.domain.ids import JobId, NodeName
+from charterer.domain.plan import Allocate, Why
+from charterer.domain.rental import RentalPhase
+from charterer.domain.time import after
+from charterer.policy import plan
 from tests.scenarios.policy.stories import placed, releases, rents, settle, simple, why
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from purser.domain.ids import JobId
-from purser.domain.plan import Allocate, Why
-from purser.policy import plan
+from charterer.domain.ids import JobId
+from charterer.domain.plan import Allocate, Why
+from charterer.policy import plan
 from tests.scenarios.policy.stories import placed, releases, rents, simple, why
 
 

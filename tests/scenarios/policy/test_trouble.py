@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.ids import PoolId, RentalId
-from purser.domain.job import Job, PodPhase
-from purser.domain.plan import Why
-from purser.domain.pool import Notice
-from purser.domain.time import after
-from purser.policy import plan
+from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.job import Job, PodPhase
+from charterer.domain.plan import Why
+from charterer.domain.pool import Notice
+from charterer.domain.time import after
+from charterer.policy import plan
 from tests.scenarios.policy.stories import placed, rents, simple, why
 from tests.worlds import World
 

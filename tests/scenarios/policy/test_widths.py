@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from purser.domain.ids import JobId
-from purser.domain.job import ResizePolicy, SpotPolicy
-from purser.domain.plan import Why
-from purser.domain.pool import CapacityType
-from purser.domain.profile import PowerLaw, SpeedCurve
-from purser.policy import plan
+from charterer.domain.ids import JobId
+from charterer.domain.job import ResizePolicy, SpotPolicy
+from charterer.domain.plan import Why
+from charterer.domain.pool import CapacityType
+from charterer.domain.profile import PowerLaw, SpeedCurve
+from charterer.policy import plan
 from tests.scenarios.policy.stories import STEEP, WIDE, settle, simple, why
 
 

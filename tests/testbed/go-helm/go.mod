@@ -1,4 +1,4 @@
-module purser.dev/testbed-helm
+module charterer.dev/testbed-helm
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module purser.dev/testbed-kwok
+module charterer.dev/testbed-kwok
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module purser.dev/testbed
+module charterer.dev/testbed
 
 go 1.26.0
 

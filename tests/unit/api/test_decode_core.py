@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from purser.api import decode
-from purser.api.decode import ForeignPod, OwnPod
-from purser.domain.errors import InvalidObject
-from purser.domain.ids import NodeName
-from purser.domain.job import PodPhase
-from purser.domain.time import parse_instant
+from charterer.api import decode
+from charterer.api.decode import ForeignPod, OwnPod
+from charterer.domain.errors import InvalidObject
+from charterer.domain.ids import NodeName
+from charterer.domain.job import PodPhase
+from charterer.domain.time import parse_instant
 from tests.unit.api import values
 
-OURS = {"purser.dev/job-uid": "uid-1", "purser.dev/job": "sft", "purser.dev/run": "2"}
+OURS = {"charterer.dev/job-uid": "uid-1", "charterer.dev/job": "sft", "charterer.dev/run": "2"}
 INDEX = {"batch.kubernetes.io/job-completion-index": "3"}
 
 
@@ -97,7 +97,7 @@ class TestPods:
 
     def test_a_run_label_that_is_no_number_is_a_problem(self) -> None:
         with pytest.raises(InvalidObject, match="'two' is no run number"):
-            decode.pod(_pod({**OURS, "purser.dev/run": "two"}, {}))
+            decode.pod(_pod({**OURS, "charterer.dev/run": "two"}, {}))
 
 
 class TestRuns:
@@ -141,7 +141,7 @@ class TestRuns:
 
 class TestNodes:
     def test_a_node_with_gpus(self) -> None:
-        labels = {"run.purser.dev/0a1b2c3d": "r2", "nvidia.com/gpu.product": "A100"}
+        labels = {"run.charterer.dev/0a1b2c3d": "r2", "nvidia.com/gpu.product": "A100"}
         status = {
             "allocatable": {"nvidia.com/gpu": "8", "cpu": "96"},
             "conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}],
@@ -149,7 +149,7 @@ class TestNodes:
         spec = {"providerID": "fake:///i-1", "unschedulable": True}
         node = decode.node(values.raw("Node", spec, name="node-1", status=status, labels=labels))
         assert (node.name, node.provider_id, node.ready, node.unschedulable) == ("node-1", "fake:///i-1", True, True)
-        assert (node.gpus, node.foreign_gpus, node.run_labels) == (8, 0, {"run.purser.dev/0a1b2c3d": "r2"})
+        assert (node.gpus, node.foreign_gpus, node.run_labels) == (8, 0, {"run.charterer.dev/0a1b2c3d": "r2"})
 
     def test_a_node_whose_kubelet_is_silent_is_not_ready(self) -> None:
         status = {"conditions": [{"type": "Ready", "status": "Unknown"}]}

@@ -1,4 +1,4 @@
-"""Jobs and pods that are not Purser's, as far as their past can be simulated."""
+"""Jobs and pods that are not Charterer's, as far as their past can be simulated."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from purser.api.decode import ForeignWorker, foreign_job, foreign_worker
-from purser.domain.time import parse_instant
+from charterer.api.decode import ForeignWorker, foreign_job, foreign_worker
+from charterer.domain.time import parse_instant
 
 
 def job(**changes: Any) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def job(**changes: Any) -> dict[str, Any]:
             "uid": "u1",
             "resourceVersion": "7",
             "creationTimestamp": "2026-06-01T10:00:00Z",
-            "labels": {"purser.dev/profile": "sft"},
+            "labels": {"charterer.dev/profile": "sft"},
             **changes.pop("metadata", {}),
         },
         "spec": {"parallelism": 3, "completions": 2, "template": template, **changes.pop("spec", {})},
@@ -60,14 +60,14 @@ def test_a_job_has_the_gpus_of_the_pods_that_it_runs_at_a_time() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"metadata": {"labels": {"purser.dev/job-uid": "x"}}},
+        {"metadata": {"labels": {"charterer.dev/job-uid": "x"}}},
         {"spec": {"template": {"spec": {"containers": [{"name": "cpu"}]}}}},
         {"spec": {"template": {}}},
         {"spec": {"template": {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1k"}}}]}}}},
         {"spec": {"parallelism": 0}},
     ],
 )
-def test_purser_s_own_jobs_and_jobs_without_gpus_are_none(changes: dict[str, Any]) -> None:
+def test_charterer_s_own_jobs_and_jobs_without_gpus_are_none(changes: dict[str, Any]) -> None:
     assert foreign_job(job(**changes)) is None
 
 

@@ -1,4 +1,4 @@
-"""Reading Purser's own kinds: what means what, and what an error says."""
+"""Reading Charterer's own kinds: what means what, and what an error says."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from purser.api import decode
-from purser.api.view import Condition, ConditionStatus
-from purser.domain.budget import Mode, MoveLimits, Selector
-from purser.domain.errors import InvalidObject, Problem
-from purser.domain.job import ResizePolicy, SpotPolicy, Widths
-from purser.domain.money import Money, Price
-from purser.domain.period import QuietHours, Weekday
-from purser.domain.pool import CapacityType, FakeGroup
-from purser.domain.profile import Amdahl, PowerLaw, SpeedCurve, Table
-from purser.domain.rental import RentalPhase
-from purser.domain.time import Instant, parse_instant
+from charterer.api import decode
+from charterer.api.view import Condition, ConditionStatus
+from charterer.domain.budget import Mode, MoveLimits, Selector
+from charterer.domain.errors import InvalidObject, Problem
+from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
+from charterer.domain.money import Money, Price
+from charterer.domain.period import QuietHours, Weekday
+from charterer.domain.pool import CapacityType, FakeGroup
+from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve, Table
+from charterer.domain.rental import RentalPhase
+from charterer.domain.time import Instant, parse_instant
 from tests.unit.api import values
 
 
@@ -155,7 +155,7 @@ class TestGPUBudget:
             weights=[{"priorityClassName": "high", "weight": 2}],
             mode="Observe",
         )
-        raw["metadata"] |= {"finalizers": ["purser.dev/in-use"], "deletionTimestamp": values.CREATED}
+        raw["metadata"] |= {"finalizers": ["charterer.dev/in-use"], "deletionTimestamp": values.CREATED}
         budget = decode.budget(raw)
         assert budget.selector == Selector((("env", "prod"), ("team", "research")), (("tier", "In", ("1", "2")),))
         assert (budget.hard_limit, budget.max_hourly_rate) == (Money(66_000_000_000), Price(120_500_000))

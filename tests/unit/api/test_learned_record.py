@@ -10,13 +10,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from purser.api import decode, learned_record
-from purser.api.learned import LearnedStatus
-from purser.domain.ids import ClassId
-from purser.domain.time import Instant
-from purser.estimate.class_state import ClassState
-from purser.estimate.learner import Learner
-from purser.estimate.step_times import StepTimes
+from charterer.api import decode, learned_record
+from charterer.api.learned import LearnedStatus
+from charterer.domain.ids import ClassId
+from charterer.domain.time import Instant
+from charterer.estimate.class_state import ClassState
+from charterer.estimate.learner import Learner
+from charterer.estimate.step_times import StepTimes
 from tests.unit.api import values
 from tests.unit.estimate.trainers import NODE_GPUS, WIDTHS, Trainer
 

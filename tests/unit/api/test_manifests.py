@@ -1,4 +1,4 @@
-"""What Purser creates in the cluster."""
+"""What Charterer creates in the cluster."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from purser.api import decode, manifests
-from purser.api.manifests import Reporter, RunEnvironment, Subject
-from purser.domain.ids import BudgetId, InstanceId, PoolId, RentalId
-from purser.domain.job import Allocation, Placement
-from purser.domain.money import Money, Price
-from purser.domain.plan import Reason, Rent, Why
-from purser.domain.pool import Instance, InstanceState
-from purser.domain.steps import RecordOrphan
-from purser.domain.time import Instant
+from charterer.api import decode, manifests
+from charterer.api.manifests import Reporter, RunEnvironment, Subject
+from charterer.domain.ids import BudgetId, InstanceId, PoolId, RentalId
+from charterer.domain.job import Allocation, Placement
+from charterer.domain.money import Money, Price
+from charterer.domain.plan import Reason, Rent, Why
+from charterer.domain.pool import Instance, InstanceState
+from charterer.domain.steps import RecordOrphan
+from charterer.domain.time import Instant
 from tests.unit.api import values
 
-ENVIRONMENT = RunEnvironment("https://purser-progress.purser.svc", "-----BEGIN CERTIFICATE-----")
+ENVIRONMENT = RunEnvironment("https://charterer-progress.charterer.svc", "-----BEGIN CERTIFICATE-----")
 
 
 def _run(allocation: Allocation | None = None, **spec: Any) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class TestARunsJob:
     def test_belongs_to_its_training_job(self) -> None:
         (owner,) = _run()["metadata"]["ownerReferences"]
         assert owner == {
-            "apiVersion": "purser.dev/v1alpha1",
+            "apiVersion": "charterer.dev/v1alpha1",
             "kind": "TrainingJob",
             "name": "sft",
             "uid": values.UID,
@@ -74,7 +74,7 @@ class TestARunsJob:
 
     def test_is_found_by_its_labels(self) -> None:
         run = _run()
-        labels = {"purser.dev/job-uid": values.UID, "purser.dev/job": "sft", "purser.dev/run": "2"}
+        labels = {"charterer.dev/job-uid": values.UID, "charterer.dev/job": "sft", "charterer.dev/run": "2"}
         assert run["metadata"]["labels"] == labels
         assert _pod(run)["metadata"]["labels"] == labels
 
@@ -101,7 +101,7 @@ class TestARunsPods:
     def test_go_only_where_the_placement_says(self) -> None:
         template = {"spec": {"nodeSelector": {"disk": "nvme"}, "containers": [{"name": "trainer"}]}}
         selector = _pod(_run(template=template))["spec"]["nodeSelector"]
-        assert selector == {"disk": "nvme", "run.purser.dev/0a1b2c3d": "r2"}
+        assert selector == {"disk": "nvme", "run.charterer.dev/0a1b2c3d": "r2"}
 
     def test_get_the_gpus_of_the_allocation_whatever_the_template_says(self) -> None:
         limits = {"nvidia.com/gpu": 1, "memory": "64Gi"}
@@ -129,7 +129,7 @@ class TestARunsPods:
 
     def test_carry_their_allocation_and_are_not_moved_by_autoscalers(self) -> None:
         assert _pod(_run())["metadata"]["annotations"] == {
-            "purser.dev/allocation": '{"run":2,"gpus":8,"pods":2,"gpusPerPod":4}',
+            "charterer.dev/allocation": '{"run":2,"gpus":8,"pods":2,"gpusPerPod":4}',
             "karpenter.sh/do-not-disrupt": "true",
             "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
         }
@@ -154,15 +154,15 @@ class TestARunsPods:
             "PET_MASTER_ADDR": "sft-r2-0.sft.research.svc",
             "PET_MASTER_PORT": "29500",
             "JAX_COORDINATOR_ADDRESS": "sft-r2-0.sft.research.svc:29500",
-            "PURSER_JOB": "sft",
-            "PURSER_NAMESPACE": "research",
-            "PURSER_RUN": "2",
-            "PURSER_PROGRESS_URL": ENVIRONMENT.progress_url,
-            "PURSER_CA": ENVIRONMENT.ca_pem,
-            "PURSER_TOKEN_FILE": "/var/run/secrets/purser.dev/token",
+            "CHARTERER_JOB": "sft",
+            "CHARTERER_NAMESPACE": "research",
+            "CHARTERER_RUN": "2",
+            "CHARTERER_PROGRESS_URL": ENVIRONMENT.progress_url,
+            "CHARTERER_CA": ENVIRONMENT.ca_pem,
+            "CHARTERER_TOKEN_FILE": "/var/run/secrets/charterer.dev/token",
         }
 
-    def test_keep_the_users_variables_except_where_purser_must_know_better(self) -> None:
+    def test_keep_the_users_variables_except_where_charterer_must_know_better(self) -> None:
         theirs = [{"name": "WANDB_MODE", "value": "offline"}, {"name": "PET_NNODES", "value": "64"}]
         variables = _environment(_run(containers=[{"name": "trainer", "env": theirs}]))
         assert (variables["WANDB_MODE"], variables["PET_NNODES"]) == ("offline", "2")
@@ -174,15 +174,15 @@ class TestARunsPods:
         spec = _pod(_run())["spec"]
         (volume,) = spec["volumes"]
         token, downward = volume["projected"]["sources"]
-        assert token["serviceAccountToken"]["audience"] == f"purser.dev/tj/{values.UID}"
+        assert token["serviceAccountToken"]["audience"] == f"charterer.dev/tj/{values.UID}"
         assert token["serviceAccountToken"]["path"] == "token"
         (item,) = downward["downwardAPI"]["items"]
         assert (item["path"], item["fieldRef"]["fieldPath"]) == (
             "allocation",
-            "metadata.annotations['purser.dev/allocation']",
+            "metadata.annotations['charterer.dev/allocation']",
         )
         (mount,) = spec["containers"][0]["volumeMounts"]
-        assert mount == {"name": volume["name"], "mountPath": "/var/run/secrets/purser.dev", "readOnly": True}
+        assert mount == {"name": volume["name"], "mountPath": "/var/run/secrets/charterer.dev", "readOnly": True}
 
     def test_keep_their_sidecars_as_they_are(self) -> None:
         sidecar = {"name": "logs", "image": "acme/logs:1"}
@@ -196,7 +196,7 @@ class TestTheService:
         assert service["spec"] == {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
-            "selector": {"purser.dev/job-uid": values.UID},
+            "selector": {"charterer.dev/job-uid": values.UID},
         }
 
 
@@ -205,7 +205,7 @@ class TestRentals:
         reason = Reason(Why.DEMAND, 60.0, Money(1), "8 GPUs are wanted")
         rent = Rent(RentalId("a100-7"), PoolId("a100"), BudgetId("team"), Money(12_000_000), Price(6_000_000), reason)
         made = manifests.rental(rent, "token-7")
-        assert made["metadata"]["finalizers"] == ["purser.dev/ledger"]
+        assert made["metadata"]["finalizers"] == ["charterer.dev/ledger"]
         assert made["spec"]["token"] == "token-7"
         rental = decode.rental(values.raw("GPURental", made["spec"], **made["metadata"]))
         assert (rental.id, rental.pool, rental.budget) == (rent.rental, rent.pool, rent.budget)
@@ -220,8 +220,8 @@ class TestRentals:
 
 
 class TestEvents:
-    JOB = Subject("purser.dev/v1alpha1", "TrainingJob", "research", "sft", values.UID)
-    REPORTER = Reporter("purser.dev/operator", "purser-0")
+    JOB = Subject("charterer.dev/v1alpha1", "TrainingJob", "research", "sft", values.UID)
+    REPORTER = Reporter("charterer.dev/operator", "charterer-0")
 
     def _event(self, **changed: Any) -> dict[str, Any]:
         said = {"reason": "BudgetOptimal", "action": "Allocate", "note": "8 GPUs of a100", **changed}

@@ -9,13 +9,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.api import decode, encode
-from purser.api.gpubudget import PERIODS_KEPT
-from purser.api.trainingjob import RUNS_KEPT
-from purser.domain.budget import Balance, PastPeriod
-from purser.domain.job import RunOutcome, RunRecord
-from purser.domain.money import ZERO, Money
-from purser.domain.time import Instant
+from charterer.api import decode, encode
+from charterer.api.gpubudget import PERIODS_KEPT
+from charterer.api.trainingjob import RUNS_KEPT
+from charterer.domain.budget import Balance, PastPeriod
+from charterer.domain.job import RunOutcome, RunRecord
+from charterer.domain.money import ZERO, Money
+from charterer.domain.time import Instant
 from tests.unit.api import values
 
 

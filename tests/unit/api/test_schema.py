@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from click.testing import CliRunner
 from pydantic import Field
 
-from purser.api.base import ApiModel
-from purser.api.schema import crd_files, main, structural
+from charterer.api.base import ApiModel
+from charterer.api.schema import crd_files, main, structural
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -20,26 +20,26 @@ def _generate(*arguments: str) -> tuple[int, str]:
 
 
 def test_the_checked_in_files_are_not_stale() -> None:
-    directories = [str(ROOT / "crds"), str(ROOT / "charts/purser-crds/templates")]
+    directories = [str(ROOT / "crds"), str(ROOT / "charts/charterer-crds/templates")]
     assert _generate("--check", "--reference", str(ROOT / "docs/reference.md"), *directories) == (0, "")
 
 
 def test_nothing_else_lies_in_the_generated_folders() -> None:
-    for directory in (ROOT / "crds", ROOT / "charts/purser-crds/templates"):
+    for directory in (ROOT / "crds", ROOT / "charts/charterer-crds/templates"):
         assert {path.name for path in directory.iterdir()} == {name for name, _ in crd_files()}
 
 
 def test_a_changed_a_missing_and_a_fresh_file_are_told_apart(tmp_path: Path) -> None:
     assert _generate(str(tmp_path))[0] == 0
-    (tmp_path / "gpupools.purser.dev.yaml").write_text("changed")
-    (tmp_path / "gpubudgets.purser.dev.yaml").unlink()
+    (tmp_path / "gpupools.charterer.dev.yaml").write_text("changed")
+    (tmp_path / "gpubudgets.charterer.dev.yaml").unlink()
     code, said = _generate("--check", str(tmp_path))
     assert code == 1
     assert [line.split(" is stale")[0] for line in said.splitlines()] == [
-        str(tmp_path / "gpubudgets.purser.dev.yaml"),
-        str(tmp_path / "gpupools.purser.dev.yaml"),
+        str(tmp_path / "gpubudgets.charterer.dev.yaml"),
+        str(tmp_path / "gpupools.charterer.dev.yaml"),
     ]
-    assert (tmp_path / "gpupools.purser.dev.yaml").read_text() == "changed"
+    assert (tmp_path / "gpupools.charterer.dev.yaml").read_text() == "changed"
 
 
 def test_the_definitions_are_helm_templates_as_they_are() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from purser.api import decode, encode
-from purser.api.gpubudget import ATTRIBUTIONS_SHOWN
-from purser.api.view import (
+from charterer.api import decode, encode
+from charterer.api.gpubudget import ATTRIBUTIONS_SHOWN
+from charterer.api.view import (
     Attribution,
     BudgetState,
     BudgetView,
@@ -21,10 +21,10 @@ from purser.api.view import (
     ProfileState,
     ProfileView,
 )
-from purser.domain.ids import PoolId
-from purser.domain.money import ZERO, Money, Price
-from purser.domain.pool import Offering, Quote
-from purser.domain.time import Instant, parse_instant
+from charterer.domain.ids import PoolId
+from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.pool import Offering, Quote
+from charterer.domain.time import Instant, parse_instant
 from tests.unit.api import values
 
 SINCE = parse_instant("2026-01-31T12:00:00.250000Z")

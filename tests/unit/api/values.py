@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from purser.domain.budget import Balance, Experience, PastPeriod
-from purser.domain.ids import ClassId, InstanceId, NodeName, PoolId, RentalId
-from purser.domain.job import (
+from charterer.domain.budget import Balance, Experience, PastPeriod
+from charterer.domain.ids import ClassId, InstanceId, NodeName, PoolId, RentalId
+from charterer.domain.job import (
     Allocation,
     Finish,
     FinishKind,
@@ -17,11 +17,11 @@ from purser.domain.job import (
     RunOutcome,
     RunRecord,
 )
-from purser.domain.money import Money, Price
-from purser.domain.option import Option
-from purser.domain.pool import PriceSegment
-from purser.domain.rental import RentalPhase
-from purser.domain.time import Instant
+from charterer.domain.money import Money, Price
+from charterer.domain.option import Option
+from charterer.domain.pool import PriceSegment
+from charterer.domain.rental import RentalPhase
+from charterer.domain.time import Instant
 
 Json = dict[str, Any]
 
@@ -32,7 +32,7 @@ CREATED = "2026-01-31T12:00:00Z"
 def raw(kind: str, spec: Json, name: str = "sft", generation: int = 3, status: Json | None = None, **meta: Any) -> Json:
     """An object of one of our kinds as the API server would send it."""
     return {
-        "apiVersion": "purser.dev/v1alpha1",
+        "apiVersion": "charterer.dev/v1alpha1",
         "kind": kind,
         "metadata": {
             "name": name,

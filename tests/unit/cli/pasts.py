@@ -1,17 +1,17 @@
-"""Clusters with a past: TrainingJobs that ended, and Jobs that are not Purser's."""
+"""Clusters with a past: TrainingJobs that ended, and Jobs that are not Charterer's."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
 
-from purser.api.decode import ForeignJob, ForeignWorker
-from purser.controller.look import Foreign
-from purser.domain.ids import PoolId
-from purser.domain.job import Finish, FinishKind, Job, Progress, RunOutcome, RunRecord
-from purser.domain.money import Price
-from purser.domain.option import Option
-from purser.domain.time import after
+from charterer.api.decode import ForeignJob, ForeignWorker
+from charterer.controller.look import Foreign
+from charterer.domain.ids import PoolId
+from charterer.domain.job import Finish, FinishKind, Job, Progress, RunOutcome, RunRecord
+from charterer.domain.money import Price
+from charterer.domain.option import Option
+from charterer.domain.time import after
 from tests.worlds import NAMESPACE, World
 
 HOUR = 3600.0

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from purser.cli.cluster import read
+from charterer.cli.cluster import read
 
 _KUBECONFIG = """
 apiVersion: v1
@@ -76,13 +76,13 @@ def answering(status: int, reason: str, message: str) -> Iterator[str]:
             404,
             "NotFound",
             "404 page not found",
-            "has no trainingjobs.purser.dev: Purser's CRDs are not installed; helm",
+            "has no trainingjobs.charterer.dev: Charterer's CRDs are not installed; helm",
         ),
         (
             403,
             "Forbidden",
-            'trainingjobs.purser.dev is forbidden: User "ann" cannot list resource "trainingjobs"',
-            'User "ann" cannot list resource "trainingjobs"; a ClusterRoleBinding to ClusterRole purser-view',
+            'trainingjobs.charterer.dev is forbidden: User "ann" cannot list resource "trainingjobs"',
+            'User "ann" cannot list resource "trainingjobs"; a ClusterRoleBinding to ClusterRole charterer-view',
         ),
         (401, "Unauthorized", "Unauthorized", "does not know you: Unauthorized; log in again"),
         (503, "ServiceUnavailable", "etcd is away", "cannot reach the API server http://127.0.0.1"),

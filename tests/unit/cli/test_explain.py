@@ -1,4 +1,4 @@
-"""``purser explain``: one job, in every state that it can be in."""
+"""``charterer explain``: one job, in every state that it can be in."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.ids import JobId, Rate
-from purser.domain.job import Finish, FinishKind, Progress, ResizePolicy
-from purser.domain.money import Money
-from purser.domain.profile import Amdahl, FailedWidth, SpeedCurve, Table
-from purser.domain.time import after
-from purser.policy.planner import plan
-from tests.unit.cli.worlds import purser_over
+from charterer.domain.ids import JobId, Rate
+from charterer.domain.job import Finish, FinishKind, Progress, ResizePolicy
+from charterer.domain.money import Money
+from charterer.domain.profile import Amdahl, FailedWidth, SpeedCurve, Table
+from charterer.domain.time import after
+from charterer.policy.planner import plan
+from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
 
 CURVE = Table(((1, 50.0), (2, 98.0), (4, 180.0), (8, 310.0), (16, 480.0), (32, 640.0)))
@@ -43,7 +43,7 @@ def running(rate: float = 8.0) -> World:
 
 
 def test_a_running_jobs_options_are_a_row_each_with_the_chosen_one_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = purser_over(running(), monkeypatch)("explain", "tj/sft-run")
+    result = charterer_over(running(), monkeypatch)("explain", "tj/sft-run")
     assert result.exit_code == 0
     assert result.stdout.startswith("TrainingJob team/sft-run is Running on 8 GPUs on a100 (run 1), 50% done, $")
     assert "Budget research pays up to $8.00 per job-hour saved." in result.stdout
@@ -57,7 +57,7 @@ def test_a_running_jobs_options_are_a_row_each_with_the_chosen_one_marked(monkey
 
 
 def test_json_has_every_option_and_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = json.loads(purser_over(running(), monkeypatch)("explain", "sft-run", "-o", "json").stdout)
+    said = json.loads(charterer_over(running(), monkeypatch)("explain", "sft-run", "-o", "json").stdout)
     assert [one["gpus"] for one in said["options"] if one["chosen"]] == [8]
     assert len(said["options"]) == 7
     assert {one["rank"] for one in said["options"]} == {"chosen", "too dear", "too slow"}
@@ -66,7 +66,7 @@ def test_json_has_every_option_and_change(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_waiting_job_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    stdout = purser_over(world_at(), monkeypatch)("explain", "sft-run").stdout
+    stdout = charterer_over(world_at(), monkeypatch)("explain", "sft-run").stdout
     assert "TrainingJob team/sft-run is Queued, submitted 0 s ago." in stdout
     assert "It waits (WaitingForNode): 8 GPUs on a100 wanted: until a100-1 can take it." in stdout
     assert "the mean of its class; it has not reported any progress" in stdout
@@ -77,7 +77,7 @@ def test_a_finished_job_has_a_short_answer(monkeypatch: pytest.MonkeyPatch) -> N
     job = world.jobs[JobId("sft-run")]
     finish = Finish(FinishKind.COMPLETE, after(world.now, -60), "Complete", "")
     world.jobs[job.id] = replace(job, finish=finish, allocation=None, runs=(), records=())
-    result = purser_over(world, monkeypatch)("explain", "sft-run")
+    result = charterer_over(world, monkeypatch)("explain", "sft-run")
     assert result.exit_code == 0
     assert result.stdout.count("\n") == 1
     assert "is Complete: 2026-06-16 02:59 UTC, 3.0 h after it was submitted" in result.stdout
@@ -89,7 +89,7 @@ def test_a_failed_job_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     job = world.jobs[JobId("sft-run")]
     finish = Finish(FinishKind.FAILED, world.now, "BackoffLimitExceeded", "run 4 failed: exit code 1")
     world.jobs[job.id] = replace(job, finish=finish)
-    stdout = purser_over(world, monkeypatch)("explain", "sft-run").stdout
+    stdout = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
     assert "is Failed (BackoffLimitExceeded: run 4 failed: exit code 1)" in stdout
 
 
@@ -99,7 +99,7 @@ def test_a_job_that_keeps_its_width_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     world.jobs[job.id] = replace(job, resize=ResizePolicy.NEVER)
     assert (
         "Its resizePolicy is Never: it keeps what it has"
-        in purser_over(world, monkeypatch)("explain", "sft-run").stdout
+        in charterer_over(world, monkeypatch)("explain", "sft-run").stdout
     )
 
 
@@ -107,7 +107,7 @@ def test_a_suspended_job_gets_no_gpus_and_no_options(monkeypatch: pytest.MonkeyP
     world = world_at()
     job = world.jobs[JobId("sft-run")]
     world.jobs[job.id] = replace(job, suspend=True)
-    stdout = purser_over(world, monkeypatch)("explain", "sft-run").stdout
+    stdout = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
     assert "It gets no GPUs (Suspended): spec.suspend is true." in stdout
     assert "Its options" not in stdout
 
@@ -117,7 +117,7 @@ def test_a_class_that_mixes_says_for_which_part_of_its_jobs(monkeypatch: pytest.
     world.budgets = {
         name: replace(one, fixed_rate=None, amount=Money.parse("40000")) for name, one in world.budgets.items()
     }
-    stdout = purser_over(world, monkeypatch)("explain", "sft-run").stdout
+    stdout = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
     assert "New jobs of its class begin on " in stdout
     assert "as good" in stdout
 
@@ -126,7 +126,7 @@ def test_a_width_where_runs_failed_is_named_with_the_end_of_its_pause(monkeypatc
     world = running()
     failed = (FailedWidth("a100", 16, 1, world.now, "pod sft-r1-0 exited with 1: out of memory"),)
     world.profiles = {name: replace(one, failed=failed) for name, one in world.profiles.items()}
-    run = purser_over(world, monkeypatch)
+    run = charterer_over(world, monkeypatch)
     ended = "16 GPUs (a100) are no option until 2026-06-16 04:00 UTC: a run of its class failed there: pod"
     stdout = run("explain", "sft-run").stdout
     assert ended in stdout
@@ -151,15 +151,15 @@ def test_a_width_where_runs_failed_is_named_with_the_end_of_its_pause(monkeypatc
 def test_a_job_that_cannot_be_explained_is_an_error(
     arguments: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = purser_over(world_at(), monkeypatch)("explain", *arguments)
+    result = charterer_over(world_at(), monkeypatch)("explain", *arguments)
     assert result.exit_code == 1
     assert told in result.stderr
     assert result.stdout == ""
 
 
-@pytest.mark.parametrize("prefix", ["", "tj/", "trainingjob/", "trainingjobs.purser.dev/"])
+@pytest.mark.parametrize("prefix", ["", "tj/", "trainingjob/", "trainingjobs.charterer.dev/"])
 def test_a_job_may_be_named_as_kubectl_names_it(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert purser_over(world_at(), monkeypatch)("explain", f"{prefix}sft-run").exit_code == 0
+    assert charterer_over(world_at(), monkeypatch)("explain", f"{prefix}sft-run").exit_code == 0
 
 
 def test_room_in_a_full_pool_stands_beside_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,10 +171,10 @@ def test_room_in_a_full_pool_stands_beside_its_price(monkeypatch: pytest.MonkeyP
     world.profile("sft", Amdahl(0.97, 1.0), gpu_type="near", work_hours=40, others=[curve])
     for number in range(5):
         world.job(f"j{number}", gpus=(1, 8, 32), profile="sft")
-    purser = purser_over(world, monkeypatch)
-    shown = purser("explain", "j0", "--all").stdout
+    charterer = charterer_over(world, monkeypatch)
+    shown = charterer("explain", "j0", "--all").stdout
     assert "near is full, so a GPU-hour there counts $" in shown or "$16.00 + $" in shown
-    rows = json.loads(purser("explain", "j0", "-o", "json").stdout)["options"]
+    rows = json.loads(charterer("explain", "j0", "-o", "json").stdout)["options"]
     for row in rows:
         assert (float(row["roomHourly"]) > 0) == (row["pool"] == "near")
         assert float(row["hourly"]) == {"near": 2.0, "far": 3.0}[row["pool"]] * row["gpus"]
@@ -185,9 +185,9 @@ def test_a_target_that_takes_more_than_the_budget_pays_is_explained_at_its_own_r
 ) -> None:
     world = running(rate=1.0)
     job = JobId("sft-run")
-    before = purser_over(world, monkeypatch)("explain", "tj/sft-run").stdout
+    before = charterer_over(world, monkeypatch)("explain", "tj/sft-run").stdout
     world.jobs[job] = replace(world.jobs[job], target_completion=after(world.now, 3600.0 * 2))
-    said = purser_over(world, monkeypatch)("explain", "tj/sft-run").stdout
+    said = charterer_over(world, monkeypatch)("explain", "tj/sft-run").stdout
     assert "For this job its targetCompletionTime takes $" not in before
     assert "Budget research pays up to $1.00 per job-hour saved. For this job its targetCompletionTime takes $" in said
     assert "target 2026-" in said
@@ -197,5 +197,5 @@ def test_a_job_that_its_max_cost_does_not_let_start_says_what_it_needs(monkeypat
     world = world_at()
     job = JobId("sft-run")
     world.jobs[job] = replace(world.jobs[job], max_cost=Money.parse("20"))
-    said = purser_over(world, monkeypatch)("explain", "tj/sft-run").stdout
+    said = charterer_over(world, monkeypatch)("explain", "tj/sft-run").stdout
     assert "spec.maxCost is $20.00, $0.00 are spent, and the cheapest way to the end needs $" in said

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from purser.controller.look import snapshot_of
-from purser.domain.ids import JobId, PoolId
-from purser.domain.pool import InstanceState
-from purser.domain.profile import Amdahl
-from purser.domain.rental import RentalPhase
-from purser.policy.planner import plan
+from charterer.controller.look import snapshot_of
+from charterer.domain.ids import JobId, PoolId
+from charterer.domain.pool import InstanceState
+from charterer.domain.profile import Amdahl
+from charterer.domain.rental import RentalPhase
+from charterer.policy.planner import plan
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import World
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from purser.cli.past import Choosing, Past, past_of
-from purser.controller.look import Foreign
-from purser.domain.budget import Experience
-from purser.domain.ids import ClassId
-from purser.domain.job import FinishKind, ResizePolicy
-from purser.domain.pool import CapacityType
-from purser.domain.profile import Amdahl, Table
-from purser.domain.time import after
-from purser.simulate.history import PastJob
+from charterer.cli.past import Choosing, Past, past_of
+from charterer.controller.look import Foreign
+from charterer.domain.budget import Experience
+from charterer.domain.ids import ClassId
+from charterer.domain.job import FinishKind, ResizePolicy
+from charterer.domain.pool import CapacityType
+from charterer.domain.profile import Amdahl, Table
+from charterer.domain.time import after
+from charterer.simulate.history import PastJob
 from tests.unit.cli.pasts import HOUR, ended, foreign, halfway, worker
 from tests.worlds import NAMESPACE, World
 

@@ -1,4 +1,4 @@
-"""``purser plan``: what it says, its exit codes, what-ifs, pictures and pages."""
+"""``charterer plan``: what it says, its exit codes, what-ifs, pictures and pages."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 import yaml
 
-from purser.cli.plan_document import pool_in_words
-from purser.domain.budget import Mode
-from purser.domain.errors import Problem
-from purser.domain.money import Price
-from purser.domain.plan import Limit, PoolVerdict
-from purser.domain.profile import Amdahl, SpeedCurve
-from purser.policy.planner import plan
+from charterer.cli.plan_document import pool_in_words
+from charterer.domain.budget import Mode
+from charterer.domain.errors import Problem
+from charterer.domain.money import Price
+from charterer.domain.plan import Limit, PoolVerdict
+from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.policy.planner import plan
 from tests.unit.cli.pages import Page
-from tests.unit.cli.worlds import purser_over
+from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
 
 JOB = """
-apiVersion: purser.dev/v1alpha1
+apiVersion: charterer.dev/v1alpha1
 kind: TrainingJob
 metadata: {name: more}
 spec:
@@ -32,7 +32,7 @@ spec:
   template: {spec: {containers: [{name: trainer, image: acme/sft:1}]}}
 """
 POOL = """
-apiVersion: purser.dev/v1alpha1
+apiVersion: charterer.dev/v1alpha1
 kind: GPUPool
 metadata: {name: h100}
 spec:
@@ -62,7 +62,7 @@ def steady(amount: str = "20000") -> World:
 
 
 def test_what_would_be_done_is_said_with_reasons_and_exit_code_2(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = purser_over(busy(), monkeypatch)("plan")
+    result = charterer_over(busy(), monkeypatch)("plan")
     assert result.exit_code == 2
     assert "+ rent 2 nodes of a100 for research at $16.00/h each: team/one waits for 16 GPUs on a100\n" in result.stdout
     assert "Nodes: 2 to rent, 0 to release; jobs: 0 to start, 0 to move, 0 to stop." in result.stdout
@@ -72,22 +72,22 @@ def test_what_would_be_done_is_said_with_reasons_and_exit_code_2(monkeypatch: py
 
 
 def test_nothing_to_do_is_exit_code_0(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = purser_over(steady(), monkeypatch)("plan")
+    result = charterer_over(steady(), monkeypatch)("plan")
     assert result.exit_code == 0
-    assert result.stdout.startswith("Nothing to do: nodes and jobs are as Purser would have them.")
+    assert result.stdout.startswith("Nothing to do: nodes and jobs are as Charterer would have them.")
 
 
 def test_a_budget_that_observes_has_its_plan_apart_and_counts_as_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = purser_over(busy(mode=Mode.OBSERVE), monkeypatch)("plan")
+    result = charterer_over(busy(mode=Mode.OBSERVE), monkeypatch)("plan")
     assert result.exit_code == 2
-    assert "Purser would do this if its budget were not in mode Observe" in result.stdout
-    assert "Purser would do now" not in result.stdout
+    assert "Charterer would do this if its budget were not in mode Observe" in result.stdout
+    assert "Charterer would do now" not in result.stdout
 
 
 def test_json_and_yaml_say_the_same_and_all_that_the_table_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    purser = purser_over(busy(), monkeypatch)
-    said = json.loads(purser("plan", "-o", "json").stdout)
-    assert yaml.safe_load(purser("plan", "-o", "yaml").stdout) == said
+    charterer = charterer_over(busy(), monkeypatch)
+    said = json.loads(charterer("plan", "-o", "json").stdout)
+    assert yaml.safe_load(charterer("plan", "-o", "yaml").stdout) == said
     (budget,) = said["budgets"]
     assert budget["amount"] == "20000.00"
     assert [one["times"] for one in budget["moreOrLess"]["amounts"]] == [0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4]
@@ -103,14 +103,14 @@ def test_json_and_yaml_say_the_same_and_all_that_the_table_says(monkeypatch: pyt
 
 
 def test_a_budget_too_small_says_what_would_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
-    stdout = purser_over(busy("2000"), monkeypatch)("plan").stdout
+    stdout = charterer_over(busy("2000"), monkeypatch)("plan").stdout
     assert "too small for what is left of the month" in stdout
     assert "the cheapest options of its jobs need $23,064.00 a month" in stdout
     assert "too small: jobs queue, it pays for 9% of the load" in stdout
 
 
 def test_a_budget_of_zero_is_no_error_and_says_that_nothing_can_be_rented(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = purser_over(busy("0"), monkeypatch)("plan")
+    result = charterer_over(busy("0"), monkeypatch)("plan")
     assert result.exit_code == 0
     assert (
         "the amount is 0: nothing can be rented; the cheapest options of its jobs need $23,064.00 a month"
@@ -122,15 +122,15 @@ def test_long_lists_of_jobs_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch) 
     world = busy()
     for number in range(8):
         world.job(f"j{number}", gpus=8)
-    purser = purser_over(world, monkeypatch)
-    assert "and 6 more: --jobs 0 or -o json shows all" in purser("plan", "--jobs", "3").stdout
-    assert "more: --jobs" not in purser("plan", "--jobs", "0").stdout
-    assert len(json.loads(purser("plan", "--jobs", "3", "-o", "json").stdout)["jobs"]) == 9
+    charterer = charterer_over(world, monkeypatch)
+    assert "and 6 more: --jobs 0 or -o json shows all" in charterer("plan", "--jobs", "3").stdout
+    assert "more: --jobs" not in charterer("plan", "--jobs", "0").stdout
+    assert len(json.loads(charterer("plan", "--jobs", "3", "-o", "json").stdout)["jobs"]) == 9
 
 
 def test_problems_of_objects_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem("SpeedupProfile", "team", "bad", "spec.curves[0]", "CurveNotIncreasing", "throughput falls")
-    stdout = purser_over(busy(), monkeypatch, problem)("plan").stdout
+    stdout = charterer_over(busy(), monkeypatch, problem)("plan").stdout
     assert "! SpeedupProfile team/bad spec.curves[0]: throughput falls" in stdout
 
 
@@ -140,16 +140,16 @@ def test_problems_of_objects_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_more_job_from_a_file_shows_the_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(JOB)
-    result = purser_over(steady(), monkeypatch)("plan", "-f", str(file))
+    result = charterer_over(steady(), monkeypatch)("plan", "-f", str(file))
     assert result.exit_code == 2
     assert f"* TrainingJob team/more as in {file}" in result.stdout
-    assert "Then Purser would also do now" in result.stdout
+    assert "Then Charterer would also do now" in result.stdout
     assert "team/more" in result.stdout
     assert "AS IT IS" in result.stdout
 
 
 def test_objects_may_come_from_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = json.loads(purser_over(steady(), monkeypatch)("plan", "-f", "-", "-o", "json", stdin=JOB).stdout)
+    said = json.loads(charterer_over(steady(), monkeypatch)("plan", "-f", "-", "-o", "json", stdin=JOB).stdout)
     assert "team/more" in str(said["whatIf"]["actionsAdded"])
     assert [job["name"] for job in said["whatIf"]["asItIs"]["jobs"]] == ["one"]
 
@@ -159,27 +159,27 @@ def test_a_pool_that_no_cloud_was_asked_about_is_taken_as_the_file_says(
 ) -> None:
     file = tmp_path / "pool.yaml"
     file.write_text(POOL.replace('"20"', '"8"'))
-    said = json.loads(purser_over(busy(), monkeypatch)("plan", "-f", str(file), "-o", "json").stdout)
+    said = json.loads(charterer_over(busy(), monkeypatch)("plan", "-f", str(file), "-o", "json").stdout)
     assert said["jobs"][0]["wants"]["pool"] == "h100"
     assert said["whatIf"]["asItIs"]["jobs"][0]["wants"]["pool"] == "a100"
 
 
 def test_a_lower_price_buys_more_and_a_larger_amount_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    purser = purser_over(busy(), monkeypatch)
+    charterer = charterer_over(busy(), monkeypatch)
     for what in (("--price", "a100=8/h"), ("--amount", "research=30000")):
-        said = json.loads(purser("plan", *what, "-o", "json").stdout)
+        said = json.loads(charterer("plan", *what, "-o", "json").stdout)
         before = said["whatIf"]["asItIs"]["budgets"][0]["meanCompletionSeconds"]
         assert said["budgets"][0]["meanCompletionSeconds"] < before
-    stdout = purser("plan", "--price", "a100=8").stdout
+    stdout = charterer("plan", "--price", "a100=8").stdout
     assert "* a node of a100 costs $8.00/h instead of $16.00/h" in stdout
     assert (
         "* budget research is $30,000.00 a month instead of $20,000.00"
-        in purser("plan", "--amount", "research=30,000").stdout
+        in charterer("plan", "--amount", "research=30,000").stdout
     )
 
 
 def test_a_what_if_that_changes_nothing_now_is_exit_code_0(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = purser_over(steady("900000"), monkeypatch)("plan", "--amount", "research=901000")
+    result = charterer_over(steady("900000"), monkeypatch)("plan", "--amount", "research=901000")
     assert result.exit_code == 0
     assert "It would do just the same now." in result.stdout
 
@@ -206,7 +206,7 @@ def test_a_what_if_that_changes_nothing_now_is_exit_code_0(monkeypatch: pytest.M
 def test_what_was_given_wrongly_is_an_error_with_exit_code_1(
     arguments: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = purser_over(busy(), monkeypatch)("plan", *arguments)
+    result = charterer_over(busy(), monkeypatch)("plan", *arguments)
     assert result.exit_code == 1
     assert told in result.stderr
     assert result.stdout == ""
@@ -221,7 +221,7 @@ def test_what_was_given_wrongly_is_an_error_with_exit_code_1(
         (JOB.replace("{min: 1,", "{min: none,"), "TrainingJob more: spec.gpus.min: Input should be a valid integer"),
         (JOB.replace("name: more", "namespace: teem, name: more"), "no namespace 'teem'; did you mean team?"),
         (JOB.replace("name: more", ""), "TrainingJob has no metadata.name"),
-        (JOB.replace("purser.dev/v1alpha1", "batch/v1"), "apiVersion is 'batch/v1', kind 'TrainingJob'"),
+        (JOB.replace("charterer.dev/v1alpha1", "batch/v1"), "apiVersion is 'batch/v1', kind 'TrainingJob'"),
         (JOB.replace("kind: TrainingJob", "kind: Rental"), "Rental more is no TrainingJob, SpeedupProfile, GPUBudget"),
         (
             POOL.partition("status:")[0],
@@ -236,7 +236,7 @@ def test_a_file_that_cannot_be_used_is_named_with_what_is_wrong(
 ) -> None:
     file = tmp_path / "what.yaml"
     file.write_text(text)
-    result = purser_over(busy(), monkeypatch)("plan", "-f", str(file))
+    result = charterer_over(busy(), monkeypatch)("plan", "-f", str(file))
     assert result.exit_code == 1
     assert str(file) in result.stderr
     assert told in result.stderr
@@ -248,16 +248,16 @@ def test_a_cluster_without_a_budget_is_an_error_unless_a_file_brings_one(
 ) -> None:
     world = busy()
     world.budgets.clear()
-    purser = purser_over(world, monkeypatch)
-    result = purser("plan")
+    charterer = charterer_over(world, monkeypatch)
+    result = charterer("plan")
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: no GPUBudget is in this cluster")
     file = tmp_path / "budget.yaml"
     file.write_text(
-        "{apiVersion: purser.dev/v1alpha1, kind: GPUBudget, metadata: {name: new}, "
+        "{apiVersion: charterer.dev/v1alpha1, kind: GPUBudget, metadata: {name: new}, "
         "spec: {amount: '60000', namespaceSelector: {}}}"
     )
-    assert purser("plan", "-f", str(file)).exit_code == 2
+    assert charterer("plan", "-f", str(file)).exit_code == 2
 
 
 # --- pictures and pages -----------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def test_a_cluster_without_a_budget_is_an_error_unless_a_file_brings_one(
 
 def test_the_page_holds_everything_and_loads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, picture = tmp_path / "plan.html", tmp_path / "money.png"
-    result = purser_over(busy(), monkeypatch)("plan", "--html", str(file), "--picture", str(picture))
+    result = charterer_over(busy(), monkeypatch)("plan", "--html", str(file), "--picture", str(picture))
     assert result.exit_code == 2
     assert result.stderr == f"wrote {picture}\nwrote {file}\n"
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -282,10 +282,10 @@ def test_without_matplotlib_it_is_said_how_to_get_it_before_anything_else(
     def find_spec(name: str) -> ModuleSpec | None:
         return None
 
-    monkeypatch.setattr("purser.report.pictures.find_spec", find_spec)
-    result = purser_over(busy(), monkeypatch)("plan", "--html", str(tmp_path / "plan.html"))
+    monkeypatch.setattr("charterer.report.pictures.find_spec", find_spec)
+    result = charterer_over(busy(), monkeypatch)("plan", "--html", str(tmp_path / "plan.html"))
     assert result.exit_code == 1
-    assert result.stderr == "Error: pictures need matplotlib: pip install 'purser[report]'\n"
+    assert result.stderr == "Error: pictures need matplotlib: pip install matplotlib\n"
     assert not list(tmp_path.iterdir())
 
 
@@ -293,7 +293,7 @@ def test_a_picture_of_a_cluster_without_jobs_is_an_error(tmp_path: Path, monkeyp
     world = busy()
     world.jobs.clear()
     world.profiles.clear()
-    result = purser_over(world, monkeypatch)("plan", "--picture", str(tmp_path / "money.svg"))
+    result = charterer_over(world, monkeypatch)("plan", "--picture", str(tmp_path / "money.svg"))
     assert result.exit_code == 1
     assert "no budget has jobs, or profiles that expect any" in result.stderr
 
@@ -312,17 +312,17 @@ def full(near: int = 3) -> World:
 
 
 def test_a_pool_that_is_too_small_says_what_one_more_node_would_be_worth(monkeypatch: pytest.MonkeyPatch) -> None:
-    purser = purser_over(full(), monkeypatch)
-    assert "pool near: all 3 nodes of spec.maxNodes are wanted; one more node is worth $" in purser("plan").stdout
-    (pool,) = json.loads(purser("plan", "-o", "json").stdout)["scarcePools"]
+    charterer = charterer_over(full(), monkeypatch)
+    assert "pool near: all 3 nodes of spec.maxNodes are wanted; one more node is worth $" in charterer("plan").stdout
+    (pool,) = json.loads(charterer("plan", "-o", "json").stdout)["scarcePools"]
     assert (pool["name"], pool["limit"], pool["nodes"], pool["jobsWait"]) == ("near", "MaxNodes", 3, False)
     assert float(pool["nodeHourWorth"]) == pytest.approx(8 * float(pool["gpuHourWorth"]), abs=1e-4)
 
 
 def test_where_pools_have_room_nothing_is_said_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    purser = purser_over(full(near=40), monkeypatch)
-    assert "too small" not in purser("plan").stdout
-    assert json.loads(purser("plan", "-o", "json").stdout)["scarcePools"] == []
+    charterer = charterer_over(full(near=40), monkeypatch)
+    assert "too small" not in charterer("plan").stdout
+    assert json.loads(charterer("plan", "-o", "json").stdout)["scarcePools"] == []
 
 
 @pytest.mark.parametrize(

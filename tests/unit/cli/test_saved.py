@@ -1,4 +1,4 @@
-"""``purser plan`` under mode Observe, and ``purser simulate`` from the cluster: what they say of its past."""
+"""``charterer plan`` under mode Observe, and ``charterer simulate`` from the cluster: what they say of its past."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from purser.controller.look import Foreign
-from purser.domain.budget import Mode
-from purser.domain.profile import Table
-from purser.simulate.world import PlannerError
+from charterer.controller.look import Foreign
+from charterer.domain.budget import Mode
+from charterer.domain.profile import Table
+from charterer.simulate.world import PlannerError
 from tests.unit.cli.pasts import ended, observed
-from tests.unit.cli.worlds import purser_over
+from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
 
 
@@ -26,29 +26,29 @@ def observing(mode: Mode = Mode.OBSERVE) -> World:
 
 def test_what_would_have_been_saved_is_said_with_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     world = observing()
-    purser = purser_over(world, monkeypatch, others=observed(world))
-    (saved,) = json.loads(purser("plan", "-o", "json").stdout)["saved"]
+    charterer = charterer_over(world, monkeypatch, others=observed(world))
+    (saved,) = json.loads(charterer("plan", "-o", "json").stdout)["saved"]
     assert (saved["budget"], saved["jobs"], saved["jobsWithCurve"]) == ("research", 40, 40)
     money, time = saved["atTheSameMoney"], saved["atTheSameMeanTime"]
     assert money["savesJobHoursLow"] < money["savesJobHours"] < money["savesJobHoursHigh"]
     assert float(time["savesLow"]) < float(time["saves"]) < float(time["savesHigh"])
     assert float(time["saves"]) > 0
     assert saved["interval"]["level"] == 0.9
-    shown = purser("plan")
-    assert "What Purser would have saved (budget research, mode Observe)" in shown.stdout
+    shown = charterer("plan")
+    assert "What Charterer would have saved (budget research, mode Observe)" in shown.stdout
     assert "the same mean time" in shown.stdout
 
 
 def test_too_little_history_is_said_and_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
     world = observing()
-    purser = purser_over(world, monkeypatch, others=observed(world, 31))
-    shown = purser("plan")
+    charterer = charterer_over(world, monkeypatch, others=observed(world, 31))
+    shown = charterer("plan")
     assert (
         "No number: too little history: 31 jobs of the last 30 days can be simulated, and with fewer than 32"
         in shown.stdout
     )
     assert "the same money" not in shown.stdout
-    (saved,) = json.loads(purser("plan", "-o", "json").stdout)["saved"]
+    (saved,) = json.loads(charterer("plan", "-o", "json").stdout)["saved"]
     assert saved["atTheSameMoney"] is None
     assert saved["noNumberBecause"].startswith("too little history: 31 jobs")
 
@@ -57,9 +57,9 @@ def test_a_simulation_that_fails_does_not_take_the_plan_with_it(monkeypatch: pyt
     def fail(history: object) -> object:
         raise PlannerError("at 7 s: no rest")
 
-    monkeypatch.setattr("purser.cli.saved._savings", fail)
+    monkeypatch.setattr("charterer.cli.saved._savings", fail)
     world = observing()
-    shown = purser_over(world, monkeypatch, others=observed(world))("plan")
+    shown = charterer_over(world, monkeypatch, others=observed(world))("plan")
     assert "No number: the simulation failed (at 7 s: no rest); report it." in shown.stdout
 
 
@@ -68,7 +68,7 @@ def test_who_enforces_or_does_not_want_it_is_spared(
     mode: Mode, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = observing(mode)
-    shown = purser_over(world, monkeypatch, others=observed(world))("plan", *flags)
+    shown = charterer_over(world, monkeypatch, others=observed(world))("plan", *flags)
     assert "would have saved" not in shown.stdout
 
 
@@ -77,14 +77,14 @@ def test_the_clusters_history_is_simulated_saved_and_simulated_again_alike(
 ) -> None:
     world = observing()
     ended(world, "own", hours_ago=3, hours=1, speed=5.0, profile="sft")
-    purser = purser_over(world, monkeypatch, others=observed(world, 5))
+    charterer = charterer_over(world, monkeypatch, others=observed(world, 5))
     file = tmp_path / "history.csv"
     options = ("--processes", "1", "-o", "json")
-    direct = purser("simulate", "--from-cluster", "--last", "7d", *options)
+    direct = charterer("simulate", "--from-cluster", "--last", "7d", *options)
     assert direct.exit_code == 0, direct.output
-    saved = purser("simulate", "--from-cluster", "--last", "7d", "--save", str(file))
+    saved = charterer("simulate", "--from-cluster", "--last", "7d", "--save", str(file))
     assert (saved.exit_code, saved.stdout) == (0, "")
-    again = purser("simulate", str(file), *options)
+    again = charterer("simulate", str(file), *options)
     assert json.loads(again.stdout) == json.loads(direct.stdout)
     assert {one["jobs"] for one in json.loads(direct.stdout)} == {6}
     assert direct.stderr == ""
@@ -93,11 +93,11 @@ def test_the_clusters_history_is_simulated_saved_and_simulated_again_alike(
 def test_what_was_not_modelled_stands_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     world = observing()
     ended(world, "own", hours_ago=3, hours=1)
-    purser = purser_over(world, monkeypatch)
-    shown = purser("simulate", "--from-cluster", "--policy", "as-asked", "--processes", "1")
+    charterer = charterer_over(world, monkeypatch)
+    shown = charterer("simulate", "--from-cluster", "--policy", "as-asked", "--processes", "1")
     told = "1 x jobs without a known curve: they run only at the width that was asked for."
     assert told in shown.stdout
-    numbers = purser("simulate", "--from-cluster", "--policy", "as-asked", "--processes", "1", "-o", "json")
+    numbers = charterer("simulate", "--from-cluster", "--policy", "as-asked", "--processes", "1", "-o", "json")
     assert told in numbers.stderr
 
 
@@ -112,6 +112,6 @@ def test_what_was_not_modelled_stands_below_the_table(monkeypatch: pytest.Monkey
     ],
 )
 def test_a_wrong_call_says_what_to_do(arguments: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = purser_over(observing(), monkeypatch, others=Foreign())("simulate", *arguments)
+    done = charterer_over(observing(), monkeypatch, others=Foreign())("simulate", *arguments)
     assert done.exit_code == 1
     assert told in done.stderr

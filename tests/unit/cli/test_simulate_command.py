@@ -1,4 +1,4 @@
-"""``purser simulate`` as a user calls it: in a pipe, with files, and wrongly."""
+"""``charterer simulate`` as a user calls it: in a pipe, with files, and wrongly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from purser.cli import main
+from charterer.cli import main
 from tests.unit.cli.pages import Page
 
 SPEEDS = "application,gpus,seconds\nsft,1,4000\nsft,4,1200\nsft,8,700\nsft,16,450\n"
@@ -32,7 +32,7 @@ def call(files: tuple[Path, Path], *arguments: str) -> Result:
 
 
 def test_policies_stand_side_by_side_as_numbers(files: tuple[Path, Path]) -> None:
-    done = call(files, "--policy", "purser", "--pays", "4", "--pays", "400", "--policy", "as-asked", "-o", "json")
+    done = call(files, "--policy", "charterer", "--pays", "4", "--pays", "400", "--policy", "as-asked", "-o", "json")
     assert done.exit_code == 0, done.output
     cheap, dear, asked = json.loads(done.stdout)
     assert [cheap["paysPerJobHour"], dear["paysPerJobHour"], asked["paysPerJobHour"]] == [4.0, 400.0, None]
@@ -41,7 +41,7 @@ def test_policies_stand_side_by_side_as_numbers(files: tuple[Path, Path]) -> Non
     assert {one["complete"] for one in (cheap, dear, asked)} == {3}
 
 
-def test_purser_can_be_made_to_learn_the_curves_and_what_it_is_compared_with_stays(files: tuple[Path, Path]) -> None:
+def test_charterer_can_be_made_to_learn_the_curves_and_what_it_is_compared_with_stays(files: tuple[Path, Path]) -> None:
     known, asked = json.loads(call(files, "--pays", "400", "-o", "json").stdout)
     done = call(files, "--pays", "400", "--learn", "-o", "json")
     assert done.exit_code == 0, done.output
@@ -50,7 +50,7 @@ def test_purser_can_be_made_to_learn_the_curves_and_what_it_is_compared_with_sta
     assert same == asked
     assert learning["complete"] == 3
     assert learning["meanCompletionSeconds"] > known["meanCompletionSeconds"]
-    assert "purser --learn at $400 per job-hour" in call(files, "--pays", "400", "--learn").stdout
+    assert "charterer --learn at $400 per job-hour" in call(files, "--pays", "400", "--learn").stdout
 
 
 def test_a_table_has_a_row_for_each(files: tuple[Path, Path]) -> None:
@@ -75,7 +75,7 @@ def test_a_page_and_a_picture_are_written(files: tuple[Path, Path], tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--policy", "best"], "'best' is no policy: use one of purser, as-asked, fixed:NODES"),
+        (["--policy", "best"], "'best' is no policy: use one of charterer, as-asked, fixed:NODES"),
         (["--policy", "fixed:none"], "'none' is no number of nodes: write it like fixed:16"),
         (["--policy", "utilisation:90-40"], "'90-40' is no range of percents"),
         (["--picture", "x.gif"], "a picture is written as .svg or .png"),

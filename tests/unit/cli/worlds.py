@@ -9,16 +9,16 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from purser.api.decode import DecodedJob, OwnPod
-from purser.cli.cluster import Sighting
-from purser.cli.main import main
-from purser.cluster.store import ObjectKey
-from purser.controller.look import Foreign
-from purser.controller.observe import Seen
-from purser.domain.errors import Problem
+from charterer.api.decode import DecodedJob, OwnPod
+from charterer.cli.cluster import Sighting
+from charterer.cli.main import main
+from charterer.cluster.store import ObjectKey
+from charterer.controller.look import Foreign
+from charterer.controller.observe import Seen
+from charterer.domain.errors import Problem
 from tests.worlds import NAMESPACE, World
 
-Purser = Callable[..., Result]
+Charterer = Callable[..., Result]
 NO_OTHERS = Foreign()
 
 
@@ -46,23 +46,23 @@ def seen_of(world: World, *problems: Problem) -> Seen:
     )
 
 
-def purser_over(
+def charterer_over(
     world: World, monkeypatch: pytest.MonkeyPatch, *problems: Problem, others: Foreign = NO_OTHERS
-) -> Purser:
-    """``purser`` on the command line, over a cluster that holds the world, and ``others`` that train without Purser."""
+) -> Charterer:
+    """``charterer`` on the command line, over a cluster that holds the world, and ``others`` who train without it."""
 
     def read(kubeconfig: Path | None, context: str | None) -> Sighting:
         return Sighting(seen_of(world, *problems), world.now, NAMESPACE)
 
     for command in ("plan", "explain", "simulate"):
-        monkeypatch.setattr(f"purser.cli.{command}.read", read)
+        monkeypatch.setattr(f"charterer.cli.{command}.read", read)
     for command in ("plan", "simulate"):
-        monkeypatch.setattr(f"purser.cli.{command}.read_others", lambda kubeconfig, context: others)
+        monkeypatch.setattr(f"charterer.cli.{command}.read_others", lambda kubeconfig, context: others)
 
-    def purser(*arguments: str, stdin: str | None = None) -> Result:
+    def charterer(*arguments: str, stdin: str | None = None) -> Result:
         result = CliRunner().invoke(main, list(arguments), input=stdin)
         if result.exception is not None and not isinstance(result.exception, SystemExit | click.exceptions.Exit):
             raise result.exception
         return result
 
-    return purser
+    return charterer

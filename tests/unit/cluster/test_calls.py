@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from purser.cluster import credentials
-from purser.cluster.blocking import BlockingClient
-from purser.cluster.client import Client
-from purser.cluster.credentials import Access
-from purser.cluster.errors import ApiError, OutcomeUnknown, Unauthorized, Unreachable
+from charterer.cluster import credentials
+from charterer.cluster.blocking import BlockingClient
+from charterer.cluster.client import Client
+from charterer.cluster.credentials import Access
+from charterer.cluster.errors import ApiError, OutcomeUnknown, Unauthorized, Unreachable
 from tests.unit.cluster.identities import certificate, kubeconfig, printing, runs
 
 pytestmark = pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
 
-PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/purser"
+PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/charterer"
 Caller = Callable[[Access, str], Any]
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from purser.cluster import credentials
-from purser.cluster.credentials import Access, NoAccess, Proof
+from charterer.cluster import credentials
+from charterer.cluster.credentials import Access, NoAccess, Proof
 from tests.unit.cluster.identities import API_VERSION, Clock, certificate, kubeconfig, plug_in, printing, runs
 
 
@@ -140,7 +140,7 @@ class TestKubeconfig:
 def mounted(tmp_path: Path) -> Path:
     (tmp_path / "token").write_text("mounted\n")
     (tmp_path / "ca.crt").write_text(certificate("authority")[0])
-    (tmp_path / "namespace").write_text("purser-system")
+    (tmp_path / "namespace").write_text("charterer-system")
     return tmp_path
 
 
@@ -150,7 +150,7 @@ ENVIRONMENT = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": 
 def test_a_pod_uses_its_service_account(mounted: Path) -> None:
     access = credentials.from_service_account(ENVIRONMENT, mounted)
     assert access.server == "https://[fd00::1]:443"
-    assert access.namespace == "purser-system"
+    assert access.namespace == "charterer-system"
     assert access.proof().header == "bearer mounted"
     assert authorities(access) == ["authority"]
 

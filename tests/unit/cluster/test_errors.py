@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from purser.cluster import errors
-from purser.cluster.errors import ApiError, classify
+from charterer.cluster import errors
+from charterer.cluster.errors import ApiError, classify
 
 
 def answer(status: int, reason: str = "", message: str = "said", method: str = "POST", **details: Any) -> ApiError:

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from purser.cluster.client import Client
-from purser.cluster.credentials import Access
-from purser.cluster.errors import Gone
-from purser.cluster.paths import CONFIG_MAPS
-from purser.cluster.resync import Resync
-from purser.cluster.store import Kind, Store
+from charterer.cluster.client import Client
+from charterer.cluster.credentials import Access
+from charterer.cluster.errors import Gone
+from charterer.cluster.paths import CONFIG_MAPS
+from charterer.cluster.resync import Resync
+from charterer.cluster.store import Kind, Store
 
 
 class Pages:

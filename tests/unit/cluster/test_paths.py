@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from purser.cluster.paths import GPU_BUDGETS, NAMESPACES, NODES, PODS, TRAINING_JOBS, resource_in
+from charterer.cluster.paths import GPU_BUDGETS, NAMESPACES, NODES, PODS, TRAINING_JOBS, resource_in
 
 
 def test_paths_are_those_of_the_api() -> None:
-    assert TRAINING_JOBS.all() == "/apis/purser.dev/v1alpha1/trainingjobs"
-    assert TRAINING_JOBS.status("sft", "ml") == "/apis/purser.dev/v1alpha1/namespaces/ml/trainingjobs/sft/status"
+    assert TRAINING_JOBS.all() == "/apis/charterer.dev/v1alpha1/trainingjobs"
+    assert TRAINING_JOBS.status("sft", "ml") == "/apis/charterer.dev/v1alpha1/namespaces/ml/trainingjobs/sft/status"
     assert PODS.one("sft-r1-0", "ml") == "/api/v1/namespaces/ml/pods/sft-r1-0"
     assert NODES.one("gpu-1") == "/api/v1/nodes/gpu-1"
-    assert str(GPU_BUDGETS) == "gpubudgets.purser.dev"
+    assert str(GPU_BUDGETS) == "gpubudgets.charterer.dev"
 
 
 def test_a_name_cannot_lead_elsewhere() -> None:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.cluster.paths import CONFIG_MAPS, PODS
-from purser.cluster.store import Kind, ObjectKey, Store
-from purser.domain.errors import InvalidObject, Problem
+from charterer.cluster.paths import CONFIG_MAPS, PODS
+from charterer.cluster.store import Kind, ObjectKey, Store
+from charterer.domain.errors import InvalidObject, Problem
 
 
 def decode(raw: Mapping[str, Any]) -> str | None:

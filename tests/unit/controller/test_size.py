@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from purser.controller.size import total_work
-from purser.domain.ids import ClassId
-from purser.domain.job import Job, Progress
-from purser.domain.profile import Phase, SpeedCurve, Table
+from charterer.controller.size import total_work
+from charterer.domain.ids import ClassId
+from charterer.domain.job import Job, Progress
+from charterer.domain.profile import Phase, SpeedCurve, Table
 from tests.worlds import World
 
 

@@ -12,11 +12,11 @@ from demo.view import Seen, View, view
 Json = dict[str, Any]
 
 METRICS = """\
-# HELP purser_budget_exchange_rate_dollars_per_hour What the budget pays for an hour of a job's life.
-# TYPE purser_budget_exchange_rate_dollars_per_hour gauge
-purser_budget_exchange_rate_dollars_per_hour{budget="research"} 184.0
-purser_pool_gpus{pool="t4-a",state="used"} 12.0
-purser_pool_gpus{pool="t4-a",state="idle"} 4.0
+# HELP charterer_budget_exchange_rate_dollars_per_hour What the budget pays for an hour of a job's life.
+# TYPE charterer_budget_exchange_rate_dollars_per_hour gauge
+charterer_budget_exchange_rate_dollars_per_hour{budget="research"} 184.0
+charterer_pool_gpus{pool="t4-a",state="used"} 12.0
+charterer_pool_gpus{pool="t4-a",state="idle"} 4.0
 """
 
 
@@ -45,7 +45,7 @@ def event(name: str, reason: str, note: str, at: str) -> Json:
         "eventTime": at,
         "reason": reason,
         "note": note,
-        "regarding": {"apiVersion": "purser.dev/v1alpha1", "kind": "TrainingJob", "name": name},
+        "regarding": {"apiVersion": "charterer.dev/v1alpha1", "kind": "TrainingJob", "name": name},
     }
 
 

@@ -13,7 +13,7 @@ _MEASUREMENTS = condense.data_dir()
 
 needs_measurements = pytest.mark.skipif(
     not (_MEASUREMENTS / "pollux").is_dir(),
-    reason="the measured data is not here; PURSER_DATA_DIR names the folder that has pollux/",
+    reason="the measured data is not here; CHARTERER_DATA_DIR names the folder that has pollux/",
 )
 
 
@@ -56,5 +56,5 @@ def test_the_checked_in_workload_is_the_measured_one() -> None:
 
 
 def test_a_folder_without_measurements_is_named(tmp_path: Path) -> None:
-    with pytest.raises(condense.DataMissing, match="PURSER_DATA_DIR"):
+    with pytest.raises(condense.DataMissing, match="CHARTERER_DATA_DIR"):
         condense.speeds(tmp_path)

@@ -16,8 +16,8 @@ def pod(run: int = 1, index: int = 0, *, of: int = 2, phase: str = "Running", de
         "metadata": {
             "name": f"job-r{run}-{index}",
             "uid": f"{run}-{index}",
-            "labels": {"purser.dev/run": str(run), "batch.kubernetes.io/job-completion-index": str(index)},
-            "annotations": {"purser.dev/allocation": json.dumps(allocation)},
+            "labels": {"charterer.dev/run": str(run), "batch.kubernetes.io/job-completion-index": str(index)},
+            "annotations": {"charterer.dev/allocation": json.dumps(allocation)},
             **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {}),
         },
         "spec": {

@@ -13,9 +13,9 @@ from tests.unit.demo import samples
 
 
 def test_a_metric_is_found_by_its_labels() -> None:
-    assert metric(samples.METRICS, "purser_pool_gpus", state="idle") == 4.0
-    assert metric(samples.METRICS, "purser_pool_gpus", state="starting") is None
-    assert metric("", "purser_pool_gpus") is None
+    assert metric(samples.METRICS, "charterer_pool_gpus", state="idle") == 4.0
+    assert metric(samples.METRICS, "charterer_pool_gpus", state="starting") is None
+    assert metric("", "charterer_pool_gpus") is None
 
 
 def test_the_exchange_rate_is_shown_for_an_hour_of_the_workload() -> None:

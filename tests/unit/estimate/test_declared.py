@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.domain.ids import ClassId
-from purser.domain.profile import Source
-from purser.estimate.declared import Declared, with_declared
-from purser.estimate.learned import Entry, Learned, LearnedPhase
+from charterer.domain.ids import ClassId
+from charterer.domain.profile import Source
+from charterer.estimate.declared import Declared, with_declared
+from charterer.estimate.learned import Entry, Learned, LearnedPhase
 
 
 def entry(gpus: int, goodput: float, spread: float, source: Source = Source.MEASURED, gpu_type: str = "A") -> Entry:

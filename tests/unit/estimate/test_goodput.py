@@ -6,13 +6,13 @@ import math
 
 import pytest
 
-from purser.domain.ids import ClassId
-from purser.estimate.goodput import best_batch, candidates, configurations
-from purser.estimate.noise import Noise
-from purser.estimate.observation import ClassTerms, Shape, split
-from purser.estimate.prior import BASE
-from purser.estimate.step_times import StepTimes
-from purser.estimate.throughput import Fit, Misfit
+from charterer.domain.ids import ClassId
+from charterer.estimate.goodput import best_batch, candidates, configurations
+from charterer.estimate.noise import Noise
+from charterer.estimate.observation import ClassTerms, Shape, split
+from charterer.estimate.prior import BASE
+from charterer.estimate.step_times import StepTimes
+from charterer.estimate.throughput import Fit, Misfit
 from tests.unit.estimate.trainers import WIDTHS, Trainer, shape
 
 

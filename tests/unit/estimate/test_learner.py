@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.ids import ClassId
-from purser.domain.profile import Source, Table
-from purser.estimate.learned import Learned
-from purser.estimate.learner import Learner
-from purser.estimate.observation import ClassTerms
-from purser.estimate.phases import MOST_PHASES
+from charterer.domain.ids import ClassId
+from charterer.domain.profile import Source, Table
+from charterer.estimate.learned import Learned
+from charterer.estimate.learner import Learner
+from charterer.estimate.observation import ClassTerms
+from charterer.estimate.phases import MOST_PHASES
 from tests.unit.estimate.trainers import NODE_GPUS, UNKNOWNS, WIDTHS, Trainer
 
 RESNET = ClassId("team/resnet")

@@ -10,14 +10,14 @@ from random import Random
 
 import pytest
 
-from purser.domain.ids import ClassId
-from purser.domain.time import Instant
-from purser.estimate.goodput import configurations
-from purser.estimate.learner import Learner
-from purser.estimate.observation import ClassTerms, Configuration, Report, Shape
-from purser.simulate.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
+from charterer.domain.ids import ClassId
+from charterer.domain.time import Instant
+from charterer.estimate.goodput import configurations
+from charterer.estimate.learner import Learner
+from charterer.estimate.observation import ClassTerms, Configuration, Report, Shape
+from charterer.simulate.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
 
-DATA = Path(os.environ.get("PURSER_DATA_DIR") or Path(__file__).resolve().parents[4] / "shared" / "data")
+DATA = Path(os.environ.get("CHARTERER_DATA_DIR") or Path(__file__).resolve().parents[4] / "shared" / "data")
 TRACES = DATA / "pollux" / "traces"
 pytestmark = pytest.mark.skipif(not TRACES.is_dir(), reason=f"the measured data is not here: {TRACES}")
 

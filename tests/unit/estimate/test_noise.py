@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from purser.estimate.noise import BINS, NoisePrior, NoiseReports, gain, log_noise
+from charterer.estimate.noise import BINS, NoisePrior, NoiseReports, gain, log_noise
 
 
 def curve_of(noise_of: dict[float, float], number: int = 30, scale: float = 4.0) -> NoiseReports:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from purser.estimate.noise import BINS, Noise
-from purser.estimate.phases import ALIKE, MOST_PHASES, stretches
+from charterer.estimate.noise import BINS, Noise
+from charterer.estimate.phases import ALIKE, MOST_PHASES, stretches
 
 
 def curve(levels: list[float]) -> list[Noise]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from purser.estimate.sizes import KEPT_SIZES, Sizes
+from charterer.estimate.sizes import KEPT_SIZES, Sizes
 
 
 def test_mean_size_follows_jobs_that_became_larger() -> None:

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from purser.estimate.observation import ClassTerms, Configuration, Shape, split
-from purser.estimate.prior import BASE
-from purser.estimate.step_times import StepTimes
-from purser.estimate.throughput import Cell, Fit, Misfit, Unknown, log_step
+from charterer.estimate.observation import ClassTerms, Configuration, Shape, split
+from charterer.estimate.prior import BASE
+from charterer.estimate.step_times import StepTimes
+from charterer.estimate.throughput import Cell, Fit, Misfit, Unknown, log_step
 from tests.unit.estimate.trainers import UNKNOWNS, WIDTHS, Trainer, shape
 
 

@@ -7,11 +7,11 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from purser.domain.ids import ClassId
-from purser.domain.time import Instant
-from purser.estimate.noise import gain
-from purser.estimate.observation import ClassTerms, Report, Shape, split
-from purser.estimate.throughput import log_step
+from charterer.domain.ids import ClassId
+from charterer.domain.time import Instant
+from charterer.estimate.noise import gain
+from charterer.estimate.observation import ClassTerms, Report, Shape, split
+from charterer.estimate.throughput import log_step
 
 NODE_GPUS = 4
 UNKNOWNS = (math.log(0.5), math.log(0.1), math.log(0.1), math.log(0.05), math.log(0.5), math.log(0.02), 0.0)

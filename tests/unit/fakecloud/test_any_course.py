@@ -20,9 +20,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from purser.fakecloud.records import MachineState
-from purser.fakecloud.refusals import Refusal
-from purser.fakecloud.wire import bill_json
+from charterer.fakecloud.records import MachineState
+from charterer.fakecloud.refusals import Refusal
+from charterer.fakecloud.wire import bill_json
 from tests.unit.fakecloud.world import World, config
 
 STOP, HEAL, RETRY, MINIMUM = 7, 5, 30, 60

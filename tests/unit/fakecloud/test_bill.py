@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.fakecloud.bill import SECOND, Segment, billed_seconds, cost, decimal, millionths, scaled
+from charterer.fakecloud.bill import SECOND, Segment, billed_seconds, cost, decimal, millionths, scaled
 
 DAY = 86_400 * SECOND
 prices = st.integers(0, 500 * SECOND)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from purser.fakecloud.bill import SECOND
-from purser.fakecloud.records import MachineState
-from purser.fakecloud.refusals import Refusal
-from purser.fakecloud.wire import bill_json, instance_json, quote_json
+from charterer.fakecloud.bill import SECOND
+from charterer.fakecloud.records import MachineState
+from charterer.fakecloud.refusals import Refusal
+from charterer.fakecloud.wire import bill_json, instance_json, quote_json
 from tests.unit.fakecloud.world import World, config
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from purser.fakecloud.config import load_config
-from purser.fakecloud.faults import FaultKind, Faults, FaultSpec
+from charterer.fakecloud.config import load_config
+from charterer.fakecloud.faults import FaultKind, Faults, FaultSpec
 from tests.unit.fakecloud.world import A100, config
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "fakecloud.yaml"

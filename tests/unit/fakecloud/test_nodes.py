@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from purser.fakecloud.bill import SECOND, Segment
-from purser.fakecloud.config import GroupSpec
-from purser.fakecloud.nodes import NodeStep, manifest, next_step
-from purser.fakecloud.records import Machine, NodePhase
+from charterer.fakecloud.bill import SECOND, Segment
+from charterer.fakecloud.config import GroupSpec
+from charterer.fakecloud.nodes import NodeStep, manifest, next_step
+from charterer.fakecloud.records import Machine, NodePhase
 from tests.unit.fakecloud.world import A100
 
 SPEC = GroupSpec.model_validate(A100 | {"nodeDeletionSeconds": 5})

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from purser.fakecloud.records import MachineState
-from purser.fakecloud.state import State, StateInUse
+from charterer.fakecloud.records import MachineState
+from charterer.fakecloud.state import State, StateInUse
 from tests.unit.fakecloud.world import World, config
 
 

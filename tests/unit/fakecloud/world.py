@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from purser.fakecloud.bill import SECOND
-from purser.fakecloud.cloud import Cloud
-from purser.fakecloud.config import CloudConfig
-from purser.fakecloud.records import MachineState
-from purser.fakecloud.state import State
+from charterer.fakecloud.bill import SECOND
+from charterer.fakecloud.cloud import Cloud
+from charterer.fakecloud.config import CloudConfig
+from charterer.fakecloud.records import MachineState
+from charterer.fakecloud.state import State
 
 BORN = 1_700_000_000 * SECOND
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from purser.api import decode, learned_record
-from purser.api.speedupprofile import SpeedupProfileRecord
-from purser.controller.learning.digest import digest
-from purser.controller.learning.ear import Ear
-from purser.domain.ids import BudgetId, ClassId, JobId
-from purser.domain.job import Progress
-from purser.domain.profile import Profile
-from purser.server.progress import Report
+from charterer.api import decode, learned_record
+from charterer.api.speedupprofile import SpeedupProfileRecord
+from charterer.controller.learning.digest import digest
+from charterer.controller.learning.ear import Ear
+from charterer.domain.ids import BudgetId, ClassId, JobId
+from charterer.domain.job import Progress
+from charterer.domain.profile import Profile
+from charterer.server.progress import Report
 from tests.worlds import World
 
 CLASS = ClassId("team/resnet")
@@ -91,7 +91,7 @@ class Classroom:
     def raw(self) -> dict[str, Any]:
         """The profile as the API server would send it."""
         return {
-            "apiVersion": "purser.dev/v1alpha1",
+            "apiVersion": "charterer.dev/v1alpha1",
             "kind": "SpeedupProfile",
             "metadata": {
                 "name": "resnet",

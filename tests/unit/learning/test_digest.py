@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from purser.controller.learning.digest import digest
-from purser.domain.job import SpotPolicy, Widths
-from purser.domain.profile import Profile, Source, Table
-from purser.policy.menu import build_menu
-from purser.policy.planner import plan
+from charterer.controller.learning.digest import digest
+from charterer.domain.job import SpotPolicy, Widths
+from charterer.domain.profile import Profile, Source, Table
+from charterer.policy.menu import build_menu
+from charterer.policy.planner import plan
 from tests.unit.learning.classroom import CLASS, Classroom, step_seconds
 
 DECLARED = {"curves": [{"gpuType": "a100", "throughput": [{"gpus": k, "value": 100.0 * k} for k in (1, 8, 64)]}]}

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purser.controller.learning import ear
-from purser.domain.ids import ClassId, JobId
-from purser.domain.job import Finish, FinishKind, RunOutcome, RunRecord
-from purser.domain.profile import Source, Table
-from purser.domain.time import after
-from purser.policy.planner import plan
-from purser.policy.speedup import reference_throughput
-from purser.server.progress import Report
+from charterer.controller.learning import ear
+from charterer.domain.ids import ClassId, JobId
+from charterer.domain.job import Finish, FinishKind, RunOutcome, RunRecord
+from charterer.domain.profile import Source, Table
+from charterer.domain.time import after
+from charterer.policy.planner import plan
+from charterer.policy.speedup import reference_throughput
+from charterer.server.progress import Report
 from tests.unit.learning.classroom import CLASS, SHARED, Classroom, step_seconds
 
 BATCH = {"own": 256, "largest": 8192, "largestPerGpu": 256}

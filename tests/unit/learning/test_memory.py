@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import pytest
 
-from purser.cluster import kinds
-from purser.cluster.client import Client
-from purser.cluster.errors import AlreadyExists, Forbidden, NotFound
-from purser.cluster.events import Recorder
-from purser.cluster.store import ObjectKey, Store
-from purser.controller.learning.memory import Memory, Rhythm
-from purser.domain.time import after
+from charterer.cluster import kinds
+from charterer.cluster.client import Client
+from charterer.cluster.errors import AlreadyExists, Forbidden, NotFound
+from charterer.cluster.events import Recorder
+from charterer.cluster.store import ObjectKey, Store
+from charterer.controller.learning.memory import Memory, Rhythm
+from charterer.domain.time import after
 from tests.unit.learning.classroom import CLASS, Classroom
 
 KEY = ObjectKey("team", "resnet")
@@ -131,7 +131,7 @@ async def test_what_could_not_be_written_is_written_later(desk: Desk) -> None:
 
 async def test_a_profile_of_somebody_else_is_taken_as_it_is(desk: Desk) -> None:
     spec = {"restartSeconds": 90}
-    body = {"apiVersion": "purser.dev/v1alpha1", "kind": "SpeedupProfile", "spec": spec}
+    body = {"apiVersion": "charterer.dev/v1alpha1", "kind": "SpeedupProfile", "spec": spec}
     desk.api.make({**body, "metadata": {"name": "resnet", "namespace": "team"}})
     desk.room.says(desk.job)
     assert await desk.looks() == 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from purser.domain.ids import JobId, Rate
-from purser.domain.plan import Allocate
-from purser.policy.planner import plan
+from charterer.domain.ids import JobId, Rate
+from charterer.domain.plan import Allocate
+from charterer.policy.planner import plan
 from tests.unit.learning.classroom import Classroom, step_seconds
 
 WHOLE_STEPS = 2_000_000.0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from purser.domain.job import RunOutcome, RunRecord
-from purser.domain.job_cost import costed, job_cost
-from purser.domain.money import Money, Price
-from purser.domain.pool import PriceSegment
-from purser.domain.rental import RentalPhase
-from purser.ledger.attribution import ENDING, IDLE, OPENING, STARTING, attribute, holdings, share_out
+from charterer.domain.job import RunOutcome, RunRecord
+from charterer.domain.job_cost import costed, job_cost
+from charterer.domain.money import Money, Price
+from charterer.domain.pool import PriceSegment
+from charterer.domain.rental import RentalPhase
+from charterer.ledger.attribution import ENDING, IDLE, OPENING, STARTING, attribute, holdings, share_out
 from tests.unit.lifecycle.builders import (
     MARCH,
     T0,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from purser.domain.budget import PastPeriod
-from purser.domain.ids import BudgetId, RentalId
-from purser.domain.money import ZERO, Money
-from purser.domain.steps import Fold, OpenPeriod, Unlist
-from purser.domain.time import after
-from purser.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_unlist
-from purser.ledger.forecast import current_rate, forecast
+from charterer.domain.budget import PastPeriod
+from charterer.domain.ids import BudgetId, RentalId
+from charterer.domain.money import ZERO, Money
+from charterer.domain.steps import Fold, OpenPeriod, Unlist
+from charterer.domain.time import after
+from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_unlist
+from charterer.ledger.forecast import current_rate, forecast
 from tests.unit.lifecycle.builders import APRIL, MARCH, PRICE, TEAM, at, balance, budget, instance, rental
 
 FOLD = Fold(RentalId("a100-1"), "uid-1", BudgetId("team"), Money(3), Money(5), MARCH)

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from purser.domain.billing import accrued, accrued_in, cost, spent
-from purser.domain.money import ZERO, Money, Price
-from purser.domain.period import period_bounds, period_end
-from purser.domain.pool import PriceSegment
-from purser.domain.rental import RentalPhase
-from purser.domain.time import Instant, after, instant
+from charterer.domain.billing import accrued, accrued_in, cost, spent
+from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.period import period_bounds, period_end
+from charterer.domain.pool import PriceSegment
+from charterer.domain.rental import RentalPhase
+from charterer.domain.time import Instant, after, instant
 from tests.unit.lifecycle.builders import MARCH, PRICE, T0, at, balance, budget, instance, rental
 
 DOLLAR_A_SECOND = Price.parse("3600")

@@ -7,11 +7,11 @@ from itertools import permutations
 
 import pytest
 
-from purser.domain.budget import EXPERIENCE_HALF_LIFE_SECONDS, Balance
-from purser.domain.ids import ClassId
-from purser.domain.money import Money
-from purser.domain.steps import CountedJob, CountJobs
-from purser.ledger.experience import CLASSES_KEPT, apply_count, learn
+from charterer.domain.budget import EXPERIENCE_HALF_LIFE_SECONDS, Balance
+from charterer.domain.ids import ClassId
+from charterer.domain.money import Money
+from charterer.domain.steps import CountedJob, CountJobs
+from charterer.ledger.experience import CLASSES_KEPT, apply_count, learn
 from tests.unit.lifecycle.builders import TEAM, at, balance
 
 SFT = ClassId("research/sft")

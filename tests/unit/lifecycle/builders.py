@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from purser.domain.budget import Balance, Budget, Mode, Selector
-from purser.domain.ids import BudgetId, ClassId, InstanceId, JobId, NodeName, PoolId, RentalId
-from purser.domain.job import Allocation, Job, Placement, Pod, PodPhase, ResizePolicy, Run, SpotPolicy, Widths
-from purser.domain.money import ZERO, Money, Price
-from purser.domain.option import Option
-from purser.domain.pool import (
+from charterer.domain.budget import Balance, Budget, Mode, Selector
+from charterer.domain.ids import BudgetId, ClassId, InstanceId, JobId, NodeName, PoolId, RentalId
+from charterer.domain.job import Allocation, Job, Placement, Pod, PodPhase, ResizePolicy, Run, SpotPolicy, Widths
+from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.option import Option
+from charterer.domain.pool import (
     CapacityType,
     FailureKind,
     FakeGroup,
@@ -25,9 +25,9 @@ from purser.domain.pool import (
     Quote,
     Survey,
 )
-from purser.domain.rental import Rental, RentalPhase
-from purser.domain.snapshot import Node, Snapshot
-from purser.domain.time import Instant, after, instant
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.snapshot import Node, Snapshot
+from charterer.domain.time import Instant, after, instant
 
 T0 = instant(datetime(2026, 3, 10, 12, tzinfo=UTC))
 """When these tests begin: in the middle of a month."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from purser.domain.budget import Budget, Mode
-from purser.domain.job import Finish, FinishKind, RunOutcome, RunRecord
-from purser.domain.money import Money
-from purser.domain.rental import RentalPhase
-from purser.domain.snapshot import Snapshot
-from purser.domain.steps import BudgetStep, CountedJob, CountJobs, DeleteJob, OpenPeriod, SetFinalizer, Unlist, Wait
-from purser.domain.time import Instant, after, moment
-from purser.lifecycle.budget import budget_step
-from purser.lifecycle.guard import budget_guard, pool_guard
-from purser.lifecycle.run import run_step
-from purser.lifecycle.view import View
+from charterer.domain.budget import Budget, Mode
+from charterer.domain.job import Finish, FinishKind, RunOutcome, RunRecord
+from charterer.domain.money import Money
+from charterer.domain.rental import RentalPhase
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.steps import BudgetStep, CountedJob, CountJobs, DeleteJob, OpenPeriod, SetFinalizer, Unlist, Wait
+from charterer.domain.time import Instant, after, moment
+from charterer.lifecycle.budget import budget_step
+from charterer.lifecycle.guard import budget_guard, pool_guard
+from charterer.lifecycle.run import run_step
+from charterer.lifecycle.view import View
 from tests.unit.lifecycle.builders import (
     APRIL,
     LAG,

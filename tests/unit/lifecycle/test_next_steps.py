@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from purser.domain.budget import Mode
-from purser.domain.job import Job, Orphan
-from purser.domain.rental import Rental, RentalPhase
-from purser.domain.snapshot import Node
-from purser.domain.steps import CreateService, MarkReady, StopOrphan, Wait
-from purser.lifecycle import next_steps
+from charterer.domain.budget import Mode
+from charterer.domain.job import Job, Orphan
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.snapshot import Node
+from charterer.domain.steps import CreateService, MarkReady, StopOrphan, Wait
+from charterer.lifecycle import next_steps
 from tests.unit.lifecycle.builders import T0, allocation, budget, instance, job, node, pod, rental, run, survey, world
 
 

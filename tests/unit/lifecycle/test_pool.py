@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from purser.domain.budget import Mode
-from purser.domain.ids import InstanceId
-from purser.domain.pool import InstanceState
-from purser.domain.rental import RentalPhase
-from purser.domain.snapshot import Snapshot
-from purser.domain.steps import (
+from charterer.domain.budget import Mode
+from charterer.domain.ids import InstanceId
+from charterer.domain.pool import InstanceState
+from charterer.domain.rental import RentalPhase
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.steps import (
     Adopt,
     CancelUnfulfilled,
     CloseUnfulfilled,
@@ -19,8 +19,8 @@ from purser.domain.steps import (
     RecordOrphan,
     Wait,
 )
-from purser.lifecycle.pool import orphan_name, pool_step
-from purser.lifecycle.view import View
+from charterer.lifecycle.pool import orphan_name, pool_step
+from charterer.lifecycle.view import View
 from tests.unit.lifecycle.builders import (
     POOL,
     PRICE,

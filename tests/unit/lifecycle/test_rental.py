@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from purser.domain.budget import Mode
-from purser.domain.ids import BudgetId, NodeName
-from purser.domain.job import PodPhase, RunOutcome, RunRecord
-from purser.domain.money import ZERO, Price
-from purser.domain.pool import InstanceState, PriceSegment
-from purser.domain.rental import Rental, RentalPhase
-from purser.domain.snapshot import Snapshot
-from purser.domain.steps import (
+from charterer.domain.budget import Mode
+from charterer.domain.ids import BudgetId, NodeName
+from charterer.domain.job import PodPhase, RunOutcome, RunRecord
+from charterer.domain.money import ZERO, Price
+from charterer.domain.pool import InstanceState, PriceSegment
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.steps import (
     Cordon,
     DeleteNode,
     DeletePod,
@@ -25,9 +25,9 @@ from purser.domain.steps import (
     Terminate,
     Wait,
 )
-from purser.domain.time import after
-from purser.lifecycle.rental import rental_step
-from purser.lifecycle.view import View
+from charterer.domain.time import after
+from charterer.lifecycle.rental import rental_step
+from charterer.lifecycle.view import View
 from tests.unit.lifecycle.builders import (
     APRIL,
     LISTED,

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from purser.domain.budget import Mode
-from purser.domain.job import Allocation, Finish, FinishKind, Job, PodPhase, ResizePolicy, Run, RunOutcome, RunRecord
-from purser.domain.pool import InstanceState
-from purser.domain.rental import RentalPhase
-from purser.domain.snapshot import Snapshot
-from purser.domain.steps import (
+from charterer.domain.budget import Mode
+from charterer.domain.job import Allocation, Finish, FinishKind, Job, PodPhase, ResizePolicy, Run, RunOutcome, RunRecord
+from charterer.domain.pool import InstanceState
+from charterer.domain.rental import RentalPhase
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.steps import (
     AnnotatePod,
     CreateRun,
     CreateService,
@@ -26,9 +26,9 @@ from purser.domain.steps import (
     Unsuspend,
     Wait,
 )
-from purser.lifecycle import next_steps
-from purser.lifecycle.run import run_step
-from purser.lifecycle.view import View
+from charterer.lifecycle import next_steps
+from charterer.lifecycle.run import run_step
+from charterer.lifecycle.view import View
 from tests.unit.lifecycle.builders import (
     allocation,
     at,

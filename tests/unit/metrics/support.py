@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from purser.domain.budget import Budget, Mode, Selector
-from purser.domain.ids import BudgetId, ClassId, InstanceId, JobId, NodeName, PoolId, Rate, RentalId
-from purser.domain.job import (
+from charterer.domain.budget import Budget, Mode, Selector
+from charterer.domain.ids import BudgetId, ClassId, InstanceId, JobId, NodeName, PoolId, Rate, RentalId
+from charterer.domain.job import (
     Allocation,
     Job,
     Placement,
@@ -16,13 +16,13 @@ from purser.domain.job import (
     SpotPolicy,
     Widths,
 )
-from purser.domain.money import ZERO, Money, Price
-from purser.domain.option import Option
-from purser.domain.plan import BudgetVerdict, Plan
-from purser.domain.pool import CapacityType, FakeGroup, Offering, Pool, PriceSegment, Quote
-from purser.domain.rental import Rental, RentalPhase
-from purser.domain.snapshot import Snapshot
-from purser.domain.time import Instant
+from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.option import Option
+from charterer.domain.plan import BudgetVerdict, Plan
+from charterer.domain.pool import CapacityType, FakeGroup, Offering, Pool, PriceSegment, Quote
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant
 
 NOW = Instant(1_700_000_000_000_000)
 TEAM = BudgetId("team")

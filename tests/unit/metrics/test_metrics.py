@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from purser import __version__
-from purser.domain.ids import JobId, PoolId, RentalId
-from purser.domain.job import PodPhase
-from purser.domain.money import Price
-from purser.domain.plan import Limit, PoolVerdict
-from purser.domain.rental import RentalPhase
-from purser.domain.steps import Forget
-from purser.domain.time import after
-from purser.metrics import Metrics, catalogue
+from charterer import __version__
+from charterer.domain.ids import JobId, PoolId, RentalId
+from charterer.domain.job import PodPhase
+from charterer.domain.money import Price
+from charterer.domain.plan import Limit, PoolVerdict
+from charterer.domain.rental import RentalPhase
+from charterer.domain.steps import Forget
+from charterer.domain.time import after
+from charterer.metrics import Metrics, catalogue
 from tests.unit.metrics.support import NOW, job, plan, pod, pool, rental, snapshot
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
@@ -49,7 +49,7 @@ def test_a_budget_shows_its_money_in_dollars(metrics: Metrics) -> None:
         {},
     )
     shown = {
-        name: value(metrics, f"purser_budget_{name}", budget="team")
+        name: value(metrics, f"charterer_budget_{name}", budget="team")
         for name in (
             "amount_dollars",
             "spent_dollars",
@@ -87,28 +87,28 @@ def test_rented_gpus_are_starting_used_or_idle(metrics: Metrics) -> None:
     )
     running = job("sft", gpus=3, pods=(pod(0, "n1", 3), pod(1, "n2", 4, PodPhase.SUCCEEDED)))
     metrics.observe(snapshot(rentals=rentals, jobs=(running,)), plan(), {})
-    gpus = {s: value(metrics, "purser_pool_gpus", pool="a100", state=s) for s in ("starting", "used", "idle")}
+    gpus = {s: value(metrics, "charterer_pool_gpus", pool="a100", state=s) for s in ("starting", "used", "idle")}
     assert gpus == {"starting": 4, "used": 3, "idle": 5}
     phases = ("requested", "starting", "ready", "draining")
-    nodes = {s: value(metrics, "purser_pool_nodes", pool="a100", state=s) for s in phases}
+    nodes = {s: value(metrics, "charterer_pool_nodes", pool="a100", state=s) for s in phases}
     assert nodes == dict.fromkeys(phases, 1.0)
 
 
 def test_a_pool_shows_its_price_limit_and_cooldown(metrics: Metrics) -> None:
     metrics.observe(snapshot(pools=(pool(cooled_until=after(NOW, 60)),)), plan(), {})
-    assert value(metrics, "purser_pool_cooling", pool="a100") == 1
-    assert value(metrics, "purser_pool_max_nodes", pool="a100") == 6
-    assert value(metrics, "purser_pool_node_price_dollars_per_hour", pool="a100") == 12
+    assert value(metrics, "charterer_pool_cooling", pool="a100") == 1
+    assert value(metrics, "charterer_pool_max_nodes", pool="a100") == 6
+    assert value(metrics, "charterer_pool_node_price_dollars_per_hour", pool="a100") == 12
     metrics.observe(snapshot(pools=(pool(cooled_until=NOW),)), plan(), {})
-    assert value(metrics, "purser_pool_cooling", pool="a100") == 0
+    assert value(metrics, "charterer_pool_cooling", pool="a100") == 0
 
 
 def test_a_pool_shows_what_its_room_is_worth(metrics: Metrics) -> None:
     metrics.observe(snapshot(), plan(), {})
-    assert value(metrics, "purser_pool_scarcity_dollars_per_gpu_hour", pool="a100") == 0
+    assert value(metrics, "charterer_pool_scarcity_dollars_per_gpu_hour", pool="a100") == 0
     full = PoolVerdict(Limit.MAX_NODES, 6, Price.parse("0.50"), Price.parse("4"), short=False)
     metrics.observe(snapshot(), replace(plan(), pools={PoolId("a100"): full}), {})
-    assert value(metrics, "purser_pool_scarcity_dollars_per_gpu_hour", pool="a100") == 0.5
+    assert value(metrics, "charterer_pool_scarcity_dollars_per_gpu_hour", pool="a100") == 0.5
 
 
 def test_jobs_are_counted_by_the_word_in_their_state_column(metrics: Metrics) -> None:
@@ -116,16 +116,16 @@ def test_jobs_are_counted_by_the_word_in_their_state_column(metrics: Metrics) ->
     states = {JobId("u-a"): "Running", JobId("u-b"): "Queued"}
     metrics.observe(snapshot(jobs=jobs), plan(), states)
     for state in ("Running", "Queued", "Unknown"):
-        assert value(metrics, "purser_jobs", namespace="research", state=state) == 1
-    assert value(metrics, "purser_job_width_gpus", namespace="research", job="a") == 4
-    assert value(metrics, "purser_job_progress_ratio", namespace="research", job="a") == 0.25
-    assert value(metrics, "purser_job_width_gpus", namespace="research", job="b") is None
+        assert value(metrics, "charterer_jobs", namespace="research", state=state) == 1
+    assert value(metrics, "charterer_job_width_gpus", namespace="research", job="a") == 4
+    assert value(metrics, "charterer_job_progress_ratio", namespace="research", job="a") == 0.25
+    assert value(metrics, "charterer_job_width_gpus", namespace="research", job="b") is None
 
 
 def test_a_rented_node_carries_what_other_exporters_know_it_by(metrics: Metrics) -> None:
     rentals = (rental("a100-1", RentalPhase.READY, "n1"), rental("a100-2", RentalPhase.STARTING))
     metrics.observe(snapshot(rentals=rentals), plan(), {})
-    info = [dict(labels) for name, labels in scrape(metrics) if name == "purser_rental_info"]
+    info = [dict(labels) for name, labels in scrape(metrics) if name == "charterer_rental_info"]
     assert info == [
         {
             "node": "n1",
@@ -142,14 +142,18 @@ def test_what_is_deleted_disappears(metrics: Metrics) -> None:
     metrics.observe(full, plan(), {})
     metrics.observe(snapshot(pools=(), budgets=()), plan(), {})
     left = {name for name, _ in scrape(metrics)}
-    assert not {name for name in left if name.startswith(("purser_pool", "purser_job", "purser_rental", "purser_bud"))}
+    assert not {
+        name
+        for name in left
+        if name.startswith(("charterer_pool", "charterer_job", "charterer_rental", "charterer_bud"))
+    }
 
 
 def test_a_pool_that_is_gone_leaves_its_rentals_visible_but_uncounted(metrics: Metrics) -> None:
     metrics.observe(snapshot(pools=(), rentals=(rental("a100-1", RentalPhase.READY, "n1"),)), plan(), {})
     names = {name for name, _ in scrape(metrics)}
-    assert "purser_rental_info" in names
-    assert "purser_pool_gpus" not in names
+    assert "charterer_rental_info" in names
+    assert "charterer_pool_gpus" not in names
 
 
 def test_work_is_counted_by_what_it_was_and_how_it_ended(metrics: Metrics) -> None:
@@ -157,25 +161,25 @@ def test_work_is_counted_by_what_it_was_and_how_it_ended(metrics: Metrics) -> No
     metrics.cloud_called("fake", "survey", "ok", 0.02)
     metrics.api_written("patch", "trainingjobs/status")
     metrics.plan_took(0.004)
-    assert value(metrics, "purser_steps_total", step="Forget", outcome="done") == 1
-    assert value(metrics, "purser_cloud_calls_total", provider="fake", call="survey", outcome="ok") == 1
-    assert value(metrics, "purser_cloud_call_duration_seconds_count", provider="fake", call="survey") == 1
-    assert value(metrics, "purser_api_writes_total", verb="patch", resource="trainingjobs/status") == 1
-    assert value(metrics, "purser_plan_duration_seconds_bucket", le="0.005") == 1
+    assert value(metrics, "charterer_steps_total", step="Forget", outcome="done") == 1
+    assert value(metrics, "charterer_cloud_calls_total", provider="fake", call="survey", outcome="ok") == 1
+    assert value(metrics, "charterer_cloud_call_duration_seconds_count", provider="fake", call="survey") == 1
+    assert value(metrics, "charterer_api_writes_total", verb="patch", resource="trainingjobs/status") == 1
+    assert value(metrics, "charterer_plan_duration_seconds_bucket", le="0.005") == 1
 
 
 def test_the_process_says_whether_it_leads_hears_events_and_what_it_is(metrics: Metrics) -> None:
     metrics.leading(True)
     metrics.last_event_age(lambda: 2.5)
-    assert value(metrics, "purser_leader") == 1
-    assert value(metrics, "purser_last_event_age_seconds") == 2.5
-    assert value(metrics, "purser_build_info", version=__version__) == 1
+    assert value(metrics, "charterer_leader") == 1
+    assert value(metrics, "charterer_last_event_age_seconds") == 2.5
+    assert value(metrics, "charterer_build_info", version=__version__) == 1
 
 
 def test_two_operators_in_a_process_do_not_meet() -> None:
     first, second = Metrics(), Metrics()
     first.plan_took(1.0)
-    assert value(second, "purser_plan_duration_seconds_count") == 0
+    assert value(second, "charterer_plan_duration_seconds_count") == 0
 
 
 def test_everything_exposed_is_in_the_catalogue_with_its_kind_and_labels(metrics: Metrics) -> None:
@@ -199,5 +203,5 @@ def test_everything_exposed_is_in_the_catalogue_with_its_kind_and_labels(metrics
 
 def test_the_documented_table_is_the_catalogue() -> None:
     assert catalogue.table() in DOCS.read_text(), (
-        "docs/metrics.md is stale: replace its table by the output of `python -m purser.metrics.catalogue`"
+        "docs/metrics.md is stale: replace its table by the output of `python -m charterer.metrics.catalogue`"
     )

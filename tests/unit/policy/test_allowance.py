@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.domain.money import Money
-from purser.domain.time import after, parse_instant
-from purser.policy.allowance import HORIZON_SECONDS, LEAST_HORIZON_SECONDS, Account, account, allowed_rate, horizon
+from charterer.domain.money import Money
+from charterer.domain.time import after, parse_instant
+from charterer.policy.allowance import HORIZON_SECONDS, LEAST_HORIZON_SECONDS, Account, account, allowed_rate, horizon
 from tests.worlds import World
 
 DAY = 86_400.0

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.ids import JobId, Rate
-from purser.domain.job import Progress
-from purser.domain.plan import Rent
-from purser.domain.profile import Amdahl, Table
-from purser.policy.alternatives import Alternatives, Basis, Nodes, Rank, alternatives, basis
-from purser.policy.planner import plan, standings
-from purser.policy.standing import Standing
+from charterer.domain.ids import JobId, Rate
+from charterer.domain.job import Progress
+from charterer.domain.plan import Rent
+from charterer.domain.profile import Amdahl, Table
+from charterer.policy.alternatives import Alternatives, Basis, Nodes, Rank, alternatives, basis
+from charterer.policy.planner import plan, standings
+from charterer.policy.standing import Standing
 from tests.worlds import World
 
 CURVE = Table(((1, 50.0), (2, 98.0), (4, 180.0), (8, 310.0), (16, 480.0), (32, 640.0)))

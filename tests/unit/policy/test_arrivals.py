@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.domain.budget import Experience
-from purser.domain.ids import ClassId
-from purser.domain.money import Money
-from purser.domain.steps import CountedJob
-from purser.domain.time import Instant, after
-from purser.ledger.experience import learn
-from purser.policy.arrivals import arrivals
+from charterer.domain.budget import Experience
+from charterer.domain.ids import ClassId
+from charterer.domain.money import Money
+from charterer.domain.steps import CountedJob
+from charterer.domain.time import Instant, after
+from charterer.ledger.experience import learn
+from charterer.policy.arrivals import arrivals
 from tests.worlds import MID_MONTH
 
 DAY = 86_400.0

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.budget import Mode
-from purser.domain.ids import BudgetId, PoolId
-from purser.domain.money import Money
-from purser.domain.plan import Allocate, Limit, Plan, Rent
-from purser.domain.profile import Amdahl, SpeedCurve
-from purser.domain.time import after
-from purser.policy.course import key_of
-from purser.policy.crowding import sum_of
-from purser.policy.frontier import Frontier
-from purser.policy.memo import Memo
-from purser.policy.planner import plan
-from purser.policy.prospects import Position
-from purser.policy.routes import way_of
+from charterer.domain.budget import Mode
+from charterer.domain.ids import BudgetId, PoolId
+from charterer.domain.money import Money
+from charterer.domain.plan import Allocate, Limit, Plan, Rent
+from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.domain.time import after
+from charterer.policy.course import key_of
+from charterer.policy.crowding import sum_of
+from charterer.policy.frontier import Frontier
+from charterer.policy.memo import Memo
+from charterer.policy.planner import plan
+from charterer.policy.prospects import Position
+from charterer.policy.routes import way_of
 from tests.crowds import held, rooms_of, stood
 from tests.worlds import World
 

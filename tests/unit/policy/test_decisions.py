@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.domain.ids import NodeName, PoolId, Rate, RentalId
-from purser.domain.job import PodPhase
-from purser.domain.money import ZERO, Money, Price
-from purser.domain.option import Option
-from purser.domain.plan import Why
-from purser.domain.profile import Amdahl
-from purser.domain.rental import RentalPhase
-from purser.policy import explain
-from purser.policy.capacity import Cell, Nodes, held_by
-from purser.policy.course import InPlace, Ways
-from purser.policy.limits import MARGIN_SECONDS, START_BOUND_FACTOR, Purse, exposure, reserve
-from purser.policy.load import Group
-from purser.policy.menu import Menu, Menus
-from purser.policy.placement import Yard
-from purser.policy.prospects import Position, Prospects, in_place
-from purser.policy.standing import Lot, Share
+from charterer.domain.ids import NodeName, PoolId, Rate, RentalId
+from charterer.domain.job import PodPhase
+from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.option import Option
+from charterer.domain.plan import Why
+from charterer.domain.profile import Amdahl
+from charterer.domain.rental import RentalPhase
+from charterer.policy import explain
+from charterer.policy.capacity import Cell, Nodes, held_by
+from charterer.policy.course import InPlace, Ways
+from charterer.policy.limits import MARGIN_SECONDS, START_BOUND_FACTOR, Purse, exposure, reserve
+from charterer.policy.load import Group
+from charterer.policy.menu import Menu, Menus
+from charterer.policy.placement import Yard
+from charterer.policy.prospects import Position, Prospects, in_place
+from charterer.policy.standing import Lot, Share
 from tests.worlds import World
 
 DOLLAR_A_SECOND = Price.parse("3600")

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.budget import Mode
-from purser.domain.ids import BudgetId, ClassId, JobId
-from purser.domain.job import RunOutcome, RunRecord, Widths
-from purser.domain.plan import Allocate
-from purser.domain.profile import FailedWidth, Origin, Phase, Profile, Source, SpeedCurve, Table
-from purser.domain.time import after
-from purser.policy.alternatives import alternatives
-from purser.policy.exploration import TRIAL_SECONDS
-from purser.policy.hope import hopeful, trials
-from purser.policy.planner import plan, standings
+from charterer.domain.budget import Mode
+from charterer.domain.ids import BudgetId, ClassId, JobId
+from charterer.domain.job import RunOutcome, RunRecord, Widths
+from charterer.domain.plan import Allocate
+from charterer.domain.profile import FailedWidth, Origin, Phase, Profile, Source, SpeedCurve, Table
+from charterer.domain.time import after
+from charterer.policy.alternatives import alternatives
+from charterer.policy.exploration import TRIAL_SECONDS
+from charterer.policy.hope import hopeful, trials
+from charterer.policy.planner import plan, standings
 from tests.worlds import World
 
 NAME = ClassId("team/sft")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from purser.domain.ids import Rate
-from purser.domain.money import Money
-from purser.domain.profile import Amdahl
-from purser.policy.exchange_rate import Fit
-from purser.policy.frontier import Frontier, mean_seconds
-from purser.policy.planner import standings
-from purser.policy.standing import Standing
+from charterer.domain.ids import Rate
+from charterer.domain.money import Money
+from charterer.domain.profile import Amdahl
+from charterer.policy.exchange_rate import Fit
+from charterer.policy.frontier import Frontier, mean_seconds
+from charterer.policy.planner import standings
+from charterer.policy.standing import Standing
 from tests.worlds import World
 
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purser.domain.budget import MoveLimits
-from purser.domain.ids import BudgetId, JobId
-from purser.domain.job import Job, RunOutcome, RunRecord
-from purser.domain.money import Money
-from purser.domain.period import QuietHours
-from purser.domain.plan import Allocate, Plan, Why
-from purser.domain.profile import Amdahl
-from purser.domain.time import after, seconds_between
-from purser.policy.planner import plan, standings
+from charterer.domain.budget import MoveLimits
+from charterer.domain.ids import BudgetId, JobId
+from charterer.domain.job import Job, RunOutcome, RunRecord
+from charterer.domain.money import Money
+from charterer.domain.period import QuietHours
+from charterer.domain.plan import Allocate, Plan, Why
+from charterer.domain.profile import Amdahl
+from charterer.domain.time import after, seconds_between
+from charterer.policy.planner import plan, standings
 from tests.worlds import World
 
 JOB = JobId("train")

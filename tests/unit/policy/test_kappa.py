@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.domain.budget import Experience
-from purser.domain.ids import ClassId, JobId
-from purser.domain.job import Progress
-from purser.domain.money import Money
-from purser.domain.profile import Amdahl
-from purser.domain.time import after
-from purser.policy import plan
-from purser.policy.exchange_rate import Demand
-from purser.policy.kappa import corrected, kappa, reckon, usual_squared_cv
-from purser.policy.memo import know
-from purser.policy.under_way import NOTHING, Committed, UnderWay
+from charterer.domain.budget import Experience
+from charterer.domain.ids import ClassId, JobId
+from charterer.domain.job import Progress
+from charterer.domain.money import Money
+from charterer.domain.profile import Amdahl
+from charterer.domain.time import after
+from charterer.policy import plan
+from charterer.policy.exchange_rate import Demand
+from charterer.policy.kappa import corrected, kappa, reckon, usual_squared_cv
+from charterer.policy.memo import know
+from charterer.policy.under_way import NOTHING, Committed, UnderWay
 from tests.worlds import MID_MONTH, World
 
 AS_PREDICTED = Experience(10.0, 1_000.0, 1_000.0, 1_000.0, MID_MONTH, MID_MONTH)

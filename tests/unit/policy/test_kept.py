@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.ids import BudgetId, JobId, Rate, RentalId
-from purser.domain.job import Progress
-from purser.domain.plan import Plan, Rent
-from purser.domain.profile import Amdahl
-from purser.policy.memo import Known, Memo
-from purser.policy.planner import plan
+from charterer.domain.ids import BudgetId, JobId, Rate, RentalId
+from charterer.domain.job import Progress
+from charterer.domain.plan import Plan, Rent
+from charterer.domain.profile import Amdahl
+from charterer.policy.memo import Known, Memo
+from charterer.policy.planner import plan
 from tests.worlds import World
 
 RESEARCH = BudgetId("research")

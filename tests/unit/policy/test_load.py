@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.domain.budget import Balance, Experience
-from purser.domain.ids import BudgetId, PoolId
-from purser.domain.job import Finish, FinishKind
-from purser.domain.money import Price
-from purser.domain.option import Option
-from purser.domain.profile import Amdahl
-from purser.domain.time import after
-from purser.policy.load import Group, groups
-from purser.policy.memo import know
-from purser.policy.menu import Menus
-from purser.policy.queueing import by_dollars, by_value, next_lot
+from charterer.domain.budget import Balance, Experience
+from charterer.domain.ids import BudgetId, PoolId
+from charterer.domain.job import Finish, FinishKind
+from charterer.domain.money import Price
+from charterer.domain.option import Option
+from charterer.domain.profile import Amdahl
+from charterer.domain.time import after
+from charterer.policy.load import Group, groups
+from charterer.policy.memo import know
+from charterer.policy.menu import Menus
+from charterer.policy.queueing import by_dollars, by_value, next_lot
 from tests.worlds import MID_MONTH, World
 
 DAY = 86_400.0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from purser.domain.ids import ClassId
-from purser.domain.job import SpotPolicy, Widths
-from purser.domain.pool import CapacityType
-from purser.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, Table
-from purser.policy.menu import Menu, build_menu, offered_widths
-from purser.policy.speedup import speed, throughput
+from charterer.domain.ids import ClassId
+from charterer.domain.job import SpotPolicy, Widths
+from charterer.domain.pool import CapacityType
+from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, Table
+from charterer.policy.menu import Menu, build_menu, offered_widths
+from charterer.policy.speedup import speed, throughput
 from tests.worlds import World
 
 TABLE = Table(((8, 400.0), (16, 700.0), (32, 1000.0)))

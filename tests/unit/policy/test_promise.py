@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.domain.budget import Experience
-from purser.domain.plan import BudgetVerdict
-from purser.domain.profile import Amdahl
-from purser.domain.time import after
-from purser.policy import plan
-from purser.policy.allowance import Account
-from purser.policy.arrivals import Arrivals
-from purser.policy.promise import Bounds, Coming, Stream, forecast, remembered
+from charterer.domain.budget import Experience
+from charterer.domain.plan import BudgetVerdict
+from charterer.domain.profile import Amdahl
+from charterer.domain.time import after
+from charterer.policy import plan
+from charterer.policy.allowance import Account
+from charterer.policy.arrivals import Arrivals
+from charterer.policy.promise import Bounds, Coming, Stream, forecast, remembered
 from tests.bench import budgets
 from tests.worlds import MID_MONTH, World
 

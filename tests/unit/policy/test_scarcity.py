@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from purser.domain.ids import BudgetId, PoolId
-from purser.policy.exchange_rate import Fit
-from purser.policy.scarcity import ScarceClass, Way, solve_scarce, undominated
+from charterer.domain.ids import BudgetId, PoolId
+from charterer.policy.exchange_rate import Fit
+from charterer.policy.scarcity import ScarceClass, Way, solve_scarce, undominated
 
 TEAM, OTHER = BudgetId("team"), BudgetId("other")
 NEAR, FAR = PoolId("near"), PoolId("far")

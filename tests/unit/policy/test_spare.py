@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.policy.spare import Stream, blocks
+from charterer.policy.spare import Stream, blocks
 
 PRICE, START = 4.0, 120.0
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from purser.domain.profile import Amdahl
-from purser.policy.frontier import Frontier
-from purser.policy.planner import standings
-from purser.report.frontier import Curve, draw
-from purser.report.pictures import CannotDraw, file_format
+from charterer.domain.profile import Amdahl
+from charterer.policy.frontier import Frontier
+from charterer.policy.planner import standings
+from charterer.report.frontier import Curve, draw
+from charterer.report.pictures import CannotDraw, file_format
 from tests.worlds import World
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from purser.report.document import Cell, Column, Document, Heading, Item, Items, Paragraph, Picture, Table, Tone, row
-from purser.report.html import page
-from purser.report.text import TextRenderer
+from charterer.report.document import Cell, Column, Document, Heading, Item, Items, Paragraph, Picture, Table, Tone, row
+from charterer.report.html import page
+from charterer.report.text import TextRenderer
 
 COLUMNS = (Column("NAME"), Column("COST", right=True), Column("ZONE", optional=True), Column("WHY", elastic=True))
 TABLE = Table(
@@ -71,9 +71,9 @@ def test_a_row_of_the_wrong_length_is_refused() -> None:
 
 
 def test_a_page_escapes_texts_and_carries_pictures_with_their_words() -> None:
-    html = page(DOCUMENT, "by purser & me")
+    html = page(DOCUMENT, "by charterer & me")
     assert "Some words &lt;here&gt;." in html
-    assert "by purser &amp; me" in html
+    assert "by charterer &amp; me" in html
     assert '<figure role="img" aria-label="what it shows">\n<svg></svg>' in html
     assert "<?xml" not in html
     assert '<td class="right bad">$100.00</td>' in html

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from purser.domain.ids import JobId
-from purser.domain.time import Instant
-from purser.server.directory import CurrentRun
-from purser.server.progress import Report
+from charterer.domain.ids import JobId
+from charterer.domain.time import Instant
+from charterer.server.directory import CurrentRun
+from charterer.server.progress import Report
 
 JOB = JobId("0b6b5f3e-6d3c-4a0e-9d6e-000000000001")
 POD_UID = "0b6b5f3e-6d3c-4a0e-9d6e-0000000000aa"
@@ -23,7 +23,7 @@ def token(
 ) -> str:
     """A token as Kubernetes shapes them; its signature is worth what the Reviewer says."""
     claims: dict[str, object] = {
-        "aud": [f"purser.dev/tj/{job}"] if audiences is None else audiences,
+        "aud": [f"charterer.dev/tj/{job}"] if audiences is None else audiences,
         "kubernetes.io": {"namespace": "research", "pod": {"name": "sft-r2-0-abcde", "uid": pod_uid}},
         "jti": salt,
     }

@@ -9,13 +9,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from purser.domain.job import Progress
-from purser.domain.time import Instant
-from purser.server.directory import CurrentRun
-from purser.server.http import Check, Site, health_app, progress_app, serve
-from purser.server.pace import Pace
-from purser.server.progress import ProgressBoard
-from purser.server.tokens import Authenticator
+from charterer.domain.job import Progress
+from charterer.domain.time import Instant
+from charterer.server.directory import CurrentRun
+from charterer.server.http import Check, Site, health_app, progress_app, serve
+from charterer.server.pace import Pace
+from charterer.server.progress import ProgressBoard
+from charterer.server.tokens import Authenticator
 from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Adviser, Clock, Directory, Reviewer, bearer, token
 
 NOW = Instant(1_700_000_000_000_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.server.pace import Pace
+from charterer.server.pace import Pace
 from tests.unit.server.support import Clock
 
 

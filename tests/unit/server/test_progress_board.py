@@ -7,10 +7,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.domain.ids import JobId
-from purser.domain.job import Progress
-from purser.domain.time import Instant, after
-from purser.server.progress import ProgressBoard, Report
+from charterer.domain.ids import JobId
+from charterer.domain.job import Progress
+from charterer.domain.time import Instant, after
+from charterer.server.progress import ProgressBoard, Report
 
 JOB = JobId("a")
 START = Instant(1_700_000_000_000_000)

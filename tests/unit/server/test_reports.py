@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.server.errors import Refused
-from purser.server.progress import Report
+from charterer.server.errors import Refused
+from charterer.server.progress import Report
 
 
 def test_a_full_report_is_read() -> None:

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 
-from purser.server.tls import StoredSecret, TlsMaterial, UnusableSecret, ensure_tls
+from charterer.server.tls import StoredSecret, TlsMaterial, UnusableSecret, ensure_tls
 
-NAMES = ("purser-progress.purser.svc", "purser-progress.purser.svc.cluster.local")
+NAMES = ("charterer-progress.charterer.svc", "charterer-progress.charterer.svc.cluster.local")
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
@@ -110,7 +110,7 @@ async def test_new_connections_see_a_renewed_certificate_without_a_restart() -> 
 async def test_a_name_more_makes_a_new_certificate() -> None:
     secrets = Secrets()
     first = await secrets.ensure()
-    second = await secrets.ensure(names=(*NAMES, "purser-progress"))
+    second = await secrets.ensure(names=(*NAMES, "charterer-progress"))
     assert serial(first) != serial(second)
     assert await secrets.ensure() == second
 

@@ -7,10 +7,10 @@ import logging
 
 import pytest
 
-from purser.domain.ids import JobId
-from purser.server.directory import CurrentRun
-from purser.server.errors import Refused
-from purser.server.tokens import Authenticator, Caller
+from charterer.domain.ids import JobId
+from charterer.server.directory import CurrentRun
+from charterer.server.errors import Refused
+from charterer.server.tokens import Authenticator, Caller
 from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Clock, Directory, Reviewer, bearer, token
 
 POD = {
@@ -70,7 +70,7 @@ async def test_what_is_no_service_account_token_is_401_and_not_asked_about(
 
 @pytest.mark.parametrize(
     "audiences",
-    [["https://kubernetes.default.svc"], "other", [f"purser.dev/tj/{JOB}", "purser.dev/tj/another"], 7, [None]],
+    [["https://kubernetes.default.svc"], "other", [f"charterer.dev/tj/{JOB}", "charterer.dev/tj/another"], 7, [None]],
 )
 async def test_a_token_for_another_audience_is_401_and_not_asked_about(
     guard: Authenticator, reviewer: Reviewer, audiences: object
@@ -107,7 +107,7 @@ async def test_a_pod_that_kubernetes_names_differently_than_the_token_claims_is_
             "authentication.kubernetes.io/pod-name": ["evil"],
             "authentication.kubernetes.io/pod-uid": ["another"],
         }
-        return {"status": {"authenticated": True, "audiences": [f"purser.dev/tj/{JOB}"], "user": {"extra": extra}}}
+        return {"status": {"authenticated": True, "audiences": [f"charterer.dev/tj/{JOB}"], "user": {"extra": extra}}}
 
     assert (await refusal(Authenticator(review, directory, clock=clock), bearer(token()))).code == "NotCurrentRun"
 
@@ -118,9 +118,9 @@ async def test_a_pod_that_kubernetes_names_differently_than_the_token_claims_is_
         {},
         {"authenticated": True},
         {"authenticated": True, "audiences": ["other"], "user": {"extra": POD}},
-        {"authenticated": True, "audiences": [f"purser.dev/tj/{JOB}"], "user": {}},
-        {"authenticated": True, "audiences": [f"purser.dev/tj/{JOB}"], "user": {"extra": {}}},
-        {"authenticated": "yes", "audiences": [f"purser.dev/tj/{JOB}"]},
+        {"authenticated": True, "audiences": [f"charterer.dev/tj/{JOB}"], "user": {}},
+        {"authenticated": True, "audiences": [f"charterer.dev/tj/{JOB}"], "user": {"extra": {}}},
+        {"authenticated": "yes", "audiences": [f"charterer.dev/tj/{JOB}"]},
     ],
 )
 async def test_an_answer_of_kubernetes_that_proves_nothing_is_401(

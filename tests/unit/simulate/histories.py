@@ -7,12 +7,12 @@ from itertools import count
 
 from hypothesis import strategies as st
 
-from purser.domain.job import ResizePolicy
-from purser.domain.money import Price
-from purser.domain.pool import CapacityType
-from purser.domain.profile import Phase, SpeedCurve, Table
-from purser.simulate.history import Fleet, History, PastJob, placeable
-from purser.simulate.market import PoolModel
+from charterer.domain.job import ResizePolicy
+from charterer.domain.money import Price
+from charterer.domain.pool import CapacityType
+from charterer.domain.profile import Phase, SpeedCurve, Table
+from charterer.simulate.history import Fleet, History, PastJob, placeable
+from charterer.simulate.market import PoolModel
 
 POOL = PoolModel("a100", 8, Price.parse("16"), "a100", start_seconds=120.0, max_nodes=20)
 

@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from purser.domain.budget import Budget
-from purser.domain.ids import ClassId, Rate
-from purser.domain.job import Widths
-from purser.domain.money import Money, Price
-from purser.domain.profile import Profile
-from purser.domain.time import parse_instant
-from purser.policy.planner import Memo, plan
-from purser.simulate import oracle
-from purser.simulate.learning import Exact
-from purser.simulate.market import PoolModel
-from purser.simulate.planned import Planner
-from purser.simulate.policy import Policy
-from purser.simulate.result import Result
-from purser.simulate.scenario import Scenario, Terms, class_of, new_budget
-from purser.simulate.simulation import Simulation
-from purser.simulate.truth import Application, from_speeds
-from purser.simulate.workload import Submission
+from charterer.domain.budget import Budget
+from charterer.domain.ids import ClassId, Rate
+from charterer.domain.job import Widths
+from charterer.domain.money import Money, Price
+from charterer.domain.profile import Profile
+from charterer.domain.time import parse_instant
+from charterer.policy.planner import Memo, plan
+from charterer.simulate import oracle
+from charterer.simulate.learning import Exact
+from charterer.simulate.market import PoolModel
+from charterer.simulate.planned import Planner
+from charterer.simulate.policy import Policy
+from charterer.simulate.result import Result
+from charterer.simulate.scenario import Scenario, Terms, class_of, new_budget
+from charterer.simulate.simulation import Simulation
+from charterer.simulate.truth import Application, from_speeds
+from charterer.simulate.workload import Submission
 
 START = parse_instant("2026-06-01T00:00:00Z")
 NODE = PoolModel("a100", 4, Price.parse("14400"), "a100")

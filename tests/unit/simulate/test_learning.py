@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from purser.domain.ids import ClassId, Rate
-from purser.domain.job import Widths
-from purser.estimate.goodput import configurations
-from purser.estimate.observation import split
-from purser.policy.planner import Memo, plan
-from purser.simulate.learning import Learning, Reporting
-from purser.simulate.result import Result
-from purser.simulate.scenario import Scenario, Terms, class_of
-from purser.simulate.simulation import Simulation
-from purser.simulate.tasks import Task
-from purser.simulate.truth import Application, Reading
-from purser.simulate.workload import Submission
+from charterer.domain.ids import ClassId, Rate
+from charterer.domain.job import Widths
+from charterer.estimate.goodput import configurations
+from charterer.estimate.observation import split
+from charterer.policy.planner import Memo, plan
+from charterer.simulate.learning import Learning, Reporting
+from charterer.simulate.result import Result
+from charterer.simulate.scenario import Scenario, Terms, class_of
+from charterer.simulate.simulation import Simulation
+from charterer.simulate.tasks import Task
+from charterer.simulate.truth import Application, Reading
+from charterer.simulate.workload import Submission
 from tests.unit.estimate.trainers import WIDTHS, Trainer, shape
 from tests.unit.simulate.scenarios import NODE, START, budget, run
 

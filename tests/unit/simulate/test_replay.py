@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.ids import ClassId, JobId
-from purser.domain.job import ResizePolicy, Widths
-from purser.domain.time import Instant
-from purser.simulate.choices import Choice
-from purser.simulate.history import Fleet, PastJob
-from purser.simulate.replay import Sizes, dollars_by_job, replay
-from purser.simulate.result import merged, summed
-from purser.simulate.tasks import Task
-from purser.simulate.workload import Submission
+from charterer.domain.ids import ClassId, JobId
+from charterer.domain.job import ResizePolicy, Widths
+from charterer.domain.time import Instant
+from charterer.simulate.choices import Choice
+from charterer.simulate.history import Fleet, PastJob
+from charterer.simulate.replay import Sizes, dollars_by_job, replay
+from charterer.simulate.result import merged, summed
+from charterer.simulate.tasks import Task
+from charterer.simulate.workload import Submission
 from tests.unit.simulate.histories import POOL, curve
 
 SFT = (curve({1: 1.0, 2: 1.9, 4: 3.6, 8: 6.4, 16: 11.0}),)
@@ -42,8 +42,8 @@ def test_two_phases_take_as_long_as_the_job_did() -> None:
     assert application.seconds_left(0.0, 1) == pytest.approx(7200.0 / (0.3 / 4 + 0.7 / 7))
 
 
-def test_purser_widens_what_it_knows_and_leaves_the_unknown_as_it_was() -> None:
-    result = replay(FLEET, Choice("purser", 1000.0)).result
+def test_charterer_widens_what_it_knows_and_leaves_the_unknown_as_it_was() -> None:
+    result = replay(FLEET, Choice("charterer", 1000.0)).result
     took = {job.name: job.completion_seconds for job in result.jobs}
     assert took["long"] == pytest.approx(7200.0 * 6.4 / 11.0 + 150.0, rel=0.02)
     odd = next(job for job in result.jobs if job.name == "odd")
@@ -61,9 +61,9 @@ def took(choice: Choice) -> dict[str, float]:
     return {job.name: job.completion_seconds or 0.0 for job in replay(many(), choice).result.jobs}
 
 
-def test_purser_that_has_to_learn_the_curves_does_so_from_the_first_jobs() -> None:
-    known = took(Choice("purser", 200.0))
-    learned = took(Choice("purser", 200.0, random.Random(0).gauss))
+def test_charterer_that_has_to_learn_the_curves_does_so_from_the_first_jobs() -> None:
+    known = took(Choice("charterer", 200.0))
+    learned = took(Choice("charterer", 200.0, random.Random(0).gauss))
     assert learned["j0"] > known["j0"]
     assert [learned[f"j{at}"] for at in range(6, 12)] == pytest.approx(
         [known[f"j{at}"] for at in range(6, 12)], rel=0.1
@@ -72,7 +72,7 @@ def test_purser_that_has_to_learn_the_curves_does_so_from_the_first_jobs() -> No
 
 
 def test_what_is_learned_from_follows_from_the_seed() -> None:
-    one, other = (replay(many(), Choice("purser", 200.0, random.Random(1).gauss)).result for _ in range(2))
+    one, other = (replay(many(), Choice("charterer", 200.0, random.Random(1).gauss)).result for _ in range(2))
     assert one.jobs == other.jobs
 
 
@@ -95,7 +95,7 @@ def test_a_job_without_a_curve_is_rigid() -> None:
 
 
 def test_a_larger_job_of_the_same_class_takes_longer_in_proportion() -> None:
-    result = replay(replace(FLEET, jobs=JOBS[:2]), Choice("purser", 1000.0)).result
+    result = replay(replace(FLEET, jobs=JOBS[:2]), Choice("charterer", 1000.0)).result
     long, short = (next(job for job in result.jobs if job.name == name) for name in ("long", "short"))
     assert long.completion_seconds is not None
     assert short.completion_seconds is not None

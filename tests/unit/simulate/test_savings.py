@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser.simulate.savings import LEAST_JOBS, Envelope, Replay, next_rates, savings
+from charterer.simulate.savings import LEAST_JOBS, Envelope, Replay, next_rates, savings
 
 
 def replayed(rate: float | None, seconds: float, dollars: float, jobs: int = LEAST_JOBS) -> Replay:
@@ -68,7 +68,7 @@ def test_rates_are_tried_where_the_history_lies_between_two() -> None:
 
 @pytest.mark.parametrize("jobs", [LEAST_JOBS, 128])
 def test_intervals_hold_as_often_as_they_say(jobs: int) -> None:
-    """Jobs of exponential sizes, of whose time Purser takes half in the mean, for nearly the same money."""
+    """Jobs of exponential sizes, of whose time Charterer takes half in the mean, for nearly the same money."""
     random, held, trials = Random(7), 0, 300
     for _ in range(trials):
         sizes = [random.expovariate(1 / 3600) for _ in range(jobs)]

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from purser.domain.job import ResizePolicy, SpotPolicy, Widths
-from purser.domain.money import Money, Price
-from purser.domain.pool import CapacityType
-from purser.domain.snapshot import Snapshot
-from purser.policy.planner import Memo, plan
-from purser.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order
-from purser.simulate.result import Result
-from purser.simulate.scenario import Terms
-from purser.simulate.truth import Application, from_speeds
-from purser.simulate.workload import Submission
+from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
+from charterer.domain.money import Money, Price
+from charterer.domain.pool import CapacityType
+from charterer.domain.snapshot import Snapshot
+from charterer.policy.planner import Memo, plan
+from charterer.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order
+from charterer.simulate.result import Result
+from charterer.simulate.scenario import Terms
+from charterer.simulate.truth import Application, from_speeds
+from charterer.simulate.workload import Submission
 from tests.bench import year
 from tests.unit.simulate.scenarios import HALVES, NODE, budget, run, scenario
 
@@ -173,7 +173,7 @@ def test_a_plan_with_a_memo_is_the_plan_without() -> None:
     assert len(result.completion_seconds) == 15
 
 
-# --- what is done without Purser --------------------------------------------------------------------------------------
+# --- what is done without Charterer -----------------------------------------------------------------------------------
 
 
 def test_an_autoscaler_keeps_an_idle_node_for_its_delay() -> None:

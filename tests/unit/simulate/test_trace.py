@@ -7,11 +7,11 @@ import io
 import pytest
 from hypothesis import given, settings
 
-from purser.domain.job import ResizePolicy
-from purser.domain.money import Price
-from purser.simulate.history import History
-from purser.simulate.trace import is_trace, read_history, write_history
-from purser.simulate.workload import BadRow
+from charterer.domain.job import ResizePolicy
+from charterer.domain.money import Price
+from charterer.simulate.history import History
+from charterer.simulate.trace import is_trace, read_history, write_history
+from charterer.simulate.workload import BadRow
 from tests.unit.simulate.histories import POOL, curve, histories
 
 

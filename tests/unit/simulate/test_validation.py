@@ -11,17 +11,17 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.job import Widths
-from purser.domain.profile import Table
-from purser.domain.time import parse_instant
-from purser.policy.planner import Memo, plan
-from purser.simulate import oracle
-from purser.simulate.baselines import Plain
-from purser.simulate.learning import Exact
-from purser.simulate.scenario import Terms, class_of
-from purser.simulate.simulation import Simulation
-from purser.simulate.tasks import Task
-from purser.simulate.truth import from_speeds
+from charterer.domain.job import Widths
+from charterer.domain.profile import Table
+from charterer.domain.time import parse_instant
+from charterer.policy.planner import Memo, plan
+from charterer.simulate import oracle
+from charterer.simulate.baselines import Plain
+from charterer.simulate.learning import Exact
+from charterer.simulate.scenario import Terms, class_of
+from charterer.simulate.simulation import Simulation
+from charterer.simulate.tasks import Task
+from charterer.simulate.truth import from_speeds
 from tests.bench import _pollux as pollux
 from tests.unit.simulate.scenarios import budget, run, scenario
 

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from purser.domain.ids import RentalId
-from purser.domain.job import Allocation, Placement
-from purser.domain.money import ZERO, Money
-from purser.domain.option import Option
-from purser.domain.plan import Reason, Rent, Why
-from purser.domain.pool import CapacityType
-from purser.domain.time import Instant
-from purser.simulate.baselines import FixedFleet, Order
-from purser.simulate.clock import Clock
-from purser.simulate.policy import Policy
-from purser.simulate.tasks import Task
-from purser.simulate.truth import from_speeds
-from purser.simulate.world import PlannerError, World
+from charterer.domain.ids import RentalId
+from charterer.domain.job import Allocation, Placement
+from charterer.domain.money import ZERO, Money
+from charterer.domain.option import Option
+from charterer.domain.plan import Reason, Rent, Why
+from charterer.domain.pool import CapacityType
+from charterer.domain.time import Instant
+from charterer.simulate.baselines import FixedFleet, Order
+from charterer.simulate.clock import Clock
+from charterer.simulate.policy import Policy
+from charterer.simulate.tasks import Task
+from charterer.simulate.truth import from_speeds
+from charterer.simulate.world import PlannerError, World
 from tests.unit.simulate.scenarios import HALVES, NODE, run, scenario
 
 WHY = Reason(Why.DEMAND, 0.0, ZERO, "test")

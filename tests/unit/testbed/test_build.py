@@ -27,7 +27,7 @@ echo built >> "$FAKE_GO_BUILDS"
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PURSER_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("CHARTERER_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     return tmp_path / "cache"
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import aiohttp
 from aiohttp import web
 
-from purser.cluster.client import Client
+from charterer.cluster.client import Client
 from tests.testbed.mirror import WATCHED, Mirror
 
 JOB = {"metadata": {"name": "train", "namespace": "research"}}

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from purser.domain.time import Instant, instant
-from purser.server.directory import CurrentRun
-from purser.server.http import progress_app, serve
-from purser.server.progress import ProgressBoard
-from purser.server.tls import StoredSecret, ensure_tls
-from purser.server.tokens import Authenticator
+from charterer.domain.time import Instant, instant
+from charterer.server.directory import CurrentRun
+from charterer.server.http import progress_app, serve
+from charterer.server.progress import ProgressBoard
+from charterer.server.tls import StoredSecret, ensure_tls
+from charterer.server.tokens import Authenticator
 from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Adviser, Directory, Reviewer, token
 
 SOURCE = Path(__file__).resolve().parents[3] / "trainer" / "src"
@@ -36,7 +36,7 @@ class HearingBoard(ProgressBoard):
 
 @dataclass
 class Operator:
-    """What the pod of run 2 talks to. ``environ`` is what Purser puts into that pod."""
+    """What the pod of run 2 talks to. ``environ`` is what Charterer puts into that pod."""
 
     environ: dict[str, str]
     directory: Directory = field(default_factory=Directory)
@@ -46,7 +46,7 @@ class Operator:
 
     @property
     def token_file(self) -> Path:
-        return Path(self.environ["PURSER_TOKEN_FILE"])
+        return Path(self.environ["CHARTERER_TOKEN_FILE"])
 
     def say(self, *, stopping: bool = False, allocation: Mapping[str, int] = ALLOCATION) -> None:
         """What the pod hears at its next call."""
@@ -80,10 +80,10 @@ async def operator(folder: Path) -> AsyncIterator[Operator]:
     app = progress_app(guard, told.directory, told.board, now, told.adviser, again_seconds=1)
     site = await serve(app, "localhost", 0, tls.server_context())
     told.environ |= {
-        "PURSER_PROGRESS_URL": f"https://localhost:{site.port}",
-        "PURSER_CA": tls.ca_pem,
-        "PURSER_TOKEN_FILE": str(folder / "token"),
-        "PURSER_RUN": "2",
+        "CHARTERER_PROGRESS_URL": f"https://localhost:{site.port}",
+        "CHARTERER_CA": tls.ca_pem,
+        "CHARTERER_TOKEN_FILE": str(folder / "token"),
+        "CHARTERER_RUN": "2",
         "PET_NODE_RANK": "0",
         "PET_NNODES": "2",
         "PET_NPROC_PER_NODE": "4",
@@ -97,7 +97,7 @@ async def operator(folder: Path) -> AsyncIterator[Operator]:
 
 async def start(script: str, environ: Mapping[str, str], *arguments: str) -> asyncio.subprocess.Process:
     """A training process with only the trainer library to import; its output is the test's."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PURSER_", "PET_", "JAX_"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CHARTERER_", "PET_", "JAX_"))}
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purser_trainer import latest_checkpoint, remove_partials, save_atomically
+from charterer_trainer import latest_checkpoint, remove_partials, save_atomically
 from tests.unit.trainer.support import end, line, start
 
 
@@ -52,8 +52,8 @@ def test_saving_nothing_is_an_error(tmp_path: Path) -> None:
 
 async def test_a_save_that_is_killed_is_no_checkpoint(tmp_path: Path) -> None:
     script = """
-import os, sys, time, purser_trainer
-with purser_trainer.save_atomically(sys.argv[1]) as path:
+import os, sys, time, charterer_trainer
+with charterer_trainer.save_atomically(sys.argv[1]) as path:
     path.write_text("half")
     print("writing", flush=True)
     time.sleep(60)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.trainer.support import SOURCE
 
-FILES = sorted((SOURCE / "purser_trainer").glob("*.py"))
+FILES = sorted((SOURCE / "charterer_trainer").glob("*.py"))
 
 
 def test_it_depends_on_nothing() -> None:
@@ -27,4 +27,4 @@ def test_it_imports_the_standard_library_only_and_parses_as_python_3_9(file: Pat
         alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
     }
     roots = {(module or "").split(".")[0] for module in modules}
-    assert roots <= sys.stdlib_module_names | {"purser_trainer"}
+    assert roots <= sys.stdlib_module_names | {"charterer_trainer"}

@@ -1,4 +1,4 @@
-"""A training process under Purser, and without it: real processes, signals, TLS and exit codes."""
+"""A training process under Charterer, and without it: real processes, signals, TLS and exit codes."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ from tests.unit.trainer.support import Operator, end, line, operator, start
 
 TRAIN = """
 import sys, time
-import purser_trainer
+import charterer_trainer
 
-with purser_trainer.run():
+with charterer_trainer.run():
     print("training", flush=True)
     step = 0
-    while not purser_trainer.should_stop():
+    while not charterer_trainer.should_stop():
         step += 1
-        purser_trainer.report(step=step, total_steps=10**9, throughput=5.0)
+        charterer_trainer.report(step=step, total_steps=10**9, throughput=5.0)
         time.sleep(0.005)
-    with purser_trainer.save_atomically(sys.argv[1]) as path:
+    with charterer_trainer.save_atomically(sys.argv[1]) as path:
         path.write_text(str(step))
-    purser_trainer.report(fraction=0.75)
+    charterer_trainer.report(fraction=0.75)
 """
 
 
 @pytest.fixture
-async def purser(tmp_path: Path) -> AsyncIterator[Operator]:
+async def charterer(tmp_path: Path) -> AsyncIterator[Operator]:
     async with operator(tmp_path) as told:
         yield told
 
 
-async def test_sigterm_lets_the_script_save_and_ends_it_with_143(purser: Operator, tmp_path: Path) -> None:
-    process = await start(TRAIN, purser.environ, str(tmp_path / "step"))
+async def test_sigterm_lets_the_script_save_and_ends_it_with_143(charterer: Operator, tmp_path: Path) -> None:
+    process = await start(TRAIN, charterer.environ, str(tmp_path / "step"))
     assert await line(process) == "training"
     process.send_signal(signal.SIGTERM)
     code, errors = await end(process)
     assert (code, errors) == (143, "")
     assert (tmp_path / "step").exists()
-    await purser.fraction(0.75)
+    await charterer.fraction(0.75)
 
 
-async def test_the_operators_word_stops_the_script_before_any_signal(purser: Operator, tmp_path: Path) -> None:
-    process = await start(TRAIN, purser.environ, str(tmp_path / "step"))
+async def test_the_operators_word_stops_the_script_before_any_signal(charterer: Operator, tmp_path: Path) -> None:
+    process = await start(TRAIN, charterer.environ, str(tmp_path / "step"))
     assert await line(process) == "training"
-    purser.say(stopping=True)
+    charterer.say(stopping=True)
     assert (await end(process))[0] == 143
 
 
 async def test_outside_kubernetes_a_script_runs_to_its_end_as_ever(tmp_path: Path) -> None:
     script = """
-import purser_trainer
-with purser_trainer.run():
-    purser_trainer.report(step=1, total_steps=2)
-    print(purser_trainer.should_stop(), purser_trainer.allocation(), purser_trainer.init_jax())
+import charterer_trainer
+with charterer_trainer.run():
+    charterer_trainer.report(step=1, total_steps=2)
+    print(charterer_trainer.should_stop(), charterer_trainer.allocation(), charterer_trainer.init_jax())
 """
     process = await start(script, {})
     assert await line(process) == "False None False"
@@ -85,27 +85,27 @@ async def test_outside_kubernetes_sigterm_stops_gracefully_too(tmp_path: Path) -
     ],
 )
 async def test_a_stopped_run_ends_with_143_and_any_other_as_its_block_did(body: str, code: int, shown: str) -> None:
-    script = f"import os, signal, purser_trainer\nwith purser_trainer.run():\n    {body}\n"
+    script = f"import os, signal, charterer_trainer\nwith charterer_trainer.run():\n    {body}\n"
     ended, errors = await end(await start(script, {}))
     assert ended == code
     assert shown in errors
 
 
-async def test_a_run_that_finished_before_it_heard_of_the_stop_is_finished(purser: Operator) -> None:
-    purser.say(stopping=True)
+async def test_a_run_that_finished_before_it_heard_of_the_stop_is_finished(charterer: Operator) -> None:
+    charterer.say(stopping=True)
     script = """
-import purser_trainer
-with purser_trainer.run() as session:
+import charterer_trainer
+with charterer_trainer.run() as session:
     assert session.allocation() is not None
 """
-    assert await end(await start(script, purser.environ)) == (0, "")
+    assert await end(await start(script, charterer.environ)) == (0, "")
 
 
 async def test_the_handler_that_was_there_before_still_hears_the_signal() -> None:
     script = """
-import os, signal, purser_trainer
+import os, signal, charterer_trainer
 signal.signal(signal.SIGTERM, lambda *_: print("mine", flush=True))
-with purser_trainer.run():
+with charterer_trainer.run():
     os.kill(os.getpid(), signal.SIGTERM)
 """
     process = await start(script, {})
@@ -115,10 +115,10 @@ with purser_trainer.run():
 
 async def test_a_run_in_another_thread_than_the_main_one_works_without_signals() -> None:
     script = """
-import threading, purser_trainer
+import threading, charterer_trainer
 def work():
-    with purser_trainer.run():
-        print(purser_trainer.should_stop())
+    with charterer_trainer.run():
+        print(charterer_trainer.should_stop())
 thread = threading.Thread(target=work); thread.start(); thread.join()
 """
     process = await start(script, {})
@@ -126,22 +126,22 @@ thread = threading.Thread(target=work); thread.start(); thread.join()
     assert await end(process) == (0, "")
 
 
-async def test_the_allocation_comes_from_the_operator_even_where_the_environment_is_old(purser: Operator) -> None:
-    purser.say(allocation={"run": 2, "gpus": 16, "pods": 4, "gpusPerPod": 4})
-    process = await start("import purser_trainer; print(purser_trainer.allocation())", purser.environ)
+async def test_the_allocation_comes_from_the_operator_even_where_the_environment_is_old(charterer: Operator) -> None:
+    charterer.say(allocation={"run": 2, "gpus": 16, "pods": 4, "gpusPerPod": 4})
+    process = await start("import charterer_trainer; print(charterer_trainer.allocation())", charterer.environ)
     assert await line(process) == "Allocation(run=2, gpus=16, pods=4, gpus_per_pod=4)"
     assert (await end(process))[0] == 0
 
 
 async def test_with_the_operator_away_the_allocation_comes_from_the_annotation_else_the_environment(
-    purser: Operator,
+    charterer: Operator,
 ) -> None:
-    away = {**purser.environ, "PURSER_PROGRESS_URL": "https://localhost:1"}
-    script = "import purser_trainer; print(purser_trainer.allocation())"
+    away = {**charterer.environ, "CHARTERER_PROGRESS_URL": "https://localhost:1"}
+    script = "import charterer_trainer; print(charterer_trainer.allocation())"
     process = await start(script, away)
     assert await line(process) == "Allocation(run=2, gpus=8, pods=2, gpus_per_pod=4)"
     await end(process)
-    purser.token_file.with_name("allocation").write_text('{"run":2,"gpus":4,"pods":1,"gpusPerPod":4}')
+    charterer.token_file.with_name("allocation").write_text('{"run":2,"gpus":4,"pods":1,"gpusPerPod":4}')
     process = await start(script, away)
     assert await line(process) == "Allocation(run=2, gpus=4, pods=1, gpus_per_pod=4)"
     await end(process)
@@ -150,93 +150,95 @@ async def test_with_the_operator_away_the_allocation_comes_from_the_annotation_e
 @pytest.mark.parametrize(
     "broken",
     [
-        {"PURSER_PROGRESS_URL": "https://localhost:1"},
-        {"PURSER_PROGRESS_URL": "nonsense"},
-        {"PURSER_PROGRESS_URL": "https://[::"},
-        {"PURSER_PROGRESS_URL": "https://localhost:99999"},
-        {"PURSER_CA": "nonsense"},
-        {"PURSER_CA": ""},
-        {"PURSER_TOKEN_FILE": "/nowhere/token"},
-        {"PURSER_RUN": "x", "PET_NODE_RANK": "-1", "PET_NNODES": "1:4", "LOCAL_RANK": "auto"},
+        {"CHARTERER_PROGRESS_URL": "https://localhost:1"},
+        {"CHARTERER_PROGRESS_URL": "nonsense"},
+        {"CHARTERER_PROGRESS_URL": "https://[::"},
+        {"CHARTERER_PROGRESS_URL": "https://localhost:99999"},
+        {"CHARTERER_CA": "nonsense"},
+        {"CHARTERER_CA": ""},
+        {"CHARTERER_TOKEN_FILE": "/nowhere/token"},
+        {"CHARTERER_RUN": "x", "PET_NODE_RANK": "-1", "PET_NNODES": "1:4", "LOCAL_RANK": "auto"},
     ],
 )
-async def test_nothing_that_is_wrong_around_it_disturbs_training(purser: Operator, broken: dict[str, str]) -> None:
+async def test_nothing_that_is_wrong_around_it_disturbs_training(charterer: Operator, broken: dict[str, str]) -> None:
     script = """
-import purser_trainer
-with purser_trainer.run():
-    purser_trainer.allocation()
+import charterer_trainer
+with charterer_trainer.run():
+    charterer_trainer.allocation()
     for step in range(1000):
-        purser_trainer.report(step=step, total_steps=1000, fraction="much", throughput=float("nan"))
-        assert not purser_trainer.should_stop()
+        charterer_trainer.report(step=step, total_steps=1000, fraction="much", throughput=float("nan"))
+        assert not charterer_trainer.should_stop()
 """
-    code, errors = await end(await start(script, {**purser.environ, **broken}))
+    code, errors = await end(await start(script, {**charterer.environ, **broken}))
     assert (code, errors) == (0, "")
 
 
-async def test_a_certificate_of_another_authority_is_not_trusted(purser: Operator, tmp_path: Path) -> None:
+async def test_a_certificate_of_another_authority_is_not_trusted(charterer: Operator, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     async with operator(tmp_path / "other") as other:
-        stranger = {**purser.environ, "PURSER_CA": other.environ["PURSER_CA"]}
-        script = "import purser_trainer\nwith purser_trainer.run(): purser_trainer.report(fraction=0.5)"
+        stranger = {**charterer.environ, "CHARTERER_CA": other.environ["CHARTERER_CA"]}
+        script = "import charterer_trainer\nwith charterer_trainer.run(): charterer_trainer.report(fraction=0.5)"
         assert (await end(await start(script, stranger)))[0] == 0
-    assert purser.reviewer.asked == []
+    assert charterer.reviewer.asked == []
 
 
-async def test_the_token_is_read_again_at_each_call(purser: Operator, tmp_path: Path) -> None:
-    process = await start(TRAIN, purser.environ, str(tmp_path / "step"))
+async def test_the_token_is_read_again_at_each_call(charterer: Operator, tmp_path: Path) -> None:
+    process = await start(TRAIN, charterer.environ, str(tmp_path / "step"))
     await line(process)
     async with asyncio.timeout(20):
-        while not purser.reviewer.asked:
-            purser.board.changed.clear()
-            await purser.board.changed.wait()
-        purser.token_file.write_text(token(salt="renewed"))
-        while token(salt="renewed") not in purser.reviewer.asked:
-            purser.board.changed.clear()
-            await purser.board.changed.wait()
+        while not charterer.reviewer.asked:
+            charterer.board.changed.clear()
+            await charterer.board.changed.wait()
+        charterer.token_file.write_text(token(salt="renewed"))
+        while token(salt="renewed") not in charterer.reviewer.asked:
+            charterer.board.changed.clear()
+            await charterer.board.changed.wait()
     process.terminate()
     await end(process)
 
 
-async def test_only_the_first_process_of_a_pod_reports(purser: Operator) -> None:
-    script = "import purser_trainer\nwith purser_trainer.run(): purser_trainer.report(fraction=0.5)"
-    assert (await end(await start(script, {**purser.environ, "LOCAL_RANK": "1"})))[0] == 0
-    assert purser.board.latest(JOB) is None
-    assert (await end(await start(script, {**purser.environ, "LOCAL_RANK": "0"})))[0] == 0
-    await purser.fraction(0.5)
+async def test_only_the_first_process_of_a_pod_reports(charterer: Operator) -> None:
+    script = "import charterer_trainer\nwith charterer_trainer.run(): charterer_trainer.report(fraction=0.5)"
+    assert (await end(await start(script, {**charterer.environ, "LOCAL_RANK": "1"})))[0] == 0
+    assert charterer.board.latest(JOB) is None
+    assert (await end(await start(script, {**charterer.environ, "LOCAL_RANK": "0"})))[0] == 0
+    await charterer.fraction(0.5)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 async def test_a_forked_data_loader_neither_reports_nor_hangs_on_a_lock_of_the_thread_it_lacks(
-    purser: Operator,
+    charterer: Operator,
 ) -> None:
     script = """
-import os, purser_trainer
-with purser_trainer.run() as session:
-    purser_trainer.report(fraction=0.25)
+import os, charterer_trainer
+with charterer_trainer.run() as session:
+    charterer_trainer.report(fraction=0.25)
     with session._reporter._lock:
         child = os.fork()
     if child == 0:
         session._reporter._lock.acquire(blocking=False)
-        purser_trainer.report(fraction=0.9)
-        os._exit(int(purser_trainer.should_stop()))
+        charterer_trainer.report(fraction=0.9)
+        os._exit(int(charterer_trainer.should_stop()))
     assert os.waitpid(child, 0)[1] == 0
 """
-    assert (await end(await start(script, purser.environ)))[0] == 0
-    await purser.fraction(0.25)
+    assert (await end(await start(script, charterer.environ)))[0] == 0
+    await charterer.fraction(0.25)
 
 
-async def test_jax_is_told_its_coordinator_size_and_rank(purser: Operator, tmp_path: Path) -> None:
+async def test_jax_is_told_its_coordinator_size_and_rank(charterer: Operator, tmp_path: Path) -> None:
     (tmp_path / "jax.py").write_text(
         "class distributed:\n    @staticmethod\n    def initialize(**told): print(sorted(told.items()))\n"
     )
-    script = "import sys; sys.path.insert(0, sys.argv[1]); import purser_trainer; print(purser_trainer.init_jax())"
-    pod = {**purser.environ, "JAX_COORDINATOR_ADDRESS": "sft-r2-0.sft:29500", "PET_NODE_RANK": "1"}
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import charterer_trainer; print(charterer_trainer.init_jax())"
+    )
+    pod = {**charterer.environ, "JAX_COORDINATOR_ADDRESS": "sft-r2-0.sft:29500", "PET_NODE_RANK": "1"}
     told = "[('coordinator_address', 'sft-r2-0.sft:29500'), ('num_processes', {}), ('process_id', 1)]"
     process = await start(script, pod, str(tmp_path))
     assert [await line(process), await line(process)] == [told.format(2), "True"]
     await end(process)
     del pod["PET_NNODES"]
-    purser.say(allocation={"run": 2, "gpus": 12, "pods": 3, "gpusPerPod": 4})
+    charterer.say(allocation={"run": 2, "gpus": 12, "pods": 3, "gpusPerPod": 4})
     process = await start(script, pod, str(tmp_path))
     assert [await line(process), await line(process)] == [told.format(3), "True"]
     await end(process)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from purser_trainer.steps import StepClock
+from charterer_trainer.steps import StepClock
 from tests.unit.server.support import Clock
 from tests.unit.trainer.support import Operator, end, line, operator, start
 
 
 @pytest.fixture
-async def purser(tmp_path: Path) -> AsyncIterator[Operator]:
+async def charterer(tmp_path: Path) -> AsyncIterator[Operator]:
     async with operator(tmp_path) as told:
         yield told
 
@@ -64,15 +64,15 @@ def test_nothing_is_said_where_nothing_can_be(steps: tuple[tuple[float, object, 
 
 TRAIN = """
 import sys, time
-import purser_trainer
+import charterer_trainer
 
-with purser_trainer.run():
+with charterer_trainer.run():
     print("training", flush=True)
     batch, step = 256, 0
-    while not purser_trainer.should_stop():
+    while not charterer_trainer.should_stop():
         step += 1
-        purser_trainer.report(step=step, total_steps=10**9, batch=batch, grad_sqr=1.0, grad_var=float("nan"))
-        told = purser_trainer.batch()
+        charterer_trainer.report(step=step, total_steps=10**9, batch=batch, grad_sqr=1.0, grad_var=float("nan"))
+        told = charterer_trainer.batch()
         if told is not None and told != batch:
             batch = told
             print(batch, flush=True)
@@ -80,36 +80,36 @@ with purser_trainer.run():
 """
 
 
-async def test_a_script_that_says_its_batch_size_is_timed_and_told_another(purser: Operator) -> None:
-    purser.adviser.batch = 1024
-    process = await start(TRAIN, purser.environ)
+async def test_a_script_that_says_its_batch_size_is_timed_and_told_another(charterer: Operator) -> None:
+    charterer.adviser.batch = 1024
+    process = await start(TRAIN, charterer.environ)
     assert await line(process) == "training"
     assert await line(process) == "1024"
     async with asyncio.timeout(20):
         while True:
-            if any(one.batch == 1024 and one.step_seconds for one in purser.adviser.heard):
+            if any(one.batch == 1024 and one.step_seconds for one in charterer.adviser.heard):
                 break
             await asyncio.sleep(0.05)
-    purser.say(stopping=True)
+    charterer.say(stopping=True)
     assert (await end(process))[0] == 143
-    timed = [one for one in purser.adviser.heard if one.step_seconds is not None]
+    timed = [one for one in charterer.adviser.heard if one.step_seconds is not None]
     assert all(0.004 < (one.step_seconds or 0.0) < 1.0 for one in timed)
     assert {one.grad_sqr for one in timed} == {1.0}
     assert {one.grad_var for one in timed} == {None}
 
 
-async def test_a_script_that_does_not_ask_for_a_batch_size_runs_as_ever(purser: Operator) -> None:
-    purser.adviser.batch = 1024
+async def test_a_script_that_does_not_ask_for_a_batch_size_runs_as_ever(charterer: Operator) -> None:
+    charterer.adviser.batch = 1024
     script = """
-import purser_trainer
-with purser_trainer.run():
-    purser_trainer.report(fraction=0.5)
+import charterer_trainer
+with charterer_trainer.run():
+    charterer_trainer.report(fraction=0.5)
 """
-    assert await end(await start(script, purser.environ)) == (0, "")
-    await purser.fraction(0.5)
+    assert await end(await start(script, charterer.environ)) == (0, "")
+    await charterer.fraction(0.5)
 
 
-async def test_outside_purser_there_is_no_batch_size_to_hear() -> None:
-    process = await start("import purser_trainer; print(purser_trainer.batch())", {})
+async def test_outside_charterer_there_is_no_batch_size_to_hear() -> None:
+    process = await start("import charterer_trainer; print(charterer_trainer.batch())", {})
     assert await line(process) == "None"
     assert await end(process) == (0, "")

@@ -1,0 +1,38 @@
+{{/*
+Names are fixed, not made from the release's name. Two operators in one cluster would rent for the same budgets; with
+fixed names of cluster-wide objects, Helm refuses to install the second.
+*/}}
+{{- define "charterer.selectorLabels" -}}
+app.kubernetes.io/name: charterer
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+
+{{- define "charterer.labels" -}}
+{{ include "charterer.selectorLabels" .component }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end }}
+
+{{- define "charterer.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "charterer.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "charterer.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}

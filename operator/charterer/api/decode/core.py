@@ -1,0 +1,170 @@
+"""Decoding Kubernetes' own kinds, as far as Charterer looks at them: Node, Pod, Job, Namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from charterer.api.decode.reading import Meta, Raw, gpus_of, true_condition
+from charterer.api.names import (
+    ANNOTATION_ALLOCATION,
+    COMPLETION_INDEX,
+    GPU_RESOURCE,
+    LABEL_JOB_UID,
+    LABEL_RUN,
+    RUN_LABEL_PREFIX,
+)
+from charterer.domain.ids import JobId, NodeName
+from charterer.domain.job import Pod, PodPhase, Run
+from charterer.domain.snapshot import Node
+from charterer.domain.time import Instant, parse_instant
+
+
+def namespace(raw: Raw) -> tuple[str, Mapping[str, str]]:
+    """A Namespace's name and labels."""
+    meta = raw["metadata"]
+    return meta["name"], dict(meta.get("labels") or {})
+
+
+def node(raw: Raw) -> Node:
+    """A Node; ``foreign_gpus`` is 0 until pods are joined."""
+    meta = Meta.of("Node", raw)
+    spec, status = raw.get("spec") or {}, raw.get("status") or {}
+    return Node(
+        name=NodeName(meta.name),
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        provider_id=spec.get("providerID", ""),
+        ready=true_condition(status, "Ready") is not None,
+        unschedulable=bool(spec.get("unschedulable")),
+        deleting=meta.deleting,
+        gpus=int((status.get("allocatable") or {}).get(GPU_RESOURCE, 0)),
+        foreign_gpus=0,
+        run_labels={key: value for key, value in meta.labels.items() if key.startswith(RUN_LABEL_PREFIX)},
+        not_ready_since=_not_ready_since(status, meta.created),
+    )
+
+
+def _not_ready_since(status: Raw, created: Instant) -> Instant | None:
+    ready = next((one for one in status.get("conditions") or () if one.get("type") == "Ready"), None)
+    if ready is None:
+        return created
+    return None if ready.get("status") == "True" else optional_instant(ready, "lastTransitionTime") or created
+
+
+def batch_job(raw: Raw) -> tuple[JobId, Run] | None:
+    """A Job that is a run of a TrainingJob, with ``pods`` empty until they are joined; None for any other Job."""
+    meta = Meta.of("Job", raw)
+    if LABEL_JOB_UID not in meta.labels:
+        return None
+    spec, status = raw.get("spec") or {}, raw.get("status") or {}
+    failed = true_condition(status, "Failed")
+    run = Run(
+        number=_run_number(meta),
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        completions=spec.get("completions", 1),
+        suspended=bool(spec.get("suspend")),
+        deleting=meta.deleting,
+        created=meta.created,
+        started=optional_instant(status, "startTime"),
+        complete=_since(true_condition(status, "Complete")),
+        failed=_since(failed),
+        failed_message="" if failed is None else _sentence(failed),
+        pods=(),
+    )
+    return JobId(meta.labels[LABEL_JOB_UID]), run
+
+
+def service(raw: Raw) -> JobId | None:
+    """The TrainingJob whose Service this is; None for any other Service, and for one that is going."""
+    meta = Meta.of("Service", raw)
+    job = meta.labels.get(LABEL_JOB_UID)
+    return None if job is None or meta.deleting else JobId(job)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPod:
+    """A pod of a TrainingJob's run."""
+
+    job: JobId
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignPod:
+    """A pod that is not Charterer's and holds GPUs of a node."""
+
+    node: NodeName
+    gpus: int
+
+
+def pod(raw: Raw) -> OwnPod | ForeignPod | None:
+    """A pod, if it matters: one of ours, or one that holds GPUs of a node now."""
+    meta = Meta.of("Pod", raw)
+    spec, status = raw.get("spec") or {}, raw.get("status") or {}
+    phase = PodPhase(status.get("phase") or PodPhase.UNKNOWN)
+    gpus = pod_gpus(spec)
+    node_name = spec.get("nodeName")
+    if LABEL_JOB_UID not in meta.labels:
+        finished = phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+        return ForeignPod(NodeName(node_name), gpus) if node_name and gpus and not finished else None
+    ends = _terminations(status)
+    failed_ends = [end for end in ends if end.get("exitCode")]
+    own = Pod(
+        name=meta.name,
+        uid=meta.uid,
+        run=_run_number(meta),
+        index=_index(meta),
+        gpus=gpus,
+        node=NodeName(node_name) if node_name else None,
+        phase=phase,
+        ready=true_condition(status, "Ready") is not None,
+        deleting=meta.deleting,
+        disrupted=true_condition(status, "DisruptionTarget") is not None,
+        exit_code=next((end["exitCode"] for end in [*failed_ends, *ends]), None),
+        finished=max((at for end in ends if (at := optional_instant(end, "finishedAt")) is not None), default=None),
+        message=_sentence(status) or next((_sentence(end) for end in failed_ends), ""),
+        allocation=meta.annotations.get(ANNOTATION_ALLOCATION, ""),
+        resource_version=meta.resource_version,
+    )
+    return OwnPod(JobId(meta.labels[LABEL_JOB_UID]), own)
+
+
+def _run_number(meta: Meta) -> int:
+    label = meta.labels.get(LABEL_RUN, "")
+    if not label.isdecimal():
+        message = f"the value {label!r} is no run number; delete this {meta.kind}: Charterer did not make it like this"
+        raise meta.invalid(f"metadata.labels[{LABEL_RUN}]", "InvalidRun", message)
+    return int(label)
+
+
+def _index(meta: Meta) -> int:
+    return int(meta.annotations.get(COMPLETION_INDEX) or meta.labels.get(COMPLETION_INDEX) or 0)
+
+
+def pod_gpus(spec: Raw) -> int:
+    """Containers hold their GPUs together; init containers one after the other, before them."""
+    together = sum(gpus_of(container, GPU_RESOURCE) for container in spec.get("containers") or ())
+    return max([together, *(gpus_of(container, GPU_RESOURCE) for container in spec.get("initContainers") or ())])
+
+
+def _terminations(status: Raw) -> list[Raw]:
+    """How the containers ended that have ended."""
+    states = (container.get("state") or {} for container in status.get("containerStatuses") or ())
+    return [state["terminated"] for state in states if state.get("terminated")]
+
+
+def _sentence(said: Raw) -> str:
+    """Reason and message of a condition, a status or a termination, in one line."""
+    return ": ".join(part for part in (said.get("reason"), said.get("message")) if part)
+
+
+def optional_instant(of: Raw, field: str) -> Instant | None:
+    """The timestamp in a field, if there is one."""
+    return parse_instant(of[field]) if of.get(field) else None
+
+
+def _since(condition: Raw | None) -> Instant | None:
+    return None if condition is None else optional_instant(condition, "lastTransitionTime")

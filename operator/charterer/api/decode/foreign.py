@@ -1,0 +1,119 @@
+"""Decoding what trains without Charterer: Jobs that ask for GPUs, and pods that hold some. Looked at, never planned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from charterer.api.decode.core import optional_instant, pod_gpus
+from charterer.api.decode.reading import Meta, Raw, true_condition
+from charterer.api.names import GPU_TYPE_LABEL, LABEL_JOB_UID, LABEL_PROFILE
+from charterer.domain.job import PodPhase
+from charterer.domain.time import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignJob:
+    """A batch/v1 Job that asks for ``gpus`` GPUs in all its pods at a time.
+
+    ``started``: when its pods were made, however long they waited for a node. ``complete`` and ``failed``: when.
+    ``gpu_type`` and ``profile`` are empty where the Job names none. ``part_of``: the kind of what manages it, empty
+    for one that stands for itself (or is a CronJob's).
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    gpus: int
+    gpu_type: str
+    profile: str
+    priority_class: str
+    part_of: str
+    suspended: bool
+    created: Instant
+    started: Instant | None
+    complete: Instant | None
+    failed: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignWorker:
+    """A pod with GPUs that is not Charterer's; ``owner`` is the uid, ``owner_kind`` the kind of what manages it.
+
+    ``started``: when its last container started, or where no container says, when its node took it.
+    """
+
+    namespace: str
+    owner: str
+    owner_kind: str
+    gpus: int
+    live: bool
+    succeeded: bool
+    started: Instant | None
+
+
+def foreign_job(raw: Raw) -> ForeignJob | None:
+    """A Job that holds GPUs and is not Charterer's; None for any other."""
+    meta = Meta.of("Job", raw)
+    spec, status = raw.get("spec") or {}, raw.get("status") or {}
+    template = (spec.get("template") or {}).get("spec") or {}
+    parallelism = spec.get("parallelism", 1)
+    gpus = _gpus(template) * min(parallelism, spec.get("completions") or parallelism)
+    if LABEL_JOB_UID in meta.labels or gpus < 1:
+        return None
+    _, manager = _manager(raw)
+    complete, failed = true_condition(status, "Complete"), true_condition(status, "Failed")
+    return ForeignJob(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        gpus=gpus,
+        gpu_type=(template.get("nodeSelector") or {}).get(GPU_TYPE_LABEL, ""),
+        profile=meta.labels.get(LABEL_PROFILE, ""),
+        priority_class=template.get("priorityClassName") or "",
+        part_of="" if manager == "CronJob" else manager,
+        suspended=bool(spec.get("suspend")),
+        created=meta.created,
+        started=optional_instant(status, "startTime"),
+        complete=None
+        if complete is None
+        else optional_instant(status, "completionTime") or optional_instant(complete, "lastTransitionTime"),
+        failed=None if failed is None else optional_instant(failed, "lastTransitionTime"),
+    )
+
+
+def foreign_worker(raw: Raw) -> ForeignWorker | None:
+    """A pod that holds or held GPUs and is not Charterer's; None for any other."""
+    meta = Meta.of("Pod", raw)
+    status = raw.get("status") or {}
+    gpus = _gpus(raw.get("spec") or {})
+    if LABEL_JOB_UID in meta.labels or gpus < 1:
+        return None
+    owner, kind = _manager(raw)
+    phase = status.get("phase")
+    states = [container.get("state") or {} for container in status.get("containerStatuses") or ()]
+    begun = [state.get("terminated") or state.get("running") or {} for state in states]
+    starts = [at for one in begun if (at := optional_instant(one, "startedAt")) is not None]
+    return ForeignWorker(
+        namespace=meta.namespace,
+        owner=owner,
+        owner_kind=kind,
+        gpus=gpus,
+        live=phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED),
+        succeeded=phase == PodPhase.SUCCEEDED,
+        started=max(starts, default=optional_instant(status, "startTime")),
+    )
+
+
+def _gpus(spec: Raw) -> int:
+    """GPUs of a pod; 0 where they are written in a way that the simulation need not know (a quantity like 1k)."""
+    try:
+        return pod_gpus(spec)
+    except ValueError:
+        return 0
+
+
+def _manager(raw: Raw) -> tuple[str, str]:
+    """Uid and kind of what manages the object; empty where nothing does."""
+    owners = raw["metadata"].get("ownerReferences") or ()
+    managers = [(str(one.get("uid", "")), str(one.get("kind", ""))) for one in owners if one.get("controller")]
+    return managers[0] if managers else ("", "")

@@ -1,0 +1,53 @@
+"""A profile as it was declared, with what was learned of its class."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from charterer.api import learned_record
+from charterer.api.learned import LearnedStatus
+from charterer.domain.profile import Phase, Profile, SpeedCurve, Table
+
+
+def learned_profile(declared: Profile, status: LearnedStatus) -> Profile:
+    """The profile with the learned phases, where there are any, and its mean work in seconds of their reference."""
+    first = _reference(declared.declared)
+    phases = learned_record.phases(status, first)
+    if not phases:
+        return declared
+    mean = _restated(declared.mean_work, first, phases)
+    if declared.mean_work is None and status.sizes.latest:
+        mean = sum(status.sizes.latest) / len(status.sizes.latest) / _points(phases[0].curves[0])[0][1]
+    failed = learned_record.failed_widths(status)
+    return replace(declared, phases=phases, reports=status.reports, mean_work=mean, failed=failed)
+
+
+def _reference(curves: tuple[SpeedCurve, ...]) -> tuple[str, int] | None:
+    """GPU type and width on which declared work is measured."""
+    if not curves:
+        return None
+    form = curves[0].form
+    return curves[0].gpu_type, form.points[0][0] if isinstance(form, Table) else 1
+
+
+def _points(curve: SpeedCurve) -> tuple[tuple[int, float], ...]:
+    assert isinstance(curve.form, Table)
+    return curve.form.points
+
+
+def _restated(mean: float | None, declared: tuple[str, int] | None, phases: tuple[Phase, ...]) -> float | None:
+    """Declared mean work, which is seconds on the declared reference over a whole life, on the learned reference.
+
+    Unchanged where the declared reference is on no learned curve: the first width of the first one is taken for it.
+    """
+    if mean is None or declared is None:
+        return mean
+    reference = _points(phases[0].curves[0])[0][1]
+    life, begin = 0.0, 0.0
+    for phase in phases:
+        said = dict(next((_points(one) for one in phase.curves if one.gpu_type == declared[0]), ())).get(declared[1])
+        if said is None:
+            return mean
+        life += (phase.until - begin) * reference / said
+        begin = phase.until
+    return mean / life

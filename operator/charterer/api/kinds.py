@@ -1,0 +1,14 @@
+"""All kinds of the API, in the order in which documentation shows them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from charterer.api.base import Kind
+from charterer.api.gpubudget import GPU_BUDGET
+from charterer.api.gpupool import GPU_POOL
+from charterer.api.gpurental import GPU_RENTAL
+from charterer.api.speedupprofile import SPEEDUP_PROFILE
+from charterer.api.trainingjob import TRAINING_JOB
+
+KINDS: Final[tuple[Kind, ...]] = (GPU_BUDGET, GPU_POOL, TRAINING_JOB, SPEEDUP_PROFILE, GPU_RENTAL)

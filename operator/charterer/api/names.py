@@ -1,0 +1,58 @@
+"""Names in the cluster: group, labels, annotations, finalizers, field managers. Each is written here only."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from charterer.domain.ids import JobId
+
+GROUP: Final = "charterer.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+CATEGORY: Final = "charterer"
+
+LABEL_JOB_UID: Final = f"{GROUP}/job-uid"
+LABEL_JOB: Final = f"{GROUP}/job"
+LABEL_RUN: Final = f"{GROUP}/run"
+LABEL_POOL: Final = f"{GROUP}/pool"
+LABEL_BUDGET: Final = f"{GROUP}/budget"
+LABEL_PROFILE: Final = f"{GROUP}/profile"
+"""On a Job that is not Charterer's: the SpeedupProfile in its namespace by which its history is simulated."""
+LABEL_LEARNED: Final = f"{GROUP}/learned"
+"""On a SpeedupProfile that nobody wrote: Charterer made it to remember a class that jobs name."""
+RUN_LABEL_PREFIX: Final = f"run.{GROUP}/"
+"""Node labels ``run.charterer.dev/<first 8 of the job's uid>: r<N>`` carry out a placement."""
+
+ANNOTATION_ALLOCATION: Final = f"{GROUP}/allocation"
+
+FINALIZER_LEDGER: Final = f"{GROUP}/ledger"
+FINALIZER_IN_USE: Final = f"{GROUP}/in-use"
+
+MANAGER_RECORD: Final = "charterer"
+"""Server-side apply manager of records: intents, outcomes, money."""
+MANAGER_VIEW: Final = "charterer-status"
+"""Server-side apply manager of the view: columns and conditions."""
+
+GPU_RESOURCE: Final = "nvidia.com/gpu"
+GPU_TYPE_LABEL: Final = "nvidia.com/gpu.product"
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+
+MOUNT_PATH: Final = f"/var/run/secrets/{GROUP}"
+TOKEN_FILE: Final = f"{MOUNT_PATH}/token"
+ALLOCATION_FILE: Final = f"{MOUNT_PATH}/allocation"
+RENDEZVOUS_PORT: Final = 29500
+
+
+def token_audience(job: JobId) -> str:
+    """The audience of the tokens with which this job's pods report progress."""
+    return f"{GROUP}/tj/{job}"
+
+
+def run_name(job_name: str, run: int) -> str:
+    """The name of a run's Job; its pods are ``<run name>-<index>``."""
+    return f"{job_name}-r{run}"
+
+
+def run_label_value(run: int) -> str:
+    """The value of the node label that admits this run's pods."""
+    return f"r{run}"

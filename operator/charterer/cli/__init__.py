@@ -1,0 +1,5 @@
+"""The command ``charterer``: each subcommand is imported when it is called, so that --help is instant."""
+
+from charterer.cli.main import main
+
+__all__ = ["main"]

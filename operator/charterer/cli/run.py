@@ -1,0 +1,71 @@
+"""``charterer run``: the operator."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from pathlib import Path
+
+import click
+
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+
+@click.command()
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), envvar="KUBECONFIG", help="Default: the service account."
+)
+@click.option("--context", help="Context of the kubeconfig; default: its current one.")
+@click.option("--pod-name", envvar="POD_NAME", default=socket.gethostname, help="Identity in the leader election.")
+@click.option(
+    "--namespace", envvar="POD_NAMESPACE", default="charterer", show_default=True, help="Of Lease and Secret."
+)
+@click.option("--host", default="0.0.0.0", show_default=True, help="Address to listen on.")
+@click.option("--http-port", default=8080, show_default=True, help="Of /metrics, /healthz and /readyz; 0: any free.")
+@click.option("--progress-port", default=8443, show_default=True, help="Of the pods' progress reports (TLS); 0: any.")
+@click.option("--progress-url", default="", help="Where pods reach it; default: the Service charterer-progress.")
+@click.option("--survey-seconds", default=15.0, show_default=True, help="Between two looks at a quiet pool.")
+@click.option("--moving-survey-seconds", default=1.0, show_default=True, help="The same while nodes start or end.")
+@click.option("--resync-seconds", default=300.0, show_default=True, help="Between two full lists of the cluster.")
+@click.option("--log-level", type=click.Choice(_LEVELS, case_sensitive=False), default="INFO", show_default=True)
+def run(
+    kubeconfig: Path | None,
+    context: str | None,
+    pod_name: str,
+    namespace: str,
+    host: str,
+    http_port: int,
+    progress_port: int,
+    progress_url: str,
+    survey_seconds: float,
+    moving_survey_seconds: float,
+    resync_seconds: float,
+    log_level: str,
+) -> None:
+    """Run the operator until it is told to stop.
+
+    Several may run: one leads, the others stand by. Everything it needs to go on is in the cluster and in the cloud,
+    so it may be killed at any time.
+    """
+    from charterer import app
+    from charterer.cluster.credentials import NoAccess
+    from charterer.controller.surveys import SurveyPace
+
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    settings = app.Settings(
+        pod_name=pod_name,
+        namespace=namespace,
+        kubeconfig=kubeconfig,
+        context=context,
+        host=host,
+        http_port=http_port,
+        progress_port=progress_port,
+        progress_url=progress_url,
+        resync_seconds=resync_seconds,
+        surveys=SurveyPace(quiet_seconds=survey_seconds, moving_seconds=moving_survey_seconds),
+    )
+    try:
+        asyncio.run(app.run(settings))
+    except NoAccess as error:
+        raise click.ClickException(str(error)) from error

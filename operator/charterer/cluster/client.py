@@ -1,0 +1,321 @@
+"""Raw calls to the API server: a JSON object in, a JSON object out, each with a total time-out, errors classified."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
+
+import aiohttp
+from yarl import URL
+
+from charterer.cluster import credentials
+from charterer.cluster.credentials import Access, NotSent
+from charterer.cluster.errors import (
+    READS,
+    ApiError,
+    Conflict,
+    Fenced,
+    Gone,
+    Invalid,
+    OutcomeUnknown,
+    Unauthorized,
+    Unreachable,
+    classify,
+)
+from charterer.cluster.paths import resource_in
+
+RawObject: TypeAlias = dict[str, Any]
+"""A Kubernetes object as JSON. It is decoded, or made, at this edge; nothing above it handles one."""
+
+TIMEOUT: Final = 10.0
+"""Seconds a call may take in all: connecting, sending, waiting and reading. Shorter than the Lease lasts."""
+PAGE: Final = 250
+"""Objects in one page of a list: few enough to decode between two turns of the event loop (about 20 ms)."""
+LEAST: Final = 1.0
+"""Seconds of leadership that must be left for a mutation to be sent."""
+_LIST_ATTEMPTS: Final = 3
+
+_VERBS: Final = {"POST": "create", "PUT": "update"}
+_JSON: Final = "application/json"
+_APPLY: Final = "application/apply-patch+yaml"
+_MERGE_PATCH: Final = "application/merge-patch+json"
+_JSON_PATCH: Final = "application/json-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Part of a list. Every page of one list shows the cluster as it was at ``resource_version``."""
+
+    items: tuple[RawObject, ...]
+    resource_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A whole list, as the cluster was at ``resource_version``."""
+
+    items: tuple[RawObject, ...]
+    resource_version: int
+
+
+class Client:
+    """One API server and identity. Every method raises the classes of ``charterer.cluster.errors``.
+
+    ``within``: the total number of seconds that a call may take, TIMEOUT by default. Nothing is repeated here, save
+    once after a 401 (which did nothing) with the token read anew.
+
+    ``fence`` tells for how many more seconds this process may change anything (the Lease's ``remaining``): no mutation
+    outlasts it, and none is sent that could not end before it (Fenced). ``wrote`` is told of every mutation that was
+    answered well and was no dry run: its verb, such as patch, and its resource, such as trainingjobs/status.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        fence: Callable[[], float] | None = None,
+        wrote: Callable[[str, str], None] | None = None,
+    ) -> None:
+        """Needs a running event loop; ``Client.connect`` also finds the access."""
+        self.access = access
+        self._fence = fence
+        self._wrote = wrote
+        self._session = access.session()
+
+    @classmethod
+    async def connect(
+        cls,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
+        *,
+        fence: Callable[[], float] | None = None,
+    ) -> Client:
+        """With the kubeconfig (or the service account, or the default kubeconfig). Sends nothing. Raises NoAccess."""
+        return cls(credentials.load(kubeconfig, context), fence=fence)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- reads --------------------------------------------------------------------------------------------------------
+
+    async def get(self, path: str, *, within: float | None = None) -> RawObject:
+        """One object, or whatever else answers GET with a JSON object (``/version``, ``/apis/…``)."""
+        return await self.raw("GET", path, within=within)
+
+    async def pages(
+        self, path: str, *, labels: str = "", fields: str = "", limit: int = PAGE, within: float | None = None
+    ) -> AsyncIterator[Page]:
+        """A list in pages. Items carry their apiVersion and kind. Gone: the list took too long, begin again."""
+        query = {"limit": str(limit)}
+        if labels:
+            query["labelSelector"] = labels
+        if fields:
+            query["fieldSelector"] = fields
+        while True:
+            answer = await self.raw("GET", path, query=query, within=within)
+            yield Page(_items(answer), int(answer["metadata"]["resourceVersion"]))
+            token = answer["metadata"].get("continue")
+            if not token:
+                return
+            query["continue"] = token
+
+    async def list(
+        self, path: str, *, labels: str = "", fields: str = "", limit: int = PAGE, within: float | None = None
+    ) -> Listing:
+        """A whole list, begun again when its continue token expired on the way."""
+        for attempt in range(1, _LIST_ATTEMPTS + 1):
+            items: list[RawObject] = []
+            version = 0
+            try:
+                async for page in self.pages(path, labels=labels, fields=fields, limit=limit, within=within):
+                    items.extend(page.items)
+                    version = page.resource_version
+            except Gone:
+                if attempt == _LIST_ATTEMPTS:
+                    raise
+            else:
+                return Listing(tuple(items), version)
+        raise AssertionError("the last attempt returns or raises")
+
+    # --- mutations ----------------------------------------------------------------------------------------------------
+
+    async def post(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        dry_run: bool = False,
+        strict: bool = False,
+        within: float | None = None,
+    ) -> RawObject:
+        """Create. The path is the collection's. ``dry_run``: validate and default only.
+
+        ``strict``: fields that the API does not know are refused (BadRequest names them); else it drops them silently.
+        """
+        query = {**_dry(dry_run), **({"fieldValidation": "Strict"} if strict else {})}
+        return await self.raw("POST", path, body=body, query=query, within=within)
+
+    async def put(
+        self, path: str, body: Mapping[str, Any], *, dry_run: bool = False, within: float | None = None
+    ) -> RawObject:
+        """Replace; conditional if the body carries metadata.resourceVersion."""
+        return await self.raw("PUT", path, body=body, query=_dry(dry_run), within=within)
+
+    async def apply(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        manager: str,
+        *,
+        force: bool = True,
+        may_create: bool = False,
+        dry_run: bool = False,
+        within: float | None = None,
+    ) -> RawObject:
+        """Server-side apply by ``manager``, who must send all the fields it owns; a no-op changes nothing.
+
+        Lest it bring a deleted object back, the metadata needs a resourceVersion when the path is a status, which also
+        makes it conditional, and a uid when it is the object itself: there a resourceVersion alone does not prevent it.
+        ``may_create`` says that creating is wanted. Raises ValueError otherwise.
+        """
+        needed = "resourceVersion" if path.endswith("/status") else "uid"
+        if not may_create and not (body.get("metadata") or {}).get(needed):
+            raise ValueError(f"apply to {path} needs metadata.{needed}, or may_create=True")
+        query = {"fieldManager": manager, "force": "true" if force else "false", **_dry(dry_run)}
+        return await self.raw("PATCH", path, body=body, query=query, content_type=_APPLY, within=within)
+
+    async def merge_patch(
+        self, path: str, body: Mapping[str, Any], *, dry_run: bool = False, within: float | None = None
+    ) -> RawObject:
+        """JSON merge patch; conditional if the body carries metadata.resourceVersion."""
+        return await self.raw("PATCH", path, body=body, query=_dry(dry_run), content_type=_MERGE_PATCH, within=within)
+
+    async def json_patch(
+        self, path: str, operations: Sequence[Mapping[str, Any]], *, dry_run: bool = False, within: float | None = None
+    ) -> RawObject:
+        """JSON patch (RFC 6902). A ``test`` that does not hold, or a path that is not there, is a Conflict."""
+        try:
+            return await self.raw(
+                "PATCH", path, body=operations, query=_dry(dry_run), content_type=_JSON_PATCH, within=within
+            )
+        except Invalid as error:
+            if error.fields:
+                raise
+            said = "the patch does not fit the object as it is now: a test did not hold, or a path is not there"
+            raise Conflict("PATCH", path, error.status, error.reason, said) from error
+
+    async def delete(
+        self,
+        path: str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace: int | None = None,
+        propagation: str = "Background",
+        within: float | None = None,
+    ) -> RawObject:
+        """Delete; the answer is the object (now with a deletionTimestamp) or a Status.
+
+        ``uid`` and ``resource_version`` are preconditions (Conflict); ``grace`` in seconds, 0 is by force.
+        """
+        options: RawObject = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        if uid or resource_version:
+            options["preconditions"] = {
+                key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value
+            }
+        return await self.raw("DELETE", path, body=options, within=within)
+
+    # --- the one place that speaks HTTP -------------------------------------------------------------------------------
+
+    async def raw(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str = _JSON,
+        within: float | None = None,
+    ) -> RawObject:
+        """Any call whose answer is a JSON object."""
+        try:
+            return await self._once(method, path, body, query, content_type, within)
+        except Unauthorized:  # the session has read the credentials anew
+            return await self._once(method, path, body, query, content_type, within)
+
+    async def _once(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
+        query: Mapping[str, str] | None,
+        content_type: str,
+        within: float | None,
+    ) -> RawObject:
+        seconds = self._seconds(method, path, TIMEOUT if within is None else within)
+        try:
+            async with self._session.request(
+                method,
+                URL(self.access.server + path, encoded=True),
+                params=query,
+                data=None if body is None else json.dumps(body, separators=(",", ":")).encode(),
+                headers={"Accept": _JSON, "Content-Type": content_type},
+                timeout=aiohttp.ClientTimeout(total=seconds),
+                ssl=self.access.tls,
+                allow_redirects=False,
+            ) as response:
+                answer = await response.read()
+                if response.status >= 300:
+                    raise classify(method, path, response.status, response.headers, answer)
+                if self._wrote is not None and method not in READS and "dryRun" not in (query or {}):
+                    self._wrote(_VERBS.get(method, method.lower()), resource_in(path))
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, NotSent) as error:
+            raise Unreachable(method, path, 0, "NotConnected", f"not sent: {error}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _no_answer(method, path, error) from error
+        parsed = json.loads(answer)
+        if not isinstance(parsed, dict):
+            raise ApiError(method, path, response.status, "NotAnObject", "the answer is not a JSON object")
+        return parsed
+
+    def _seconds(self, method: str, path: str, wanted: float) -> float:
+        if self._fence is None or method in READS:
+            return wanted
+        remaining = self._fence()
+        if remaining < LEAST:
+            raise Fenced(method, path, 0, "NotLeading", f"not sent: this process leads for {remaining:.1f} s more")
+        return min(wanted, remaining)
+
+
+def _no_answer(method: str, path: str, error: Exception) -> ApiError:
+    said = f"no answer: {type(error).__name__} {error}".rstrip()
+    return (Unreachable if method in READS else OutcomeUnknown)(method, path, 0, "NoAnswer", said)
+
+
+def _items(answer: RawObject) -> tuple[RawObject, ...]:
+    """The items of a list, which leave out what they have in common with it."""
+    kind, version = str(answer.get("kind", "")).removesuffix("List"), answer.get("apiVersion")
+    items = answer.get("items") or []
+    for item in items:
+        item.setdefault("kind", kind)
+        item.setdefault("apiVersion", version)
+    return tuple(items)
+
+
+def _dry(dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry_run else {}

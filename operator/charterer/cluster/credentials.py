@@ -1,0 +1,288 @@
+"""Where the API server is and how to prove who we are: one source for the client, the watch and the Lease.
+
+The ``kubernetes`` package reads kubeconfigs and service accounts, runs credential plug-ins and refreshes their tokens.
+Ours is what its loaders leave open: to notice that a user got no credential, to read again what was refused or may have
+rotated, and to have one TLS context and one token for three HTTP clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import ssl
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import aiohttp
+from kubernetes.client import Configuration
+from kubernetes.client.rest import should_bypass_proxies
+from kubernetes.config import load_kube_config
+from kubernetes.config.incluster_config import InClusterConfigLoader
+from kubernetes.config.kube_config import KubeConfigMerger
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+MAX_AGE: Final = 60.0
+"""Seconds a token is used before the library is asked for it again: projected tokens rotate at 80 % of their life, and
+a plug-in whose tokens live less than the library's margin of 5 minutes would else run at every request."""
+
+Fill: TypeAlias = Callable[[Configuration, str], None]
+"""Fills a configuration; key files it has to write go into the directory, which is gone when they have been read."""
+
+
+class NoAccess(Exception):
+    """No usable kubeconfig, service account or plug-in; the message says what is missing and how to provide it."""
+
+
+class NotSent(aiohttp.ClientConnectionError):
+    """NoAccess in the middle of a session: to those who repeat requests, kopf too, this is one that did not connect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Who we are at this moment: the ``Authorization`` header, if any, and the TLS context (authority, certificate)."""
+
+    header: str | None = field(repr=False)
+    tls: ssl.SSLContext
+
+
+class Access:
+    """An API server and an identity. ``namespace`` is the context's or the pod's own one. Thread-safe.
+
+    ``rereads``: the files that ``fill`` read may change without the library noticing. Raises NoAccess.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        fill: Fill,
+        *,
+        namespace: str = "default",
+        rereads: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.namespace = namespace
+        self._source, self._fill, self._rereads, self._clock = source, fill, rereads, clock
+        self._lock = threading.Lock()
+        # Not the loop's threads: those may all be waiting for a cloud.
+        self._renewer = ThreadPoolExecutor(1, "charterer-credentials")
+        self._refused = False
+        self._configuration, tls = self._load()
+        self._proof = Proof(self._header(), tls)
+        self._due = clock() + MAX_AGE
+
+    @property
+    def configuration(self) -> Configuration:
+        """The package's configuration of now, for server, proxy and the like; credentials come from ``proof``."""
+        return self._configuration
+
+    @property
+    def server(self) -> str:
+        """The API server's URL, without a slash at its end."""
+        return str(self._configuration.host)
+
+    @property
+    def tls(self) -> ssl.SSLContext:
+        """The last known TLS context: another object when the certificate was renewed."""
+        return self._proof.tls
+
+    @property
+    def proxy(self) -> str | None:
+        """The proxy of the kubeconfig or of the environment, if it is to be used for this server."""
+        proxy, exempt = self._configuration.proxy, self._configuration.no_proxy or ""
+        return None if not proxy or should_bypass_proxies(self.server, exempt) else str(proxy)
+
+    def proof(self) -> Proof:
+        """What is good now. May block for a file or a plug-in, once a minute. Raises NoAccess."""
+        with self._lock:
+            if self._clock() >= self._due:
+                tls = self._proof.tls
+                if self._refused or self._rereads:
+                    self._configuration, fresh = self._load()
+                    # Connections are kept per context: a new one only where the old certificate may be the reason.
+                    tls = fresh if self._refused else tls
+                self._proof = Proof(self._header(), tls)
+                self._refused, self._due = False, self._clock() + MAX_AGE
+            return self._proof
+
+    async def proof_async(self) -> Proof:
+        """The same without blocking the event loop."""
+        if self._clock() < self._due:
+            return self._proof
+        return await asyncio.get_running_loop().run_in_executor(self._renewer, self.proof)
+
+    def refused(self, proof: Proof) -> None:
+        """The server answered 401 to this: read everything again next time, unless that has happened meanwhile."""
+        if proof is self._proof:
+            self._refused, self._due = True, float("-inf")
+
+    def session(self, *, connections: int = 64, traces: Sequence[aiohttp.TraceConfig] = ()) -> aiohttp.ClientSession:
+        """A session whose every request carries the token of that moment, or raises NotSent. The caller closes it."""
+
+        async def authorize(
+            request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+        ) -> aiohttp.ClientResponse:
+            try:
+                proof = await self.proof_async()
+            except NoAccess as error:
+                raise NotSent(str(error)) from error
+            if proof.header is not None:
+                request.headers["Authorization"] = proof.header
+            request.server_hostname = self._configuration.tls_server_name
+            try:
+                response = await handler(request)
+            except aiohttp.ClientConnectorError:
+                raise
+            except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+                if request.method == "GET":
+                    raise
+                # Of these two aiohttp thinks that a PUT or DELETE may be sent once more.
+                raise aiohttp.ClientConnectionError(f"{type(error).__name__} {error}") from error
+            if response.status == 401:
+                self.refused(proof)
+                with contextlib.suppress(NoAccess):  # told by the next request
+                    await self.proof_async()  # so that ``tls`` is renewed before the request is repeated
+            return response
+
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=connections, ssl=self.tls),
+            middlewares=(authorize,),
+            trace_configs=list(traces),
+            proxy=self.proxy,
+            headers={"User-Agent": "charterer"},
+        )
+
+    def _load(self) -> tuple[Configuration, ssl.SSLContext]:
+        with _explained(self._source), tempfile.TemporaryDirectory(prefix="charterer-") as keys:
+            configuration = Configuration(retries=False)  # the default is to repeat a PUT three times
+            self._fill(configuration, keys)
+            return configuration, _tls(configuration)
+
+    def _header(self) -> str | None:
+        with _explained(self._source):
+            header = self._configuration.get_api_key_with_prefix("BearerToken")  # refreshes it where it has to
+        if header is None:
+            return None
+        words = str(header).split()  # token files may end with a line break, or hold nothing else
+        if len(words) < 2:
+            raise NoAccess(f"{self._source}: the token is empty")
+        return " ".join(words)
+
+
+def load(kubeconfig: Path | None = None, context: str | None = None) -> Access:
+    """The access a process has: ``kubeconfig`` if given, else the pod's service account, else the default kubeconfig.
+
+    Runs the credential plug-in if there is one. Raises NoAccess.
+    """
+    if kubeconfig is not None:
+        return from_kubeconfig([kubeconfig], context)
+    if context is None and (SERVICE_ACCOUNT / "token").exists() and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return from_service_account(os.environ, SERVICE_ACCOUNT)
+    named = os.environ.get("KUBECONFIG", "")
+    paths = [Path(part) for part in named.split(os.pathsep) if part] or [Path.home() / ".kube" / "config"]
+    existing = [path for path in paths if path.exists()]
+    if not existing:
+        raise NoAccess(
+            f"no kubeconfig at {', '.join(map(str, paths))} and no service account at {SERVICE_ACCOUNT}: "
+            "pass --kubeconfig, set KUBECONFIG, or run in a pod with a mounted service account token"
+        )
+    return from_kubeconfig(existing, context)
+
+
+def from_service_account(
+    environment: Mapping[str, str], directory: Path, *, clock: Callable[[], float] = time.monotonic
+) -> Access:
+    """The access of a pod: the server from its environment, token, CA and namespace from the mounted directory."""
+
+    def fill(configuration: Configuration, _: str) -> None:
+        token, authority = str(directory / "token"), str(directory / "ca.crt")
+        InClusterConfigLoader(token, authority, environ=environment).load_and_set(configuration)
+
+    namespace = directory / "namespace"
+    return Access(
+        f"service account {directory}",
+        fill,
+        namespace=namespace.read_text().strip() if namespace.exists() else "default",
+        rereads=True,
+        clock=clock,
+    )
+
+
+def from_kubeconfig(
+    paths: list[Path], context: str | None = None, *, clock: Callable[[], float] = time.monotonic
+) -> Access:
+    """The access of one context (the current one if None) of kubeconfig files; of equal names the first file's wins."""
+    source = "kubeconfig " + ", ".join(map(str, paths))
+    files = os.pathsep.join(map(str, paths))
+    with _explained(source):
+        merged = _merged(files)
+        # The library takes the last file's current context, kubectl the first one's.
+        currents = (_merged(path).get("current-context") for path in files.split(os.pathsep) if Path(path).exists())
+        chosen = context or next(filter(None, currents), None)
+        if not chosen:
+            raise NoAccess(f"{source}: no current-context is set; choose one with --context")
+        entry = _find(merged, "contexts", chosen, source)
+        if not _find(merged, "clusters", entry.get("cluster"), source).get("server"):
+            raise NoAccess(f"{source}: cluster {entry.get('cluster')!r} has no field server")
+        user = _find(merged, "users", entry["user"], source) if entry.get("user") else {}
+    provider = (user.get("auth-provider") or {}).get("name", "oidc")
+    if provider != "oidc":
+        raise NoAccess(f"{source}: auth-provider {provider!r} is obsolete; use a credential plug-in (users[].exec)")
+    asked = ", ".join(key for key in ("auth-provider", "tokenFile", "exec") if user.get(key))
+
+    def fill(configuration: Configuration, keys: str) -> None:
+        load_kube_config(files, chosen, configuration, temp_file_path=keys)
+        # A plug-in that fails, or an empty file, is logged at most, and the loader goes on without any identity.
+        if asked and not configuration.api_key and not configuration.cert_file:
+            raise NoAccess(
+                f"{source}: {asked} of user {entry['user']!r} gave no credential "
+                "(what a plug-in said is in the log); run it by hand or log in again"
+            )
+
+    rereads = bool(user.get("tokenFile"))  # the loader reads it once
+    return Access(source, fill, namespace=entry.get("namespace") or "default", rereads=rereads, clock=clock)
+
+
+def _merged(files: str) -> Mapping[str, Any]:
+    config = KubeConfigMerger(files).config
+    if config is None:
+        raise FileNotFoundError("no such file")
+    value: Mapping[str, Any] = config.value
+    return value
+
+
+def _find(merged: Mapping[str, Any], section: str, name: str | None, source: str) -> Mapping[str, Any]:
+    entries = {entry["name"]: entry.value for entry in merged[section]}
+    if name not in entries:
+        known = ", ".join(sorted(entries)) or "none"
+        raise NoAccess(f"{source}: {section} has no entry {name!r} (there are: {known})")
+    body: Mapping[str, Any] = entries[name].get(section.removesuffix("s")) or {}
+    return body
+
+
+def _tls(configuration: Configuration) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    # Cluster authorities are often made without the extensions that Python 3.13 began to insist on.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    return context
+
+
+@contextlib.contextmanager
+def _explained(source: str) -> Iterator[None]:
+    try:
+        yield
+    except NoAccess:
+        raise
+    except Exception as error:  # a malformed file makes the loaders raise almost anything
+        raise NoAccess(f"{source} cannot be read: {error}") from error

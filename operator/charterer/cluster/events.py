@@ -1,0 +1,158 @@
+"""Events (events.k8s.io/v1) for people: best effort, aggregated, and never in the way of anything."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple, NoReturn
+
+from charterer.api.manifests import Reporter, Subject, event
+from charterer.cluster.client import Client
+from charterer.cluster.errors import ApiError, Gone, NotFound
+from charterer.cluster.paths import EVENTS
+from charterer.domain.time import Instant, format_instant
+
+log = logging.getLogger(__name__)
+
+WINDOW: Final = 600.0
+"""Seconds within which the same thing said again counts as one series."""
+UPDATE: Final = 60.0
+"""Seconds between two writes of one series' count."""
+REMEMBERED: Final = 1_000
+"""Series kept in memory; the one longest unheard of is forgotten first."""
+PENDING: Final = 500
+"""New events that may wait to be sent; more are dropped (and counted)."""
+PACE: Final = 0.1
+"""Seconds between two requests: a burst of events must not take the API server's attention from what matters."""
+
+
+class _Key(NamedTuple):
+    subject: Subject
+    reason: str
+    action: str
+    note: str
+    warning: bool
+
+
+@dataclass(slots=True)
+class _Series:
+    """``count`` times heard, ``told`` of them written under ``name``. Times are of the steady clock."""
+
+    first: Instant
+    last: Instant
+    heard: float
+    began: float
+    count: int = 1
+    told: int = 0
+    name: str = ""
+    written: float = float("-inf")
+
+
+class Recorder:
+    """Takes what is to be said and says it later. Use it from one event loop.
+
+    ``now`` is the wall clock (what people read), ``clock`` the steady one (what is counted with).
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        instance: str,
+        now: Callable[[], Instant] = lambda: Instant(time.time_ns() // 1_000),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._reporter = Reporter("charterer.dev/operator", instance)
+        self._now = now
+        self._clock = clock
+        self._series: OrderedDict[_Key, _Series] = OrderedDict()
+        self._new: OrderedDict[_Key, _Series] = OrderedDict()
+        self._something = asyncio.Event()
+        self.dropped = 0
+        """Events that were never sent, since too many waited or the API server refused them."""
+
+    def record(self, subject: Subject, reason: str, note: str, *, action: str, warning: bool = False) -> None:
+        """Say ``note`` of ``subject``. ``reason`` and ``action`` are CamelCase words. Returns at once, never raises."""
+        key = _Key(subject, reason, action, note, warning)
+        heard, at = self._clock(), self._now()
+        series = self._series.get(key)
+        if series is not None and heard - series.began < WINDOW:
+            series.count += 1
+            series.last, series.heard = at, heard
+            self._series.move_to_end(key)
+            return
+        if len(self._new) >= PENDING:
+            self.dropped += 1
+            return
+        self._series[key] = self._new[key] = _Series(at, at, heard, heard)
+        self._series.move_to_end(key)
+        while len(self._series) > REMEMBERED:
+            self._series.popitem(last=False)
+        self._something.set()
+
+    @property
+    def waiting(self) -> int:
+        """New events that are still to be sent."""
+        return len(self._new)
+
+    async def run(self) -> NoReturn:
+        """Send, for ever."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._something.wait(), UPDATE)
+            await self._send(PACE)
+
+    async def flush(self) -> None:
+        """Send now what waits, at an orderly end."""
+        await self._send(0.0)
+
+    async def _send(self, pace: float) -> None:
+        self._something.clear()
+        while self._new:
+            key, series = self._new.popitem(last=False)
+            await self._create(key, series)
+            await asyncio.sleep(pace)
+        for key, series in list(self._series.items()):
+            if series.name and series.count > series.told and self._clock() - series.written >= UPDATE:
+                await self._update(key, series)
+                await asyncio.sleep(pace)
+
+    async def _create(self, key: _Key, series: _Series) -> None:
+        body = event(
+            key.subject,
+            self._reporter,
+            series.first,
+            reason=key.reason,
+            action=key.action,
+            note=key.note,
+            warning=key.warning,
+        )
+        try:
+            await self._client.post(EVENTS.all(body["metadata"]["namespace"]), body)
+        except ApiError as error:
+            self.dropped += 1
+            self._series.pop(key, None)
+            log.debug("event %s of %s was not recorded: %s", key.reason, key.subject.name, error)
+            return
+        series.name, series.told, series.written = body["metadata"]["name"], 1, self._clock()
+
+    async def _update(self, key: _Key, series: _Series) -> None:
+        path = EVENTS.one(series.name, key.subject.namespace or "default")
+        count = series.count
+        series.written = self._clock()
+        try:
+            await self._client.merge_patch(
+                path, {"series": {"count": count, "lastObservedTime": format_instant(series.last)}}
+            )
+        except (NotFound, Gone):
+            self._series.pop(key, None)  # it has expired: if it is said again, it is said anew
+        except ApiError as error:
+            log.debug("event %s of %s was not counted: %s", key.reason, key.subject.name, error)
+        else:
+            series.told = count

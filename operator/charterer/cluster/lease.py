@@ -1,0 +1,219 @@
+"""Leadership: a coordination.k8s.io Lease, renewed in a thread of its own, and a second thread that watches the clock.
+
+The main loop may hang and the API server may accept calls and never answer: the process still learns in time that it no
+longer leads. ``charterer.cluster.election`` holds the rules.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from charterer.cluster.blocking import BlockingClient
+from charterer.cluster.client import RawObject
+from charterer.cluster.credentials import Access
+from charterer.cluster.election import Election, LeaseRecord, LeaseTimes
+from charterer.cluster.errors import AlreadyExists, ApiError, Conflict, NotFound
+from charterer.cluster.heartbeat import Heartbeat
+from charterer.cluster.paths import LEASES
+
+__all__ = ["Lease", "LeaseTimes", "steady"]
+
+log = logging.getLogger(__name__)
+
+_GLANCE: Final = 0.5
+"""Seconds between two looks at the clock, which may have jumped (a machine that was suspended)."""
+
+
+def steady() -> float:
+    """Seconds of a clock that never goes back and, where there is one, also runs while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class Lease:
+    """Candidate for, and holder of, one Lease.
+
+    ``on_gained()`` is called once, ``on_lost(why)`` at most once and only after it; both from threads of this object.
+    After ``on_lost`` the process must end at once: another may lead from then on. ``identity`` is the pod's name, so
+    that a container that starts again takes over from itself without waiting.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        name: str,
+        namespace: str,
+        identity: str,
+        *,
+        on_gained: Callable[[], None],
+        on_lost: Callable[[str], None],
+        heartbeat: Heartbeat | None = None,
+        times: LeaseTimes | None = None,
+        clock: Callable[[], float] = steady,
+    ) -> None:
+        if not identity:
+            raise ValueError("the identity must not be empty: an empty holderIdentity means that nobody leads")
+        self._times = times or LeaseTimes()
+        self._name, self._namespace, self._identity = name, namespace, identity
+        self._on_gained, self._on_lost, self._heartbeat, self._clock = on_gained, on_lost, heartbeat, clock
+        self._http = BlockingClient(access, timeout=self._times.renew_deadline / 3)
+        self._acquired = ""
+        self._lock = threading.Lock()
+        self._election = Election(identity, self._times)
+        self._stopping = threading.Event()
+        self._renewer = threading.Thread(target=self._renew, name="charterer-lease", daemon=True)
+        self._watchdog = threading.Thread(target=self._watch_clock, name="charterer-lease-clock", daemon=True)
+
+    def start(self) -> None:
+        """Start to stand for leadership."""
+        self._renewer.start()
+        self._watchdog.start()
+
+    def release(self, timeout: float = 5.0) -> None:
+        """Orderly end: stop, and give the Lease up so that the next candidate leads at once. ``on_lost`` stays silent.
+
+        Nothing may be changed in the cluster or a cloud by this process any more.
+        """
+        with self._lock:
+            was_leading = self._election.leading
+            self._election.resign()
+        self._stopping.set()
+        if self._renewer.is_alive():
+            self._renewer.join(timeout)
+        record = self._election.record
+        if was_leading and record is not None and not self._renewer.is_alive():
+            try:
+                self._put(record, "")
+            except ApiError as error:
+                log.warning("the Lease could not be given up, others wait until it has run out: %s", error)
+        self._http.close()
+
+    def remaining(self) -> float:
+        """Seconds for which it is certain to lead; 0 when it does not."""
+        return max(0.0, self.deadline() - self._clock())
+
+    def deadline(self) -> float:
+        """When, on this object's clock, leadership ends unless renewed; minus infinity when it does not lead."""
+        with self._lock:
+            return self._election.deadline
+
+    @property
+    def holder(self) -> str:
+        """Who leads, as last seen; empty when nobody does or nothing is known."""
+        with self._lock:
+            return self._election.record.holder if self._election.record else ""
+
+    # --- the renewing thread ------------------------------------------------------------------------------------------
+
+    def _renew(self) -> None:
+        while not self._stopping.is_set():
+            pause = self._times.retry
+            try:
+                if self._attempt():
+                    pause = self._times.renew
+            except ApiError as error:
+                log.warning("Lease %s/%s: %s", self._namespace, self._name, error)
+            self._stopping.wait(pause)
+
+    def _attempt(self) -> bool:
+        """Take or renew the Lease if that is ours to do; whether it was done."""
+        if not self._election.leading:
+            self._observe()
+        if not self._election.may_take(self._clock()):
+            return False
+        asked = self._clock()
+        try:
+            raw = self._put(self._election.record, self._identity)
+        except (Conflict, AlreadyExists, NotFound):
+            # Somebody else wrote it, or an answer to us was lost: the next attempt starts from what is there now.
+            self._observe()
+            usurper = self._election.usurper()
+            if usurper is not None:
+                self._lose(f"the Lease is held by {usurper}")
+            return False
+        self._hold(raw, asked)
+        return True
+
+    def _observe(self) -> None:
+        try:
+            raw = self._http.call("GET", LEASES.one(self._name, self._namespace))
+        except NotFound:
+            with self._lock:
+                self._election.observe(None, self._clock())
+            return
+        record = _record(raw)
+        with self._lock:
+            self._election.observe(record, self._clock())
+        self._renewed(record)
+
+    def _hold(self, raw: RawObject, asked: float) -> None:
+        record = _record(raw)
+        with self._lock:
+            if self._stopping.is_set():
+                self._election.observe(record, self._clock())  # for release, which gives up exactly this version
+                return
+            gained = not self._election.leading
+            self._election.held(record, asked, self._clock())
+        self._renewed(record)
+        if gained:
+            log.info("%s leads: it holds the Lease %s/%s", self._identity, self._namespace, self._name)
+            self._on_gained()
+
+    def _renewed(self, record: LeaseRecord) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.renewed(int(record.resource_version))
+
+    def _put(self, record: LeaseRecord | None, holder: str) -> RawObject:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        changes = record is None or record.holder != holder
+        transitions = 0 if record is None else record.transitions + (changes and bool(holder))
+        metadata = {"name": self._name, "namespace": self._namespace}
+        spec: dict[str, Any] = {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": math.ceil(self._times.duration) if holder else 1,
+            "leaseTransitions": transitions,
+            "renewTime": now,
+        }
+        if changes or not self._acquired:
+            self._acquired = now
+        spec["acquireTime"] = self._acquired
+        body: RawObject = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+        if record is None:
+            return self._http.call("POST", LEASES.all(self._namespace), body)
+        metadata["resourceVersion"] = record.resource_version
+        return self._http.call("PUT", LEASES.one(self._name, self._namespace), body)
+
+    # --- the clock-watching thread ------------------------------------------------------------------------------------
+
+    def _watch_clock(self) -> None:
+        while not self._stopping.is_set():
+            deadline = self.deadline()
+            late = self._clock() - deadline
+            if deadline > float("-inf") and late >= 0:
+                self._lose(f"the Lease was not renewed for {self._times.renew_deadline + late:.1f} s")
+                return
+            self._stopping.wait(min(_GLANCE, -late) if deadline > float("-inf") else _GLANCE)
+
+    def _lose(self, why: str) -> None:
+        with self._lock:
+            if not self._election.leading:
+                return
+            self._election.resign()
+        self._stopping.set()
+        log.error("%s leads no more: %s", self._identity, why)
+        self._on_lost(why)
+
+
+def _record(raw: RawObject) -> LeaseRecord:
+    spec = raw.get("spec") or {}
+    return LeaseRecord(
+        holder=spec.get("holderIdentity") or "",
+        duration=float(spec.get("leaseDurationSeconds") or 0),
+        transitions=int(spec.get("leaseTransitions") or 0),
+        resource_version=raw["metadata"]["resourceVersion"],
+    )

@@ -1,0 +1,216 @@
+"""The watch: kopf in a thread and event loop of its own, whose only handler puts events into the store.
+
+kopf lists a kind anew when its stream cannot be taken up where it was (after an outage, or when its CRD was changed),
+and says nothing of what was deleted meanwhile. It lists through a session of ours, so that we see it and can look.
+
+kopf is asked for nothing but its resilient watch streams: no finalizer, no annotation, no progress, no Event of it ever
+reaches an object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final
+
+import aiohttp
+import kopf
+
+from charterer.cluster.credentials import Access
+from charterer.cluster.discovery import all_served
+from charterer.cluster.heartbeat import Heartbeat
+from charterer.cluster.paths import LEASES
+from charterer.cluster.store import Kind, Store
+
+log = logging.getLogger(__name__)
+
+SERVER_TIMEOUT: Final = 290
+"""Seconds after which the API server ends a watch, which is then taken up again where it was."""
+INACTIVITY_TIMEOUT: Final = 70.0
+"""Seconds without even a bookmark (they come every minute) after which a stream counts as dead."""
+_CONNECT_TIMEOUT: Final = 10.0
+_NEVER_SET: Final = "charterer.dev/never-set"
+
+
+class Watch:
+    """Watches the store's kinds in the whole cluster, and one Lease as the heartbeat, until stopped.
+
+    ``alive`` turns False when it ends by itself, which is fatal: the process should be started anew. ``on_end`` is
+    called then, and ``on_relist`` when a kind was listed anew: deletions may have been missed. Both in its own thread.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        store: Store,
+        heartbeat: Heartbeat,
+        *,
+        lease: str,
+        namespace: str,
+        on_relist: Callable[[], object] = lambda: None,
+        on_end: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._access = access
+        self._store = store
+        self._heartbeat = heartbeat
+        self._on_relist = on_relist
+        self._on_end = on_end
+        self._listed: set[str] = set()
+        self._lease = f"metadata.name={lease},metadata.namespace={namespace}"
+        self.ready = threading.Event()
+        """Set when kopf has started (its first lists may still be on their way)."""
+        self._stop = threading.Event()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="charterer-watch", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; returns at once."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Ask it to end and wait for that."""
+        self._stop.set()
+        self._thread.join(timeout)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is watching (or trying to)."""
+        return self._thread.is_alive() and not self._ended.is_set()
+
+    def _run(self) -> None:
+        logging.getLogger("kopf").setLevel(logging.ERROR)  # it words every event
+        logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)  # and every repeated request, as an error
+        try:
+            asyncio.run(self._until_served())
+            kopf.run(
+                registry=self._registry(),
+                settings=self._settings(),
+                clusterwide=True,
+                standalone=True,
+                stop_flag=self._stop,
+                ready_flag=self.ready,
+            )
+        except Exception:
+            log.exception("the watch failed")
+        finally:
+            self._ended.set()
+            if not self._stop.is_set():
+                self._on_end()
+            self._stop.set()  # kopf waits for it in a thread that is not a daemon and would outlive this one
+
+    async def _until_served(self) -> None:
+        kinds = [kind.resource for kind in self._store.kinds]
+        async with self._access.session() as session:
+            await all_served(session, self._access.server, kinds, self._stop.is_set)
+
+    async def _on_answer(self, _: object, __: object, params: aiohttp.TraceRequestEndParams) -> None:
+        """Notice the first page of a list."""
+        query, path = params.url.query, params.url.path
+        if params.method != "GET" or "watch" in query or "continue" in query or params.response.status != 200:
+            return
+        if not any(path.endswith(kind.resource.all()) for kind in self._store.kinds):
+            return
+        if path in self._listed:
+            log.info("%s are listed anew: deletions may have been missed", path.rpartition("/")[2])
+            self._on_relist()
+        self._listed.add(path)
+
+    def _registry(self) -> kopf.OperatorRegistry:
+        registry = kopf.OperatorRegistry()
+
+        @kopf.on.login(registry=registry)
+        async def log_in(**_: Any) -> kopf.AiohttpSession:
+            # Asked again after a 401 or a broken TLS stream; the session itself asks for the token at every request.
+            trace = aiohttp.TraceConfig()
+            trace.on_request_end.append(self._on_answer)
+            session = self._access.session(connections=0, traces=(trace,))
+            return kopf.AiohttpSession(server=self._access.server, aiohttp_session=session)
+
+        for kind in self._store.kinds:
+            where = kind.resource
+            kopf.on.event(where.group, where.version, where.plural, registry=registry)(self._handler(kind))
+        kopf.on.event(LEASES.group, LEASES.version, LEASES.plural, registry=registry)(self._on_lease)
+        return registry
+
+    def _handler(self, kind: Kind[Any]) -> Callable[..., Awaitable[None]]:
+        async def on_event(*, event: kopf.RawEvent, **_: Any) -> None:
+            if event["type"] == "DELETED":
+                self._store.remove(kind, event["object"])
+            else:
+                self._store.put(kind, event["object"])
+
+        return on_event
+
+    async def _on_lease(self, *, event: kopf.RawEvent, **_: Any) -> None:
+        self._heartbeat.seen(int(event["object"]["metadata"]["resourceVersion"]))
+
+    def _settings(self) -> kopf.OperatorSettings:
+        settings = kopf.OperatorSettings()
+        settings.process.ultimate_exiting_timeout = None  # it would kill this process
+        settings.posting.enabled = False
+        settings.scanning.disabled = True
+        settings.peering.standalone = True
+        settings.queueing.worker_limit = None
+        settings.queueing.idle_timeout = 0.5  # a task per object lives this long after its last event
+        settings.watching.server_timeout = SERVER_TIMEOUT
+        settings.watching.client_timeout = SERVER_TIMEOUT + INACTIVITY_TIMEOUT
+        settings.watching.connect_timeout = _CONNECT_TIMEOUT
+        settings.watching.inactivity_timeout = INACTIVITY_TIMEOUT
+        settings.watching.chunk_size = 250
+        settings.networking.request_timeout = 60.0
+        settings.networking.connect_timeout = _CONNECT_TIMEOUT
+        settings.networking.error_backoffs = _Patience()
+        # kopf takes its own finalizer off every object it handles: with the default one, also another operator's.
+        settings.persistence.finalizer = _NEVER_SET
+        settings.persistence.progress_storage = _NoProgress()
+        settings.persistence.diffbase_storage = _NoDiffBase()
+        for kind in self._store.kinds:
+            where = (kind.resource.group, kind.resource.version, kind.resource.plural)
+            if kind.labels:
+                settings.watching.label_selectors[where] = kind.labels
+            if kind.fields:
+                settings.watching.field_selectors[where] = kind.fields
+        settings.watching.field_selectors[LEASES.group, LEASES.version, LEASES.plural] = self._lease
+        return settings
+
+
+class _Patience:
+    """Seconds between repeated requests, without end: an outage or a missing permission must not end the watch."""
+
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain((0.1, 0.2, 0.5, 1.0), itertools.repeat(2.0))
+
+
+class _NoProgress(kopf.ProgressStorage):
+    """Keeps nothing: there are no handlers whose progress could matter."""
+
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        return None
+
+    def purge(self, **_: Any) -> None:
+        return None
+
+    def touch(self, **_: Any) -> None:
+        return None
+
+    def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
+        return essence
+
+
+class _NoDiffBase(kopf.DiffBaseStorage):
+    """Compares nothing: building the essence would copy every object at every event."""
+
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        return None

@@ -1,0 +1,106 @@
+"""Trying a job's template by a server-side dry run before money is spent on it (docs/adr/0004).
+
+The pod template is opaque to the TrainingJob's schema; only the Job API knows whether it is right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from charterer.api import manifests
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import ApiError, BadRequest, NamespaceTerminating, NotFound
+from charterer.cluster.paths import JOBS, TRAINING_JOBS
+from charterer.domain.ids import JobId, PoolId, RentalId
+from charterer.domain.job import Allocation, Job, Placement
+from charterer.domain.money import Price
+from charterer.domain.option import Option
+from charterer.domain.time import Instant
+
+_log = logging.getLogger(__name__)
+
+_AT_ONCE = 8
+
+
+class Templates:
+    """The verdicts by job and generation: empty when the API server accepts the template."""
+
+    def __init__(self, client: Client, environment: manifests.RunEnvironment, changed: Callable[[], None]) -> None:
+        self._client = client
+        self._environment = environment
+        self._changed = changed
+        self._verdicts: dict[JobId, tuple[int, str]] = {}
+        self._asking: dict[JobId, asyncio.Task[None]] = {}
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    def refusals(self, jobs: Iterable[Job]) -> Mapping[JobId, str | None]:
+        """Jobs that cannot be planned for: why they were refused, None while they are being tried (this begins it)."""
+        refused: dict[JobId, str | None] = {}
+        current: set[JobId] = set()
+        for job in jobs:
+            current.add(job.id)
+            if job.allocation is not None or job.finish is not None or job.deleting or job.invalid:
+                continue
+            generation, message = self._verdicts.get(job.id, (-1, ""))
+            if generation != job.generation:
+                refused[job.id] = None
+                if job.id not in self._asking:
+                    self._asking[job.id] = asyncio.create_task(self._try(job), name=f"template/{job.id}")
+            elif message:
+                refused[job.id] = message
+        for gone in self._verdicts.keys() - current:
+            del self._verdicts[gone]
+        return refused
+
+    async def _try(self, job: Job) -> None:
+        try:
+            async with self._slots:
+                self._verdicts[job.id] = (job.generation, await self._verdict(job))
+        except ApiError as error:
+            _log.warning("template of %s/%s not checked, again soon: %s", job.namespace, job.name, error)
+            await asyncio.sleep(1.0)
+        finally:
+            del self._asking[job.id]
+            self._changed()
+
+    async def _verdict(self, job: Job) -> str:
+        try:
+            raw = await self._client.get(TRAINING_JOBS.one(job.name, job.namespace))
+            try:
+                run = manifests.run_job(job, raw, _example(job), self._environment)
+            except manifests.NotATemplate as error:
+                await self._client.post(JOBS.all(job.namespace), _as_written(job, raw), dry_run=True, strict=True)
+                return refusal(str(error))  # the API server says it better, where it has something to say
+            await self._client.post(JOBS.all(job.namespace), run, dry_run=True, strict=True)
+        except NamespaceTerminating:
+            return f"namespace {job.namespace} is being deleted"
+        except BadRequest as error:
+            return refusal(f"the Job API refuses it: {error.message}")
+        except NotFound:
+            return "the job is gone"
+        return ""
+
+
+def refusal(why: str) -> str:
+    """What a user is told of a template that no run can be made of."""
+    return f"spec.template: {why}; correct the template"
+
+
+def _as_written(job: Job, raw: RawObject) -> RawObject:
+    """A Job of the template alone, for the API server to say what is wrong with it."""
+    metadata = {"name": job.name, "namespace": job.namespace}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {"suspend": True, "template": raw["spec"]["template"]},
+    }
+
+
+def _example(job: Job) -> Allocation:
+    """An allocation of the right shape: what is tried is the template, not the place."""
+    gpus = max(job.widths.preferred, 1)
+    option = Option(PoolId("dry-run"), gpus, 1.0, Price(0))
+    return Allocation(job.last_run + 1, option, (Placement(RentalId("dry-run"), gpus),), Instant(0))

@@ -1,0 +1,87 @@
+"""What a rental costs: the rule of the bill (docs/fakecloud.md), and what has accrued by an instant or in a period.
+
+All amounts are exact micro-dollars; seconds are whole, as the rule rounds them. Times of a rental are the cloud's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from charterer.domain.budget import Budget
+from charterer.domain.money import ZERO, Money, total
+from charterer.domain.period import period_bounds
+from charterer.domain.pool import PriceSegment
+from charterer.domain.rental import Rental
+from charterer.domain.time import Instant
+
+_MICROS = 1_000_000
+
+
+def cost(segments: Sequence[PriceSegment], billing_minimum_seconds: int, launched: Instant, ended: Instant) -> Money:
+    """The bill of an instance from ``launched`` to ``ended``, by "The rule of the bill" in docs/fakecloud.md.
+
+    Billed time is the span rounded up to whole seconds, at least the minimum. Every segment but the last lasts from
+    its ``since`` to the next one's, rounded down; the last takes the rest. Segments that begin after ``ended`` had
+    no part in it, the first one excepted. ValueError without any segment: an unknown price is not a price of zero.
+    """
+    if not segments:
+        raise ValueError("cannot bill without a price: give at least one price segment")
+    left = max(-((launched - ended) // _MICROS), billing_minimum_seconds, 0)
+    if len(segments) == 1:
+        return segments[0].price.cost(left)
+    known = [segments[0], *(segment for segment in segments[1:] if segment.since <= ended)]
+    amount = ZERO
+    for segment, following in pairwise(known):
+        lasted = max(following.since, launched) - max(segment.since, launched)
+        seconds = min(max(lasted // _MICROS, 0), left)
+        amount += segment.price.cost(seconds)
+        left -= seconds
+    return amount + known[-1].price.cost(left)
+
+
+def accrued(rental: Rental, now: Instant) -> Money:
+    """What the rental has cost up to ``now``: nothing before its launch, its final cost once it has ended.
+
+    While it runs this is the bill as if it ended now, billing minimum included. A rental whose price segments are
+    not recorded accrues at its worst price.
+    """
+    if rental.ended is not None and rental.cost is not None and now >= rental.ended:
+        return rental.cost
+    if rental.launched is None or now < rental.launched:
+        return ZERO
+    segments = rental.segments or (PriceSegment(rental.launched, rental.worst),)
+    until = now if rental.ended is None else min(now, rental.ended)
+    return cost(segments, rental.billing_minimum_seconds, rental.launched, until)
+
+
+def accrued_in(rental: Rental, start: Instant, now: Instant) -> Money:
+    """The part of ``accrued(rental, now)`` that fell in the period from ``start`` on; never negative."""
+    return max(accrued(rental, now) - accrued_before(rental, start), ZERO)
+
+
+def accrued_before(rental: Rental, start: Instant) -> Money:
+    """What it had cost when the period began; nothing where it was launched just then or later."""
+    return ZERO if rental.launched is None or rental.launched >= start else accrued(rental, start)
+
+
+def opening_in(budget: Budget, period_start: Instant) -> Money:
+    """The budget's opening spend where ``period_start`` begins the period the budget was created in, else zero."""
+    return budget.opening_spend if budget.created >= period_start else ZERO
+
+
+def spent(budget: Budget, rentals: Iterable[Rental], now: Instant) -> Money:
+    """Spent in the budget's current period up to ``now``; of ``rentals`` only the budget's own count.
+
+    Settled, opening spend, and what is not yet folded: a rental is either in the balance (its uid is listed) or counts
+    by its accrual. A budget whose first period is not yet open counts from the beginning of the calendar period that
+    holds ``now``.
+    """
+    balance = budget.balance
+    start = period_bounds(budget.time_zone, now)[0] if balance is None else balance.period_start
+    settled = ZERO if balance is None else balance.settled
+    folded = frozenset() if balance is None else balance.folded
+    running = total(
+        accrued_in(rental, start, now) for rental in rentals if rental.budget == budget.id and rental.uid not in folded
+    )
+    return settled + opening_in(budget, start) + running

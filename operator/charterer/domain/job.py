@@ -1,0 +1,286 @@
+"""A training job: what its owner asked for, what was intended for it (allocation) and what is (runs, pods)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
+from charterer.domain.money import ZERO, Money
+from charterer.domain.option import Option
+from charterer.domain.time import Instant, after
+
+
+class ResizePolicy(StrEnum):
+    """How the width of a running job may change."""
+
+    NEVER = "Never"
+    RESTART = "Restart"
+    IN_PLACE = "InPlace"
+
+
+class SpotPolicy(StrEnum):
+    """Whether the job may run on capacity that the cloud can take back."""
+
+    NEVER = "Never"
+    ALLOWED = "Allowed"
+
+
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """Numbers of GPUs; a rigid job has all three equal."""
+
+    min: int
+    preferred: int
+    max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """``gpus`` GPUs of one rental: one pod."""
+
+    rental: RentalId
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The intent: run number ``run`` goes with ``option`` onto ``placements`` (one pod each, in index order)."""
+
+    run: int
+    option: Option
+    placements: tuple[Placement, ...]
+    since: Instant
+
+    @property
+    def annotation(self) -> str:
+        """The value of the pods' annotation ``charterer.dev/allocation``: compact JSON, equal for equal shapes."""
+        pods = len(self.placements)
+        shape = {"run": self.run, "gpus": self.option.gpus, "pods": pods, "gpusPerPod": self.placements[0].gpus}
+        return json.dumps(shape, separators=(",", ":"))
+
+
+class RunOutcome(StrEnum):
+    """How a run ended. Only FAILED counts against the job's backoffLimit, only INTERRUPTED against maxRestarts."""
+
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+    INTERRUPTED = "Interrupted"
+    STOPPED = "Stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run that has ended, as recorded in the TrainingJob's status before its Job is released.
+
+    ``cost``: what its GPUs cost; None where nobody reckoned it then (``domain.job_cost`` does).
+    """
+
+    number: int
+    outcome: RunOutcome
+    option: Option
+    placements: tuple[Placement, ...]
+    since: Instant
+    until: Instant
+    message: str
+    cost: Money | None = None
+
+
+class PodPhase(StrEnum):
+    """A pod's status.phase."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod of a run. ``disrupted``: it has a true DisruptionTarget condition. ``allocation``: its annotation."""
+
+    name: str
+    uid: str
+    run: int
+    index: int
+    gpus: int
+    node: NodeName | None
+    phase: PodPhase
+    ready: bool
+    deleting: bool
+    disrupted: bool
+    exit_code: int | None
+    finished: Instant | None
+    message: str
+    allocation: str
+    resource_version: str
+
+    @property
+    def live(self) -> bool:
+        """Whether it may still hold its GPUs: not finished, or not yet known to be."""
+        return self.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The fact: one Indexed batch/v1 Job ``<job>-r<number>`` and its pods.
+
+    ``complete`` / ``failed`` are the Job's own terminal conditions (with when), which are evidence and not yet truth:
+    see ``lifecycle.run``.
+    """
+
+    number: int
+    name: str
+    uid: str
+    resource_version: str
+    completions: int
+    suspended: bool
+    deleting: bool
+    created: Instant
+    started: Instant | None
+    complete: Instant | None
+    failed: Instant | None
+    failed_message: str
+    pods: tuple[Pod, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A run whose TrainingJob is gone. ``budget`` pays for its namespace; None where none does."""
+
+    job: JobId
+    namespace: str
+    budget: BudgetId | None
+    run: Run
+
+    @property
+    def job_name(self) -> str:
+        """What the TrainingJob was called."""
+        return self.run.name.removesuffix(f"-r{self.run.number}")
+
+
+TRUSTED_FRACTION = 0.05
+"""From this part of the work on, a job's own progress says more about its size than its class does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The last report of the current run's pods: fraction done in [0, 1] if known, throughput in the job's unit."""
+
+    run: int
+    fraction: float | None
+    step: int | None
+    throughput: float | None
+    at: Instant
+
+
+class FinishKind(StrEnum):
+    """How a job ended for good."""
+
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The job's end, recorded once in its status; nothing is started for the job after it."""
+
+    kind: FinishKind
+    at: Instant
+    reason: str
+    message: str
+
+
+def moves_in_a_day(moves: Sequence[Instant], now: Instant) -> tuple[Instant, ...]:
+    """Those of the moves that were made in the last 24 hours, the latest last."""
+    return tuple(sorted(at for at in moves if at > after(now, -86_400.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A TrainingJob joined with its runs.
+
+    ``budget`` is None when no GPUBudget selects its namespace. ``remaining``: expected work left in seconds of the
+    class's reference option, None when nothing is known. ``invalid``: why the Job API or the operator refused the
+    template (recorded with the generation that was refused), empty when it did not. ``allocation`` and ``records``
+    are read back from status: intents and outcomes survive a crash there. ``pod_gpus``: nvidia.com/gpu in the
+    template's first container, 0 if absent. ``replaced``: former allocations (another run's than ``allocation``) whose
+    runs have not been recorded yet: the write that replaces or clears an allocation moves it there. ``has_service``:
+    its headless Service exists. ``checking``: the API server is being asked whether the template is right; the job is
+    not planned for meanwhile, and what may be meant for it is kept. ``max_cost``: dollars that it may cost at most.
+    ``target_completion``: when its owner wants it done. ``predicted``: what it was expected to cost from its first
+    start to its end, as it was first given GPUs; None before that. ``moves``: when it was moved because that paid, in
+    the 24 h before the last time. ``earlier_cost``: of runs that are no longer in ``records``.
+    """
+
+    id: JobId
+    namespace: str
+    name: str
+    generation: int
+    resource_version: str
+    created: Instant
+    budget: BudgetId | None
+    class_id: ClassId
+    weight: float
+    widths: Widths
+    gpu_types: tuple[str, ...]
+    spot: SpotPolicy
+    resize: ResizePolicy
+    suspend: bool
+    deleting: bool
+    backoff_limit: int
+    max_restarts: int
+    ready_timeout_seconds: float
+    ttl_seconds_after_finished: int | None
+    grace_seconds: int
+    pod_gpus: int
+    remaining: float | None
+    progress: Progress | None
+    allocation: Allocation | None
+    last_run: int
+    records: tuple[RunRecord, ...]
+    failures: int
+    restarts: int
+    finish: Finish | None
+    invalid: str
+    runs: tuple[Run, ...]
+    replaced: tuple[Allocation, ...] = ()
+    has_service: bool = False
+    checking: bool = False
+    max_cost: Money | None = None
+    target_completion: Instant | None = None
+    predicted: Money | None = None
+    moves: tuple[Instant, ...] = ()
+    earlier_cost: Money = ZERO
+
+    @property
+    def statistics(self) -> ClassId:
+        """The class in whose statistics it counts: its profile's, or the empty one of all jobs that follow none."""
+        return ClassId("") if self.class_id.startswith("uid/") else self.class_id
+
+    @property
+    def short_id(self) -> str:
+        """The first eight characters of the uid, for label keys."""
+        return self.id[:8]
+
+    @property
+    def run_label(self) -> str:
+        """The node label key that carries out this job's placement; its value is ``r<run>``."""
+        return f"run.charterer.dev/{self.short_id}"
+
+    @property
+    def current_run(self) -> Run | None:
+        """The Job object of the allocation's run, if it exists."""
+        if self.allocation is None:
+            return None
+        return next((run for run in self.runs if run.number == self.allocation.run), None)
+
+    @property
+    def wants_to_run(self) -> bool:
+        """Whether the planner should find GPUs for it."""
+        return not (
+            self.suspend or self.deleting or self.finish or self.invalid or self.checking or self.budget is None
+        )

@@ -1,0 +1,59 @@
+"""What a job has cost: the GPUs it held, run by run, from its own record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from charterer.domain.ids import RentalId
+from charterer.domain.job import Allocation, Job, RunRecord
+from charterer.domain.money import Money, total
+from charterer.domain.rental import Rental
+from charterer.domain.time import Instant
+
+
+def spans(job: Job, now: Instant) -> Iterable[tuple[RunRecord | Allocation, Instant, Instant]]:
+    """The job's runs in order, each from when it held its GPUs to when it left them.
+
+    One at a time: a run that replaces another begins when the other has ended.
+    """
+    current = () if job.allocation is None else (job.allocation,)
+    runs: dict[int, RunRecord | Allocation] = {item.run: item for item in (*job.replaced, *current)}
+    runs |= {record.number: record for record in job.records}
+    free_from = Instant(0)
+    for _, run in sorted(runs.items()):
+        start = max(run.since, free_from)
+        end = min(run.until, now) if isinstance(run, RunRecord) else now
+        if start < end:
+            yield run, start, end
+        free_from = max(free_from, end)
+
+
+def job_cost(job: Job, rentals: Mapping[RentalId, Rental], now: Instant) -> Money:
+    """What the GPUs the job held have cost, at the price of the option each run went with.
+
+    Starting, idle and ending nodes are not in it. It is taken from the job's own record, so that it stays when the
+    rentals are gone; while they are there, a machine that ended before its run was recorded is counted to its end.
+    """
+    costs = [
+        run.cost if isinstance(run, RunRecord) and run.cost is not None else _run_cost(run, start, end, rentals)
+        for run, start, end in spans(job, now)
+    ]
+    return job.earlier_cost + total(costs)
+
+
+def costed(job: Job, record: RunRecord, rentals: Mapping[RentalId, Rental]) -> RunRecord:
+    """The record of a run of the job that has ended, with what it cost."""
+    known = replace(job, records=(*job.records, record))
+    costs = [_run_cost(run, start, end, rentals) for run, start, end in spans(known, record.until) if run is record]
+    return replace(record, cost=total(costs))
+
+
+def _run_cost(run: RunRecord | Allocation, start: Instant, end: Instant, rentals: Mapping[RentalId, Rental]) -> Money:
+    costs = []
+    for place in run.placements:
+        rental = rentals.get(place.rental)
+        until = end if rental is None or rental.ended is None else min(end, rental.ended)
+        seconds = max(until - start, 0) // 1_000_000
+        costs.append(run.option.price.share(place.gpus, run.option.gpus).cost(seconds))
+    return total(costs)

@@ -1,0 +1,90 @@
+"""Budget periods: calendar months in the budget's own time zone; and the hours of the week in which it is quiet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from zoneinfo import ZoneInfo
+
+from charterer.domain.time import Instant, after, instant, moment
+
+
+def _month(zone: ZoneInfo, index: int) -> Instant:
+    """The first instant of the month ``index`` (months since year 0), also where a clock change hides midnight."""
+    year, month = divmod(index, 12)
+    return instant(datetime(year, month + 1, 1, tzinfo=zone))
+
+
+def period_bounds(time_zone: str, at: Instant) -> tuple[Instant, Instant]:
+    """The calendar month of ``time_zone`` that holds ``at``: its first instant and the next month's first instant.
+
+    ``zoneinfo.ZoneInfoNotFoundError`` when the IANA database has no such zone.
+    """
+    zone = ZoneInfo(time_zone)
+    local = moment(at).astimezone(zone)
+    index = local.year * 12 + local.month - 1
+    if at >= _month(zone, index + 1):
+        index += 1  # clocks set back across midnight repeat the old month's last minutes inside the new one
+    return _month(zone, index), _month(zone, index + 1)
+
+
+def period_end(time_zone: str, start: Instant) -> Instant:
+    """When the period that began at ``start`` ends: the end of the month it lies in for the most part.
+
+    Asked half a month in, because ``start`` is no month's first instant once the budget's time zone was changed.
+    """
+    return period_bounds(time_zone, after(start, 15 * 86_400))[1]
+
+
+class Weekday(StrEnum):
+    """The days, in the order of ``datetime.weekday``."""
+
+    MONDAY = "Monday"
+    TUESDAY = "Tuesday"
+    WEDNESDAY = "Wednesday"
+    THURSDAY = "Thursday"
+    FRIDAY = "Friday"
+    SATURDAY = "Saturday"
+    SUNDAY = "Sunday"
+
+
+_DAYS = tuple(Weekday)
+_DAY_MINUTES = 1_440
+
+
+@dataclass(frozen=True, slots=True)
+class QuietHours:
+    """From ``start`` to ``end``, minutes after local midnight, on these days (all of them where none is named).
+
+    With an end before the start they last over midnight, and belong to the day on which they start.
+    """
+
+    start: int
+    end: int
+    days: frozenset[Weekday] = frozenset()
+
+    def on(self, day: datetime) -> tuple[datetime, datetime] | None:
+        """First and last moment of the hours that start on a local day (its midnight, aware); None if none do."""
+        if self.days and _DAYS[day.weekday()] not in self.days:
+            return None
+        lasts = (self.end - self.start) % _DAY_MINUTES or _DAY_MINUTES
+        return day + timedelta(minutes=self.start), day + timedelta(minutes=self.start + lasts)
+
+
+def quiet_until(hours: Iterable[QuietHours], time_zone: str, at: Instant) -> Instant | None:
+    """When the quiet hours that hold ``at`` are over, as far as they follow each other; None if it is not quiet.
+
+    Hours are of the clock on the wall: on the day of a clock change they last an hour longer or shorter.
+    """
+    known = tuple(hours)
+    zone = ZoneInfo(time_zone)
+    today = moment(at).astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+    days = (today + timedelta(days=day) for day in range(-1, 8))
+    spans = [span for day in days for one in known if (span := one.on(day)) is not None]
+    until = at
+    for first, last in sorted((instant(first), instant(last)) for first, last in spans):
+        if first <= until < last:
+            until = last
+    return until if until > at else None

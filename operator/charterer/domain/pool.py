@@ -1,0 +1,161 @@
+"""A GPU pool, what the cloud sells in it (offering, quote) and what the cloud says of it (survey)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from charterer.domain.ids import InstanceId, NodeName, PoolId
+from charterer.domain.money import Price
+from charterer.domain.time import Instant
+
+
+class CapacityType(StrEnum):
+    """How the cloud sells the capacity; only on-demand and spot are rented and ended at will."""
+
+    ON_DEMAND = "OnDemand"
+    SPOT = "Spot"
+    RESERVED = "Reserved"
+    FLEX_START = "FlexStart"
+
+
+@dataclass(frozen=True, slots=True)
+class FakeGroup:
+    """An instance group of the fake cloud: the base URL of its API and the group's name."""
+
+    endpoint: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """What one node of the pool is; discovered from the cloud. ``gpu_type`` as in the label nvidia.com/gpu.product."""
+
+    gpu_type: str
+    gpus_per_node: int
+    instance_type: str
+    zone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The price of one node. ``worst`` bounds what a node launched now can ever cost an hour."""
+
+    price: Price
+    worst: Price
+    billing_minimum_seconds: int
+    source: str
+    as_of: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A GPUPool as the user declared it, with what was discovered of it.
+
+    ``start_seconds``: from asking for a node to its readiness, declared until observed.
+    ``cooled_until``: no node is asked for before this instant (set after a stock-out or an exhausted quota).
+    ``guarded``: it has the finalizer ``charterer.dev/in-use``, which keeps it while rentals name it.
+    ``price_override`` and ``price_adjustment`` (hundredths of a percent) correct the list price: see ``priced``.
+    """
+
+    id: PoolId
+    uid: str
+    resource_version: str
+    generation: int
+    cloud: FakeGroup
+    max_nodes: int
+    capacity_type: CapacityType
+    start_seconds: float
+    cooldown_seconds: float
+    price_override: Price | None
+    offering: Offering | None
+    quote: Quote | None
+    cooled_until: Instant | None
+    cooled_because: str
+    deleting: bool
+    guarded: bool = False
+    price_adjustment: int = 0
+    cooled_message: str = ""
+
+    def priced(self, listed: Price) -> Price:
+        """What the user really pays where the cloud lists ``listed``, rounded half up to the micro-dollar an hour."""
+        if self.price_override is not None:
+            return self.price_override
+        return Price((listed.micros_per_hour * (10_000 + self.price_adjustment) + 5_000) // 10_000)
+
+
+class InstanceState(StrEnum):
+    """Where an instance is in its life; it is billed from its launch until it has ended."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    STOPPING = "Stopping"
+    ENDED = "Ended"
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSegment:
+    """From ``since`` on (until the next segment or the end) the instance costs ``price``."""
+
+    since: Instant
+    price: Price
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One machine as the cloud lists it; all times are the cloud's. ``launched`` is when billing began."""
+
+    id: InstanceId
+    state: InstanceState
+    provider_id: str
+    node: NodeName | None
+    launched: Instant
+    ended: Instant | None
+    segments: tuple[PriceSegment, ...]
+    billing_minimum_seconds: int
+    ended_because: str = ""
+
+
+class FailureKind(StrEnum):
+    """Why a launch did not happen."""
+
+    STOCK_OUT = "StockOut"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    OTHER = "LaunchFailed"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFailure:
+    """A launch that failed, as the cloud's list of activities shows it (no call raises it)."""
+
+    at: Instant
+    kind: FailureKind
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """The cloud's warning that it will take a spot instance back at ``at``."""
+
+    instance: InstanceId
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What the cloud says of one pool.
+
+    ``asked`` is the cloud's own time of the answer; the lists may show a state up to ``lag_seconds`` older; ended
+    instances stay listed for at most ``listed_seconds``. ``problem`` is empty, or why the cloud could not be asked
+    (then the rest is the last good answer).
+    """
+
+    pool: PoolId
+    target: int
+    instances: tuple[Instance, ...]
+    failures: tuple[LaunchFailure, ...]
+    notices: tuple[Notice, ...]
+    asked: Instant
+    lag_seconds: float
+    listed_seconds: float
+    offering: Offering

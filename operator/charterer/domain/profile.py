@@ -1,0 +1,156 @@
+"""A class of jobs: how its speed grows with the number of GPUs, how much work a job is, how often one arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from charterer.domain.ids import BudgetId, ClassId
+from charterer.domain.time import Instant
+
+_UNBOUNDED = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Measured throughput by number of GPUs, ascending; between the points speed is read linearly, beyond never."""
+
+    points: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Amdahl:
+    """throughput(k) = value / ((1 - p) + p / k) with p the parallel fraction and value the throughput of one GPU."""
+
+    parallel_fraction: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLaw:
+    """throughput(k) = value * k ** exponent, with value the throughput of one GPU."""
+
+    exponent: float
+    value: float
+
+
+class Source(StrEnum):
+    """Where a learned number comes from."""
+
+    MEASURED = "Measured"
+    """Jobs of the class ran at this width on this GPU type."""
+    DECLARED = "Declared"
+    """The profile's declared curve says more about this width than what was measured at others."""
+    EXTRAPOLATED = "Extrapolated"
+    """Jobs of the class ran at other widths or on other GPU types."""
+    PRIOR = "Prior"
+    """No job of the class was seen running: what the other classes have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the throughput of one width comes from, how many reports there were of it, and its 90 % interval."""
+
+    source: Source
+    reports: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedCurve:
+    """Throughput on one GPU type; values of all curves of a profile are in the same unit.
+
+    ``origins``: of a learned curve, one for each point of its table; empty for a declared one.
+    """
+
+    gpu_type: str
+    form: Table | Amdahl | PowerLaw
+    origins: tuple[Origin, ...] = ()
+
+    @property
+    def learned(self) -> Sequence[tuple[int, float, Origin]]:
+        """The points of a learned curve: number of GPUs, throughput, and where that comes from; none of a declared."""
+        if not self.origins or not isinstance(self.form, Table):
+            return ()
+        return [(*point, origin) for point, origin in zip(self.form.points, self.origins, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A stretch of a job's life with curves of its own: training tolerates larger batches later.
+
+    It ends where the part ``until`` of the job's work is done (the last phase's is 1). Throughput is work per second,
+    in one unit over all phases and GPU types.
+    """
+
+    until: float
+    curves: tuple[SpeedCurve, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTerms:
+    """Between which batch sizes Charterer may choose, in samples; see ``estimate.observation.ClassTerms``."""
+
+    own: int
+    largest: int
+    largest_per_gpu: int
+    smallest_per_gpu: int = 1
+
+
+TRIAL_STEP = 2
+"""A learned class is tried on widths up to so many times what it has run on: the money at risk in a trial then grows by
+a known factor."""
+FAILURES_KEPT_SECONDS = 30 * 86_400.0
+"""A month: by then a class's code, images and data have changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedWidth:
+    """So many runs of a class failed on a width that was never measured, the last one ``at``, in whose words."""
+
+    gpu_type: str
+    gpus: int
+    failures: int
+    at: Instant
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A SpeedupProfile. Work is measured in seconds of the reference option: the first phase's first curve at its
+    smallest width.
+
+    ``phases``: in order, at least one; what was learned, else the declared curves as a single phase, which has none
+    where nothing was declared either. ``declared``: those of the spec. ``reports``: how many the phases were learned
+    from; 0 where they are declared. ``failed``: widths on which runs failed. ``unreadable``: what is wrong with the
+    learned part of the status, if anything.
+
+    ``mean_work`` and ``arrivals_per_hour`` are as declared (None: observed from the jobs in sight). ``batch``: what the
+    spec allows; None where every job keeps the batch size it has.
+    ``restart_seconds``: from stopping one run to training on in the next, node start-up not included.
+    ``resize_seconds``: for which a run that is resized in place does not train. ``budget`` pays for the jobs of the
+    profile's namespace; None where no budget selects it.
+    """
+
+    id: ClassId
+    generation: int
+    phases: tuple[Phase, ...]
+    mean_work: float | None
+    arrivals_per_hour: float | None
+    restart_seconds: float
+    budget: BudgetId | None = None
+    declared: tuple[SpeedCurve, ...] = ()
+    batch: BatchTerms | None = None
+    reports: int = 0
+    failed: tuple[FailedWidth, ...] = ()
+    unreadable: str = ""
+    resize_seconds: float = 0.0
+
+    @property
+    def widest(self) -> int:
+        """The largest number of GPUs for which anything is said; formulas say something for any number."""
+        curves = [curve for phase in self.phases for curve in phase.curves]
+        lasts = [form.points[-1][0] for curve in curves if isinstance(form := curve.form, Table)]
+        return max(lasts, default=1) if len(lasts) == len(curves) else _UNBOUNDED

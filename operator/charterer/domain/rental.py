@@ -1,0 +1,61 @@
+"""A rental: one node rented for one budget, from the intent to rent it until its cost is in the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
+from charterer.domain.money import Money, Price
+from charterer.domain.pool import PriceSegment
+from charterer.domain.time import Instant
+
+
+class RentalPhase(StrEnum):
+    """The life of a rental, in order; it only moves forward.
+
+    REQUESTED: written, the cloud may or may not have been asked. STARTING: an instance was adopted. READY: its node
+    takes pods. DRAINING: it is to be ended (by intent, or because its instance vanished). ENDED: the cloud says the
+    instance has ended, or no instance ever came; ``cost`` is final.
+    """
+
+    REQUESTED = "Requested"
+    STARTING = "Starting"
+    READY = "Ready"
+    DRAINING = "Draining"
+    ENDED = "Ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Rental:
+    """A GPURental. ``reserved`` is its worst-case cost held back from the hard limit until it has ended.
+
+    ``worst`` is the dearest it can be an hour; ``launched``, ``ended`` and ``segments`` come from the cloud.
+    ``released_because`` says why it drains. ``node`` and ``provider_id`` are known once adopted.
+    """
+
+    id: RentalId
+    uid: str
+    resource_version: str
+    pool: PoolId
+    budget: BudgetId
+    created: Instant
+    phase: RentalPhase
+    reserved: Money
+    worst: Price
+    billing_minimum_seconds: int
+    segments: tuple[PriceSegment, ...]
+    instance: InstanceId | None
+    provider_id: str
+    node: NodeName | None
+    launched: Instant | None
+    ready: Instant | None
+    ended: Instant | None
+    cost: Money | None
+    released_because: str
+    deleting: bool
+
+    @property
+    def billed(self) -> bool:
+        """Whether the cloud may be billing it now, as far as the object says."""
+        return self.launched is not None and self.ended is None

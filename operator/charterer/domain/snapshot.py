@@ -1,0 +1,68 @@
+"""Everything the thinking parts may know at one instant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from charterer.domain.budget import Budget
+from charterer.domain.errors import Problem
+from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
+from charterer.domain.job import Job, Orphan
+from charterer.domain.pool import Pool, Survey
+from charterer.domain.profile import Profile
+from charterer.domain.rental import Rental
+from charterer.domain.time import Instant, after
+
+LOST_AFTER_SECONDS = 30.0
+"""A node that was not ready for so long is given up: as long as Kubernetes itself lets a run's pods stay there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A Kubernetes Node. ``run_labels``: its ``run.charterer.dev/*`` labels. ``foreign_gpus``: GPUs of pods not ours.
+
+    ``not_ready_since``: from when on its kubelet was not heard or not well; None while it is ready.
+    """
+
+    name: NodeName
+    uid: str
+    resource_version: str
+    provider_id: str
+    ready: bool
+    unschedulable: bool
+    deleting: bool
+    gpus: int
+    foreign_gpus: int
+    run_labels: Mapping[str, str]
+    not_ready_since: Instant | None = None
+
+    @property
+    def lost_at(self) -> Instant | None:
+        """When the node is given up, if it does not become ready before."""
+        return None if self.not_ready_since is None else after(self.not_ready_since, LOST_AFTER_SECONDS)
+
+    def lost(self, now: Instant) -> bool:
+        """Whether nothing on it can be counted on, nor asked to stop: only ending the machine is certain."""
+        return self.lost_at is not None and now >= self.lost_at
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One consistent view, built by ``controller.observe``; mappings are never changed after.
+
+    ``now`` is the operator's clock; a pool without an entry in ``surveys`` has not been asked yet (or its cloud was
+    never reached), and nothing is rented or ended there. ``problems`` are what joining found wrong. ``orphans`` are
+    runs of jobs that are gone.
+    """
+
+    now: Instant
+    budgets: Mapping[BudgetId, Budget]
+    pools: Mapping[PoolId, Pool]
+    surveys: Mapping[PoolId, Survey]
+    profiles: Mapping[ClassId, Profile]
+    jobs: Mapping[JobId, Job]
+    rentals: Mapping[RentalId, Rental]
+    nodes: Mapping[NodeName, Node]
+    problems: tuple[Problem, ...] = ()
+    orphans: tuple[Orphan, ...] = ()

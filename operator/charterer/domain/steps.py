@@ -1,0 +1,381 @@
+"""Steps: each one mutation of Kubernetes or of a cloud, named by ``lifecycle`` and carried out by the executor.
+
+Every step is idempotent or guarded (a resourceVersion, a uid, a deterministic name, an absolute target), so a step
+that was carried out but whose answer was lost may be repeated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
+from charterer.domain.job import Finish, Orphan, Pod, RunRecord
+from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.pool import Instance
+from charterer.domain.time import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do now; ``reason`` says what for, ``until`` when to look again if no event comes before."""
+
+    reason: str
+    until: Instant | None = None
+
+
+# --- pools: asking the cloud, and matching what it has with what we asked for ---------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseTarget:
+    """Ask the cloud for at least this many nodes (absolute). ``token`` makes a repeated call one call."""
+
+    pool: PoolId
+    at_least: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelUnfulfilled:
+    """Lower the target to ``keep``, which the cloud refuses if it would end an existing instance."""
+
+    pool: PoolId
+    keep: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cool:
+    """Record in the pool's status that it is not asked for nodes until ``until``."""
+
+    pool: PoolId
+    until: Instant
+    because: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Write into the rental's status that this instance is its own (phase Starting; a Draining one stays Draining)."""
+
+    rental: RentalId
+    instance: Instance
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOrphan:
+    """Create a GPURental for an instance of ours that has none, so that it is paid for, used or ended."""
+
+    rental: RentalId
+    pool: PoolId
+    budget: BudgetId
+    instance: Instance
+    worst: Price
+
+
+@dataclass(frozen=True, slots=True)
+class CloseUnfulfilled:
+    """The rental ends: no instance came for it (phase Ended, cost zero, no times)."""
+
+    rental: RentalId
+    because: str
+
+
+PoolStep = RaiseTarget | CancelUnfulfilled | Cool | Adopt | RecordOrphan | CloseUnfulfilled
+
+
+# --- rentals: from the node's readiness to the ledger ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """Record what the cloud tells anew of the rental's instance: launch, price segments, billing minimum, provider id.
+
+    The node's name too, where none is recorded yet.
+    """
+
+    rental: RentalId
+    instance: Instance
+
+
+@dataclass(frozen=True, slots=True)
+class MarkReady:
+    """The rental's node is Ready."""
+
+    rental: RentalId
+    node: NodeName
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Cordon:
+    """Mark the node unschedulable (JSON patch with a test on its uid)."""
+
+    rental: RentalId
+    node: NodeName
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Terminate:
+    """End this one instance and lower the target with it, after an uncached look that no live pod is on its node.
+
+    ``node`` is None when no Node ever appeared.
+    """
+
+    rental: RentalId
+    pool: PoolId
+    instance: Instance
+    node: NodeName | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailPod:
+    """The pod's machine is gone: write phase Failed with DisruptionTarget into its status."""
+
+    namespace: str
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Delete a pod whose machine is gone, without grace."""
+
+    namespace: str
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteNode:
+    """Delete the Node object of a machine that is gone."""
+
+    rental: RentalId
+    node: NodeName
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarkEnded:
+    """Record the end as the cloud tells it, and the final cost. ``estimated``: the cloud no longer knew when."""
+
+    rental: RentalId
+    ended: Instant
+    cost: Money
+    estimated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One conditional write of the budget: add the amounts and the rental's uid (``ledger.balance.apply_fold``).
+
+    ``in_period`` is the part of ``whole`` that fell in the period that began at ``period_start``: a balance that has
+    moved on to another period refuses it.
+    """
+
+    rental: RentalId
+    rental_uid: str
+    budget: BudgetId
+    in_period: Money
+    whole: Money
+    period_start: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Remove the settled rental's finalizer and delete it."""
+
+    rental: RentalId
+
+
+RentalStep = Refresh | MarkReady | Cordon | Terminate | FailPod | DeletePod | DeleteNode | MarkEnded | Fold | Forget
+
+
+# --- budgets ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPeriod:
+    """Begin a budget's period: the first one, or the next with what the last one spent put into history.
+
+    ``last_start`` is when the period began that ends with this (None for the first): done once, however often repeated.
+    ``last_aim``: what that one was to spend. ``carried``: what of its surplus (negative: deficit) goes into the one
+    that begins.
+    """
+
+    budget: BudgetId
+    start: Instant
+    last_spent: Money | None
+    last_start: Instant | None
+    carried: Money = ZERO
+    last_aim: Money | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CountedJob:
+    """A finished job: what its GPUs have cost, and what had been predicted when it was first given some."""
+
+    uid: str
+    class_id: ClassId
+    predicted: Money
+    actual: Money
+    created: Instant
+    finished: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class CountJobs:
+    """One conditional write of the budget: add finished jobs to what is known of their classes.
+
+    See ``ledger.experience.apply_count``.
+    """
+
+    budget: BudgetId
+    jobs: tuple[CountedJob, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unlist:
+    """Drop uids of rentals that are gone from the budget's list of folded ones."""
+
+    budget: BudgetId
+    rental_uids: tuple[str, ...]
+
+
+BudgetStep = OpenPeriod | CountJobs | Unlist
+
+
+# --- runs: one Indexed Job each --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CreateService:
+    """Create the job's headless Service."""
+
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRun:
+    """Create the Job of the allocation's run, suspended."""
+
+    job: JobId
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class LabelNode:
+    """Set (or with value None remove) one label of a node; ``job`` may be gone when its label is removed."""
+
+    job: JobId
+    node: NodeName
+    uid: str
+    key: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unsuspend:
+    """Let the run's pods start, by a patch that carries the Job's resourceVersion.
+
+    Only after an uncached list by the job's uid shows that no pod of another run is live.
+    """
+
+    job: JobId
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopRun:
+    """Suspend the run: its pods get SIGTERM and their checkpoint grace."""
+
+    job: JobId
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopOrphan:
+    """Suspend a run whose TrainingJob is gone, once an uncached look says so too."""
+
+    orphan: Orphan
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeRun:
+    """InPlace: parallelism and completions in one patch."""
+
+    job: JobId
+    run: int
+    completions: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatePod:
+    """Write the allocation annotation onto a pod (JSON patch with a test on its uid)."""
+
+    job: JobId
+    pod: Pod
+    allocation: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRun:
+    """Record a run's end in the TrainingJob's status, once an uncached list shows that none of its pods is live.
+
+    The same write clears the allocation when it is this run's and takes the run out of ``replaced``, counts a failure
+    (FAILED) or a restart (INTERRUPTED), and sets ``finish``.
+    """
+
+    job: JobId
+    record: RunRecord
+    finish: Finish | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRun:
+    """Delete the Job object of a run that is recorded or that status does not name.
+
+    In the foreground and with a test on its uid: the object stays in sight until its pods are gone.
+    """
+
+    job: JobId
+    run: int
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob:
+    """Delete the finished TrainingJob whose ttlSecondsAfterFinished has passed."""
+
+    job: JobId
+
+
+RunStep = (
+    CreateService
+    | CreateRun
+    | LabelNode
+    | Unsuspend
+    | StopRun
+    | StopOrphan
+    | ResizeRun
+    | AnnotatePod
+    | RecordRun
+    | DeleteRun
+    | DeleteJob
+)
+
+
+# --- guards: finalizers on objects in use -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SetFinalizer:
+    """Add (or with ``present`` False remove) ``charterer.dev/in-use`` on a GPUBudget or GPUPool."""
+
+    kind: str
+    name: str
+    uid: str
+    present: bool
+
+
+GuardStep = SetFinalizer
+
+Step = PoolStep | RentalStep | BudgetStep | RunStep | GuardStep

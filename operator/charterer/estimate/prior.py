@@ -1,0 +1,154 @@
+"""What classes have in common: the distribution that a class never seen starts from, and that steadies the others.
+
+Each unknown of the step-time model is normal across classes; mean and spread start from weakly informative values and
+follow the classes' fits, each counted by how much of it came from that class's own reports. A class's other GPU types
+say most about a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import log
+
+from charterer.estimate.noise import BINS, LEVEL_START, Noise, NoisePrior
+from charterer.estimate.observation import Shape
+from charterer.estimate.throughput import (
+    CELL_MISFIT,
+    NO_EFFECT,
+    SIZE,
+    SYNC_MISFIT,
+    WIDTH_MISFIT,
+    Effect,
+    Fit,
+    Misfit,
+    Normal,
+    Unknown,
+)
+
+BASE: tuple[Normal, ...] = (
+    (log(0.5), 4.0),  # a full pass takes from 10 ms to half a minute
+    (log(0.1), 1.0),  # launching kernels and reading data: a tenth of a full pass
+    (log(0.1), 1.0),  # gradients over NVLink or PCIe
+    (log(0.05), 1.0),  # a ring moves 2(K - 1)/K of the gradients: hardly more for more GPUs
+    (log(0.5), 1.5),  # gradients over the network of a cloud
+    (log(0.02), 1.0),
+    (log(1.0), 0.5),  # half hidden: γ = 2, and within Pollux's bounds of 1 and 10
+)
+"""Mean and variance of each unknown (``throughput.Unknown``) before any class was seen."""
+BASE_CLASSES = 1.0
+"""How many classes' worth the base means are, and (twice) the base spreads: three classes outweigh them."""
+SIBLING_SPREAD = 0.5
+"""How far ratios differ (standard deviation of logs) between GPU types of one class; speeds differ by twice that."""
+MISFIT_WIDTHS = 4.0
+"""How many widths' worth ``WIDTH_MISFIT`` is, and cells' worth ``CELL_MISFIT``."""
+USUAL_CLASSES = 1.0
+"""How many classes' worth it is that a width has no quirk."""
+START_CLASSES = 1.0
+
+
+@dataclass(slots=True)
+class _Moments:
+    """Weighted mean and variance across classes with prior pseudo-classes."""
+
+    weight: float = 0.0
+    total: float = 0.0
+    squares: float = field(default=0.0)
+
+    def add(self, value: float, weight: float) -> None:
+        self.weight += weight
+        self.total += weight * value
+        self.squares += weight * value * value
+
+    def normal(self, base: Normal, classes: float) -> Normal:
+        """Mean and predictive variance for one more class."""
+        mean0, variance0 = base
+        weight = classes + self.weight
+        mean = (classes * mean0 + self.total) / weight
+        squares = self.squares - 2.0 * mean * self.total + mean * mean * self.weight
+        squares += classes * (mean - mean0) ** 2 + 2.0 * classes * variance0
+        spread = squares / (2.0 * classes + self.weight)
+        return mean, spread * (1.0 + 1.0 / (weight + 1.0))
+
+
+def unknowns_prior(others: Iterable[Fit]) -> tuple[Normal, ...]:
+    """From the other classes' fits (best one per class)."""
+    moments = [_Moments() for _ in range(SIZE)]
+    for fit in others:
+        for one, value, informed in zip(moments, fit.unknowns, fit.informed, strict=True):
+            one.add(value, informed)
+    return tuple(one.normal(base, BASE_CLASSES) for one, base in zip(moments, BASE, strict=True))
+
+
+def sibling_prior(prior: Sequence[Normal], sibling: Fit, speed_ratios: Iterable[float]) -> tuple[Normal, ...]:
+    """For another GPU type of a class that is known on one.
+
+    ``speed_ratios``: log(seconds on this type / seconds on the sibling's) of the classes that ran on both.
+    """
+    ratio = _Moments()
+    for value in speed_ratios:
+        ratio.add(value, 1.0)
+    shift, spread = ratio.normal((0.0, (2.0 * SIBLING_SPREAD) ** 2), BASE_CLASSES)
+    found = []
+    for at, (mean, variance) in enumerate(prior):
+        other, extra = sibling.unknowns[at], sibling.covariance[at][at]
+        if at == Unknown.COMPUTE:
+            found.append((other + shift, spread + extra))
+            continue
+        precision, known = 1.0 / variance, 1.0 / (extra + SIBLING_SPREAD**2)
+        found.append(((precision * mean + known * other) / (precision + known), 1.0 / (precision + known)))
+    return tuple(found)
+
+
+def misfit(fits: Iterable[Fit], others: Iterable[Fit]) -> Misfit:
+    """How far truth lies off the model: spreads from all ``fits`` there are (a step of expectation-maximisation each).
+
+    ``others``: those of other classes on the GPU type, of which the usual effect of each width is taken.
+    """
+    width, widths = MISFIT_WIDTHS * WIDTH_MISFIT**2, MISFIT_WIDTHS
+    sync, syncs = MISFIT_WIDTHS * SYNC_MISFIT**2, MISFIT_WIDTHS
+    cell, cells = MISFIT_WIDTHS * CELL_MISFIT**2, MISFIT_WIDTHS
+    for fit in fits:
+        for shape, known in fit.effects.items():
+            usual = fit.misfit.usual.get(shape, NO_EFFECT)
+            width += (known.effect[0] - usual[0]) ** 2 + known.variance[0]
+            widths += 1.0
+            if shape.gpus > 1:
+                sync += (known.effect[1] - usual[1]) ** 2 + known.variance[1]
+                syncs += 1.0
+        for own in fit.cells.values():
+            cell += own.mean**2 + own.deviation**2
+            cells += 1.0
+    return Misfit(width / widths, sync / syncs, cell / cells, _usual(others))
+
+
+def _usual(fits: Iterable[Fit]) -> Mapping[Shape, Effect]:
+    found: dict[Shape, list[Effect]] = {}
+    for fit in fits:
+        for shape, known in fit.effects.items():
+            found.setdefault(shape, []).append(known.effect)
+    return {
+        shape: (
+            sum(total for total, _ in effects) / (len(effects) + USUAL_CLASSES),
+            sum(sync for _, sync in effects) / (len(effects) + USUAL_CLASSES),
+        )
+        for shape, effects in found.items()
+    }
+
+
+def noise_prior(others: Iterable[Sequence[Noise]]) -> NoisePrior:
+    """From the other classes' curves: a bin counts by the reports that lie in it, up to one class's worth."""
+    start = _Moments()
+    sums, weights = [0.0] * (BINS - 1), [START_CLASSES] * (BINS - 1)
+    for curve in others:
+        start.add(curve[0].level, _known(curve[0]))
+        for at in range(BINS - 1):
+            weight = min(_known(curve[at]), _known(curve[at + 1]))
+            sums[at] += weight * (curve[at + 1].level - curve[at].level)
+            weights[at] += weight
+    growth = tuple(total / weight for total, weight in zip(sums, weights, strict=True))
+    return NoisePrior(start.normal(LEVEL_START, START_CLASSES), growth)
+
+
+def _known(noise: Noise) -> float:
+    return noise.count / (noise.count + 1.0)

@@ -1,0 +1,317 @@
+"""The cloud as a state machine: calls and the passing of time in, durable records out. It reads no clock of its own.
+
+``advance`` does what is due (scheduled changes, healing, launches) and is called before every call and at ``next_due``.
+Everything is synchronous, so calls of one event loop never interleave.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from charterer.fakecloud import refusals
+from charterer.fakecloud.bill import SECOND, Segment
+from charterer.fakecloud.config import CloudConfig, GroupSpec
+from charterer.fakecloud.records import Account, Activity, Group, Machine, NodePhase, TargetSet
+from charterer.fakecloud.state import State
+
+Clock = Callable[[], int]
+"""The time in microseconds since 1970-01-01T00:00:00Z."""
+
+
+class Cloud:
+    """One account of the fake cloud. Refusal is raised by calls that the cloud refuses; they change nothing."""
+
+    def __init__(self, state: State, clock: Clock, config: CloudConfig) -> None:
+        """Go on from ``state``. A group that the configuration declares anew or differently is taken from it."""
+        self._state = state
+        self._clock = clock
+        self._latest = max((machine.launched for machine in state.machines.values()), default=0)
+        self._declare(config)
+        self.advance()
+
+    # --- time -----------------------------------------------------------------------------------------------------
+
+    def now(self) -> int:
+        """The cloud's time; it never goes back, whatever the clock does."""
+        self._latest = max(self._latest, self._clock())
+        return self._latest
+
+    def next_due(self) -> int | None:
+        """When ``advance`` has something to do next, if nobody calls before."""
+        due: list[int] = []
+        for group in self._state.groups.values():
+            members = self._members(group)
+            if len(members) < group.target:
+                due.append(group.retry)
+            due += [self._heals(group, member) for member in members if member.ends is not None]
+            due += [self._change_due(group)] if group.changes_done < len(group.spec.changes) else []
+        return min(due, default=None)
+
+    def advance(self) -> None:
+        """Do what is due by now: scheduled changes, replacing the dead, launching what is missing."""
+        now = self.now()
+        due = self.next_due()
+        if due is None or due > now:
+            return
+        with self._state.transaction():
+            for name in self._state.groups:
+                self._advance_group(name, now)
+
+    def _advance_group(self, name: str, now: int) -> None:
+        while (group := self._state.groups[name]).changes_done < len(group.spec.changes):
+            if self._change_due(group) > now:
+                break
+            change = group.spec.changes[group.changes_done]
+            self._respec(replace(group, changes_done=group.changes_done + 1), group.spec.patched(change.patch), now)
+        group = self._state.groups[name]
+        for member in self._members(group):
+            if member.ends is not None and self._heals(group, member) <= now:
+                self._state.put_machine(replace(member, detached=now))
+        self._launch_missing(group, now)
+
+    # --- the account and its groups ---------------------------------------------------------------------------------
+
+    @property
+    def account(self) -> Account:
+        """The account as it stands."""
+        if self._state.account is None:
+            raise RuntimeError("the cloud has not been started")
+        return self._state.account
+
+    def _declare(self, config: CloudConfig) -> None:
+        now = self.now()
+        quotas = tuple(sorted(config.quotas.items()))
+        with self._state.transaction():
+            if self._state.account is None:
+                self._state.put_account(Account(now, config.seed, quotas, quotas))
+            elif self.account.declared_quotas != quotas:
+                self._state.put_account(replace(self.account, quotas=quotas, declared_quotas=quotas))
+            for spec in config.groups:
+                known = self._state.groups.get(spec.name)
+                if known is None:
+                    self._create(spec, now)
+                elif known.declared != spec:
+                    self._respec(replace(known, declared=spec, changes_done=0), spec, now)
+
+    def _create(self, spec: GroupSpec, now: int) -> None:
+        self._state.put_group(Group(spec, spec, (TargetSet(now, spec.initial_target),)))
+
+    def _respec(self, group: Group, spec: GroupSpec, now: int) -> None:
+        self._state.put_group(replace(group, spec=spec))
+        if not spec.reprice_running or spec.spot_factor == group.spec.spot_factor:
+            return
+        running = [m for m in self._state.machines.values() if m.group == group.name and not m.ended(now)]
+        for machine in running:
+            segment = Segment(now, spec.price_of(machine.list_price))
+            self._state.put_machine(replace(machine, segments=(*machine.segments, segment)))
+
+    def groups(self) -> Sequence[Group]:
+        """All groups by name."""
+        self.advance()
+        return tuple(self._state.groups.values())
+
+    def group(self, name: str) -> Group:
+        """One group."""
+        self.advance()
+        return self._group(name)
+
+    def _group(self, name: str) -> Group:
+        if name not in self._state.groups:
+            raise refusals.group_not_found(name)
+        return self._state.groups[name]
+
+    def change_group(self, name: str, patch: dict[str, Any]) -> Group:
+        """Change some fields of a group, or create it (pydantic.ValidationError when the fields do not fit)."""
+        self.advance()
+        known = self._state.groups.get(name)
+        spec = GroupSpec.model_validate(patch | {"name": name}) if known is None else known.spec.patched(patch)
+        if spec.name != name:
+            raise refusals.invalid(f"group {name!r} cannot be renamed to {spec.name!r}")
+        with self._state.transaction():
+            if known is None:
+                self._create(spec, self.now())
+            else:
+                self._respec(known, spec, self.now())
+        return self.group(name)
+
+    def change_quotas(self, quotas: dict[str, int | None]) -> Account:
+        """Set quotas by GPU type; None removes one."""
+        self.advance()
+        merged: dict[str, int | None] = {**dict(self.account.quotas), **quotas}
+        kept = tuple(sorted((gpu_type, gpus) for gpu_type, gpus in merged.items() if gpus is not None))
+        with self._state.transaction():
+            self._state.put_account(replace(self.account, quotas=kept))
+        return self.account
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def machines(self) -> Sequence[Machine]:
+        """Every machine ever launched, in that order: the truth now."""
+        self.advance()
+        return tuple(self._state.machines.values())
+
+    def listed(self, name: str) -> tuple[int, Sequence[Machine]]:
+        """A group's list of machines and the instant whose state it shows."""
+        group = self.group(name)
+        seen = group.seen_at(self.now())
+        machines = (machine for machine in self._state.machines.values() if machine.group == name)
+        return seen, tuple(m for m in machines if m.launched <= seen and self._remembered(m, group, seen))
+
+    def _remembered(self, machine: Machine, group: Group, at: int) -> bool:
+        return machine.ends is None or machine.ends > at - round(group.spec.listed_seconds * SECOND)
+
+    def activities(self, name: str) -> Sequence[Activity]:
+        """A group's latest attempts to launch, newest first, as its list shows them."""
+        seen = self.group(name).seen_at(self.now())
+        return tuple(activity for activity in reversed(self._state.activities[name]) if activity.at <= seen)
+
+    # --- the calls that change something ------------------------------------------------------------------------------
+
+    def set_target(self, name: str, target: int, token: str | None = None, expected: int | None = None) -> Group:
+        """Set the group's target. The same token and target again changes nothing; ``expected``: compare and set."""
+        group = self.group(name)
+        if token is not None and (before := self._state.tokens.get((name, token))) is not None:
+            if before != target:
+                raise refusals.token_used(name, token, target, before)
+            return group
+        if expected is not None and expected != group.target:
+            raise refusals.target_changed(name, expected, group.target)
+        if target > group.spec.max_size:
+            raise refusals.max_size_exceeded(name, target, group.spec.max_size)
+        if target < group.spec.min_size:
+            raise refusals.min_size_reached(name, target, group.spec.min_size)
+        if target < (members := len(self._members(group))):
+            raise refusals.would_terminate(name, target, members)
+        now = self.now()
+        with self._state.transaction():
+            if token is not None:
+                self._state.put_token(name, token, target)
+            self._launch_missing(group.with_target(target, now), now)
+        return self._group(name)
+
+    def terminate(self, name: str, instance: str, *, decrement: bool) -> Machine:
+        """End one machine, lowering the target with it or letting the group replace it. Again changes nothing."""
+        group = self.group(name)
+        now = self.now()
+        machine = self._state.machines.get(instance)
+        if machine is None or machine.group != name or not self._remembered(machine, group, group.seen_at(now)):
+            raise refusals.instance_not_found(instance, f"group {name!r}")
+        if machine.detached is not None:
+            return machine
+        if decrement and group.target <= group.spec.min_size:
+            raise refusals.min_size_reached(name, group.target - 1, group.spec.min_size)
+        if not machine.ended(now):
+            ending = machine.ending(now + round(group.spec.stop_seconds * SECOND), "Terminated")
+            machine = replace(ending, stops=now)
+        with self._state.transaction():
+            self._state.put_machine(replace(machine, detached=now))
+            self._launch_missing(group.with_target(group.target - 1, now) if decrement else group, now)
+        return self._state.machines[instance]
+
+    # --- what happens to machines -------------------------------------------------------------------------------------
+
+    def machine(self, instance: str) -> Machine:
+        """One machine ever launched."""
+        self.advance()
+        if instance not in self._state.machines:
+            raise refusals.instance_not_found(instance, "this cloud")
+        return self._state.machines[instance]
+
+    def kill(self, instance: str, *, node_stays: bool) -> Machine:
+        """The machine dies at once; its Node object is deleted later, or stays silent for good."""
+        machine = self.machine(instance)
+        now = self.now()
+        if machine.ended(now):
+            return machine
+        return self._put(replace(machine.ending(now, "Died"), stays=node_stays))
+
+    def interrupt(self, instance: str, notice_seconds: float) -> Machine:
+        """The cloud takes the machine back after that much notice."""
+        machine = self.machine(instance)
+        now = self.now()
+        if machine.ended(now):
+            return machine
+        at = now + round(notice_seconds * SECOND)
+        return self._put(replace(machine.ending(at, "SpotInterruption"), interrupt_noticed=now, interrupt_at=at))
+
+    def silence(self, instance: str) -> Machine:
+        """The machine runs on, its kubelet falls silent."""
+        return self._put(replace(self.machine(instance), silenced=True))
+
+    def node_done(self, instance: str, phase: NodePhase) -> None:
+        """Remember what has been done about the machine's Node."""
+        self._put(replace(self._state.machines[instance], node=phase))
+
+    def _put(self, machine: Machine) -> Machine:
+        with self._state.transaction():
+            self._state.put_machine(machine)
+        self.advance()
+        return self._state.machines[machine.id]
+
+    # --- launching ----------------------------------------------------------------------------------------------------
+
+    def _members(self, group: Group) -> list[Machine]:
+        return list(self._state.members[group.name].values())
+
+    def _heals(self, group: Group, member: Machine) -> int:
+        return (member.ends or 0) + round(group.spec.heal_seconds * SECOND)
+
+    def _change_due(self, group: Group) -> int:
+        return self.account.born + round(group.spec.changes[group.changes_done].after_seconds * SECOND)
+
+    def _launch_missing(self, group: Group, now: int) -> None:
+        missing = group.target - len(self._members(group)) if group.retry <= now else 0
+        for _ in range(missing):
+            if (failure := self._no_room(group.spec, now)) is not None:
+                code, message = failure
+                self._record(group.name, now, code=code, message=message)
+                group = replace(group, retry=now + round(group.spec.retry_seconds * SECOND))
+                break
+            self._launch(group.spec, now)
+        self._state.put_group(group)
+
+    def _no_room(self, spec: GroupSpec, now: int) -> tuple[str, str] | None:
+        alive = [machine for machine in self._state.machines.values() if not machine.ended(now)]
+        in_group = sum(machine.group == spec.name for machine in alive)
+        if spec.stock is not None and in_group >= spec.stock:
+            return "InsufficientInstanceCapacity", f"no {spec.instance_type} is left in {spec.zone}; try again later"
+        used = sum(machine.gpus for machine in alive if machine.gpu_type == spec.gpu_type)
+        quota = self.account.quota(spec.gpu_type)
+        if quota is not None and used + spec.gpus_per_instance > quota:
+            return "InstanceLimitExceeded", f"{used} of {quota} {spec.gpu_type} GPUs of the account's quota are in use"
+        return None
+
+    def _launch(self, spec: GroupSpec, now: int) -> None:
+        ordinal = self.account.machines + 1
+        self._state.put_account(replace(self.account, machines=ordinal))
+        draws = random.Random(f"{self.account.seed}/{ordinal}")
+        startup = draws.choice(spec.startup_draws) * spec.startup_scale
+        machine = Machine(
+            id="i-" + hashlib.sha256(f"{self.account.born}/{self.account.seed}/{ordinal}".encode()).hexdigest()[:17],
+            group=spec.name,
+            zone=spec.zone,
+            gpu_type=spec.gpu_type,
+            gpus=spec.gpus_per_instance,
+            list_price=spec.list_price,
+            billing_minimum=spec.billing_minimum_seconds,
+            segments=(Segment(now, spec.price_of(spec.list_price)),),
+            launched=now,
+            runs=now + round(startup * SECOND),
+            stays=spec.node_object == "silent",
+        )
+        if spec.capacity_type == "Spot" and spec.lifetime_seconds is not None:
+            at = now + round(draws.choice(spec.lifetime_seconds) * SECOND)
+            noticed = max(now, at - round(spec.notice_seconds * SECOND))
+            machine = replace(machine.ending(at, "SpotInterruption"), interrupt_noticed=noticed, interrupt_at=at)
+        self._state.put_machine(machine, ordinal)
+        self._record(spec.name, now, instance=machine.id)
+
+    def _record(self, group: str, now: int, *, code: str = "", message: str = "launched", instance: str = "") -> None:
+        ordinal = self.account.activities + 1
+        self._state.put_account(replace(self.account, activities=ordinal))
+        activity = Activity(f"a-{ordinal}", group, now, not code, code, message, instance)
+        self._state.add_activity(activity, ordinal)

@@ -1,0 +1,142 @@
+"""What a fake cloud is told to be: its groups, quotas and faults, as its YAML file and its admin calls write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from charterer.fakecloud.base import Written, problems
+from charterer.fakecloud.bill import millionths, scaled
+from charterer.fakecloud.faults import FaultSpec
+from charterer.fakecloud.startup import MEASURED
+
+
+def _decimal(text: str) -> str:
+    millionths(text)
+    return text
+
+
+Decimal = Annotated[str, AfterValidator(_decimal)]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=63)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Draws = Annotated[tuple[Seconds, ...], Field(min_length=1)]
+
+
+class Change(Written):
+    """Something that happens to a group by itself: ``after_seconds`` after the cloud's first start, ``patch`` is set.
+
+    Written flat: ``{afterSeconds: 60, stock: 0}``.
+    """
+
+    after_seconds: Seconds
+    patch: dict[str, Any]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "patch" not in value:
+            patch = {name: new for name, new in value.items() if name != "afterSeconds"}
+            return {"afterSeconds": value.get("afterSeconds"), "patch": patch}
+        return value
+
+
+class GroupSpec(Written):
+    """One instance group. Money is a decimal string of dollars, times are seconds.
+
+    ``hourly_price`` is the list price; a Spot machine costs that times ``spot_factor``, fixed at its launch unless
+    ``reprice_running``. ``stock``: how many machines of the group the cloud has in all, those in use included (None:
+    unlimited). ``startup_seconds`` and ``lifetime_seconds`` are lists that each machine draws from by the seed.
+    """
+
+    name: Name
+    instance_type: str
+    gpu_type: str
+    gpus_per_instance: Annotated[int, Field(ge=1, le=64)]
+    zone: Name
+    hourly_price: Decimal
+    max_size: Annotated[int, Field(ge=0)]
+    capacity_type: Literal["OnDemand", "Spot"] = "OnDemand"
+    startup_seconds: Literal["K80", "P100"] | Draws = (0.0,)
+    startup_scale: Seconds = 1.0
+    spot_factor: Decimal = "0.35"
+    reprice_running: bool = False
+    billing_minimum_seconds: Annotated[int, Field(ge=0)] = 0
+    min_size: Annotated[int, Field(ge=0)] = 0
+    initial_target: Annotated[int, Field(ge=0)] = 0
+    stock: Annotated[int, Field(ge=0)] | None = None
+    stop_seconds: Seconds = 0.0
+    retry_seconds: Annotated[float, Field(gt=0)] = 30.0
+    heal_seconds: Seconds = 0.0
+    list_lag_seconds: Seconds = 0.0
+    listed_seconds: Seconds = 300.0
+    lifetime_seconds: Draws | None = None
+    notice_seconds: Seconds = 120.0
+    cpu: str = "32"
+    memory: str = "256Gi"
+    pods: int = 110
+    node_object: Literal["delete", "silent"] = "delete"
+    node_deletion_seconds: Seconds = 5.0
+    changes: tuple[Change, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if millionths(self.spot_factor) > millionths("1"):
+            raise ValueError(f"spotFactor {self.spot_factor} is above 1; spot never costs more than the list price")
+        if self.initial_target > self.max_size:
+            raise ValueError(f"initialTarget {self.initial_target} is above maxSize {self.max_size}")
+        plain = self.model_dump(by_alias=True, exclude={"changes"})
+        for change in self.changes:
+            if change.patch.keys() & {"name", "changes", "initialTarget"}:
+                raise ValueError("changes: name, changes and initialTarget do not change by themselves")
+            plain |= change.patch
+            GroupSpec.model_validate(plain)
+        return self
+
+    @property
+    def list_price(self) -> int:
+        """Micro-dollars an hour: the most a machine launched now can ever cost."""
+        return millionths(self.hourly_price)
+
+    def price_of(self, list_price: int) -> int:
+        """Micro-dollars an hour, now, of a machine launched at that list price."""
+        return list_price if self.capacity_type == "OnDemand" else scaled(list_price, millionths(self.spot_factor))
+
+    @property
+    def startup_draws(self) -> tuple[float, ...]:
+        """The seconds from launch to Running that a machine draws from, unscaled."""
+        return MEASURED[self.startup_seconds] if isinstance(self.startup_seconds, str) else self.startup_seconds
+
+    def patched(self, patch: dict[str, Any]) -> GroupSpec:
+        """This group with some fields replaced (camelCase names); ValidationError names what is wrong."""
+        return GroupSpec.model_validate(self.model_dump(by_alias=True) | patch)
+
+
+class CloudConfig(Written):
+    """The whole file. ``quotas``: GPUs of a type that the account may have at a time; a type not named is unlimited."""
+
+    seed: int = 0
+    token: str | None = None
+    quotas: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    groups: tuple[GroupSpec, ...] = ()
+    faults: tuple[FaultSpec, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [group.name for group in self.groups]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"groups: the name {twice[0]!r} is used twice")
+        return self
+
+
+def load_config(path: Path) -> CloudConfig:
+    """Read a YAML file; ValueError says which field of which file is wrong."""
+    try:
+        return CloudConfig.model_validate(yaml.safe_load(path.read_text()) or {})
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is no YAML: {error}") from error
+    except ValidationError as error:
+        raise ValueError(f"{path}: {problems(error)}") from error

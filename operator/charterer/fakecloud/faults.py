@@ -1,0 +1,89 @@
+"""Faults of the cloud's API, injected on purpose: throttling, errors, answers or requests that get lost, slowness."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Annotated
+
+from pydantic import Field
+
+from charterer.fakecloud.base import Written
+
+
+class FaultKind(StrEnum):
+    """What happens to a call. LOST_ANSWER takes effect and gets no answer; LOST_REQUEST gets none and has no effect."""
+
+    THROTTLE = "throttle"
+    ERROR = "error"
+    LOST_ANSWER = "lost-answer"
+    LOST_REQUEST = "lost-request"
+    SLOW = "slow"
+
+
+class Match(Written):
+    """Which calls: an HTTP method (absent: any) and a shell-style pattern for the path."""
+
+    method: str | None = None
+    path: str = "*"
+
+
+class FaultSpec(Written):
+    """One fault. ``times``: how many calls it hits (None: for ever), each matching call with ``probability``.
+
+    ``status``, ``code`` and ``message`` are for errors, ``retry_after_seconds`` for throttling, ``seconds`` is how
+    long a slow answer is held back after the call took effect.
+    """
+
+    kind: FaultKind
+    match: Match = Match()
+    times: Annotated[int, Field(ge=1)] | None = 1
+    probability: Annotated[float, Field(gt=0, le=1)] = 1.0
+    status: Annotated[int, Field(ge=400, le=599)] = 500
+    code: str = "InternalError"
+    message: str = "an injected fault"
+    retry_after_seconds: Annotated[int, Field(ge=0)] = 1
+    seconds: Annotated[float, Field(ge=0)] = 1.0
+
+
+@dataclass(slots=True)
+class _Armed:
+    spec: FaultSpec
+    left: int | None
+
+
+class Faults:
+    """The faults that wait for their calls; kept in memory only, so a restart has those of the configuration again."""
+
+    def __init__(self, seed: int, specs: tuple[FaultSpec, ...] = ()) -> None:
+        self._random = random.Random(f"{seed}/faults")
+        self._armed = [_Armed(spec, spec.times) for spec in specs]
+
+    def add(self, spec: FaultSpec) -> None:
+        """Arm one more; earlier ones are tried first."""
+        self._armed.append(_Armed(spec, spec.times))
+
+    def clear(self) -> None:
+        """Remove all."""
+        self._armed.clear()
+
+    def waiting(self) -> list[FaultSpec]:
+        """Those that will still hit, with the ``times`` they have left."""
+        return [fault.spec.model_copy(update={"times": fault.left}) for fault in self._armed]
+
+    def draw(self, method: str, path: str) -> FaultSpec | None:
+        """The fault that hits this call, counted as used; None when it goes through."""
+        for fault in self._armed:
+            match = fault.spec.match
+            if match.method not in (None, method) or not fnmatchcase(path, match.path):
+                continue
+            if self._random.random() >= fault.spec.probability:
+                continue
+            if fault.left is not None:
+                fault.left -= 1
+                if fault.left == 0:
+                    self._armed.remove(fault)
+            return fault.spec
+        return None

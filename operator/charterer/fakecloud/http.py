@@ -1,0 +1,235 @@
+"""The cloud behind HTTP: the API that clouds have (``/v1``) and the levers for tests and demos (``/admin/v1``)."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
+
+from aiohttp import web
+from pydantic import Field, ValidationError
+
+from charterer.fakecloud import wire
+from charterer.fakecloud.base import Written, problems
+from charterer.fakecloud.cloud import Cloud
+from charterer.fakecloud.faults import FaultKind, Faults, FaultSpec
+from charterer.fakecloud.records import Group, Machine
+from charterer.fakecloud.refusals import Refusal, invalid
+from charterer.fakecloud.wire import Json
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+WrittenT = TypeVar("WrittenT", bound=Written)
+
+
+class _Target(Written):
+    target: Annotated[int, Field(ge=0)]
+    token: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    expected: int | None = None
+
+
+class _Kill(Written):
+    node_object: Literal["delete", "silent"] | None = None
+
+
+class _Interrupt(Written):
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The handlers. Without ``token`` anybody may call."""
+
+    cloud: Cloud
+    faults: Faults
+    token: str | None
+
+    def application(self) -> web.Application:
+        """The aiohttp application with all routes."""
+        app = web.Application(middlewares=[self._answer_errors, self._authorize, self._break])
+        app.add_routes(
+            [
+                web.get("/v1/groups", self._groups),
+                web.get("/v1/groups/{group}", self._group),
+                web.get("/v1/groups/{group}/instances", self._instances),
+                web.get("/v1/groups/{group}/activities", self._activities),
+                web.put("/v1/groups/{group}/target", self._set_target),
+                web.delete("/v1/groups/{group}/instances/{instance}", self._terminate),
+                web.get("/v1/price", self._price),
+                web.get("/admin/v1/bill", self._bill),
+                web.get("/admin/v1/instances", self._all_instances),
+                web.put("/admin/v1/groups/{group}", self._change_group),
+                web.put("/admin/v1/quotas", self._change_quotas),
+                web.get("/admin/v1/faults", self._list_faults),
+                web.post("/admin/v1/faults", self._add_fault),
+                web.delete("/admin/v1/faults", self._clear_faults),
+                web.post("/admin/v1/instances/{instance}/kill", self._kill),
+                web.post("/admin/v1/instances/{instance}/interrupt", self._interrupt),
+                web.post("/admin/v1/instances/{instance}/silence", self._silence),
+            ]
+        )
+        return app
+
+    # --- around every call --------------------------------------------------------------------------------------------
+
+    @web.middleware
+    async def _answer_errors(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except Refusal as refusal:
+            return self._error(refusal)
+        except ValidationError as error:
+            return self._error(invalid(problems(error)))
+        except web.HTTPException as error:
+            message = f"{request.method} {request.path}: {error.reason}; docs/fakecloud.md lists the calls"
+            return self._error(Refusal(error.status, "NoSuchCall", message))
+        except Exception:
+            logger.exception("%s %s failed", request.method, request.path)
+            return self._error(Refusal(500, "InternalError", "the fake cloud has a bug; its log says more"))
+
+    @web.middleware
+    async def _authorize(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "")
+        if self.token is not None and not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
+            raise Refusal(401, "Unauthorized", "the bearer token is missing or wrong")
+        return await handler(request)
+
+    @web.middleware
+    async def _break(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        fault = self.faults.draw(request.method, request.path) if request.path.startswith("/v1/") else None
+        if fault is None:
+            return await handler(request)
+        logger.info("%s %s: fault %s", request.method, request.path, fault.kind)
+        if fault.kind is FaultKind.THROTTLE:
+            answer = self._error(Refusal(429, "Throttling", "too many calls; wait as Retry-After says"))
+            answer.headers["Retry-After"] = str(fault.retry_after_seconds)
+            return answer
+        if fault.kind is FaultKind.ERROR:
+            raise Refusal(fault.status, fault.code, fault.message)
+        if fault.kind is FaultKind.LOST_REQUEST:
+            _hang_up(request)
+        try:
+            return await handler(request)
+        finally:
+            if fault.kind is FaultKind.LOST_ANSWER:
+                _hang_up(request)
+            await asyncio.sleep(fault.seconds)
+
+    def _error(self, refusal: Refusal) -> web.Response:
+        error = {"code": refusal.code, "message": refusal.message, **refusal.details}
+        return self._answer({"error": error}, status=refusal.status)
+
+    def _answer(self, body: Json, status: int = 200) -> web.Response:
+        return web.json_response(body | {"now": wire.timestamp(self.cloud.now())}, status=status)
+
+    # --- /v1 ----------------------------------------------------------------------------------------------------------
+
+    def _shown(self, group: Group) -> Json:
+        return wire.group_json(group, group.seen_at(self.cloud.now()))
+
+    async def _groups(self, request: web.Request) -> web.Response:
+        return self._answer({"groups": [self._shown(group) for group in self.cloud.groups()]})
+
+    async def _group(self, request: web.Request) -> web.Response:
+        return self._answer(self._shown(self.cloud.group(request.match_info["group"])))
+
+    async def _instances(self, request: web.Request) -> web.Response:
+        seen, machines = self.cloud.listed(request.match_info["group"])
+        return self._answer({"instances": [wire.instance_json(machine, seen) for machine in machines]})
+
+    async def _activities(self, request: web.Request) -> web.Response:
+        activities = self.cloud.activities(request.match_info["group"])
+        return self._answer({"activities": [wire.activity_json(activity) for activity in activities]})
+
+    async def _set_target(self, request: web.Request) -> web.Response:
+        body = await _body(request, _Target)
+        group = self.cloud.set_target(request.match_info["group"], body.target, body.token, body.expected)
+        return self._answer(wire.group_json(group, self.cloud.now()))
+
+    async def _terminate(self, request: web.Request) -> web.Response:
+        decrement = request.query.get("decrement", "")
+        if decrement not in ("true", "false"):
+            raise invalid(f"decrement={decrement!r}: write decrement=true to lower the target too, or false")
+        name, instance = request.match_info["group"], request.match_info["instance"]
+        return self._machine(self.cloud.terminate(name, instance, decrement=decrement == "true"))
+
+    async def _price(self, request: web.Request) -> web.Response:
+        group = self.cloud.group(request.query.get("group", ""))
+        return self._answer(wire.quote_json(group, self.cloud.now()))
+
+    def _machine(self, machine: Machine) -> web.Response:
+        return self._answer(wire.instance_json(machine, self.cloud.now()))
+
+    # --- /admin/v1 ----------------------------------------------------------------------------------------------------
+
+    async def _bill(self, request: web.Request) -> web.Response:
+        return self._answer(wire.bill_json(self.cloud.machines(), self.cloud.now()))
+
+    async def _all_instances(self, request: web.Request) -> web.Response:
+        now = self.cloud.now()
+        machines = [wire.instance_json(machine, now) | {"group": machine.group} for machine in self.cloud.machines()]
+        return self._answer({"instances": machines})
+
+    async def _change_group(self, request: web.Request) -> web.Response:
+        group = self.cloud.change_group(request.match_info["group"], await _object(request))
+        return self._answer(wire.group_json(group, self.cloud.now()))
+
+    async def _change_quotas(self, request: web.Request) -> web.Response:
+        quotas = await _object(request)
+        for gpu_type, gpus in quotas.items():
+            if gpus is not None and (isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 0):
+                raise invalid(f"quota of {gpu_type}: {gpus!r} is no number of GPUs; write a whole number or null")
+        return self._answer({"quotas": dict(self.cloud.change_quotas(quotas).quotas)})
+
+    async def _list_faults(self, request: web.Request) -> web.Response:
+        faults = [fault.model_dump(mode="json", by_alias=True) for fault in self.faults.waiting()]
+        return self._answer({"faults": faults})
+
+    async def _add_fault(self, request: web.Request) -> web.Response:
+        self.faults.add(await _body(request, FaultSpec))
+        return await self._list_faults(request)
+
+    async def _clear_faults(self, request: web.Request) -> web.Response:
+        self.faults.clear()
+        return await self._list_faults(request)
+
+    async def _kill(self, request: web.Request) -> web.Response:
+        body = await _body(request, _Kill)
+        machine = self.cloud.machine(request.match_info["instance"])
+        stays = machine.stays if body.node_object is None else body.node_object == "silent"
+        return self._machine(self.cloud.kill(machine.id, node_stays=stays))
+
+    async def _interrupt(self, request: web.Request) -> web.Response:
+        body = await _body(request, _Interrupt)
+        machine = self.cloud.machine(request.match_info["instance"])
+        notice = self.cloud.group(machine.group).spec.notice_seconds if body.seconds is None else body.seconds
+        return self._machine(self.cloud.interrupt(machine.id, notice))
+
+    async def _silence(self, request: web.Request) -> web.Response:
+        return self._machine(self.cloud.silence(request.match_info["instance"]))
+
+
+def _hang_up(request: web.Request) -> NoReturn:
+    if request.transport is not None:
+        request.transport.abort()
+    raise asyncio.CancelledError("the connection is dropped on purpose")
+
+
+async def _object(request: web.Request) -> dict[str, Any]:
+    text = await request.text()
+    try:
+        value = json.loads(text) if text else {}
+    except ValueError as error:
+        raise invalid(f"the body is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise invalid(f"the body is {type(value).__name__}, not a JSON object")
+    return value
+
+
+async def _body(request: web.Request, model: type[WrittenT]) -> WrittenT:
+    return model.model_validate(await _object(request))

@@ -1,0 +1,131 @@
+"""The command: options in, a running process out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import click
+from aiohttp import web
+
+from charterer.fakecloud.bell import Bell
+from charterer.fakecloud.bill import SECOND
+from charterer.fakecloud.cloud import Cloud
+from charterer.fakecloud.config import CloudConfig, load_config
+from charterer.fakecloud.faults import Faults
+from charterer.fakecloud.http import Api
+from charterer.fakecloud.kube import Access, Kube, from_kubeconfig, in_cluster
+from charterer.fakecloud.nodes import NodeKeeper
+from charterer.fakecloud.state import State, StateInUse
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Groups, quotas, faults (YAML)."
+)
+@click.option("--state", type=click.Path(dir_okay=False, path_type=Path), help="Durable memory; absent: none.")
+@click.option("--listen", default="127.0.0.1:8080", show_default=True, help="HOST:PORT; port 0 takes a free one.")
+@click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Register Nodes here.")
+@click.option("--in-cluster", "inside", is_flag=True, help="Register Nodes in the cluster this process runs in.")
+@click.option("--ready-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the URL here when ready.")
+@click.option("--verbose", "-v", is_flag=True, help="Log every event to standard error.")
+def main(
+    config: Path | None,
+    state: Path | None,
+    listen: str,
+    kubeconfig: Path | None,
+    inside: bool,
+    ready_file: Path | None,
+    verbose: bool,
+) -> None:
+    """A process that behaves like a cloud with GPU machines, for trying Charterer without paying for one.
+
+    It holds instance groups. A group launches machines until it has as many as its target, replaces those that die,
+    and runs out of stock or quota as real ones do. Machines take time to start, are billed from their launch, and show
+    up as Kubernetes Nodes (played by kwok) when a cluster is named.
+
+    \b
+    Try it:
+      charterer fakecloud --config examples/fakecloud.yaml --state cloud.db
+      curl localhost:8080/v1/groups
+      curl -X PUT localhost:8080/v1/groups/a100-on-demand/target -d '{"target": 2, "token": "first"}'
+      curl localhost:8080/v1/groups/a100-on-demand/instances
+      curl localhost:8080/admin/v1/bill
+
+    Started again with the same --state it goes on where it was: machines, targets, launches and the bill, also after
+    a kill -9. docs/fakecloud.md has the whole protocol, the levers under /admin/v1 included.
+    """
+    if kubeconfig and inside:
+        raise click.UsageError("--kubeconfig and --in-cluster exclude each other")
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit():
+        raise click.UsageError(f"--listen {listen!r}: write HOST:PORT, like 127.0.0.1:8080")
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(message)s")
+    try:
+        access = from_kubeconfig(kubeconfig) if kubeconfig else in_cluster() if inside else None
+        declared = load_config(config) if config else CloudConfig()
+        bell = Bell()
+        memory = State(state, bell.ring)
+    except (ValueError, StateInUse) as error:
+        raise click.ClickException(str(error)) from error
+    with contextlib.closing(memory):
+        cloud = Cloud(memory, lambda: time.time_ns() // 1000, declared)
+        api = Api(cloud, Faults(declared.seed, declared.faults), declared.token)
+        asyncio.run(_serve(api, bell, host.strip("[]"), int(port), access, ready_file))
+
+
+async def _serve(api: Api, bell: Bell, host: str, port: int, access: Access | None, ready_file: Path | None) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with _listening(api, host, port) as url, asyncio.TaskGroup() as background:
+        tasks = [background.create_task(_pass_time(api.cloud, bell.listener()))]
+        if access is not None:
+            tasks.append(background.create_task(_keep_nodes(api.cloud, access, bell.listener())))
+        _announce(url, ready_file)
+        await stop.wait()
+        for task in tasks:
+            task.cancel()
+
+
+def _announce(url: str, ready_file: Path | None) -> None:
+    click.echo(f"listening on {url}")
+    if ready_file is not None:
+        ready_file.write_text(url + "\n")
+
+
+@contextlib.asynccontextmanager
+async def _listening(api: Api, host: str, port: int) -> AsyncIterator[str]:
+    runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port, reuse_address=True).start()
+        bound = runner.addresses[0]
+        yield f"http://{f'[{host}]' if ':' in host else host}:{bound[1]}"
+    except OSError as error:
+        raise click.ClickException(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    finally:
+        await runner.cleanup()
+
+
+async def _pass_time(cloud: Cloud, changed: asyncio.Event) -> None:
+    """Let the cloud do what is due when it is due, also when nobody calls."""
+    while True:
+        changed.clear()
+        cloud.advance()
+        due = cloud.next_due()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(changed.wait(), None if due is None else max(0.001, (due - cloud.now()) / SECOND))
+
+
+async def _keep_nodes(cloud: Cloud, access: Access, changed: asyncio.Event) -> None:
+    kube = Kube(access)
+    try:
+        await NodeKeeper(cloud, kube).run(changed)
+    finally:
+        await kube.close()

@@ -1,0 +1,181 @@
+"""What the cloud remembers, and what it shows of it: a view is a pure function of a record and an instant.
+
+A machine's whole life is planned at its launch (when it will run, when a spot machine will be taken back) and
+replanned when someone ends it. So nothing has to happen for a machine to change its state, a list that lags is the
+same function of an earlier instant, and a cloud that was killed and started again has missed nothing.
+Instants are microseconds since 1970-01-01T00:00:00Z.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from charterer.fakecloud import bill
+from charterer.fakecloud.bill import SECOND, Segment
+from charterer.fakecloud.config import GroupSpec
+
+_TARGETS_KEPT = 600 * SECOND
+
+
+class MachineState(StrEnum):
+    """As instances are listed."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    STOPPING = "Stopping"
+    ENDED = "Ended"
+
+
+class NodePhase(StrEnum):
+    """What was last done about the machine's Kubernetes Node.
+
+    ABSENT: not registered yet. REGISTERED: created, with a kubelet. SILENT: it stays without a kubelet. GONE: deleted.
+    """
+
+    ABSENT = "Absent"
+    REGISTERED = "Registered"
+    SILENT = "Silent"
+    GONE = "Gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One machine ever launched; never forgotten, because the bill is not.
+
+    ``gpu_type``, ``gpus``, ``list_price`` and ``billing_minimum`` (seconds) are the group's at its launch.
+    ``ends`` may lie ahead (a planned interruption, a machine that stops). ``detached``: since when it no longer
+    counts for its group's target. ``interrupt_noticed`` and ``interrupt_at`` are the notice of a spot interruption.
+    ``stays``: its Node object stays when the machine has gone. ``silenced``: its kubelet has fallen silent.
+    """
+
+    id: str
+    group: str
+    zone: str
+    gpu_type: str
+    gpus: int
+    list_price: int
+    billing_minimum: int
+    segments: tuple[Segment, ...]
+    launched: int
+    runs: int
+    stops: int | None = None
+    ends: int | None = None
+    ends_because: str = ""
+    detached: int | None = None
+    interrupt_noticed: int | None = None
+    interrupt_at: int | None = None
+    stays: bool = False
+    silenced: bool = False
+    node: NodePhase = NodePhase.ABSENT
+
+    def state(self, at: int) -> MachineState:
+        """Its state at that instant."""
+        if self.ends is not None and at >= self.ends:
+            return MachineState.ENDED
+        if self.stops is not None and at >= self.stops:
+            return MachineState.STOPPING
+        return MachineState.RUNNING if at >= self.runs else MachineState.PENDING
+
+    def ended(self, at: int) -> bool:
+        """Whether it no longer exists (and is no longer billed)."""
+        return self.state(at) is MachineState.ENDED
+
+    @property
+    def provider_id(self) -> str:
+        """As in the Node's spec.providerID."""
+        return f"fake:///{self.zone}/{self.id}"
+
+    def seconds(self, now: int) -> int:
+        """Billed whole seconds until ``now`` or its end."""
+        return bill.billed_seconds(self.launched, self._until(now), self.billing_minimum)
+
+    def cost(self, now: int) -> int:
+        """Micro-dollars until ``now`` or its end."""
+        return bill.cost(self.segments, self.launched, self._until(now), self.billing_minimum)
+
+    def _until(self, now: int) -> int:
+        return self.ends if self.ends is not None and self.ends <= now else now
+
+    def ending(self, at: int, because: str) -> Machine:
+        """The machine with its end planned for ``at``, unless it ends before."""
+        if self.ends is not None and self.ends <= at:
+            return self
+        return replace(self, ends=at, ends_because=because)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSet:
+    """The group's target since ``at``."""
+
+    at: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An instance group. ``declared`` is what the configuration file said last, ``spec`` what holds now.
+
+    ``targets``: the newest last, older ones only as long as a lagging answer may need them. ``retry``: no launch is
+    tried before. ``changes_done``: how many of the spec's scheduled changes have happened.
+    """
+
+    declared: GroupSpec
+    spec: GroupSpec
+    targets: tuple[TargetSet, ...]
+    retry: int = 0
+    changes_done: int = 0
+
+    @property
+    def name(self) -> str:
+        """The group's name."""
+        return self.spec.name
+
+    @property
+    def target(self) -> int:
+        """The target now."""
+        return self.targets[-1].target
+
+    def target_at(self, at: int) -> int:
+        """The target as it was at that instant (the oldest known one before that)."""
+        return next((entry.target for entry in reversed(self.targets) if entry.at <= at), self.targets[0].target)
+
+    def seen_at(self, now: int) -> int:
+        """The instant whose state an answer given now shows."""
+        return now - round(self.spec.list_lag_seconds * SECOND)
+
+    def with_target(self, target: int, now: int) -> Group:
+        """The group with a new target from now on, at liberty to launch at once."""
+        horizon = self.seen_at(now) - _TARGETS_KEPT
+        past = [entry for entry in self.targets if entry.at <= horizon][-1:]
+        recent = [entry for entry in self.targets if entry.at > horizon]
+        return replace(self, targets=(*past, *recent, TargetSet(now, target)), retry=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """An attempt to launch. ``code`` and ``instance``: the one is empty when it succeeded, the other when it failed."""
+
+    id: str
+    group: str
+    at: int
+    succeeded: bool
+    code: str
+    message: str
+    instance: str
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What belongs to no group: when the cloud was first started, quotas of GPUs by type, the ordinals given out."""
+
+    born: int
+    seed: int
+    quotas: tuple[tuple[str, int], ...]
+    declared_quotas: tuple[tuple[str, int], ...]
+    machines: int = 0
+    activities: int = 0
+
+    def quota(self, gpu_type: str) -> int | None:
+        """GPUs of that type that may exist at a time; None: any number."""
+        return dict(self.quotas).get(gpu_type)

@@ -1,0 +1,105 @@
+"""Answers as JSON: every field of the protocol is written here, and only what a call at that instant may show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from charterer.fakecloud.bill import decimal
+from charterer.fakecloud.records import Activity, Group, Machine, MachineState
+
+Json = dict[str, Any]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def timestamp(at: int) -> str:
+    """RFC 3339 in UTC with microseconds."""
+    return (_EPOCH + timedelta(microseconds=at)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _optional(at: int | None, seen: int) -> str | None:
+    return None if at is None or at > seen else timestamp(at)
+
+
+def group_json(group: Group, seen: int) -> Json:
+    """A group with its target as of ``seen``."""
+    spec = group.spec
+    return {
+        "name": spec.name,
+        "target": group.target_at(seen),
+        "minSize": spec.min_size,
+        "maxSize": spec.max_size,
+        "instanceType": spec.instance_type,
+        "gpuType": spec.gpu_type,
+        "gpusPerInstance": spec.gpus_per_instance,
+        "zone": spec.zone,
+        "capacityType": spec.capacity_type,
+        "listLagSeconds": spec.list_lag_seconds,
+        "listedSeconds": spec.listed_seconds,
+    }
+
+
+def instance_json(machine: Machine, seen: int) -> Json:
+    """A machine as of ``seen``: what happened or was announced later is not in it."""
+    state = machine.state(seen)
+    noticed = machine.interrupt_noticed is not None and machine.interrupt_noticed <= seen
+    return {
+        "id": machine.id,
+        "state": state.value,
+        "launchedAt": timestamp(machine.launched),
+        "endedAt": _optional(machine.ends, seen),
+        "endedBecause": machine.ends_because if state is MachineState.ENDED else "",
+        "nodeName": machine.id,
+        "providerId": machine.provider_id,
+        "segments": [
+            {"since": timestamp(segment.since), "hourlyPrice": decimal(segment.micros_per_hour)}
+            for segment in machine.segments
+            if segment.since <= seen
+        ],
+        "billingMinimumSeconds": machine.billing_minimum,
+        "interruption": {"at": timestamp(machine.interrupt_at)}
+        if noticed and machine.interrupt_at is not None
+        else None,
+    }
+
+
+def activity_json(activity: Activity) -> Json:
+    """An attempt to launch."""
+    return {
+        "id": activity.id,
+        "at": timestamp(activity.at),
+        "status": "Successful" if activity.succeeded else "Failed",
+        "code": activity.code,
+        "message": activity.message,
+        "instance": activity.instance or None,
+    }
+
+
+def quote_json(group: Group, now: int) -> Json:
+    """What a machine of the group launched now costs an hour, and the most it can ever cost."""
+    spec = group.spec
+    price = spec.price_of(spec.list_price)
+    return {
+        "hourlyPrice": decimal(price),
+        "worstHourlyPrice": decimal(spec.list_price if spec.reprice_running else price),
+        "billingMinimumSeconds": spec.billing_minimum_seconds,
+        "asOf": timestamp(now),
+    }
+
+
+def bill_json(machines: Iterable[Machine], now: int) -> Json:
+    """The bill: a line for every machine ever launched."""
+    machines = list(machines)
+    lines = [
+        {
+            "instance": machine.id,
+            "group": machine.group,
+            "seconds": machine.seconds(now),
+            "cost": decimal(machine.cost(now)),
+            "final": machine.ended(now),
+        }
+        for machine in machines
+    ]
+    return {"lines": lines, "total": decimal(sum(machine.cost(now) for machine in machines))}

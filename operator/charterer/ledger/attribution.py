@@ -1,0 +1,138 @@
+"""What each dollar was for: the jobs that held the GPUs, and starting, idle and ending nodes.
+
+A rental's cost is shared out by GPU-time, each moment at its price, and the shares add up to the cost exactly (the
+largest remainders get the micro-dollars that division leaves over).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from charterer.domain.billing import accrued_in, opening_in, spent
+from charterer.domain.budget import Budget
+from charterer.domain.ids import RentalId
+from charterer.domain.job import Job
+from charterer.domain.job_cost import spans
+from charterer.domain.money import ZERO, Money
+from charterer.domain.period import period_bounds
+from charterer.domain.pool import PriceSegment
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant
+
+STARTING = "(starting)"
+"""From the launch of a node until it first took pods."""
+IDLE = "(idle)"
+"""GPUs of ready nodes that no job in sight held."""
+ENDING = "(ending)"
+"""From the last job's leaving a released node to the node's end."""
+OPENING = "(opening)"
+"""The budget's opening spend."""
+EARLIER = "(earlier)"
+"""Rentals of the period whose objects are already gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """``gpus`` of a rental held by a job (``namespace/name``) in [start, end)."""
+
+    name: str
+    rental: RentalId
+    gpus: int
+    start: Instant
+    end: Instant
+
+
+def holdings(job: Job, now: Instant) -> list[Holding]:
+    """What the job held, run by run, up to ``now``.
+
+    A run changed in place is known by its present shape only, since its last change.
+    """
+    name = f"{job.namespace}/{job.name}"
+    return [
+        Holding(name, place.rental, place.gpus, start, end)
+        for run, start, end in spans(job, now)
+        for place in run.placements
+    ]
+
+
+def parts(rental: Rental, held: Sequence[Holding], gpus: int, start: Instant, now: Instant) -> dict[str, Money]:
+    """The rental's cost in [start, now), by who it was for; adds up to ``accrued_in(rental, start, now)`` exactly.
+
+    ``gpus``: GPUs of the node. ``held``: holdings of this rental. Nothing where the rental has cost nothing.
+    """
+    amount = accrued_in(rental, start, now)
+    if rental.launched is None or amount == ZERO:
+        return {}
+    begin = max(rental.launched, start)
+    end = max(now if rental.ended is None else min(rental.ended, now), begin)
+    weights: dict[str, int] = defaultdict(int)
+    for since, until, price in _stretches(rental, held, begin, end):
+        using = [holding for holding in held if holding.start <= since and holding.end >= until]
+        for holding in using:
+            weights[holding.name] += holding.gpus * (until - since) * price
+        free = max(gpus - sum(holding.gpus for holding in using), 0)
+        weights[_without_job(rental, held, since)] += free * (until - since) * price
+    if not any(weights.values()):
+        weights = defaultdict(int, {_without_job(rental, held, begin): 1})
+    return share_out(amount, weights)
+
+
+def _stretches(
+    rental: Rental, held: Sequence[Holding], begin: Instant, end: Instant
+) -> Iterable[tuple[Instant, Instant, int]]:
+    """[begin, end) cut wherever anything changes, with the price in micro-dollars an hour."""
+    segments = rental.segments or (PriceSegment(begin, rental.worst),)
+    cuts = {begin, end, *(segment.since for segment in segments), *(item.start for item in held)}
+    cuts |= {item.end for item in held} | ({rental.ready} if rental.ready is not None else set())
+    for since, until in pairwise(sorted(cut for cut in cuts if begin <= cut <= end)):
+        known = [segment for segment in segments if segment.since <= since] or segments[:1]
+        yield since, until, known[-1].price.micros_per_hour
+
+
+def _without_job(rental: Rental, held: Sequence[Holding], at: Instant) -> str:
+    if rental.ready is None or at < rental.ready:
+        return STARTING
+    released = rental.phase is RentalPhase.DRAINING or (rental.phase is RentalPhase.ENDED and rental.released_because)
+    if released and all(holding.end <= at for holding in held):
+        return ENDING
+    return IDLE
+
+
+def share_out(amount: Money, weights: Mapping[str, int]) -> dict[str, Money]:
+    """Divide ``amount`` in proportion to ``weights`` (not negative, not all zero), exactly: by largest remainder."""
+    whole = sum(weights.values())
+    shares = {name: divmod(amount.micros * weight, whole) for name, weight in weights.items()}
+    left = amount.micros - sum(quotient for quotient, _ in shares.values())
+    first = sorted(shares, key=lambda name: (-shares[name][1], name))[:left]
+    return {name: Money(quotient + (name in first)) for name, (quotient, _) in shares.items() if weights[name] > 0}
+
+
+def attribute(budget: Budget, snapshot: Snapshot) -> list[tuple[str, Money]]:
+    """What the budget's money of the current period went to, the largest first; adds up to ``spent`` exactly.
+
+    Jobs as ``namespace/name``, the rest as the names in parentheses above. What a job that is gone had held is idle.
+    """
+    now, balance = snapshot.now, budget.balance
+    start = period_bounds(budget.time_zone, now)[0] if balance is None else balance.period_start
+    rentals = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id]
+    held: dict[RentalId, list[Holding]] = defaultdict(list)
+    for job in snapshot.jobs.values():
+        for holding in holdings(job, now):
+            held[holding.rental].append(holding)
+    sums: dict[str, int] = defaultdict(int)
+    for rental in rentals:
+        node = None if rental.node is None else snapshot.nodes.get(rental.node)
+        pool = snapshot.pools.get(rental.pool)
+        offered = 0 if pool is None or pool.offering is None else pool.offering.gpus_per_node
+        gpus = offered or (0 if node is None else node.gpus)
+        for name, amount in parts(rental, held[rental.id], gpus, start, now).items():
+            sums[name] += amount.micros
+    opening = opening_in(budget, start)
+    sums[OPENING] += opening.micros
+    sums[EARLIER] += spent(budget, rentals, now).micros - sum(sums.values())
+    found = ((name, Money(micros)) for name, micros in sums.items() if micros)
+    return sorted(found, key=lambda item: (-item[1].micros, item[0]))

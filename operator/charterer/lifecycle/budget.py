@@ -1,0 +1,78 @@
+"""Budgets: a period is opened when it begins, finished jobs are counted, the list of folded rentals is kept short."""
+
+from __future__ import annotations
+
+from charterer.domain.billing import spent
+from charterer.domain.budget import Balance, Budget
+from charterer.domain.ids import BudgetId
+from charterer.domain.job import Job
+from charterer.domain.job_cost import job_cost
+from charterer.domain.period import period_bounds, period_end
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.steps import BudgetStep, CountedJob, CountJobs, OpenPeriod, Unlist, Wait
+from charterer.domain.time import Instant, after
+from charterer.lifecycle.rental import news
+from charterer.lifecycle.view import View, count, names, shows
+
+_PATIENCE_SECONDS = 600
+"""How long a period's end waits for clouds that do not answer."""
+
+
+def budget_step(budget_id: BudgetId, view: View) -> BudgetStep | Wait | None:
+    """The budget's next step, what it waits for, or None while its period lasts."""
+    budget = view.snapshot.budgets[budget_id]
+    now = view.snapshot.now
+    if budget.balance is None:
+        return OpenPeriod(budget.id, period_bounds(budget.time_zone, now)[0], None, None)
+    end = period_end(budget.time_zone, budget.balance.period_start)
+    if now >= end and (step := _next_period(budget, budget.balance, end, view)) is not None:
+        return step
+    if jobs := view.uncounted.get(budget.id):
+        return CountJobs(budget.id, tuple(_counted(job, view) for job in jobs))
+    existing = {rental.uid for rental in view.rentals_of_budget.get(budget.id, ())}
+    gone = budget.balance.folded - existing
+    return Unlist(budget.id, tuple(sorted(gone))) if gone else None
+
+
+def _next_period(budget: Budget, balance: Balance, end: Instant, view: View) -> OpenPeriod | Wait:
+    """Close the books of the period that is over: month by month, however long nobody looked.
+
+    What ended before the boundary must be in the balance first; what runs across it is split there. A rental that
+    ended after the boundary is folded by the next period (see ``lifecycle.rental``), so neither waits for the other.
+    """
+    rentals = view.rentals_of_budget.get(budget.id, ())
+    unfolded = [rental for rental in rentals if rental.uid not in balance.folded]
+    late = [rental.id for rental in unfolded if rental.cost is not None and (rental.ended or end) <= end]
+    if late:
+        return Wait(f"{count(len(late), 'rental')} that ended in the period to be folded ({names(late)})")
+    unseen = [
+        rental.id
+        for rental in unfolded
+        if rental.phase is not RentalPhase.ENDED and not _known_up_to(rental, end, view)
+    ]
+    patience = after(end, _PATIENCE_SECONDS)
+    if unseen and view.snapshot.now < patience:
+        return Wait(f"the clouds to say what {names(unseen)} had cost by its end", until=patience)
+    before = [rental for rental in rentals if rental.launched is not None and rental.launched < end]
+    used = spent(budget, before, end)
+    return OpenPeriod(budget.id, end, used, balance.period_start, budget.carries(used), budget.aim)
+
+
+def _counted(job: Job, view: View) -> CountedJob:
+    assert job.finish is not None
+    assert job.predicted is not None
+    actual = job_cost(job, view.snapshot.rentals, view.snapshot.now)
+    return CountedJob(job.id, job.statistics, job.predicted, actual, job.created, job.finish.at)
+
+
+def _known_up_to(rental: Rental, boundary: Instant, view: View) -> bool:
+    """Whether all that the cloud billed for it up to the boundary is on record, so that the split there is final.
+
+    For a rental without an instance: whether none of the pool's that it might adopt was launched by then.
+    """
+    survey = view.survey(rental)
+    if survey is None or not shows(survey, boundary):
+        return False
+    if rental.launched is None:
+        return rental.instance is None and all(item.launched >= boundary for item in view.unnamed(rental.pool))
+    return news(rental, view) is None

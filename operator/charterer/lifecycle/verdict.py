@@ -1,0 +1,187 @@
+"""How a run ended: a Job's terminal condition is evidence, not yet the truth.
+
+A pod that is evicted and exits 0 counts as a completed index, and a rank that dies with its machine takes its peers
+down with exit codes of their own. So completion needs the undisturbed Succeeded pod of every index, and a failure is
+the job's own only if every machine of the run was seen healthy after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from charterer.domain.job import (
+    Allocation,
+    Finish,
+    FinishKind,
+    Job,
+    Placement,
+    Pod,
+    PodPhase,
+    Run,
+    RunOutcome,
+    RunRecord,
+)
+from charterer.domain.job_cost import costed
+from charterer.domain.pool import InstanceState
+from charterer.domain.rental import RentalPhase
+from charterer.domain.steps import RecordRun, Wait
+from charterer.domain.time import Instant, after
+from charterer.lifecycle.view import View, count, names, shows, vanished
+
+_SETTLE_SECONDS = 10
+"""Jobs and pods are watched apart: how long the news of a pod may come after that of its Job."""
+_SKEW_SECONDS = 2
+"""How far the cloud's clock and the cluster's may differ when a failure is compared with what the cloud says."""
+_PATIENCE_SECONDS = 600
+"""How long a failed run waits for its cloud to say how its machines were."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    outcome: RunOutcome
+    message: str
+
+
+def judge(job: Job, allocation: Allocation, run: Run | None, view: View, *, stopped: bool) -> RecordRun | Wait | None:
+    """The record of the run's end, what judging waits for, or None while it runs.
+
+    ``stopped``: Charterer wants the run to end, so that a suspended Job is an end and not a beginning.
+    """
+    if run is None:
+        return _record(job, allocation, run, _Verdict(RunOutcome.STOPPED, "it had no Job"), view) if stopped else None
+    ended = run.complete is not None or run.failed is not None
+    if not ended and not (stopped and run.suspended):
+        return None
+    live = [pod.name for pod in run.pods if pod.live]
+    if live:
+        return Wait(f"{count(len(live), 'pod')} of {run.name} to end ({names(live)})")
+    if run.complete is not None:
+        verdict = _completion(run, run.complete, view)
+    elif run.failed is not None and not run.suspended:
+        verdict = _failure(allocation, run, run.failed, view)
+    else:
+        verdict = _stop(allocation, run, view)
+    return verdict if isinstance(verdict, Wait) else _record(job, allocation, run, verdict, view)
+
+
+def _completion(run: Run, complete: Instant, view: View) -> _Verdict | Wait:
+    proven = {
+        pod.index for pod in run.pods if pod.phase is PodPhase.SUCCEEDED and not pod.deleting and not pod.disrupted
+    }
+    missing = sorted(set(range(run.completions)) - proven)
+    if not missing:
+        return _Verdict(RunOutcome.COMPLETE, "")
+    settled = after(complete, _SETTLE_SECONDS)
+    if view.snapshot.now < settled:
+        return Wait(f"the Succeeded pod of index {missing[0]} of {run.name}", until=settled)
+    return _Verdict(
+        RunOutcome.INTERRUPTED,
+        f"its Job says Complete, but {count(len(missing), 'index')} from {missing[0]} on "
+        "left no undisturbed Succeeded pod: a pod that was made to stop exited with 0",
+    )
+
+
+def _failure(allocation: Allocation, run: Run, failed: Instant, view: View) -> _Verdict | Wait:
+    disrupted = [pod.name for pod in run.pods if pod.disrupted]
+    if disrupted or "DisruptionTarget" in run.failed_message:
+        told = f"{names(disrupted)} disrupted" if disrupted else run.failed_message
+        return _Verdict(RunOutcome.INTERRUPTED, told)
+    patience = after(failed, _PATIENCE_SECONDS)
+    unknown = None
+    for placement in allocation.placements:
+        health = _health(placement, failed, view)
+        if isinstance(health, Wait):
+            unknown = health
+        elif health:
+            return _Verdict(RunOutcome.INTERRUPTED, health)
+    if unknown is None:
+        return _Verdict(RunOutcome.FAILED, _own_words(run))
+    if view.snapshot.now < patience:
+        return Wait(unknown.reason, until=patience)
+    return _Verdict(RunOutcome.INTERRUPTED, f"nobody could say how its machines were: {unknown.reason}")
+
+
+def _stop(allocation: Allocation, run: Run, view: View) -> _Verdict:
+    lost = [placement.rental for placement in allocation.placements if _ended(placement, view)]
+    disrupted = [pod.name for pod in run.pods if pod.disrupted]
+    if lost or disrupted:
+        return _Verdict(RunOutcome.INTERRUPTED, f"{names(lost or disrupted)} lost")
+    return _Verdict(RunOutcome.STOPPED, "")
+
+
+def _ended(placement: Placement, view: View) -> bool:
+    rental = view.rental(placement.rental)
+    return rental is None or rental.phase is RentalPhase.ENDED
+
+
+def _health(placement: Placement, failed: Instant, view: View) -> str | Wait:
+    """What was wrong with the machine; empty when it was seen healthy after the failure; Wait when nobody knows yet."""
+    rental = view.rental(placement.rental)
+    if rental is None or rental.phase is RentalPhase.ENDED or rental.instance is None:
+        return f"the machine of {placement.rental} has ended"
+    node = view.node(rental)
+    if node is None or not node.ready or node.deleting:
+        return f"the Node of {rental.id} is not ready"
+    survey, instance = view.survey(rental), view.instance(rental)
+    if survey is None:
+        return Wait(f"the cloud to be asked about GPUPool {rental.pool}")
+    if instance is None:
+        gone = vanished(rental, instance, survey)
+        return (
+            f"instance {rental.instance} has ended" if gone else Wait(f"the cloud to list instance {rental.instance}")
+        )
+    if instance.state is not InstanceState.RUNNING:
+        return f"instance {instance.id} is {instance.state}"
+    if any(notice.instance == instance.id for notice in survey.notices):
+        return f"instance {instance.id} is being taken back by the cloud"
+    if not shows(survey, after(failed, _SKEW_SECONDS)):
+        return Wait(f"the cloud to say that {rental.instance} is still healthy")
+    return ""
+
+
+def _own_words(run: Run) -> str:
+    """The pod that failed first, with its exit code and message; the Job's message where no pod is left."""
+    dead = [pod for pod in run.pods if pod.phase is PodPhase.FAILED]
+    first = min(dead, key=lambda pod: (pod.deleting, pod.finished or Instant(2**62), pod.index), default=None)
+    if first is None:
+        return run.failed_message
+    code = "" if first.exit_code is None else f" exited with {first.exit_code}"
+    return f"pod {first.name}{code}" + (f": {first.message}" if first.message else "")
+
+
+def _record(job: Job, allocation: Allocation, run: Run | None, verdict: _Verdict, view: View) -> RecordRun:
+    until = allocation.since if run is None else max(_last_moment(run, view.snapshot.now), allocation.since)
+    record = RunRecord(
+        number=allocation.run,
+        outcome=verdict.outcome,
+        option=allocation.option,
+        placements=allocation.placements,
+        since=allocation.since,
+        until=until,
+        message=verdict.message,
+    )
+    record = costed(job, record, view.snapshot.rentals)
+    return RecordRun(job.id, record, _finish(job, record, view.snapshot.now))
+
+
+def _last_moment(run: Run, now: Instant) -> Instant:
+    def finished(pod: Pod) -> Instant:
+        return now if pod.finished is None else pod.finished
+
+    end = run.complete or run.failed
+    return max((finished(pod) for pod in run.pods), default=now if end is None else end)
+
+
+def _finish(job: Job, record: RunRecord, now: Instant) -> Finish | None:
+    """Whether this end is the job's end: done, failed once too often, or interrupted once too often."""
+    if job.finish is not None:
+        return None
+    if record.outcome is RunOutcome.COMPLETE:
+        return Finish(FinishKind.COMPLETE, record.until, "Completed", f"run {record.number} completed")
+    if record.outcome is RunOutcome.FAILED and job.failures + 1 > job.backoff_limit:
+        said = f"run {record.number} failed, as {job.failures} before it; backoffLimit is {job.backoff_limit}"
+        return Finish(FinishKind.FAILED, now, "BackoffLimitExceeded", f"{said}: {record.message}")
+    if record.outcome is RunOutcome.INTERRUPTED and job.restarts + 1 > job.max_restarts:
+        said = f"run {record.number} was interrupted, as {job.restarts} before it; maxRestarts is {job.max_restarts}"
+        return Finish(FinishKind.FAILED, now, "MaxRestartsExceeded", f"{said}: {record.message}")
+    return None

@@ -1,0 +1,156 @@
+"""Every metric by name: its kind, labels and meaning. The table in docs/metrics.md is generated from here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """The Prometheus type."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One metric as it is exposed; a counter's name ends in ``_total``."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+
+
+def _gauge(name: str, labels: Sequence[str], meaning: str) -> Spec:
+    return Spec(name, Kind.GAUGE, tuple(labels), meaning)
+
+
+_BUDGET = ("budget",)
+_POOL = ("pool",)
+_JOB = ("namespace", "job")
+
+BUDGET_AMOUNT = _gauge("charterer_budget_amount_dollars", _BUDGET, "Amount of the budget's period.")
+BUDGET_HARD_LIMIT = _gauge(
+    "charterer_budget_hard_limit_dollars", _BUDGET, "Hard limit of the budget's period; absent where none is set."
+)
+BUDGET_SPENT = _gauge(
+    "charterer_budget_spent_dollars", _BUDGET, "Spent in the budget's period so far, running nodes included."
+)
+BUDGET_COMMITTED = _gauge(
+    "charterer_budget_committed_dollars", _BUDGET, "Worst case still to be spent on what is rented already."
+)
+BUDGET_FORECAST = _gauge("charterer_budget_forecast_dollars", _BUDGET, "Expected spend at the end of the period.")
+BUDGET_HOURLY_RATE = _gauge(
+    "charterer_budget_hourly_rate_dollars", _BUDGET, "What the nodes that are billed now cost an hour."
+)
+BUDGET_PLANNED_RATE = _gauge(
+    "charterer_budget_planned_hourly_rate_dollars", _BUDGET, "What the chosen options cost an hour in the long run."
+)
+BUDGET_ALLOWED_RATE = _gauge(
+    "charterer_budget_allowed_hourly_rate_dollars", _BUDGET, "Hourly rate that would just use up the period's rest."
+)
+BUDGET_EXCHANGE_RATE = _gauge(
+    "charterer_budget_exchange_rate_dollars_per_hour", _BUDGET, "What the budget pays for an hour of a job's life."
+)
+BUDGET_FEASIBLE = _gauge(
+    "charterer_budget_feasible", _BUDGET, "1 while even the cheapest options of all jobs fit into the budget, else 0."
+)
+
+POOL_GPUS = _gauge(
+    "charterer_pool_gpus",
+    ("pool", "state"),
+    "GPUs of billed nodes: starting, used by our pods, or idle; the sum is rented.",
+)
+POOL_NODES = _gauge(
+    "charterer_pool_nodes", ("pool", "state"), "Rentals by phase: requested, starting, ready or draining."
+)
+POOL_MAX_NODES = _gauge("charterer_pool_max_nodes", _POOL, "The most nodes the pool may have (spec.maxNodes).")
+POOL_NODE_PRICE = _gauge("charterer_pool_node_price_dollars_per_hour", _POOL, "Price of one node now.")
+POOL_SCARCITY = _gauge(
+    "charterer_pool_scarcity_dollars_per_gpu_hour",
+    _POOL,
+    "What an hour of one more GPU would be worth on top of its bill; 0 where there is room.",
+)
+POOL_COOLING = _gauge(
+    "charterer_pool_cooling", _POOL, "1 while no node is asked for after a stock-out or an exhausted quota, else 0."
+)
+
+JOBS = _gauge("charterer_jobs", ("namespace", "state"), "TrainingJobs by the word in their State column.")
+JOB_WIDTH = _gauge("charterer_job_width_gpus", _JOB, "GPUs allocated to the job; absent while it has none.")
+JOB_PROGRESS = _gauge("charterer_job_progress_ratio", _JOB, "Fraction of the job done, 0 to 1; absent where unknown.")
+
+RENTAL_INFO = _gauge(
+    "charterer_rental_info",
+    ("node", "provider_id", "instance_type", "pool", "budget"),
+    "1 for every rented node; joins pool and budget to the metrics of OpenCost and kube-state-metrics.",
+)
+
+PLAN_SECONDS = Spec("charterer_plan_duration_seconds", Kind.HISTOGRAM, (), "Time one plan took.")
+STEPS = Spec(
+    "charterer_steps_total", Kind.COUNTER, ("step", "outcome"), "Commands and steps carried out, by type and outcome."
+)
+CLOUD_CALLS = Spec(
+    "charterer_cloud_calls_total", Kind.COUNTER, ("provider", "call", "outcome"), "Calls of a cloud's API by outcome."
+)
+CLOUD_CALL_SECONDS = Spec(
+    "charterer_cloud_call_duration_seconds", Kind.HISTOGRAM, ("provider", "call"), "Time a call of a cloud's API took."
+)
+API_WRITES = Spec(
+    "charterer_api_writes_total",
+    Kind.COUNTER,
+    ("verb", "resource"),
+    "Writes to the Kubernetes API by verb and resource.",
+)
+LAST_EVENT_AGE = _gauge("charterer_last_event_age_seconds", (), "Time since the last watch event arrived.")
+LEADER = _gauge("charterer_leader", (), "1 on the replica that leads, else 0.")
+BUILD_INFO = _gauge("charterer_build_info", ("version",), "1, labelled with the version that runs.")
+
+FROM_SNAPSHOT = (
+    BUDGET_AMOUNT,
+    BUDGET_HARD_LIMIT,
+    BUDGET_SPENT,
+    BUDGET_COMMITTED,
+    BUDGET_FORECAST,
+    BUDGET_HOURLY_RATE,
+    BUDGET_PLANNED_RATE,
+    BUDGET_ALLOWED_RATE,
+    BUDGET_EXCHANGE_RATE,
+    BUDGET_FEASIBLE,
+    POOL_GPUS,
+    POOL_NODES,
+    POOL_MAX_NODES,
+    POOL_NODE_PRICE,
+    POOL_SCARCITY,
+    POOL_COOLING,
+    JOBS,
+    JOB_WIDTH,
+    JOB_PROGRESS,
+    RENTAL_INFO,
+)
+OF_THE_PROCESS = (
+    PLAN_SECONDS,
+    STEPS,
+    CLOUD_CALLS,
+    CLOUD_CALL_SECONDS,
+    API_WRITES,
+    LAST_EVENT_AGE,
+    LEADER,
+    BUILD_INFO,
+)
+
+
+def table() -> str:
+    """The catalogue as a Markdown table."""
+    rows = ["| metric | kind | labels | meaning |", "|---|---|---|---|"]
+    for spec in (*FROM_SNAPSHOT, *OF_THE_PROCESS):
+        labels = ", ".join(f"`{label}`" for label in spec.labels)
+        rows.append(f"| `{spec.name}` | {spec.kind} | {labels} | {spec.help} |")
+    return "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    print(table(), end="")

@@ -1,0 +1,98 @@
+"""The operator's metrics on a registry of their own, so that tests and several operators in a process do not meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from charterer import __version__
+from charterer.domain.ids import JobId
+from charterer.domain.plan import Command, Plan
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.steps import Step
+from charterer.metrics import catalogue
+from charterer.metrics.catalogue import Kind, Spec
+from charterer.metrics.view import View, families
+
+_PLAN_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_CALL_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class _SnapshotCollector(Collector):
+    def __init__(self) -> None:
+        self.view: View | None = None
+
+    def collect(self) -> Iterable[Metric]:
+        return families(self.view) if self.view is not None else ()
+
+    def describe(self) -> Iterable[Metric]:
+        return [Metric(spec.name, spec.help, spec.kind) for spec in catalogue.FROM_SNAPSHOT]
+
+
+class Metrics:
+    """Takes in what happens and exposes it. Methods are cheap and may be called from any thread."""
+
+    def __init__(self, version: str = __version__) -> None:
+        self.registry = CollectorRegistry()
+        self._snapshot = _SnapshotCollector()
+        self.registry.register(self._snapshot)
+        self._plans = Histogram(
+            catalogue.PLAN_SECONDS.name, catalogue.PLAN_SECONDS.help, registry=self.registry, buckets=_PLAN_BUCKETS
+        )
+        self._steps = self._counter(catalogue.STEPS)
+        self._cloud_calls = self._counter(catalogue.CLOUD_CALLS)
+        self._cloud_seconds = Histogram(
+            catalogue.CLOUD_CALL_SECONDS.name,
+            catalogue.CLOUD_CALL_SECONDS.help,
+            catalogue.CLOUD_CALL_SECONDS.labels,
+            registry=self.registry,
+            buckets=_CALL_BUCKETS,
+        )
+        self._writes = self._counter(catalogue.API_WRITES)
+        self._event_age = self._gauge(catalogue.LAST_EVENT_AGE)
+        self._leader = self._gauge(catalogue.LEADER)
+        self._gauge(catalogue.BUILD_INFO).labels(version=version).set(1)
+
+    def _counter(self, spec: Spec) -> Counter:
+        assert spec.kind is Kind.COUNTER
+        return Counter(spec.name, spec.help, spec.labels, registry=self.registry)
+
+    def _gauge(self, spec: Spec) -> Gauge:
+        assert spec.kind is Kind.GAUGE
+        return Gauge(spec.name, spec.help, spec.labels, registry=self.registry)
+
+    def exposition(self) -> bytes:
+        """Everything in Prometheus' text format, version 0.0.4."""
+        return generate_latest(self.registry)
+
+    def observe(self, snapshot: Snapshot, plan: Plan, states: Mapping[JobId, str]) -> None:
+        """Show this snapshot, its plan and the jobs' states from now on; the gauges are made when somebody scrapes."""
+        self._snapshot.view = View(snapshot, plan, states)
+
+    def plan_took(self, seconds: float) -> None:
+        """One plan was made in that time."""
+        self._plans.observe(seconds)
+
+    def step_done(self, step: Command | Step, outcome: str) -> None:
+        """A command or step was tried; ``outcome`` is one of a small fixed set of words."""
+        self._steps.labels(step=type(step).__name__, outcome=outcome).inc()
+
+    def cloud_called(self, provider: str, call: str, outcome: str, seconds: float) -> None:
+        """A cloud's API was called; ``outcome`` is ``ok`` or the kind of error."""
+        self._cloud_calls.labels(provider=provider, call=call, outcome=outcome).inc()
+        self._cloud_seconds.labels(provider=provider, call=call).observe(seconds)
+
+    def api_written(self, verb: str, resource: str) -> None:
+        """Something was written to the Kubernetes API: ``patch`` of ``trainingjobs/status``."""
+        self._writes.labels(verb=verb, resource=resource).inc()
+
+    def leading(self, is_leader: bool) -> None:
+        """Whether this replica leads."""
+        self._leader.set(float(is_leader))
+
+    def last_event_age(self, age: Callable[[], float]) -> None:
+        """Where to ask, at each scrape, for the seconds since the last watch event."""
+        self._event_age.set_function(age)

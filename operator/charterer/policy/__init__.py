@@ -1,0 +1,8 @@
+"""What to rent and which job gets which GPUs: a Snapshot in, a Plan out (``planner.plan``; theory in docs/policy.md).
+
+Pure: values of ``domain`` and the standard library only. Nothing here awaits, logs, reads a clock or draws at random.
+"""
+
+from charterer.policy.planner import plan
+
+__all__ = ["plan"]

@@ -1,0 +1,100 @@
+"""What can go wrong with a cloud, whatever its vendor calls it; adapters classify each vendor code once.
+
+A class says what its catcher may do. The message names the pool, the call and the vendor's code, and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from charterer.domain.ids import PoolId
+
+
+class ProviderError(Exception):
+    """A call to a cloud did not do what it should. ``code`` is the vendor's word, ``message`` its explanation."""
+
+    advice: ClassVar[str] = ""
+
+    def __init__(self, pool: PoolId, call: str, code: str, message: str) -> None:
+        advice = f"; {self.advice}" if self.advice else ""
+        super().__init__(f"GPUPool {pool}: {call}: {code}: {message}{advice}")
+        self.pool = pool
+        self.call = call
+        self.code = code
+        self.message = message
+
+
+class InsufficientCapacity(ProviderError):
+    """The cloud has no such machine left in ``scope`` (a group or a zone). Try another offer, or later."""
+
+    def __init__(self, pool: PoolId, call: str, code: str, message: str, scope: str) -> None:
+        super().__init__(pool, call, code, message)
+        self.scope = scope
+
+
+class QuotaExceeded(ProviderError):
+    """The account may not have more; ``limit`` says which limit it met."""
+
+    advice = "raise the limit, or lower the pool's maxNodes"
+
+    def __init__(self, pool: PoolId, call: str, code: str, message: str, limit: str) -> None:
+        super().__init__(pool, call, code, message)
+        self.limit = limit
+
+
+class Throttled(ProviderError):
+    """Too many calls; nothing happened. Repeat after ``retry_after`` seconds."""
+
+    def __init__(self, pool: PoolId, call: str, code: str, message: str, retry_after: float) -> None:
+        super().__init__(pool, call, code, message)
+        self.retry_after = retry_after
+
+
+class Busy(ProviderError):
+    """Something else is changing the same thing; nothing happened. Look again and decide again."""
+
+
+class NotFound(ProviderError):
+    """What the call names does not exist."""
+
+    advice = "check the pool's spec"
+
+
+class AtMinSize(ProviderError):
+    """The group may not become smaller; nothing was ended."""
+
+    advice = "lower the group's minimum size"
+
+
+class WouldTerminate(ProviderError):
+    """A lower target would let the cloud choose which existing instance to end; nothing happened."""
+
+
+class Unauthorized(ProviderError):
+    """The credentials are missing, wrong or not enough."""
+
+    advice = "check the operator's credentials for this cloud"
+
+
+class InvalidRequest(ProviderError):
+    """The call can never succeed as it is: the pool's spec does not fit the cloud, or there is a bug."""
+
+
+class UnknownCode(ProviderError):
+    """An answer that the adapter does not know. It is never taken for a lack of capacity."""
+
+    advice = "the adapter does not know this answer: please report it"
+
+
+class Transient(ProviderError):
+    """It did not work this time; nothing happened. It may simply be repeated."""
+
+
+class Unreachable(Transient):
+    """The cloud could not be reached; nothing was sent."""
+
+    advice = "check the pool's endpoint and the network"
+
+
+class OutcomeUnknown(ProviderError):
+    """A mutation was sent and nobody knows whether it took effect: look before repeating it."""

@@ -1,0 +1,272 @@
+"""The fake cloud's adapter: its v1 API only, never the levers under /admin."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+from urllib.parse import quote as escaped
+
+import aiohttp
+
+from charterer.domain.ids import InstanceId, PoolId
+from charterer.domain.pool import Pool, Quote, Survey
+from charterer.providers import fake_answers as answers
+from charterer.providers.errors import (
+    AtMinSize,
+    Busy,
+    InsufficientCapacity,
+    InvalidRequest,
+    NotFound,
+    OutcomeUnknown,
+    ProviderError,
+    QuotaExceeded,
+    Throttled,
+    Transient,
+    Unauthorized,
+    UnknownCode,
+    Unreachable,
+    WouldTerminate,
+)
+from charterer.providers.provider import Drained
+
+logger = logging.getLogger(__name__)
+
+_SURVEYS_AT_ONCE: Final = 8
+_CONNECT_SECONDS: Final = 3.0
+_READ_SECONDS: Final = 5.0
+_MUTATION_SECONDS: Final = 10.0
+_READ_PAUSES: Final = (0.2, 0.8)
+"""Seconds before a read's second and third try; the last failure is raised."""
+_TARGET_TRIES: Final = 3
+
+T = TypeVar("T")
+
+_CODES: Final[Mapping[str, type[ProviderError]]] = {
+    "GroupNotFound": NotFound,
+    "InstanceNotFound": NotFound,
+    "WouldTerminate": WouldTerminate,
+    "MinSizeReached": AtMinSize,
+    "MaxSizeExceeded": QuotaExceeded,
+    "InstanceLimitExceeded": QuotaExceeded,
+    "InsufficientInstanceCapacity": InsufficientCapacity,
+    "Throttling": Throttled,
+    "ServiceUnavailable": Transient,
+    "InternalError": OutcomeUnknown,  # for a read: Transient
+    "TargetChanged": Busy,
+    "Unauthorized": Unauthorized,
+    "InvalidRequest": InvalidRequest,
+    "IdempotentParameterMismatch": InvalidRequest,
+}
+
+
+class _AnswerLost(Exception):
+    """The connection broke after the request was sent."""
+
+
+async def _never_resend(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """aiohttp sends PUT and DELETE again by itself when the connection breaks, unless it meets an exception of ours."""
+    try:
+        return await handler(request)
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _AnswerLost(str(error) or type(error).__name__) from error
+
+
+class FakeCloud:
+    """A Provider for all groups behind one endpoint, with a bearer token if the cloud wants one."""
+
+    def __init__(self, endpoint: str, token: str | None = None) -> None:
+        self._endpoint = endpoint.rstrip("/")
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._session: aiohttp.ClientSession | None = None
+        self._room = asyncio.Semaphore(_SURVEYS_AT_ONCE)
+
+    async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
+        """Three reads for each pool, eight pools at a time."""
+        surveys = await asyncio.gather(*(self._survey_or_error(pool) for pool in pools))
+        return {pool.id: survey for pool, survey in zip(pools, surveys, strict=True)}
+
+    async def _survey_or_error(self, pool: Pool) -> Survey | ProviderError:
+        try:
+            async with self._room:
+                return await self._survey(pool)
+        except ProviderError as error:
+            return error
+
+    async def _survey(self, pool: Pool) -> Survey:
+        path = _group_path(pool)
+        paths = (path, f"{path}/instances", f"{path}/activities")
+        reads = await asyncio.gather(*(self._read(pool, each) for each in paths), return_exceptions=True)
+        for read in reads:
+            if isinstance(read, BaseException):
+                raise read
+        group, instances, activities = (read for read in reads if not isinstance(read, BaseException))
+        if (sold := group.get("capacityType")) != pool.capacity_type.value:
+            message = f"spec.capacityType is {pool.capacity_type}, but group {pool.cloud.group!r} sells {sold}"
+            raise InvalidRequest(pool.id, f"GET {path}", "CapacityTypeDiffers", message)
+        return _decoded(pool, f"GET {path}", lambda: answers.survey(pool, group, instances, activities))
+
+    async def quote(self, pool: Pool) -> Quote:
+        """The group's price."""
+        path = f"/v1/price?group={escaped(pool.cloud.group, safe='')}"
+        answer = await self._read(pool, path)
+        return _decoded(pool, f"GET {path}", lambda: answers.quote(answer, f"the price list of {self._endpoint}"))
+
+    async def raise_target(self, pool: Pool, at_least: int, token: str) -> None:
+        """Read the target, and set it only if it is lower."""
+        await self._move_target(pool, lambda target: at_least > target, at_least, token)
+
+    async def cancel_unfulfilled(self, pool: Pool, keep: int) -> None:
+        """Read the target, and set it only if it is higher."""
+        await self._move_target(pool, lambda target: keep < target, keep, None)
+
+    async def _move_target(self, pool: Pool, wanted: Callable[[int], bool], to: int, token: str | None) -> None:
+        """Compare and set. What was read may be old: then the cloud refuses, says the true target, and we decide anew.
+
+        Busy when others keep changing it.
+        """
+        path = _group_path(pool)
+        group = await self._read(pool, path)
+        target = _decoded(pool, f"GET {path}", lambda: int(group["target"]))
+        for tries_left in reversed(range(_TARGET_TRIES)):
+            if not wanted(target):
+                return
+            body: dict[str, object] = {"target": to, "expected": target}
+            if token is not None:
+                body["token"] = token
+            try:
+                await self._mutate(pool, "PUT", f"{path}/target", body)
+            except _TargetChanged as changed:
+                if not tries_left:
+                    raise
+                target = changed.target
+            else:
+                return
+
+    async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
+        """End the instance and lower the target; an instance that is not there has been ended."""
+        path = f"{_group_path(pool)}/instances/{escaped(instance, safe='')}?decrement=true"
+        try:
+            await self._mutate(pool, "DELETE", path)
+        except NotFound as error:
+            if error.code != "InstanceNotFound":
+                raise
+        logger.info("GPUPool %s: ended instance %s, whose node %s was empty", pool.id, instance, proof.node)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    async def _read(self, pool: Pool, path: str) -> answers.Json:
+        for pause in (*_READ_PAUSES, None):
+            try:
+                return await self._call(pool, "GET", path, None, _READ_SECONDS)
+            except (Transient, Throttled) as error:
+                wait = error.retry_after if isinstance(error, Throttled) else 0.0
+                if pause is None or wait > _READ_SECONDS:
+                    raise
+                await asyncio.sleep(max(pause, wait))
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    async def _mutate(self, pool: Pool, method: str, path: str, body: Mapping[str, object] | None = None) -> None:
+        await self._call(pool, method, path, body, _MUTATION_SECONDS)
+
+    async def _call(
+        self, pool: Pool, method: str, path: str, body: Mapping[str, object] | None, seconds: float
+    ) -> answers.Json:
+        """Send one request once; its answer, or the ProviderError that says what is known."""
+        call = f"{method} {path}"
+        lost = Transient if method == "GET" else OutcomeUnknown
+        if self._session is None:
+            self._session = aiohttp.ClientSession(headers=self._headers, middlewares=(_never_resend,))
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_SECONDS)
+        try:
+            async with self._session.request(method, self._endpoint + path, json=body, timeout=timeout) as answer:
+                text = await answer.text()
+                status, retry_after = answer.status, answer.headers.get("Retry-After")
+        except aiohttp.InvalidURL as error:
+            message = f"spec.fake.endpoint {self._endpoint!r} is no URL; write it like http://host:port"
+            raise InvalidRequest(pool.id, call, "InvalidURL", message) from error
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise Unreachable(pool.id, call, type(error).__name__, str(error)) from error
+        except TimeoutError as error:
+            raise lost(pool.id, call, "TimeOut", f"no answer within {seconds:.0f} s") from error
+        except (_AnswerLost, aiohttp.ClientError) as error:
+            raise lost(pool.id, call, "AnswerLost", str(error)) from error
+        decoded = _json_object(text)
+        if status >= 400:
+            raise _refusal(pool, call, status, retry_after, decoded)
+        if decoded is None:
+            raise UnknownCode(pool.id, call, f"HTTP {status}", f"the answer is no JSON object: {text[:200]!r}")
+        return decoded
+
+
+class _TargetChanged(Busy):
+    """The target was not what we had read; ``target`` is what it is."""
+
+    def __init__(self, pool: PoolId, call: str, code: str, message: str, target: int) -> None:
+        super().__init__(pool, call, code, message)
+        self.target = target
+
+
+def _group_path(pool: Pool) -> str:
+    return f"/v1/groups/{escaped(pool.cloud.group, safe='')}"
+
+
+def _json_object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _decoded(pool: Pool, call: str, decode: Callable[[], T]) -> T:
+    try:
+        return decode()
+    except (ValueError, KeyError, TypeError) as error:
+        logger.error("GPUPool %s: %s: the answer cannot be understood: %r", pool.id, call, error)
+        raise UnknownCode(pool.id, call, "MalformedAnswer", repr(error)) from error
+
+
+def _refusal(
+    pool: Pool, call: str, status: int, retry_after: str | None, answer: Mapping[str, Any] | None
+) -> ProviderError:
+    """The one place where the cloud's codes get their meaning."""
+    error = (answer or {}).get("error")
+    if not isinstance(error, dict) or not isinstance(error.get("code"), str):
+        return _without_code(pool, call, status)
+    code, message = error["code"], str(error.get("message", ""))
+    kind = _CODES.get(code)
+    if kind is None:
+        logger.error("GPUPool %s: %s: unknown code %s (HTTP %d): %s", pool.id, call, code, status, message)
+        return UnknownCode(pool.id, call, code, message)
+    if kind is OutcomeUnknown and call.startswith("GET "):
+        return Transient(pool.id, call, code, message)
+    if kind is InsufficientCapacity:
+        return InsufficientCapacity(pool.id, call, code, message, scope=pool.cloud.group)
+    if kind is QuotaExceeded:
+        limit = f"maxSize of group {pool.cloud.group}" if code == "MaxSizeExceeded" else "quota of the account"
+        return QuotaExceeded(pool.id, call, code, message, limit=limit)
+    if kind is Throttled:
+        wait = float(retry_after) if retry_after is not None and retry_after.isdigit() else 1.0
+        return Throttled(pool.id, call, code, message, wait)
+    if code == "TargetChanged" and isinstance(error.get("target"), int):
+        return _TargetChanged(pool.id, call, code, message, error["target"])
+    return kind(pool.id, call, code, message)
+
+
+def _without_code(pool: Pool, call: str, status: int) -> ProviderError:
+    """An error that is not the cloud's own, such as a proxy's: only its status is known."""
+    message = "an error without a code; is something else listening at the endpoint?"
+    if status < 500:
+        return UnknownCode(pool.id, call, f"HTTP {status}", message)
+    kind = Transient if call.startswith("GET ") else OutcomeUnknown
+    return kind(pool.id, call, f"HTTP {status}", message)

@@ -1,0 +1,126 @@
+"""The picture of what more or less money would buy: completion time, and what one more dollar saves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+from charterer.domain.money import Money
+from charterer.policy.frontier import Bought, Frontier
+from charterer.report.pictures import BLUE, DASHES, GREY, VERMILION, drawing, encoded
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_STEPS = 160
+_LEAST, _MOST = 0.25, 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One budget's frontier; ``before`` is another one to compare with, such as today's where ``of`` is a what-if."""
+
+    name: str
+    of: Frontier
+    before: Frontier | None = None
+
+
+def draw(curves: Sequence[Curve], as_format: str) -> bytes:
+    """A row of two diagrams for each budget, as an SVG or PNG; ValueError without any curve. CannotDraw."""
+    if not curves:
+        raise ValueError("there is no budget with jobs whose frontier could be drawn")
+    with drawing(10.0, 3.6 * len(curves)) as figure:
+        rows = figure.subplots(len(curves), 2, squeeze=False)
+        for (times, dollars), curve in zip(rows, curves, strict=True):
+            _draw_times(times, curve)
+            _draw_dollars(dollars, curve)
+        return encoded(figure, as_format)
+
+
+def caption(curve: Curve) -> str:
+    """What the diagrams of a budget show, in words."""
+    return (
+        f"Budget {curve.name}: mean time from submitting a job to its completion against dollars a month (left), and "
+        f"the minutes of jobs' lives that one more dollar saves (right), from a quarter to four times the amount."
+    )
+
+
+def _sampled(frontier: Frontier) -> list[Bought]:
+    base = frontier.amount.dollars or frontier.cheapest.dollars
+    ratio = _MOST / _LEAST
+    return [
+        frontier.at(Money(round(base * _LEAST * ratio ** (step / _STEPS) * 1_000_000))) for step in range(_STEPS + 1)
+    ]
+
+
+def _draw_times(axes: Axes, curve: Curve) -> None:
+    axes.set_title(f"{curve.name}: what money buys")
+    axes.set_ylabel("mean completion time (hours)")
+    if curve.before is not None:
+        _line_of_times(axes, curve.before, GREY, 1, "as it is")
+    _line_of_times(axes, curve.of, BLUE, 0, "what-if" if curve.before is not None else "in the long run")
+    _now(axes, curve.of, lambda bought: _hours(bought.mean_seconds))
+    axes.set_ylim(bottom=0)
+    _amounts(axes, curve)
+
+
+def _draw_dollars(axes: Axes, curve: Curve) -> None:
+    from matplotlib.ticker import StrMethodFormatter
+
+    axes.set_title("what one more dollar saves")
+    axes.set_ylabel("minutes of job life per dollar")
+    for frontier, colour, dash in ((curve.before, GREY, 1), (curve.of, BLUE, 0)):
+        if frontier is not None:
+            points = [(one.amount.dollars, _minutes(one)) for one in _sampled(frontier)]
+            axes.step(*zip(*points, strict=True), where="post", color=colour, ls=DASHES[dash], lw=1.8)
+    _now(axes, curve.of, _minutes)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    _amounts(axes, curve)
+
+
+def _line_of_times(axes: Axes, frontier: Frontier, colour: str, dash: int, label: str) -> None:
+    points = [(one.amount.dollars, _hours(one.mean_seconds)) for one in _sampled(frontier)]
+    axes.plot(*zip(*points, strict=True), color=colour, ls=DASHES[dash], lw=1.8, label=label)
+
+
+def _now(axes: Axes, frontier: Frontier, height: Callable[[Bought], float]) -> None:
+    bought = frontier.at(frontier.amount)
+    value = height(bought)
+    if frontier.amount.micros and value < inf:
+        label = f"the amount, {_thousands(bought.amount.dollars)}"
+        axes.plot([bought.amount.dollars], [value], "o", color=VERMILION, ms=7, label=label, zorder=3)
+
+
+def _amounts(axes: Axes, curve: Curve) -> None:
+    """The axis of dollars, with the stretch shaded in which jobs queue and the legend on top of it all."""
+    frontier = curve.of
+    base = frontier.amount.dollars or frontier.cheapest.dollars
+    cheapest, fastest = frontier.cheapest.dollars, frontier.fastest.dollars
+    low, high = base * _LEAST, base * _MOST
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    ticks = [base * factor for factor in (0.25, 0.5, 1.0, 2.0, 4.0)]
+    axes.set_xticks(ticks, [_thousands(tick) for tick in ticks])
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel("budget (US dollars a month)")
+    if cheapest > low:
+        axes.axvspan(low, min(cheapest, high), color=GREY, alpha=0.18, lw=0, label="too small: jobs queue")
+    if fastest < high:
+        axes.axvline(max(fastest, low), color=GREY, ls=DASHES[2], lw=1.2, label="above: nothing faster to buy")
+    axes.legend(loc="upper right", fontsize=9, frameon=True, facecolor="white", edgecolor="none", framealpha=0.9)
+
+
+def _hours(seconds: float | None) -> float:
+    return inf if seconds is None else seconds / 3600
+
+
+def _minutes(bought: Bought) -> float:
+    """Nothing to be drawn (infinity) where jobs queue or nothing is saved."""
+    return bought.seconds_per_dollar / 60 if bought.seconds_per_dollar else inf
+
+
+def _thousands(dollars: float) -> str:
+    return f"${dollars / 1000:,.3g}k" if dollars >= 10_000 else f"${dollars:,.0f}"

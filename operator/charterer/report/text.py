@@ -1,0 +1,139 @@
+"""Documents as text: aligned columns, wrapped to a width where there is one, coloured where that is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+
+from charterer.report.document import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    Heading,
+    Item,
+    Items,
+    Paragraph,
+    Picture,
+    Table,
+    Tone,
+)
+
+_GAP = "  "
+_LEAST_ELASTIC = 24
+"""Sentences are not squeezed into fewer characters than that; the terminal breaks the lines then."""
+
+_STYLES = {
+    Tone.PLAIN: "",
+    Tone.STRONG: "1",
+    Tone.FAINT: "2",
+    Tone.GOOD: "32",
+    Tone.CHANGED: "33",
+    Tone.BAD: "31",
+}
+"""Select Graphic Rendition of ECMA-48."""
+
+
+class TextRenderer:
+    """``width`` None: lines are as long as they are, one for each row, as programs that read them want it."""
+
+    def __init__(self, width: int | None, *, colour: bool) -> None:
+        self._width = width
+        self._colour = colour
+
+    def render(self, document: Document) -> str:
+        """The document, with a line break at its end; pictures are left out, and so is the title."""
+        parts = [self._block(block) for block in document.blocks if not isinstance(block, Picture)]
+        return "\n".join(part for part in parts if part) + "\n"
+
+    def _block(self, block: Block) -> str:
+        match block:
+            case Heading(text):
+                return f"\n{self._styled(text, Tone.STRONG)}"
+            case Paragraph(text, tone):
+                return "\n".join(self._styled(line, tone) for line in self._wrapped(text, 0))
+            case Items(items):
+                return "\n".join(self._item(item) for item in items)
+            case Table():
+                return self._table(block)
+            case Picture():
+                return ""
+
+    def _item(self, item: Item) -> str:
+        indent = len(item.sign) + 3
+        lines = self._wrapped(item.text, indent)
+        begun = [f"  {item.sign} {lines[0]}", *(" " * indent + line for line in lines[1:])]
+        return "\n".join(self._styled(line, item.tone) for line in begun)
+
+    def _wrapped(self, text: str, indent: int) -> list[str]:
+        if self._width is None:
+            return [text]
+        return wrap(text, max(self._width - indent, _LEAST_ELASTIC), break_long_words=False) or [""]
+
+    def _table(self, table: Table) -> str:
+        kept = self._columns(table)
+        columns = [table.columns[at] for at in kept]
+        rows = [[row[at] for at in kept] for row in table.rows]
+        widths = [_widest(column, [row[at].text for row in rows]) for at, column in enumerate(columns)]
+        self._squeeze(columns, widths)
+        head = self._line([Cell(column.title, Tone.FAINT) for column in columns], columns, widths)
+        return "\n".join([head, *(self._row(row, columns, widths) for row in rows)])
+
+    def _columns(self, table: Table) -> list[int]:
+        """The columns that are shown: optional ones give way from the right while the fixed ones are too wide."""
+        kept = list(range(len(table.columns)))
+        if self._width is None:
+            return kept
+        needs = [
+            _LEAST_ELASTIC if column.elastic else _widest(column, [row[at].text for row in table.rows])
+            for at, column in enumerate(table.columns)
+        ]
+        for at in reversed([at for at, column in enumerate(table.columns) if column.optional]):
+            if sum(needs[one] for one in kept) + len(_GAP) * (len(kept) - 1) <= self._width:
+                break
+            kept.remove(at)
+        return kept
+
+    def _squeeze(self, columns: Sequence[Column], widths: list[int]) -> None:
+        """Take what is too much from the elastic columns."""
+        if self._width is None:
+            return
+        for at, column in enumerate(columns):
+            if column.elastic:
+                others = sum(widths) - widths[at] + len(_GAP) * (len(widths) - 1)
+                widths[at] = min(widths[at], max(self._width - others, _LEAST_ELASTIC))
+
+    def _row(self, row: Sequence[Cell], columns: Sequence[Column], widths: Sequence[int]) -> str:
+        """A row, as many lines high as its longest sentence."""
+        split = [
+            wrap(cell.text, max(width, 1), break_long_words=False) or [""] if column.elastic else [cell.text]
+            for cell, column, width in zip(row, columns, widths, strict=True)
+        ]
+        height = max(len(lines) for lines in split)
+        return "\n".join(
+            self._line(
+                [Cell(lines[at] if at < len(lines) else "", cell.tone) for lines, cell in zip(split, row, strict=True)],
+                columns,
+                widths,
+            )
+            for at in range(height)
+        )
+
+    def _line(self, cells: Sequence[Cell], columns: Sequence[Column], widths: Sequence[int]) -> str:
+        padded = [
+            (cell.text.rjust(width) if column.right else cell.text.ljust(width), cell.tone)
+            for cell, column, width in zip(cells, columns, widths, strict=True)
+        ]
+        while padded and not padded[-1][0].strip():
+            padded.pop()
+        if padded:
+            padded[-1] = padded[-1][0].rstrip(), padded[-1][1]
+        return _GAP.join(self._styled(text, tone) for text, tone in padded)
+
+    def _styled(self, text: str, tone: Tone) -> str:
+        style = _STYLES[tone]
+        return f"\x1b[{style}m{text}\x1b[0m" if self._colour and style and text.strip() else text
+
+
+def _widest(column: Column, texts: Sequence[str]) -> int:
+    return max(len(text) for text in (column.title, *texts))

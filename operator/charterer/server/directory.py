@@ -1,0 +1,31 @@
+"""What the progress endpoint must know of a job; the controller answers it from its store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from charterer.domain.ids import JobId
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentRun:
+    """The run of a job whose pods are alive; while one run is handed over to the next, still the old one.
+
+    ``allocation`` is the content of the pods' annotation ``charterer.dev/allocation``. ``stopping``: the run is being
+    stopped or is about to be, so its pods should write a checkpoint and exit.
+    """
+
+    number: int
+    pod_uids: frozenset[str]
+    allocation: Mapping[str, int]
+    stopping: bool
+
+
+class JobDirectory(Protocol):
+    """Looks a job up by uid, at once and from memory."""
+
+    def find(self, job: JobId) -> CurrentRun | None:
+        """The job's current run; None when there is no such job or none of its runs has pods."""
+        ...

@@ -1,0 +1,207 @@
+"""What training pods report, kept in memory and written into status rarely.
+
+10,000 jobs that report every ten seconds must not become 1,000 writes a second: a job's progress is due for its
+status at most once per ``flush_seconds`` and only when it moved noticeably, and at once when its run ends.
+A new leader starts with an empty board; until a pod reports again, what status says holds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from charterer.domain.ids import JobId
+from charterer.domain.job import Progress
+from charterer.domain.time import Instant, seconds_between
+from charterer.server.errors import Refused
+
+_NOTICEABLE_FRACTION = 0.01
+_NOTICEABLE_RATIO = 0.1
+_LARGEST = 10**15
+_LARGEST_BATCH = 10**9
+_LONGEST_STEP_SECONDS = 86_400.0
+_SHORTEST_STEP_SECONDS = 1e-6
+_LARGEST_GRADIENT = 1e30
+
+
+def _bad(name: str, value: object, wanted: str) -> Refused:
+    shown = repr(value)
+    return Refused(400, "InvalidReport", f"{name}: {shown[:40]} is not {wanted}")
+
+
+def _number(body: Mapping[str, object], name: str, largest: float, wanted: str) -> float | None:
+    value = body.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _bad(name, value, wanted)
+    if not math.isfinite(value) or not 0 <= value <= largest:
+        raise _bad(name, value, wanted)
+    return float(value)
+
+
+def _whole(body: Mapping[str, object], name: str, least: int = 0, largest: int = _LARGEST) -> int | None:
+    value = body.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= largest:
+        raise _bad(name, value, f"a whole number from {least} to {largest}")
+    return value
+
+
+def _step_seconds(body: Mapping[str, object]) -> float | None:
+    wanted = f"a number of seconds from {_SHORTEST_STEP_SECONDS:g} to {_LONGEST_STEP_SECONDS:g}: the mean of a step"
+    value = _number(body, "stepSeconds", _LONGEST_STEP_SECONDS, wanted)
+    if value is not None and value < _SHORTEST_STEP_SECONDS:
+        raise _bad("stepSeconds", value, wanted)
+    return value
+
+
+def _gradient(body: Mapping[str, object], name: str) -> float | None:
+    return _number(body, name, _LARGEST_GRADIENT, f"a number from 0 to {_LARGEST_GRADIENT:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One report of one pod. ``fraction`` of the job done in [0, 1]; ``throughput`` in the unit of the job's profile.
+
+    A fraction smaller than the last one is accepted: a run that fell back to its last checkpoint says so. ``batch``:
+    samples that all GPUs see in one step; ``step_seconds``: mean of the steps since the last report; ``grad_sqr`` and
+    ``grad_var``: squared norm of the gradient and variance of its estimate at the job's own batch size.
+    """
+
+    run: int | None = None
+    index: int = 0
+    fraction: float | None = None
+    step: int | None = None
+    total_steps: int | None = None
+    throughput: float | None = None
+    batch: int | None = None
+    step_seconds: float | None = None
+    grad_sqr: float | None = None
+    grad_var: float | None = None
+
+    @classmethod
+    def parse(cls, body: bytes) -> Report:
+        """A report from the JSON of a request; unknown fields are ignored. Refused (400) names the field and value."""
+        try:
+            content = json.loads(body)
+        except (ValueError, RecursionError):
+            raise Refused(400, "InvalidReport", "the body is not JSON") from None
+        if not isinstance(content, dict):
+            raise Refused(400, "InvalidReport", 'the body is not a JSON object like {"index": 0, "fraction": 0.5}')
+        return cls(
+            run=_whole(content, "run"),
+            index=_whole(content, "index") or 0,
+            fraction=_number(content, "fraction", 1, "a number from 0 to 1"),
+            step=_whole(content, "step"),
+            total_steps=_whole(content, "totalSteps"),
+            throughput=_number(content, "throughput", _LARGEST, f"a number from 0 to {_LARGEST}"),
+            batch=_whole(content, "batch", 1, _LARGEST_BATCH),
+            step_seconds=_step_seconds(content),
+            grad_sqr=_gradient(content, "gradSqr"),
+            grad_var=_gradient(content, "gradVar"),
+        )
+
+    @property
+    def seconds_per_step(self) -> float | None:
+        """As reported, else batch ÷ throughput (then samples a second); None where neither is said."""
+        if self.step_seconds is not None or self.batch is None or not self.throughput:
+            return self.step_seconds
+        seconds = self.batch / self.throughput
+        return seconds if _SHORTEST_STEP_SECONDS <= seconds <= _LONGEST_STEP_SECONDS else None
+
+    @property
+    def done(self) -> float | None:
+        """The fraction done: as reported, else step of total_steps, else unknown."""
+        if self.fraction is not None:
+            return self.fraction
+        if self.step is None or not self.total_steps:
+            return None
+        return min(1.0, self.step / self.total_steps)
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it carries numbers; a pod may also post only to hear its allocation."""
+        return not (self.done is None and self.step is None and self.throughput is None)
+
+
+def _moved(old: float | None, new: float | None, ratio: float) -> bool:
+    if old is None or new is None:
+        return old is not new
+    return abs(new - old) > ratio * max(abs(old), abs(new))
+
+
+def noticeably_different(old: Progress | None, new: Progress) -> bool:
+    """Whether ``new`` is worth a write: another run, 1 % of the job, 10 % of throughput, or the first or last of it."""
+    if old is None or old.run != new.run:
+        return True
+    if old.fraction is None or new.fraction is None:
+        if old.fraction is not new.fraction or _moved(old.step, new.step, _NOTICEABLE_RATIO):
+            return True
+    elif abs(new.fraction - old.fraction) >= _NOTICEABLE_FRACTION or (new.fraction == 1.0 != old.fraction):
+        return True
+    return _moved(old.throughput, new.throughput, _NOTICEABLE_RATIO)
+
+
+@dataclass(slots=True)
+class _Entry:
+    latest: Progress
+    flushed: Progress | None = None
+    flushed_at: Instant | None = None
+
+
+class ProgressBoard:
+    """The latest progress by job. Only reports of index 0 count: one pod speaks for the run."""
+
+    def __init__(self, *, flush_seconds: float = 60.0) -> None:
+        self._flush_seconds = flush_seconds
+        self._entries: dict[JobId, _Entry] = {}
+
+    def report(self, job: JobId, run: int, report: Report, at: Instant) -> None:
+        """Take in a report of run ``run``; what it does not say keeps its last value within the run."""
+        if report.index != 0 or not report.says_something:
+            return
+        entry = self._entries.get(job)
+        last = entry.latest if entry is not None and entry.latest.run == run else None
+        progress = Progress(
+            run=run,
+            fraction=report.done if report.done is not None or last is None else last.fraction,
+            step=report.step if report.step is not None or last is None else last.step,
+            throughput=report.throughput if report.throughput is not None or last is None else last.throughput,
+            at=at,
+        )
+        if entry is None:
+            self._entries[job] = _Entry(progress)
+        else:
+            entry.latest = progress
+
+    def latest(self, job: JobId) -> Progress | None:
+        """The job's latest progress; None when this process has heard nothing of it."""
+        entry = self._entries.get(job)
+        return entry.latest if entry is not None else None
+
+    def due(self, now: Instant) -> tuple[tuple[JobId, Progress], ...]:
+        """What should be written into status now."""
+        return tuple((job, entry.latest) for job, entry in self._entries.items() if self._is_due(entry, now))
+
+    def _is_due(self, entry: _Entry, now: Instant) -> bool:
+        if entry.flushed == entry.latest:
+            return False
+        if entry.flushed_at is not None and seconds_between(entry.flushed_at, now) < self._flush_seconds:
+            return False
+        return noticeably_different(entry.flushed, entry.latest)
+
+    def flushed(self, job: JobId, progress: Progress, now: Instant) -> None:
+        """``progress`` is in the job's status as of ``now``."""
+        entry = self._entries.get(job)
+        if entry is not None:
+            entry.flushed = progress
+            entry.flushed_at = now
+
+    def retain(self, jobs: Collection[JobId]) -> None:
+        """Forget every job that is not among ``jobs``."""
+        for gone in self._entries.keys() - set(jobs):
+            del self._entries[gone]

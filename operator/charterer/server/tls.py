@@ -1,0 +1,219 @@
+"""The progress endpoint's certificate: a certificate authority of its own, kept in one Secret that all replicas share.
+
+Pods are started with the authority's certificate in their environment and may run for weeks, so a renewed server
+certificate is signed by the same authority; its key is therefore kept beside it.
+"""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_AUTHORITY_LIFE = timedelta(days=3650)
+_SERVER_LIFE = timedelta(days=730)
+_RENEW_BEFORE = timedelta(days=30)
+_CLOCK_SKEW = timedelta(hours=1)
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSecret:
+    """A Secret's data (decoded) and its resourceVersion."""
+
+    data: Mapping[str, bytes]
+    resource_version: str
+
+
+LoadSecret = Callable[[], Awaitable[StoredSecret | None]]
+SaveSecret = Callable[[Mapping[str, bytes], str | None], Awaitable[bool]]
+"""Creates the Secret (resourceVersion None) or replaces that version; False when somebody else was quicker."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsMaterial:
+    """The authority's certificate for the pods, and the server's own chain and key, all PEM."""
+
+    ca_pem: str
+    chain_pem: str
+    key_pem: str
+    renew_at: datetime
+
+    def server_context(self) -> ssl.SSLContext:
+        """A context for serving, TLS 1.2 or later."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.reload(context)
+        return context
+
+    def reload(self, context: ssl.SSLContext) -> None:
+        """Let new connections on ``context`` see this certificate. Writes a short-lived file: ssl reads only files."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "tls.pem")
+            file.touch(mode=0o600)
+            file.write_text(self.key_pem + self.chain_pem)
+            context.load_cert_chain(file)
+
+
+class UnusableSecret(ValueError):
+    """The Secret holds something else; deleting it makes the operator write a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    key: ec.EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _cert_pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _read_pair(data: Mapping[str, bytes], prefix: str) -> _Pair:
+    try:
+        key = serialization.load_pem_private_key(data[f"{prefix}.key"], password=None)
+        certificate = x509.load_pem_x509_certificate(data[f"{prefix}.crt"])
+    except (KeyError, ValueError, TypeError) as error:
+        raise UnusableSecret(
+            f"the Secret with the progress endpoint's certificate is unusable at {prefix}.crt or {prefix}.key "
+            f"({type(error).__name__}); delete the Secret and restart the operator, which then writes a new one"
+        ) from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+        raise UnusableSecret(
+            f"{prefix}.key in the Secret with the progress endpoint's certificate does not belong to {prefix}.crt; "
+            "delete the Secret and restart the operator, which then writes a new one"
+        )
+    return _Pair(key, certificate)
+
+
+def _builder(subject: str, now: datetime, life: timedelta) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]))
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + life)
+    )
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _new_authority(now: datetime) -> _Pair:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = "charterer progress authority"
+    certificate = (
+        _builder(subject, now, _AUTHORITY_LIFE)
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]))
+        .public_key(key.public_key())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return _Pair(key, certificate)
+
+
+def _new_server(authority: _Pair, names: Sequence[str], now: datetime) -> _Pair:
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = (
+        _builder("charterer progress", now, _SERVER_LIFE)
+        .issuer_name(authority.certificate.subject)
+        .public_key(key.public_key())
+        .add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False)
+        .sign(authority.key, hashes.SHA256())
+    )
+    return _Pair(key, certificate)
+
+
+def _renew_at(authority: _Pair, server: _Pair) -> datetime:
+    """When either must be replaced; an authority must outlive the server certificates that it signs."""
+    return min(
+        server.certificate.not_valid_after_utc - _RENEW_BEFORE,
+        authority.certificate.not_valid_after_utc - _SERVER_LIFE,
+    )
+
+
+def _serves(server: _Pair, names: Sequence[str]) -> bool:
+    san = server.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return {_general(name) for name in names} <= set(san)
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _current(data: Mapping[str, bytes], names: Sequence[str], now: datetime) -> tuple[_Pair, _Pair, bool]:
+    """Authority and server certificate to use from ``now`` on, and whether they differ from ``data``."""
+    if not data:
+        authority = _new_authority(now)
+        return authority, _new_server(authority, names, now), True
+    authority, server = _read_pair(data, "ca"), _read_pair(data, "tls")
+    if authority.certificate.not_valid_after_utc <= now + _SERVER_LIFE:
+        authority = _new_authority(now)
+    elif now < _renew_at(authority, server) and _serves(server, names):
+        return authority, server, False
+    return authority, _new_server(authority, names, now), True
+
+
+async def ensure_tls(load: LoadSecret, save: SaveSecret, names: Sequence[str], now: datetime) -> TlsMaterial:
+    """The certificate for ``names`` (of DNS, or IP addresses): the stored one, or a new one that was stored first.
+
+    A server certificate lives two years and is replaced 30 days before its end, or when ``names`` grew. The authority
+    lives ten years. When replicas race, one wins and the others use its certificate. UnusableSecret when the Secret
+    holds something else; RuntimeError when the Secret keeps changing under our hands.
+    """
+    if now.tzinfo is None:
+        raise ValueError("ensure_tls needs an aware datetime")
+    now = now.astimezone(UTC).replace(microsecond=0)
+    for _ in range(_ATTEMPTS):
+        stored = await load()
+        authority, server, changed = _current(stored.data if stored is not None else {}, names, now)
+        data = {
+            "ca.crt": _cert_pem(authority.certificate),
+            "ca.key": _key_pem(authority.key),
+            "tls.crt": _cert_pem(server.certificate),
+            "tls.key": _key_pem(server.key),
+        }
+        if not changed or await save(data, stored.resource_version if stored is not None else None):
+            return TlsMaterial(
+                ca_pem=data["ca.crt"].decode(),
+                chain_pem=data["tls.crt"].decode(),
+                key_pem=data["tls.key"].decode(),
+                renew_at=_renew_at(authority, server),
+            )
+    raise RuntimeError(f"the progress endpoint's certificate could not be stored in {_ATTEMPTS} attempts")

@@ -1,0 +1,216 @@
+"""Who is calling: a training pod proves itself with a projected service-account token made for its job's audience.
+
+Kubernetes verifies the token (TokenReview). It counts only if it is bound to a pod, and that pod belongs to the job's
+current run as the directory says at the moment of the call: a deleted pod is out at once, whatever is cached.
+Before Kubernetes is asked, the unverified claims are read, because they name the job and because a stranger's token
+must not cost the API server a call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import json
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from charterer.api.names import token_audience
+from charterer.domain.ids import JobId
+from charterer.server.directory import CurrentRun, JobDirectory
+from charterer.server.errors import Refused
+
+log = logging.getLogger(__name__)
+
+PostReview = Callable[[Mapping[str, object]], Awaitable[Mapping[str, object]]]
+"""Creates a TokenReview (authentication.k8s.io/v1): its JSON body in, the API server's JSON answer out."""
+
+_AUDIENCE_PREFIX = token_audience(JobId(""))
+_MAX_TOKEN_CHARACTERS = 8_192
+_POD_NAME = "authentication.kubernetes.io/pod-name"
+_POD_UID = "authentication.kubernetes.io/pod-uid"
+_REFUSAL_SECONDS = 10.0
+"""How long Kubernetes' "no" is remembered: short, because a token may be used in the second before it is valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A pod that has proved itself."""
+
+    job: JobId
+    pod: str
+    pod_uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Claims:
+    """What a token says of itself, unverified. ``expires`` is in Unix seconds, None when it does not say."""
+
+    job: JobId
+    pod_uid: str
+    expires: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What Kubernetes said of a token, until when (on the authenticator's clock) it is believed."""
+
+    caller: Caller | None
+    why_not: str
+    until: float
+
+
+def _unauthenticated(message: str) -> Refused:
+    return Refused(401, "Unauthenticated", message)
+
+
+def _bearer(authorization: str | None) -> str:
+    scheme, _, token = (authorization or "").partition(" ")
+    token = token.strip()
+    if scheme.lower() != "bearer" or not token:
+        raise _unauthenticated("send the projected service-account token as 'Authorization: Bearer <token>'")
+    if len(token) > _MAX_TOKEN_CHARACTERS:
+        raise _unauthenticated(f"the token is longer than {_MAX_TOKEN_CHARACTERS} characters")
+    return token
+
+
+def _claims(token: str) -> _Claims:
+    try:
+        payload = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        audiences = claims["aud"]
+        bound_to = claims.get("kubernetes.io", {}).get("pod", {}).get("uid", "")
+        expires = claims.get("exp")
+    except (IndexError, KeyError, AttributeError, TypeError, ValueError, RecursionError, binascii.Error):
+        raise _unauthenticated("the token is no service-account token (a JSON web token with an audience)") from None
+    named = [audiences] if isinstance(audiences, str) else audiences
+    ours = (
+        [a for a in named if isinstance(a, str) and a.startswith(_AUDIENCE_PREFIX)] if isinstance(named, list) else []
+    )
+    if len(ours) != 1:
+        raise _unauthenticated(f"the token's audience must be {_AUDIENCE_PREFIX}<uid of the TrainingJob>, once")
+    if not isinstance(bound_to, str) or not bound_to:
+        raise Refused(
+            403, "NotAPod", "the token is not bound to a pod; use the one that Charterer projects into the pod"
+        )
+    return _Claims(
+        JobId(ours[0].removeprefix(_AUDIENCE_PREFIX)),
+        bound_to,
+        float(expires) if isinstance(expires, int | float) else None,
+    )
+
+
+def _review_of(token: str, job: JobId) -> Mapping[str, object]:
+    return {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenReview",
+        "spec": {"token": token, "audiences": [token_audience(job)]},
+    }
+
+
+def _read_review(answer: Mapping[str, object], job: JobId) -> tuple[Caller | None, str]:
+    """The caller, or None and why not."""
+    status = answer.get("status")
+    if not isinstance(status, Mapping) or status.get("authenticated") is not True:
+        return None, "Kubernetes does not accept the token: it is expired, revoked or of another cluster"
+    accepted = status.get("audiences")
+    if not isinstance(accepted, list) or token_audience(job) not in accepted:
+        return None, f"Kubernetes does not accept the token for the audience {token_audience(job)}"
+    user = status.get("user")
+    extra = user.get("extra") if isinstance(user, Mapping) else None
+    names, uids = (extra.get(_POD_NAME), extra.get(_POD_UID)) if isinstance(extra, Mapping) else (None, None)
+    if not (isinstance(names, list) and isinstance(uids, list) and len(names) == len(uids) == 1):
+        return None, "the token is not bound to a pod; use the one that Charterer projects into the pod"
+    return Caller(job, str(names[0]), str(uids[0])), ""
+
+
+class Authenticator:
+    """Turns the header Authorization into a Caller, asking Kubernetes once per token and ``cache_seconds``.
+
+    What is remembered is bounded by ``cache_size`` tokens (kept as hashes), and never outlives a token. At most
+    ``concurrent_reviews`` questions are open at a time; the same token asked twice at once is one question.
+    """
+
+    def __init__(
+        self,
+        review: PostReview,
+        directory: JobDirectory,
+        *,
+        cache_seconds: float = 300.0,
+        cache_size: int = 10_000,
+        concurrent_reviews: int = 8,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._review = review
+        self._directory = directory
+        self._cache_seconds = cache_seconds
+        self._cache_size = cache_size
+        self._slots = asyncio.Semaphore(concurrent_reviews)
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._verdicts: OrderedDict[bytes, _Verdict] = OrderedDict()
+        self._asking: dict[bytes, asyncio.Task[_Verdict]] = {}
+
+    async def authenticate(self, authorization: str | None) -> Caller:
+        """The pod behind the header; Refused with 401 (who?), 403 (not that one), 503 (Kubernetes not reached)."""
+        token = _bearer(authorization)
+        claims = _claims(token)
+        self._admit(claims.job, claims.pod_uid)
+        if claims.expires is not None and claims.expires <= self._wall_clock():
+            raise _unauthenticated("the token has expired; read its file anew at each call")
+        verdict = await self._verdict(token, claims)
+        if verdict.caller is None:
+            raise _unauthenticated(verdict.why_not)
+        self._admit(verdict.caller.job, verdict.caller.pod_uid)
+        return verdict.caller
+
+    def _admit(self, job: JobId, pod_uid: str) -> CurrentRun:
+        run = self._directory.find(job)
+        if run is None:
+            raise Refused(403, "NoSuchJob", f"there is no TrainingJob with uid {job} that has a run with pods")
+        if pod_uid not in run.pod_uids:
+            raise Refused(403, "NotCurrentRun", f"pod {pod_uid} is not of run {run.number}, the job's current run")
+        return run
+
+    async def _verdict(self, token: str, claims: _Claims) -> _Verdict:
+        key = hashlib.sha256(token.encode()).digest()
+        known = self._verdicts.get(key)
+        if known is not None and known.until > self._clock():
+            self._verdicts.move_to_end(key)
+            return known
+        task = self._asking.get(key)
+        if task is None:
+            task = asyncio.create_task(self._ask(key, token, claims))
+            self._asking[key] = task
+            task.add_done_callback(lambda done: self._asked(key, done))
+        return await asyncio.shield(task)
+
+    def _asked(self, key: bytes, task: asyncio.Task[_Verdict]) -> None:
+        self._asking.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # seen here too, because the callers may all have hung up
+
+    async def _ask(self, key: bytes, token: str, claims: _Claims) -> _Verdict:
+        async with self._slots:
+            try:
+                answer = await self._review(_review_of(token, claims.job))
+            except Exception as error:
+                log.warning("TokenReview failed: %s", type(error).__name__)
+                raise Refused(
+                    503, "CannotVerify", "Kubernetes could not be asked about the token; try again", retry_after=5
+                ) from None
+        caller, why_not = _read_review(answer, claims.job)
+        seconds = self._cache_seconds if caller is not None else _REFUSAL_SECONDS
+        if claims.expires is not None:
+            seconds = min(seconds, claims.expires - self._wall_clock())
+        verdict = _Verdict(caller, why_not, self._clock() + seconds)
+        self._verdicts[key] = verdict
+        self._verdicts.move_to_end(key)
+        while len(self._verdicts) > self._cache_size:
+            self._verdicts.popitem(last=False)
+        return verdict

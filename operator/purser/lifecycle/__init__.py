@@ -1,9 +1,0 @@
-"""What to do next: recorded intent and observation in, for each object the next single step or what it waits for out.
-
-Pure: nothing here decides what is worth doing (policy does), carries anything out, reads a clock or remembers.
-"""
-
-from purser.lifecycle.next_steps import next_steps
-from purser.lifecycle.view import View
-
-__all__ = ["View", "next_steps"]

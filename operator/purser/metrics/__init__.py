@@ -1,8 +1,0 @@
-"""Metrics under ``purser_``: their names (catalogue), what a snapshot says (view), what is counted (instruments).
-
-Values come in through ``Metrics``; nothing here asks a cloud, Kubernetes or the planner for anything.
-"""
-
-from purser.metrics.instruments import Metrics
-
-__all__ = ["Metrics"]

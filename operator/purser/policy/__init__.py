@@ -1,8 +1,0 @@
-"""What to rent and which job gets which GPUs: a Snapshot in, a Plan out (``planner.plan``; theory in docs/policy.md).
-
-Pure: values of ``domain`` and the standard library only. Nothing here awaits, logs, reads a clock or draws at random.
-"""
-
-from purser.policy.planner import plan
-
-__all__ = ["plan"]

@@ -1,0 +1,26 @@
+"""What a training script needs to run under Charterer; standard library only, and harmless outside Kubernetes.
+
+Nothing here may raise into training because the operator is away, slow or wrong.
+"""
+
+from charterer_trainer.allocations import Allocation
+from charterer_trainer.checkpoints import latest_checkpoint, remove_partials, save_atomically
+from charterer_trainer.distributed import init_jax
+from charterer_trainer.session import STOPPED, Session, allocation, batch, report, run, should_stop
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "STOPPED",
+    "Allocation",
+    "Session",
+    "allocation",
+    "batch",
+    "init_jax",
+    "latest_checkpoint",
+    "remove_partials",
+    "report",
+    "run",
+    "save_atomically",
+    "should_stop",
+]

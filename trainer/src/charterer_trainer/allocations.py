@@ -1,0 +1,44 @@
+"""The allocation: which run this is and how many GPUs it has, from wherever it is known most freshly."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from charterer_trainer.environment import Environment, whole
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Run number ``run`` has ``gpus`` GPUs: ``pods`` pods of ``gpus_per_pod`` each."""
+
+    run: int
+    gpus: int
+    pods: int
+    gpus_per_pod: int
+
+    @classmethod
+    def of(cls, content: object) -> Allocation | None:
+        """From the object ``{"run", "gpus", "pods", "gpusPerPod"}``; None when it is not one."""
+        if not isinstance(content, dict):
+            return None
+        run, gpus, pods, per_pod = (whole(content.get(name)) for name in ("run", "gpus", "pods", "gpusPerPod"))
+        if run is None or gpus is None or pods is None or per_pod is None:
+            return None
+        return cls(run, gpus, pods, per_pod)
+
+
+def from_file(environment: Environment) -> Allocation | None:
+    """From the downward API's file, which lags behind a resize by a minute or more; None when there is none."""
+    try:
+        return Allocation.of(json.loads(environment.allocation_file.read_text()))
+    except (OSError, ValueError):
+        return None
+
+
+def from_environment(environment: Environment) -> Allocation | None:
+    """As the run was started; None outside Charterer."""
+    run, pods, per_pod = environment.run, environment.pods, environment.gpus_per_pod
+    if run is None or pods is None or per_pod is None:
+        return None
+    return Allocation(run, pods * per_pod, pods, per_pod)

@@ -1,0 +1,60 @@
+"""What Charterer puts into the environment of a training pod, read once and leniently."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+def whole(text: object) -> int | None:
+    """The non-negative whole number that ``text`` is or spells; None when it is something else."""
+    if isinstance(text, bool) or not isinstance(text, (int, str)):
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        return None
+    return number if number >= 0 else None
+
+
+@dataclass(frozen=True)
+class Environment:
+    """``progress_url`` is empty outside Charterer. ``index`` is the pod's rank, ``local_rank`` the process's in its
+    pod.
+
+    ``pods`` and ``gpus_per_pod`` are those the run was started with; an in-place resize does not reach them.
+    """
+
+    progress_url: str
+    ca_pem: str
+    token_file: Path
+    run: int | None
+    index: int
+    local_rank: int
+    pods: int | None
+    gpus_per_pod: int | None
+    coordinator: str
+
+    @property
+    def allocation_file(self) -> Path:
+        """Where the downward API shows the allocation annotation: beside the token."""
+        return self.token_file.with_name("allocation")
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str]) -> Environment:
+        """From variables as ``os.environ`` has them; anything missing or odd is left out."""
+        index = whole(environ.get("PET_NODE_RANK"))
+        if index is None:
+            index = whole(environ.get("JOB_COMPLETION_INDEX"))
+        return cls(
+            progress_url=environ.get("CHARTERER_PROGRESS_URL", "").rstrip("/"),
+            ca_pem=environ.get("CHARTERER_CA", ""),
+            token_file=Path(environ.get("CHARTERER_TOKEN_FILE") or "/var/run/secrets/charterer.dev/token"),
+            run=whole(environ.get("CHARTERER_RUN")),
+            index=index or 0,
+            local_rank=whole(environ.get("LOCAL_RANK")) or 0,
+            pods=whole(environ.get("PET_NNODES")),
+            gpus_per_pod=whole(environ.get("PET_NPROC_PER_NODE")),
+            coordinator=environ.get("JAX_COORDINATOR_ADDRESS", ""),
+        )

@@ -1,0 +1,103 @@
+"""A background thread that posts the newest report and listens to the answer; training never waits for it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+from collections.abc import Mapping
+
+from charterer_trainer.allocations import Allocation
+from charterer_trainer.client import Answer, Client, Unanswered
+from charterer_trainer.steps import StepClock
+
+log = logging.getLogger("charterer_trainer")
+
+_SHORTEST_SECONDS = 1.0
+_LONGEST_SECONDS = 60.0
+
+
+class Reporter:
+    """Posts at once when started, then as often as the operator asks, less often while it does not answer.
+
+    Only the newest report is kept, so memory and calls stay bounded however often ``report`` is called. ``stopping``
+    is set once an answer said so, ``tried`` once the first post has ended, well or not. ``allocation`` and ``batch``
+    are as last answered. A process forked from this one (a data loader) has no thread and reports nothing.
+    """
+
+    def __init__(self, client: Client, base: Mapping[str, object]) -> None:
+        self._client = client
+        self._base = dict(base)
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._newest: Mapping[str, object] | None = None
+        self._clock = StepClock()
+        self._wake = threading.Event()
+        self._closing = False
+        self._complained = False
+        self._failures = 0
+        self.stopping = threading.Event()
+        self.tried = threading.Event()
+        self.allocation: Allocation | None = None
+        self.batch: int | None = None
+        self._thread = threading.Thread(target=self._loop, name="charterer-reporter", daemon=True)
+        self._thread.start()
+
+    def report(self, numbers: Mapping[str, object]) -> None:
+        """Keep these numbers for the next post; earlier ones that were not posted yet are dropped."""
+        if os.getpid() == self._pid:
+            with self._lock:
+                self._clock.step(numbers.get("step"), numbers.get("batch"))
+                self._newest = dict(numbers)
+
+    def close(self, seconds: float) -> None:
+        """Post what was not posted yet and end the thread, waiting for at most that long."""
+        if os.getpid() != self._pid:
+            return
+        self._closing = True
+        self._wake.set()
+        self._thread.join(seconds)
+
+    def _loop(self) -> None:
+        while not self._closing:
+            pause = self._post_newest()
+            self.tried.set()
+            self._wake.wait(pause)
+        if self._newest is not None:
+            self._post_newest()
+
+    def _post_newest(self) -> float:
+        """Post once; seconds until the next time."""
+        with self._lock:
+            numbers, self._newest = self._newest, None
+            timed = self._clock.take() if numbers is not None else {}
+        try:
+            answer = self._client.post({**self._base, **timed, **(numbers or {})})
+        except Unanswered as problem:
+            with self._lock:
+                self._newest = self._newest if self._newest is not None else numbers
+            return self._failed(str(problem), problem.retry_after)
+        except Exception as problem:  # a defect here must not end a training run of days
+            return self._failed(repr(problem), None)
+        self._heard(answer)
+        return answer.again_seconds
+
+    def _heard(self, answer: Answer) -> None:
+        self._failures = 0
+        self._complained = False
+        if answer.allocation is not None:
+            self.allocation = answer.allocation
+        self.batch = answer.batch
+        if answer.stopping and not self.stopping.is_set():
+            log.info("Charterer says that this run is going to stop")
+            self.stopping.set()
+
+    def _failed(self, why: str, retry_after: float | None) -> float:
+        self._failures += 1
+        if not self._complained and self._failures >= 3:
+            log.warning("progress cannot be reported to Charterer (training goes on): %s", why)
+            self._complained = True
+        pause = min(_LONGEST_SECONDS, _SHORTEST_SECONDS * 2.0 ** min(self._failures - 1, 10))
+        spread = pause * (0.5 + random.random() / 2)  # many pods must not come back in step
+        return max(spread, min(retry_after or 0.0, _LONGEST_SECONDS))

@@ -1,0 +1,227 @@
+"""A training run from its first line to its exit code: SIGTERM, the operator's word, and 143 when it was stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from charterer_trainer.allocations import Allocation, from_environment, from_file
+from charterer_trainer.client import Client
+from charterer_trainer.environment import Environment
+from charterer_trainer.reporter import Reporter
+
+STOPPED = 143
+"""The exit code of a stopped trainer (128 + SIGTERM). Kubernetes takes 0 for "this rank is finished"."""
+
+_FIRST_ANSWER_SECONDS = 5.0
+_LAST_POST_SECONDS = 3.0
+
+
+def _number(kind: type[int] | type[float], value: Any) -> int | float | None:
+    """``value`` as a finite, non-negative number; None when it is none."""
+    try:
+        number = kind(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if 0 <= number < float("inf") else None
+
+
+class Session:
+    """What this process knows of its run. One is made by ``run()``, or quietly by the first call of a function here."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._terminated = False
+        self._told = False
+        self._reporter: Reporter | None = None
+        if environment.progress_url and environment.local_rank == 0:
+            base = {"index": environment.index}
+            if environment.run is not None:
+                base["run"] = environment.run
+            self._reporter = Reporter(Client(environment), base)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the run must end with 143: SIGTERM came, or the script was told to stop."""
+        return self._terminated or self._told
+
+    def terminate(self) -> None:
+        """SIGTERM came. Called by a signal's handler, so it takes no lock."""
+        self._terminated = True
+
+    def should_stop(self) -> bool:
+        """True from SIGTERM on, or from the operator's word that a stop is coming: save a checkpoint and leave."""
+        if self._reporter is not None and self._reporter.stopping.is_set():
+            self._told = True
+        return self.stopped
+
+    def report(
+        self,
+        *,
+        step: int | None = None,
+        total_steps: int | None = None,
+        fraction: float | None = None,
+        throughput: float | None = None,
+        batch: int | None = None,
+        step_seconds: float | None = None,
+        grad_sqr: float | None = None,
+        grad_var: float | None = None,
+    ) -> None:
+        """Say how far training is: keeps the numbers for the background thread and returns at once.
+
+        ``fraction`` of the whole job in [0, 1], or ``step`` of ``total_steps``; ``throughput`` of the whole job in the
+        unit of its SpeedupProfile. With ``batch``, the samples that all GPUs together see in a step, Charterer learns
+        how fast the job's class is: from ``step_seconds`` (the mean of the last steps), else from when the steps are
+        reported, else from ``throughput`` (then samples a second). ``grad_sqr`` and ``grad_var``, the squared norm of
+        the gradient and the variance of its estimate at the class's own batch size, tell how large a batch may be.
+        Numbers may be numpy or torch scalars; what is no number is left out.
+        """
+        if self._reporter is None:
+            return
+        numbers: dict[str, object] = {}
+        for name, kind, value in (
+            ("step", int, step),
+            ("totalSteps", int, total_steps),
+            ("fraction", float, fraction),
+            ("throughput", float, throughput),
+            ("batch", int, batch),
+            ("stepSeconds", float, step_seconds),
+            ("gradSqr", float, grad_sqr),
+            ("gradVar", float, grad_var),
+        ):
+            number = _number(kind, value)
+            if number is not None:
+                numbers[name] = min(number, 1.0) if name == "fraction" else number
+        self._reporter.report(numbers)
+
+    def allocation(self) -> Allocation | None:
+        """The run's allocation: from the operator's last answer, else the pod's annotation, else its environment.
+
+        Waits a few seconds at most, only until the first post has ended, because only the operator knows of a resize
+        at once.
+        """
+        told = None
+        if self._reporter is not None:
+            self._reporter.tried.wait(_FIRST_ANSWER_SECONDS)
+            told = self._reporter.allocation
+        return told or from_file(self._environment) or from_environment(self._environment)
+
+    @property
+    def batch(self) -> int | None:
+        """The batch size (samples per step, of all GPUs together) that the job should use now; None: as it likes.
+
+        It changes while training goes on. Ranks hear of it at different times: use rank 0's, see docs/progress.md.
+        """
+        return None if self._reporter is None else self._reporter.batch
+
+    def close(self) -> None:
+        """Post the last numbers, briefly."""
+        if self._reporter is not None:
+            self._reporter.close(_LAST_POST_SECONDS)
+            self._reporter = None
+
+
+_lock = threading.Lock()
+_current: Session | None = None
+
+
+def _session() -> Session:
+    global _current
+    with _lock:
+        if _current is None:
+            _current = Session(Environment.read(os.environ))
+        return _current
+
+
+def report(
+    *,
+    step: int | None = None,
+    total_steps: int | None = None,
+    fraction: float | None = None,
+    throughput: float | None = None,
+    batch: int | None = None,
+    step_seconds: float | None = None,
+    grad_sqr: float | None = None,
+    grad_var: float | None = None,
+) -> None:
+    """See Session.report."""
+    _session().report(
+        step=step,
+        total_steps=total_steps,
+        fraction=fraction,
+        throughput=throughput,
+        batch=batch,
+        step_seconds=step_seconds,
+        grad_sqr=grad_sqr,
+        grad_var=grad_var,
+    )
+
+
+def batch() -> int | None:
+    """See Session.batch; None outside Charterer."""
+    return _session().batch
+
+
+def should_stop() -> bool:
+    """See Session.should_stop. Ranks must agree before they leave a loop: see docs/progress.md."""
+    return _session().should_stop()
+
+
+def allocation() -> Allocation | None:
+    """See Session.allocation; None outside Charterer."""
+    return _session().allocation()
+
+
+@contextmanager
+def _sigterm(session: Session) -> Iterator[None]:
+    """SIGTERM sets the session's flag within the block; only the main thread can install that, others go without."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        session.terminate()
+        if callable(before):
+            before(number, frame)
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
+
+
+@contextmanager
+def run() -> Iterator[Session]:
+    """The block is the training run. SIGTERM within it no longer kills: it makes ``should_stop()`` true.
+
+    When the run was stopped, the process leaves the block by ``SystemExit(143)``, also when the block ended normally
+    or (with the traceback printed, because ranks whose peers stop first fail) with an exception. A run that was not
+    stopped ends as the block does.
+    """
+    global _current
+    session = _session()
+    try:
+        with _sigterm(session):
+            try:
+                yield session
+            finally:
+                session.close()
+    except BaseException as error:
+        if not session.stopped:
+            raise
+        if isinstance(error, Exception):
+            traceback.print_exc(file=sys.stderr)
+        raise SystemExit(STOPPED) from None
+    finally:
+        with _lock:
+            _current = None
+    if session.stopped:
+        raise SystemExit(STOPPED)
