@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from charterer.domain.ids import PoolId
-from charterer.policy.crowding import longer, sum_of
-from charterer.policy.fleet import Fleet
+from charterer.policy.budgets.pool_usage import expected_use, lp_column
+from charterer.policy.budgets.shared_pools import longer, sum_of
+from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.nodes.pool_size import PoolSize, pool_sizes
+from charterer.policy.nodes.rental_index import RentalIndex
 from charterer.policy.planner import standings
-from charterer.policy.room import Room, rooms
-from charterer.policy.routes import expected_use, way_of
-from charterer.policy.standing import Standing
 from tests.worlds import World
 
 
-def stood(world: World) -> list[Standing]:
+def stood(world: World) -> list[BudgetSolution]:
     """Every budget of the world, solved."""
     return standings(world.snapshot())
 
 
-def rooms_of(world: World) -> Mapping[PoolId, Room]:
+def rooms_of(world: World) -> Mapping[PoolId, PoolSize]:
     """The room of every pool."""
     snapshot = world.snapshot()
-    return rooms(snapshot, Fleet(snapshot))
+    return pool_sizes(snapshot, RentalIndex(snapshot))
 
 
-def held(found: list[Standing]) -> dict[PoolId, float]:
+def held(found: list[BudgetSolution]) -> dict[PoolId, float]:
     """GPUs by pool in the long run, of all jobs."""
     return sum_of(
         expected_use(
-            [(lot.part, way_of(lot.path, share.group).use) for lot in share.lots],
+            [(lot.part, lp_column(lot.path, share.group).use) for lot in share.lots],
             share.arrivals * longer(one, key, share.group),
         )
         for one in found

@@ -36,7 +36,7 @@ from charterer.domain.job import (
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.option import Option
 from charterer.domain.period import period_bounds
-from charterer.domain.plan import Allocate, Command, Plan, Reason, Release, Rent, Why, moves_with
+from charterer.domain.plan import Allocate, Command, Plan, Reason, ReasonCode, Release, Rent, moves_with
 from charterer.domain.pool import (
     CapacityType,
     FakeGroup,
@@ -49,7 +49,7 @@ from charterer.domain.pool import (
     Quote,
     Survey,
 )
-from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, Table
+from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant, after, parse_instant
@@ -58,7 +58,7 @@ NAMESPACE = "team"
 MID_MONTH = parse_instant("2026-06-16T00:00:00Z")
 """Half of June, a month of 30 days, is over: 360 hours are left."""
 
-_NO_REASON = Reason(Why.DEMAND, 0.0, ZERO, "it was there before")
+_NO_REASON = Reason(ReasonCode.DEMAND, 0.0, ZERO, "it was there before")
 
 
 @dataclass
@@ -150,7 +150,7 @@ class World:
     def profile(
         self,
         name: str,
-        form: Table | Amdahl | PowerLaw,
+        form: ThroughputTable | Amdahl | PowerLaw,
         *,
         gpu_type: str = "a100",
         work_hours: float | None = None,

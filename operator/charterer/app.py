@@ -34,18 +34,18 @@ from charterer.cluster.paths import PODS, SECRETS, TOKEN_REVIEWS
 from charterer.cluster.resync import Resync
 from charterer.cluster.store import Store
 from charterer.cluster.watch import Watch
-from charterer.controller.clouds import Clouds
-from charterer.controller.directory import Directory
-from charterer.controller.execute import ClusterExecutor, Tools
-from charterer.controller.flush import ProgressFlush
-from charterer.controller.learning.ear import Ear
-from charterer.controller.learning.memory import Memory, Rhythm
-from charterer.controller.loop import Loop, Pace
+from charterer.controller.clouds import InstrumentedProviders
+from charterer.controller.execute import ClusterExecutor, ExecutionContext
+from charterer.controller.job_directory import StoreJobDirectory
+from charterer.controller.learning.profile_writer import ProfileWriter, WriteIntervals
+from charterer.controller.learning.report_collector import ReportCollector
+from charterer.controller.loop import Loop, LoopTiming
 from charterer.controller.outcome import Executor
-from charterer.controller.show.events import Events
-from charterer.controller.show.witness import Showing
-from charterer.controller.show.writer import ViewWriter
-from charterer.controller.sight import Sight
+from charterer.controller.progress_writer import ProgressWriter
+from charterer.controller.snapshot.source import SnapshotSource
+from charterer.controller.status.events import Events
+from charterer.controller.status.publisher import StatusPublisher
+from charterer.controller.status.view_writer import ViewWriter
 from charterer.controller.surveys import SurveyPace, Surveys
 from charterer.controller.templates import Templates
 from charterer.domain.time import Instant
@@ -82,9 +82,9 @@ class Settings:
     progress_url: str = ""
     resync_seconds: float = 300.0
     surveys: SurveyPace = field(default_factory=SurveyPace)
-    pace: Pace = field(default_factory=Pace)
+    pace: LoopTiming = field(default_factory=LoopTiming)
     lease: LeaseTimes = field(default_factory=LeaseTimes)
-    learning: Rhythm = field(default_factory=Rhythm)
+    learning: WriteIntervals = field(default_factory=WriteIntervals)
 
     @property
     def url_for_pods(self) -> str:
@@ -188,8 +188,8 @@ class _Operator:
         _log.info("leading")
         material = await self._certificate(client)
         board = ProgressBoard()
-        sight = Sight(self._store, board, now)
-        clouds = Clouds(Registry(os.environ), self._metrics)
+        sight = SnapshotSource(self._store, board, now)
+        clouds = InstrumentedProviders(Registry(os.environ), self._metrics)
         stack.push_async_callback(clouds.close)
         environment = RunEnvironment(self._settings.url_for_pods, material.ca_pem)
         # What is read now is newer than whatever a former leader wrote last: it cannot write any more.
@@ -199,15 +199,17 @@ class _Operator:
         gc.set_threshold(_COLLECT_AFTER)
         recorder = Recorder(client, instance=self._settings.pod_name)
         stack.push_async_callback(recorder.flush)
-        ear = Ear(sight.last_or_none)
-        memory = Memory(ear, client, self._store, recorder, self._settings.learning)
+        ear = ReportCollector(sight.last_or_none)
+        memory = ProfileWriter(ear, client, self._store, recorder, self._settings.learning)
         await self._again_and_again(memory.recall)
         templates = Templates(client, environment, self._wake)
         surveys = Surveys(clouds, sight.pools, sight.moving, self._wake, time.monotonic, self._settings.surveys)
         sight.use(surveys, templates)
-        tools = Tools(client, self._store, surveys, templates, clouds, environment, now, sight.last, asyncio.Lock())
+        tools = ExecutionContext(
+            client, self._store, surveys, templates, clouds, environment, now, sight.last, asyncio.Lock()
+        )
         writer = ViewWriter(client, self._store, lambda key: self._loop is not None and self._loop.busy(key))
-        showing = Showing(self._store, self._metrics, Events(recorder), writer, surveys.errors, sight.last)
+        showing = StatusPublisher(self._store, self._metrics, Events(recorder), writer, surveys.errors, sight.last)
         self._loop = loop = Loop(sight.look, now, self._wrap(ClusterExecutor(tools)), showing, self._settings.pace)
 
         def changed() -> None:
@@ -215,7 +217,7 @@ class _Operator:
             surveys.look_again()
 
         self._store.bind(changed)
-        directory = Directory(sight.last_or_none)
+        directory = StoreJobDirectory(sight.last_or_none)
         context = material.server_context()
         progress = await serve(
             progress_app(Authenticator(_review(client), directory), directory, board, now, ear),
@@ -226,7 +228,7 @@ class _Operator:
         stack.push_async_callback(progress.close)
         _log.info("progress on port %d", progress.port)
         await self._label_self(client, "true")
-        flush = ProgressFlush(board, tools, loop.busy)
+        flush = ProgressWriter(board, tools, loop.busy)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(loop.run(), name="loop")
             tasks.create_task(surveys.run(), name="surveys")

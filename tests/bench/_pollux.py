@@ -16,12 +16,12 @@ from itertools import pairwise
 from charterer.domain.ids import Rate
 from charterer.domain.money import Price
 from charterer.domain.time import parse_instant
-from charterer.simulate.choices import AnyWidth
-from charterer.simulate.market import PoolModel
-from charterer.simulate.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
-from charterer.simulate.scenario import Scenario, new_budget
-from charterer.simulate.truth import Application
-from charterer.simulate.workload import Submission, read_workload
+from charterer.simulate.engine.node_market import PoolModel
+from charterer.simulate.engine.scenario import Scenario, new_budget
+from charterer.simulate.engine.workload import Submission, read_workload
+from charterer.simulate.knowledge.ground_truth import Application
+from charterer.simulate.knowledge.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
+from charterer.simulate.policy_registry import AnyWidth
 from demo.condense import data_dir
 
 WORKLOADS = (1, 2, 3, 4)

@@ -15,22 +15,22 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import exp, inf, log, sqrt
 
-from charterer.domain.budget import Experience
+from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.period import period_bounds
 from charterer.domain.steps import CountedJob
 from charterer.domain.time import Instant, after, parse_instant, seconds_between
-from charterer.ledger.experience import learn
-from charterer.policy.allowance import Account, allowed_rate
-from charterer.policy.arrivals import Arrivals, arrivals
-from charterer.policy.exchange_rate import Demand, Solution, solve
-from charterer.policy.hull import Hull, hull
-from charterer.policy.kappa import Kappa, corrected, kappa, usual_squared_cv
-from charterer.policy.promise import Bounds, Forecast, Stream, forecast
-from charterer.policy.queueing import next_lot
-from charterer.policy.under_way import NOTHING, Committed
+from charterer.ledger.class_history import learn
+from charterer.policy.actions.queue_order import next_in_queue
+from charterer.policy.budgets.arrivals import Arrivals, arrivals
+from charterer.policy.budgets.cost_calibration import CostFactor, corrected, cost_factor, usual_squared_cv
+from charterer.policy.budgets.pacing import PacingState, allowed_rate
+from charterer.policy.budgets.spend_forecast import Forecast, JobStream, SpendBounds, forecast
+from charterer.policy.jobs.committed_cost import NOTHING, CommittedCost
+from charterer.policy.solve.exchange_rate import Demand, Solution, solve
+from charterer.policy.solve.hull import Hull, hull
 from tests.bench._years import ASKED_ON, Month, options, tell
 
 START = parse_instant("2026-01-01T00:00:00Z")
@@ -108,7 +108,7 @@ class _Class:
     work: float
     share: float
     widths: dict[int, int] = field(default_factory=dict)
-    experience: Experience | None = None
+    experience: ClassHistory | None = None
     taken: list[int] = field(default_factory=lambda: [0, 0])
     hull: Hull | None = None
     priced: float = 0.0
@@ -163,10 +163,10 @@ class _Job:
         """Whether its own progress says what it has left."""
         return now - self.begins >= 0.05 * (self.ends - self.begins)
 
-    def committed(self, now: float, prior: float) -> Committed:
+    def committed(self, now: float, prior: float) -> CommittedCost:
         spent = self.spent(now)
         left = self.rate * (self.ends - now) if self.told(now) else max(self.predicted * prior - spent, 0.0)
-        return Committed(1, 1, self.predicted, spent + left, left, left * left)
+        return CommittedCost(1, 1, self.predicted, spent + left, left, left * left)
 
 
 @dataclass(frozen=True)
@@ -174,8 +174,8 @@ class _Plan:
     at: float
     solution: Solution
     demands: list[Demand]
-    kappas: list[Kappa]
-    money: Account
+    kappas: list[CostFactor]
+    money: PacingState
 
 
 class World:
@@ -209,14 +209,14 @@ class World:
 
     # --- the planner's part ---
 
-    def account(self, now: float) -> Account:
+    def account(self, now: float) -> PacingState:
         start, end = period_bounds("UTC", after(START, now))
         began = seconds_between(START, start)
         left = 0.0
         for class_ in self.classes:
-            known = kappa(class_.experience).value
+            known = cost_factor(class_.experience).value
             left += sum(job.committed(now, known).left for job in self.running if job.of is class_)
-        return Account(
+        return PacingState(
             aim=self.amount,
             lasts=seconds_between(start, end),
             elapsed=now - began,
@@ -237,8 +237,10 @@ class World:
         for number, one in enumerate(self.classes):
             menu = one.menu(price)
             under_way = [job for job in self.running if job.of is one]
-            known = kappa(one.experience)
-            learned = kappa(one.experience, sum((job.committed(now, known.value) for job in under_way), NOTHING), usual)
+            known = cost_factor(one.experience)
+            learned = cost_factor(
+                one.experience, sum((job.committed(now, known.value) for job in under_way), NOTHING), usual
+            )
             coming = self.arrivals(one, at)
             if coming is None:
                 in_sight = True
@@ -274,7 +276,7 @@ class World:
             menu, level = one.menu(one.priced), solution.levels[number]
             mix = solution.mix if number == solution.mixed else 0.0
             under_way = [job for job in self.running if job.of is one]
-            known = kappa(one.experience).value
+            known = cost_factor(one.experience).value
             spread += sum(
                 learned.squared_cv * job.committed(now, known).left ** 2 for job in under_way if not job.told(now)
             )
@@ -285,7 +287,7 @@ class World:
                 absent |= not under_way
                 coming = Arrivals(len(under_way) / seconds, float(len(under_way)))
             streams.append(
-                Stream(
+                JobStream(
                     coming.rate,
                     dollars * learned.value,
                     seconds,
@@ -295,7 +297,7 @@ class World:
                 )
             )
         most = sum(demand.load * demand.spends[-1] for demand in plan.demands)
-        return forecast(money, streams, Bounds(inf if absent else most), sqrt(spread), self.past)
+        return forecast(money, streams, SpendBounds(inf if absent else most), sqrt(spread), self.past)
 
     # --- the world's part ---
 
@@ -319,7 +321,7 @@ class World:
         solution = self.plan(now, number).solution
         level = solution.levels[number]
         if number == solution.mixed:
-            wider = next_lot({0: 1.0 - solution.mix, 1: solution.mix}, dict(enumerate(one.taken)))
+            wider = next_in_queue({0: 1.0 - solution.mix, 1: solution.mix}, dict(enumerate(one.taken)))
             one.taken[wider] += 1
             level += wider
         menu = one.menu(one.priced)

@@ -18,8 +18,8 @@ from charterer.domain.time import Instant
 from charterer.estimate.goodput import configurations
 from charterer.estimate.learned import Learned
 from charterer.estimate.learner import Learner
-from charterer.estimate.observation import ClassTerms, Report, Shape
-from charterer.simulate.measured import EPOCHS, GPUS_PER_NODE, Tables
+from charterer.estimate.observation import ClassTerms, Observation, Shape
+from charterer.simulate.knowledge.measured import EPOCHS, GPUS_PER_NODE, Tables
 from tests.bench._pollux import need_data, tables
 
 GPU = "T4"
@@ -50,13 +50,13 @@ def begins(table: Tables, epoch: int) -> float:
     return table.ends[epoch - 1] / table.ends[-1] if epoch else 0.0
 
 
-def report(table: Tables, epoch: int, gpus: int, batch: int, draw: random.Random) -> Report | None:
+def report(table: Tables, epoch: int, gpus: int, batch: int, draw: random.Random) -> Observation | None:
     """What a trainer would report; None where the tables cannot tell."""
     reading = table.reading(epoch, gpus, batch)
     if reading is None:
         return None
     end = table.ends[epoch] / table.ends[-1]
-    return Report(
+    return Observation(
         ClassId(table.name),
         GPU,
         shape(gpus).nodes,
@@ -70,7 +70,7 @@ def report(table: Tables, epoch: int, gpus: int, batch: int, draw: random.Random
     )
 
 
-def reports(table: Tables, widths: Sequence[int], number: int, seed: int) -> Iterator[Report]:
+def reports(table: Tables, widths: Sequence[int], number: int, seed: int) -> Iterator[Observation]:
     """So many reports at those widths, any batch size, any epoch."""
     draw = random.Random(f"{table.name}/{seed}")
     given = 0

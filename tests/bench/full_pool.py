@@ -21,14 +21,14 @@ from charterer.domain.money import Money, Price
 from charterer.domain.profile import Profile
 from charterer.domain.time import parse_instant
 from charterer.policy.planner import Memo, plan
-from charterer.simulate import oracle
-from charterer.simulate.learning import Exact
-from charterer.simulate.market import PoolModel
-from charterer.simulate.result import Result
-from charterer.simulate.scenario import Scenario, Terms, class_of, new_budget
+from charterer.simulate.engine.node_market import PoolModel
+from charterer.simulate.engine.result import Result
+from charterer.simulate.engine.scenario import Scenario, Terms, class_of, new_budget
+from charterer.simulate.engine.workload import Submission
+from charterer.simulate.knowledge import exact_profiles
+from charterer.simulate.knowledge.ground_truth import Application
+from charterer.simulate.knowledge.learning import Exact
 from charterer.simulate.simulation import Simulation
-from charterer.simulate.truth import Application
-from charterer.simulate.workload import Submission
 
 START = parse_instant("2026-06-01T00:00:00Z")
 MONTH = 30 * 86_400.0
@@ -53,10 +53,12 @@ class Kind:
 
     def profile(self, *, anywhere: bool) -> Profile:
         """What the planner knows: all of it."""
-        (phase,) = oracle.phases(self.application(), "cheap")
+        (phase,) = exact_profiles.phases(self.application(), "cheap")
         (curve,) = phase.curves
         curves = (curve, replace(curve, gpu_type="dear")) if anywhere else (curve,)
-        return oracle.profile(class_of(self.name), [replace(phase, curves=curves)], RESTART_SECONDS, self.arrivals)
+        return exact_profiles.profile(
+            class_of(self.name), [replace(phase, curves=curves)], RESTART_SECONDS, self.arrivals
+        )
 
 
 KINDS = (Kind("wide", 0.995, 60.0, 0.2), Kind("medium", 0.97, 30.0, 0.3), Kind("narrow", 0.80, 10.0, 0.5))
@@ -111,7 +113,7 @@ def run(case: Case) -> Figures:
     simulation = Simulation(scenario, lambda snapshot: plan(snapshot, memo), Exact(known))
     if case.priced:
         return _figures(simulation.run())
-    with patch("charterer.policy.planner.crowded", lambda standings, _: list(standings)):
+    with patch("charterer.policy.planner.solve_with_pool_limits", lambda standings, _: list(standings)):
         return _figures(simulation.run())
 
 

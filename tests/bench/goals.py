@@ -21,10 +21,10 @@ from time import perf_counter
 from rich.progress import Progress
 
 from charterer.policy.planner import Memo, plan
-from charterer.simulate import oracle
-from charterer.simulate.learning import Exact, Knowledge, Learning, Reporting
-from charterer.simulate.measured import GPUS_PER_NODE
-from charterer.simulate.scenario import class_of
+from charterer.simulate.engine.scenario import class_of
+from charterer.simulate.knowledge import exact_profiles
+from charterer.simulate.knowledge.learning import Exact, Knowledge, Learning, Reporting
+from charterer.simulate.knowledge.measured import GPUS_PER_NODE
 from charterer.simulate.simulation import Simulation
 from tests.bench import _pollux as pollux
 
@@ -62,7 +62,7 @@ def simulate(tables: str, workload: int, rate: float, start_seconds: float) -> R
     began = perf_counter()
     scenario = pollux.scenario(workload, rate, start_seconds)
     truth = {class_of(name): one for name, one in pollux.applications().items()}
-    knowledge: Knowledge = Exact(oracle.profiles(truth, GPU_TYPE, RESTART_SECONDS))
+    knowledge: Knowledge = Exact(exact_profiles.profiles(truth, GPU_TYPE, RESTART_SECONDS))
     if tables == "estimated":
         scatter = random.Random(f"{workload}/{rate}/{start_seconds}")
         reporting = Reporting(lambda: scatter.gauss(0.0, 1.0))

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from charterer.controller.observe import Memory, observe
-from charterer.controller.show.jobs import job_state, job_view
+from charterer.controller.snapshot.observe import ObservationCache, observe
+from charterer.controller.status.jobs import job_state, job_view
 from charterer.domain.ids import RentalId
 from charterer.domain.job import Progress
 from charterer.domain.money import Money
@@ -94,7 +94,7 @@ def ready(world: World, turn: int) -> None:
 
 def after_events(world: World) -> None:
     """Each kind of event some times, everything that was decided carried out."""
-    memo, memory = Memo(), Memory()
+    memo, memory = Memo(), ObservationCache()
     cold = took(lambda: plan(world.snapshot(), memo))
     without = statistics.median(took(lambda: plan(world.snapshot())) for _ in range(3))
     print(f"plan, cold: {cold:.3f} s; without a memo {without:.3f} s")
@@ -115,7 +115,7 @@ def after_events(world: World) -> None:
 
 def around(world: World) -> None:
     """The other steps of a turn of the loop."""
-    memory, seen = Memory(), seen_of(world)
+    memory, seen = ObservationCache(), seen_of(world)
     print(f"observe, cold: {took(lambda: observe(seen, world.now, memory)):.3f} s", end="")
     print(f"; when nothing changed {took(lambda: observe(seen, world.now, memory)):.3f} s")
     snapshot = observe(seen, world.now, memory)

@@ -17,12 +17,12 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_matrix
 
 from charterer.domain.ids import BudgetId, PoolId
-from charterer.policy.scarcity import ScarceClass, ScarceSolution, Way, solve_scarce
+from charterer.policy.solve.scarcity import LpClass, LpColumn, ScarceSolution, solve_scarce
 
 _REPEATS = 5
 
 
-def classes_of(count: int, pools: int, budgets: int, seed: int) -> list[ScarceClass]:
+def classes_of(count: int, pools: int, budgets: int, seed: int) -> list[LpClass]:
     """Eight widths on each of five pools."""
     draw = random.Random(seed)
     prices = [draw.uniform(1, 5) / 3600 for _ in range(pools)]
@@ -36,15 +36,17 @@ def classes_of(count: int, pools: int, budgets: int, seed: int) -> list[ScarceCl
                 took = work / speeds[pool] * ((1 - parallel) + parallel / gpus)
                 entry = draw.uniform(60, 200)
                 ways.append(
-                    Way(prices[pool] * gpus * (took + entry), took + entry, {PoolId(f"p{pool}"): gpus * (took + entry)})
+                    LpColumn(
+                        prices[pool] * gpus * (took + entry), took + entry, {PoolId(f"p{pool}"): gpus * (took + entry)}
+                    )
                 )
         owner = BudgetId(f"b{number % budgets}")
-        made.append(ScarceClass(owner, draw.uniform(0.1, 2) / 3600, draw.choice([1.0, 1.0, 2.0, 0.5]), ways))
+        made.append(LpClass(owner, draw.uniform(0.1, 2) / 3600, draw.choice([1.0, 1.0, 2.0, 0.5]), ways))
     return made
 
 
 def highs(
-    classes: Sequence[ScarceClass],
+    classes: Sequence[LpClass],
     rooms: dict[BudgetId, float],
     capacity: dict[PoolId, float],
     bids: dict[BudgetId, float],
@@ -71,9 +73,7 @@ def highs(
     return float(found.fun), (time.perf_counter() - began) * 1e3
 
 
-def report(
-    name: str, classes: Sequence[ScarceClass], rooms: dict[BudgetId, float], capacity: dict[PoolId, float]
-) -> None:
+def report(name: str, classes: Sequence[LpClass], rooms: dict[BudgetId, float], capacity: dict[PoolId, float]) -> None:
     """Time it and compare."""
     taken = []
     for _ in range(_REPEATS):

@@ -28,22 +28,22 @@ from charterer.domain.ids import PoolId, Rate, RentalId
 from charterer.domain.job import Allocation, Placement, Widths
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
-from charterer.domain.plan import Reason, Rent, Why
+from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.time import parse_instant
 from charterer.policy.planner import Memo, plan
-from charterer.simulate import oracle
-from charterer.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order, Plain
-from charterer.simulate.learning import Exact, Knowledge
-from charterer.simulate.market import Machine, PoolModel
-from charterer.simulate.planned import Planned
-from charterer.simulate.policy import Policy
-from charterer.simulate.result import Result
-from charterer.simulate.scenario import Scenario, Terms, class_of, new_budget
+from charterer.simulate.engine.node_market import PoolModel, SimMachine
+from charterer.simulate.engine.policy import Policy
+from charterer.simulate.engine.result import Result
+from charterer.simulate.engine.scenario import Scenario, Terms, class_of, new_budget
+from charterer.simulate.engine.sim_job import SimJob
+from charterer.simulate.engine.workload import Submission
+from charterer.simulate.engine.world import World
+from charterer.simulate.knowledge import exact_profiles
+from charterer.simulate.knowledge.ground_truth import Application
+from charterer.simulate.knowledge.learning import Exact, Knowledge
+from charterer.simulate.policies.baselines import BoaReference, ByUtilisation, FixedFleet, Order, RequestedWidth
+from charterer.simulate.policies.planner_policy import PlannerPolicy
 from charterer.simulate.simulation import Simulation
-from charterer.simulate.tasks import Task
-from charterer.simulate.truth import Application
-from charterer.simulate.workload import Submission
-from charterer.simulate.world import World
 
 START = parse_instant("2026-06-01T00:00:00Z")
 MONTH, PER_MONTH = 30 * 86_400.0, 20_000
@@ -107,25 +107,25 @@ class Bare(Policy):
             gpus: Option(PoolId(POOL.name), gpus, 1.0, POOL.hourly.share(gpus, POOL.gpus_per_node)) for gpus in WIDTHS
         }
 
-    def arrived(self, task: Task) -> None:
+    def arrived(self, task: SimJob) -> None:
         """Started at once."""
         self.start(task, task.submission.gpus)
 
-    def completed(self, task: Task) -> None:
+    def completed(self, task: SimJob) -> None:
         """Its nodes are the next one's."""
         assert task.allocation is not None
         self.idle.extend([place.rental for place in task.allocation.placements])
 
-    def ready(self, machine: Machine) -> None:
+    def ready(self, machine: SimMachine) -> None:
         """For whoever it was rented."""
         self.idle.append(machine.id)
 
-    def start(self, task: Task, gpus: int) -> None:
+    def start(self, task: SimJob, gpus: int) -> None:
         """Here and now."""
         world, each = self.world, min(gpus, POOL.gpus_per_node)
         count = gpus // each
         while len(self.idle) < count:
-            name, why = RentalId(f"node-{world.market.made}"), Reason(Why.DEMAND, 0.0, ZERO, "bare")
+            name, why = RentalId(f"node-{world.market.made}"), Reason(ReasonCode.DEMAND, 0.0, ZERO, "bare")
             world.rent(Rent(name, PoolId(POOL.name), world.scenario.budget.id, ZERO, POOL.hourly, why))
         placements = tuple([Placement(self.idle.pop(), each) for _ in range(count)])
         world.allocate(task, Allocation(task.runs + 1, self.options[gpus], placements, world.clock.instant))
@@ -137,9 +137,9 @@ class Changing(Bare):
     def begins(self, world: World) -> None:
         """Nobody runs yet."""
         super().begins(world)
-        self.turn: deque[Task] = deque()
+        self.turn: deque[SimJob] = deque()
 
-    def arrived(self, task: Task) -> None:
+    def arrived(self, task: SimJob) -> None:
         """It starts, and others change their width."""
         super().arrived(task)
         self.turn.append(task)
@@ -175,19 +175,19 @@ def _seconds(submission: Submission, gpus: int) -> float:
     return APPLICATIONS[submission.application].seconds_left(0.0, gpus)
 
 
-def _rates(task: Task, done: float) -> Mapping[int, float]:
+def _rates(task: SimJob, done: float) -> Mapping[int, float]:
     return task.application.rates[task.application.epoch(done)]
 
 
 def _planned() -> Policy:
     memo = Memo()
-    return Planned(lambda snapshot: plan(snapshot, memo))
+    return PlannerPolicy(lambda snapshot: plan(snapshot, memo))
 
 
 def cases() -> Mapping[str, Case]:
     """By name."""
     curves = {class_of(name): one for name, one in APPLICATIONS.items()}
-    known = Exact(oracle.profiles(curves, POOL.gpu_type, RESTART_SECONDS))
+    known = Exact(exact_profiles.profiles(curves, POOL.gpu_type, RESTART_SECONDS))
     fixed = {
         f"fixed:{NODES}:{order}": Case(lambda order=order: FixedFleet(NODES, _asked, order, _seconds))  # type: ignore[misc]
         for order in Order
@@ -196,11 +196,11 @@ def cases() -> Mapping[str, Case]:
         "bare engine": Case(Bare, pool=AT_ONCE),
         "bare, reports": Case(Bare, 0.02, AT_ONCE, Exact({}, REPORT_SECONDS)),
         "bare, changing widths": Case(Changing, 0.25, AT_ONCE),
-        "as-asked": Case(lambda: AsAsked(_asked)),
+        "as-asked": Case(lambda: RequestedWidth(_asked)),
         **fixed,
         f"fixed:{NODES // 3}:fifo": Case(lambda: FixedFleet(NODES // 3, _asked)),
         "utilisation": Case(lambda: ByUtilisation(_asked)),
-        "plain, ticks of 60 s": Case(lambda: Plain(RATE / 3600.0, _rates), 0.1),
+        "plain, ticks of 60 s": Case(lambda: BoaReference(RATE / 3600.0, _rates), 0.1),
         "charterer": Case(_planned, 0.02, knowledge=known),
     }
 

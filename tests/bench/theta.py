@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from charterer.policy.exchange_rate import Demand, solve
+from charterer.policy.solve.exchange_rate import Demand, solve
 
 _REPEATS = 9
 

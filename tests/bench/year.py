@@ -20,19 +20,19 @@ from charterer.domain.job import TRUSTED_FRACTION, SpotPolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Plan
 from charterer.domain.pool import CapacityType
-from charterer.domain.profile import Phase, Profile, SpeedCurve, Table
+from charterer.domain.profile import Phase, Profile, SpeedCurve, ThroughputTable
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
+from charterer.policy.budgets.spend_forecast import Forecast
 from charterer.policy.planner import Memo, plan
-from charterer.policy.promise import Forecast
-from charterer.simulate.market import PoolModel
-from charterer.simulate.planned import Planner
-from charterer.simulate.result import Result
-from charterer.simulate.scenario import Scenario, Terms, class_of, new_budget
+from charterer.simulate.engine.node_market import PoolModel
+from charterer.simulate.engine.result import Result
+from charterer.simulate.engine.scenario import Scenario, Terms, class_of, new_budget
+from charterer.simulate.engine.sim_job import SimJob
+from charterer.simulate.engine.workload import Submission
+from charterer.simulate.knowledge.ground_truth import Application
+from charterer.simulate.policies.planner_policy import Planner
 from charterer.simulate.simulation import Simulation
-from charterer.simulate.tasks import Task
-from charterer.simulate.truth import Application
-from charterer.simulate.workload import Submission
 from tests.bench._years import ASKED_ON, Month, options, tell
 from tests.bench.budgets import DAY, MONTHS, START, prices, step_down, step_up
 
@@ -95,17 +95,17 @@ class Believing:
         """They do not change."""
         return self.known
 
-    def mean_work(self, task: Task) -> float | None:
+    def mean_work(self, task: SimJob) -> float | None:
         """Seconds on one GPU, by which speeds are measured."""
         if task.done >= TRUSTED_FRACTION:
             return self.sizes[task.submission.name]
         return self.known[task.class_id].mean_work
 
-    def batch(self, task: Task) -> int:
+    def batch(self, task: SimJob) -> int:
         """Batch sizes do not matter here."""
         return 0
 
-    def reported(self, task: Task, at: Instant) -> None:
+    def reported(self, task: SimJob, at: Instant) -> None:
         """Nothing is learned of curves."""
 
 
@@ -115,7 +115,7 @@ def _application(name: str, exponent: float, seconds: float) -> Application:
 
 def _profile(name: str, exponent: float, seconds: float) -> Profile:
     points = tuple((width, width**exponent) for width in WIDTHS)
-    phase = Phase(1.0, (SpeedCurve("gpu", Table(points)),))
+    phase = Phase(1.0, (SpeedCurve("gpu", ThroughputTable(points)),))
     budget = new_budget(START).id
     return Profile(class_of(name), 1, (phase,), seconds, None, RESTART_SECONDS, budget)
 

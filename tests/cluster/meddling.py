@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from charterer.cluster.client import Client
-from charterer.controller.outcome import Executor, Outcome
+from charterer.controller.outcome import ActionOutcome, Executor
 from charterer.domain.plan import Command
 from charterer.domain.steps import Step
 
@@ -32,7 +32,7 @@ class _Meddling:
     plan: Meddler
     done: bool = field(default=False)
 
-    async def execute(self, do: Command | Step) -> Outcome:
+    async def execute(self, do: Command | Step) -> ActionOutcome:
         if type(do).__name__ == self.plan.step and not self.done:
             self.done = True
             async with await Client.connect(self.plan.kubeconfig) as client:

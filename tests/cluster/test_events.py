@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from charterer.api.manifests import Subject
+from charterer.api.manifests import EventSubject
 from charterer.cluster.client import Client
 from charterer.cluster.events import PENDING, REMEMBERED, UPDATE, WINDOW, Recorder
 from charterer.cluster.paths import CONFIG_MAPS, EVENTS, NODES
@@ -31,13 +31,15 @@ async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-async def subject(client: Client) -> Subject:
+async def subject(client: Client) -> EventSubject:
     namespace = await make_namespace(client)
     raw = await client.post(CONFIG_MAPS.all(namespace), config_map(namespace, "thing"))
-    return Subject("v1", "ConfigMap", namespace, "thing", raw["metadata"]["uid"])
+    return EventSubject("v1", "ConfigMap", namespace, "thing", raw["metadata"]["uid"])
 
 
-async def test_what_is_said_shows_in_describe(control_plane: ControlPlane, client: Client, subject: Subject) -> None:
+async def test_what_is_said_shows_in_describe(
+    control_plane: ControlPlane, client: Client, subject: EventSubject
+) -> None:
     recorder = Recorder(client, instance="pod-0")
     recorder.record(subject, "Widened", "from 4 to 8 GPUs: saves 3.2 h for $1.10", action="Allocate")
     await recorder.flush()
@@ -46,7 +48,7 @@ async def test_what_is_said_shows_in_describe(control_plane: ControlPlane, clien
     assert "saves 3.2 h for $1.10" in told
 
 
-async def test_the_same_said_often_is_one_event_with_a_count(client: Client, subject: Subject) -> None:
+async def test_the_same_said_often_is_one_event_with_a_count(client: Client, subject: EventSubject) -> None:
     clock = Clock()
     recorder = Recorder(client, instance="pod-0", clock=clock)
     for _ in range(100):
@@ -60,7 +62,7 @@ async def test_the_same_said_often_is_one_event_with_a_count(client: Client, sub
     assert event["series"]["count"] == 100
 
 
-async def test_another_note_or_a_later_time_is_another_event(client: Client, subject: Subject) -> None:
+async def test_another_note_or_a_later_time_is_another_event(client: Client, subject: EventSubject) -> None:
     clock = Clock()
     recorder = Recorder(client, instance="pod-0", clock=clock)
     recorder.record(subject, "Widened", "to 4", action="Allocate")
@@ -76,7 +78,9 @@ async def test_an_object_without_a_namespace_can_be_spoken_of(client: Client) ->
     name = fresh("node")
     node = await client.post(NODES.all(), {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
     recorder = Recorder(client, instance="pod-0")
-    recorder.record(Subject("v1", "Node", "", name, node["metadata"]["uid"]), "Cordoned", "it drains", action="Drain")
+    recorder.record(
+        EventSubject("v1", "Node", "", name, node["metadata"]["uid"]), "Cordoned", "it drains", action="Drain"
+    )
     await recorder.flush()
     events = (await client.list(EVENTS.all("default"), fields=f"regarding.name={name}")).items
     assert [event["reason"] for event in events] == ["Cordoned"]
@@ -85,7 +89,7 @@ async def test_an_object_without_a_namespace_can_be_spoken_of(client: Client) ->
 
 
 async def test_an_outage_costs_events_and_nothing_else(
-    control_plane: ControlPlane, subject: Subject, tmp_path: Path
+    control_plane: ControlPlane, subject: EventSubject, tmp_path: Path
 ) -> None:
     with Gate("127.0.0.1", int(control_plane.url.rsplit(":", 1)[1])) as gate:
         config = kubeconfig_through(gate, control_plane.kubeconfig, tmp_path / "kubeconfig")
@@ -101,7 +105,7 @@ async def test_an_outage_costs_events_and_nothing_else(
             assert [e["note"] for e in (await client.list(EVENTS.all(subject.namespace))).items] == ["heard"]
 
 
-async def test_a_flood_is_dropped_and_memory_stays_bounded(client: Client, subject: Subject) -> None:
+async def test_a_flood_is_dropped_and_memory_stays_bounded(client: Client, subject: EventSubject) -> None:
     recorder = Recorder(client, instance="pod-0")
     for number in range(PENDING + REMEMBERED):
         recorder.record(subject, "Widened", str(number), action="Allocate")

@@ -10,13 +10,13 @@ from typing import Any
 
 from charterer.api.names import LABEL_LEARNED, token_audience
 from charterer.cluster.paths import EVENTS, SECRETS, SPEEDUP_PROFILES, TRAINING_JOBS
-from charterer.controller.learning.memory import Rhythm
+from charterer.controller.learning.profile_writer import WriteIntervals
 from charterer_trainer.client import Answer, Client, Unanswered
 from charterer_trainer.environment import Environment
 from tests.testbed.bed import SYSTEM, Bed
 from tests.testbed.operators import OperatorProcess
 
-QUICK = Rhythm(look=0.2, think=0.0, news=0.1, drift=0.5, reports=0.5, retry=0.5)
+QUICK = WriteIntervals(look=0.2, think=0.0, news=0.1, drift=0.5, reports=0.5, retry=0.5)
 GRADIENTS = {"gradSqr": 1.0, "gradVar": 500.0}
 
 

@@ -11,21 +11,13 @@ from typing import Any
 import pytest
 
 from charterer.api import decode, encode, manifests
-from charterer.api.manifests import Reporter, RunEnvironment, Subject
+from charterer.api.manifests import EventSubject, Reporter, RunEnvironment
 from charterer.domain.budget import Balance, PastPeriod
 from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
-from charterer.domain.job import (
-    Allocation,
-    Finish,
-    FinishKind,
-    Placement,
-    Progress,
-    RunOutcome,
-    RunRecord,
-)
+from charterer.domain.job import Allocation, Finish, FinishKind, Placement, Progress, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
-from charterer.domain.plan import Reason, Rent, Why
+from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import parse_instant
@@ -109,7 +101,7 @@ def test_a_pools_cooling_survives_the_api_server(api: ControlPlane, make_kept: A
 
 
 def test_a_rental_is_made_and_its_record_survives_the_api_server(api: ControlPlane, make_kept: Any) -> None:
-    reason = Reason(Why.DEMAND, 0.0, Money(0), "8 GPUs are wanted")
+    reason = Reason(ReasonCode.DEMAND, 0.0, Money(0), "8 GPUs are wanted")
     rent = Rent(RentalId("a100-7"), PoolId("a100"), BudgetId("team"), Money(12_000_000), Price(6_000_000), reason)
     raw = make_kept(manifests.rental(rent, "token-7"))
     rental = replace(
@@ -154,7 +146,7 @@ def test_a_runs_pods_have_names_that_resolve_through_the_service(api: ControlPla
 
 
 def test_an_event_is_taken(api: ControlPlane, make_kept: Any) -> None:
-    subject = Subject("charterer.dev/v1alpha1", "GPUPool", "", "a100", "uid-1")
+    subject = EventSubject("charterer.dev/v1alpha1", "GPUPool", "", "a100", "uid-1")
     reporter = Reporter("charterer.dev/operator", "charterer-0")
     note = "no a100 to be had: " + "€" * 1000
     make_kept(manifests.event(subject, reporter, SINCE, reason="StockOut", action="Cool", note=note, warning=True))

@@ -22,7 +22,7 @@ from charterer.domain.time import Instant, instant
 from charterer.server.directory import CurrentRun
 from charterer.server.errors import Refused
 from charterer.server.http import progress_app, serve
-from charterer.server.progress import ProgressBoard, Report
+from charterer.server.progress import ProgressBoard, ProgressReport
 from charterer.server.tls import StoredSecret, TlsMaterial, ensure_tls
 from charterer.server.tokens import Authenticator
 from tests.testbed.controlplane import ControlPlane
@@ -54,7 +54,7 @@ class TrainingPod:
 class Silent:
     """Has no opinion on batch sizes."""
 
-    def hear(self, job: JobId, run: int, report: Report, at: Instant) -> None:
+    def hear(self, job: JobId, run: int, report: ProgressReport, at: Instant) -> None:
         return None
 
 

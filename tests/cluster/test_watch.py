@@ -17,7 +17,7 @@ from charterer.cluster.client import Client
 from charterer.cluster.heartbeat import Heartbeat
 from charterer.cluster.paths import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, PODS
 from charterer.cluster.resync import SETTLE, Resync
-from charterer.cluster.store import Kind, ObjectKey, Store
+from charterer.cluster.store import ObjectKey, Store, WatchedKind
 from charterer.cluster.watch import Watch
 from tests.cluster.support import (
     WIDGETS,
@@ -39,8 +39,8 @@ from tests.testbed.gate import Gate, kubeconfig_through
 CRDS = Path(__file__).parents[2] / "crds"
 
 Data = tuple[tuple[str, str], ...]
-MAPS: Kind[Data] = Kind("ConfigMap", CONFIG_MAPS, data_of, labels="charterer.test/kept")
-SIZES: Kind[int] = Kind("Widget", WIDGETS, lambda raw: int(raw["spec"]["size"]))
+MAPS: WatchedKind[Data] = WatchedKind("ConfigMap", CONFIG_MAPS, data_of, labels="charterer.test/kept")
+SIZES: WatchedKind[int] = WatchedKind("Widget", WIDGETS, lambda raw: int(raw["spec"]["size"]))
 
 
 class LoudHeartbeat(Heartbeat):
@@ -250,7 +250,7 @@ async def test_a_watch_without_permission_tries_on_and_is_there_once_it_is_grant
     namespace = await make_namespace(client)
     control_plane.kubectl("create", "serviceaccount", "late", "--namespace", namespace)
     access = credentials.load(control_plane.service_account_kubeconfig(namespace, "late"))
-    store = Store([Kind("ConfigMap", CONFIG_MAPS, data_of, fields=f"metadata.namespace={namespace}")])
+    store = Store([WatchedKind("ConfigMap", CONFIG_MAPS, data_of, fields=f"metadata.namespace={namespace}")])
     changes = Changes(store)
     with watching(access, store, Heartbeat(), namespace) as watch:
         await awaited(watch.ready)
@@ -269,7 +269,7 @@ async def test_a_watch_without_permission_tries_on_and_is_there_once_it_is_grant
 async def test_several_kinds_are_watched_side_by_side(control_plane: ControlPlane, client: Client) -> None:
     await install_widgets(client)
     namespace = await make_namespace(client)
-    pods: Kind[str] = Kind("Pod", PODS, lambda raw: None)
+    pods: WatchedKind[str] = WatchedKind("Pod", PODS, lambda raw: None)
     store = Store([MAPS, SIZES, pods])
     changes = Changes(store)
     with watching(credentials.load(control_plane.kubeconfig), store, Heartbeat(), namespace) as watch:
@@ -338,7 +338,7 @@ async def test_a_watch_that_is_older_than_its_crd_begins_when_that_is_served(
     monkeypatch.setattr(logging.getLogger("charterer.cluster.discovery"), "warning", lambda *_: said.set())
     namespace = await make_namespace(client)
     late = replace(WIDGETS, plural=fresh("gadget").replace("-", ""))
-    kind: Kind[int] = Kind("Gadget", late, lambda raw: int(raw["spec"]["size"]))
+    kind: WatchedKind[int] = WatchedKind("Gadget", late, lambda raw: int(raw["spec"]["size"]))
     store = Store([kind])
     changes = Changes(store)
     with watching(credentials.load(control_plane.kubeconfig), store, Heartbeat(), namespace) as watch:

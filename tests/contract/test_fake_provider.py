@@ -14,17 +14,17 @@ from charterer.domain.time import parse_instant
 from charterer.providers.errors import (
     AtMinSize,
     Busy,
+    CloudOutcomeUnknown,
+    CloudUnauthorized,
+    CloudUnreachable,
+    InstanceNotFound,
     InsufficientCapacity,
     InvalidRequest,
-    NotFound,
-    OutcomeUnknown,
     ProviderError,
     QuotaExceeded,
     Throttled,
     Transient,
-    Unauthorized,
     UnknownCode,
-    Unreachable,
     WouldTerminate,
 )
 from charterer.providers.fake import FakeCloud
@@ -63,7 +63,7 @@ async def test_one_pools_error_hides_no_other_pool(market: OpenMarket) -> None:
     good, wrong = await market(), pool((await market()).pool.cloud.endpoint, "no-such-group")
     surveys = await good.provider.survey([wrong, good.pool])
     error = surveys[wrong.id]
-    assert isinstance(error, NotFound)
+    assert isinstance(error, InstanceNotFound)
     assert str(error).startswith("GPUPool pool-no-such-group: GET /v1/groups/no-such-group: GroupNotFound: ")
     assert isinstance(surveys[good.pool.id], Survey)
 
@@ -179,7 +179,7 @@ async def test_terminating_ends_that_instance_and_lowers_the_target(market: Open
 async def test_terminating_what_is_not_there_has_been_done(market: OpenMarket) -> None:
     m = await market()
     await m.terminate(InstanceId("i-0123456789abcdef0"))
-    with pytest.raises(NotFound):
+    with pytest.raises(InstanceNotFound):
         await m.provider.terminate(pool(m.pool.cloud.endpoint, "no-such-group"), InstanceId("i-0"), EMPTY)
 
 
@@ -198,7 +198,7 @@ async def test_a_mutation_without_an_answer_has_an_unknown_outcome_and_is_sent_o
 ) -> None:
     m = await market()
     await m.fault(kind, "PUT", times=2)
-    with pytest.raises(OutcomeUnknown):
+    with pytest.raises(CloudOutcomeUnknown):
         await m.raise_to(1, "a")
     assert len(await m.truth()) == launched
     assert await m.unused_faults() == 1, "sent once: the second fault is still waiting"
@@ -212,7 +212,7 @@ async def test_a_lost_answer_to_an_end_is_unknown_and_asking_again_ends_no_secon
     await m.raise_to(2, "a")
     victim = (await m.survey()).instances[0].id
     await m.fault("lost-answer", "DELETE")
-    with pytest.raises(OutcomeUnknown):
+    with pytest.raises(CloudOutcomeUnknown):
         await m.terminate(victim)
     await m.terminate(victim)
     assert ((await m.survey()).target, len(await m.truth())) == (1, 1)
@@ -224,7 +224,7 @@ async def test_a_mutation_that_is_not_answered_in_time_has_an_unknown_outcome(
     monkeypatch.setattr("charterer.providers.fake._MUTATION_SECONDS", 0.2)
     m = await market()
     await m.fault("slow", "PUT", seconds=1.0)
-    with pytest.raises(OutcomeUnknown, match="TimeOut"):
+    with pytest.raises(CloudOutcomeUnknown, match="TimeOut"):
         await m.raise_to(1, "a")
     assert len(await m.truth()) == 1
 
@@ -263,8 +263,8 @@ CODES: list[tuple[str, int, type[ProviderError]]] = [
     ("InsufficientInstanceCapacity", 500, InsufficientCapacity),
     ("InstanceLimitExceeded", 400, QuotaExceeded),
     ("TargetChanged", 409, Busy),
-    ("Unauthorized", 401, Unauthorized),
-    ("InternalError", 500, OutcomeUnknown),
+    ("Unauthorized", 401, CloudUnauthorized),
+    ("InternalError", 500, CloudOutcomeUnknown),
     ("SomethingNew", 500, UnknownCode),
 ]
 
@@ -284,7 +284,7 @@ async def test_where_nobody_listens_nothing_was_sent() -> None:
         unused.bind(("127.0.0.1", 0))
         lonely = pool(f"http://127.0.0.1:{unused.getsockname()[1]}", "a100")
         provider = FakeCloud(lonely.cloud.endpoint)
-        with pytest.raises(Unreachable):
+        with pytest.raises(CloudUnreachable):
             await provider.terminate(lonely, InstanceId("i-0"), EMPTY)
         await provider.close()
 
@@ -323,7 +323,7 @@ async def test_everything_survives_a_kill(market: OpenMarket) -> None:
     await m.terminate((await m.survey()).instances[0].id)
     before, bill = await m.survey(), await bill_of(m)
     await m.cloud.kill()
-    with pytest.raises(Unreachable):
+    with pytest.raises(CloudUnreachable):
         await m.survey()
     await m.cloud.restart()
     after = await m.survey()
@@ -347,7 +347,7 @@ async def test_a_token_is_wanted_where_the_cloud_has_one(
     async with FakeCloudProcess.running({"token": "s3cret", "groups": [group]}, folder) as cloud:
         mine = pool(cloud.url, "a100")
         anonymous, known = Registry({}), Registry({"CHARTERER_FAKECLOUD_TOKEN": "s3cret"})
-        assert isinstance((await anonymous.survey([mine]))[mine.id], Unauthorized)
+        assert isinstance((await anonymous.survey([mine]))[mine.id], CloudUnauthorized)
         assert isinstance((await known.survey([mine]))[mine.id], Survey)
         await anonymous.close()
         await known.close()
@@ -360,6 +360,6 @@ async def test_the_registry_keeps_one_provider_an_endpoint_and_surveys_them_all(
     elsewhere = pool("http://127.0.0.1:1", "x")
     assert registry.provider_for(elsewhere) is not registry.provider_for(m.pool)
     surveys = await registry.survey([m.pool, other.pool, elsewhere])
-    assert isinstance(surveys[elsewhere.id], Unreachable)
+    assert isinstance(surveys[elsewhere.id], CloudUnreachable)
     assert surveys.keys() == {m.pool.id, other.pool.id, elsewhere.id}
     await registry.close()

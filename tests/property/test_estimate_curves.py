@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import Table
+from charterer.domain.profile import ThroughputTable
 from charterer.domain.time import Instant
 from charterer.estimate.learner import Learner
-from charterer.estimate.observation import ClassTerms, Report
+from charterer.estimate.observation import ClassTerms, Observation
 from charterer.estimate.phases import MOST_PHASES
 from charterer.estimate.speedup import concave_fit, expected_time, near_concave
 
@@ -85,7 +85,7 @@ def test_a_worse_way_back_never_helps(log_mean: float, variance: float, log_fall
 
 reports = st.lists(
     st.builds(
-        Report,
+        Observation,
         class_id=st.sampled_from([ClassId("a"), ClassId("b")]),
         gpu_type=st.sampled_from(["A", "B"]),
         nodes=st.just(1),
@@ -104,7 +104,7 @@ reports = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(reports, st.sampled_from([(1,), (1, 2, 4, 8), (2, 3, 16, 64)]), st.sampled_from([(64, 4096, 128), (1, 1, 1)]))
 def test_whatever_is_reported_a_profile_is_sound(
-    told: list[Report], widths: tuple[int, ...], batches: tuple[int, int, int]
+    told: list[Observation], widths: tuple[int, ...], batches: tuple[int, int, int]
 ) -> None:
     known = Learner([ClassTerms(ClassId(name), *batches) for name in "ab"], {"A": 4})
     for report in told:
@@ -115,7 +115,7 @@ def test_whatever_is_reported_a_profile_is_sound(
     assert all(one.until < other.until for one, other in pairwise(learned.phases))
     for phase in learned.phases:
         for curve in phase.curves:
-            assert isinstance(curve.form, Table)
+            assert isinstance(curve.form, ThroughputTable)
             values = [value for _, value in curve.form.points]
             assert all(math.isfinite(value) and value > 0.0 for value in values)
             assert all(one <= other * (1 + 1e-6) for one, other in pairwise(values))

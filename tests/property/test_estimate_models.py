@@ -14,8 +14,8 @@ from charterer.estimate.fitting import fit
 from charterer.estimate.noise import BINS, NoisePrior, NoiseReports, gain
 from charterer.estimate.observation import Configuration, Shape
 from charterer.estimate.prior import BASE
-from charterer.estimate.sizes import Sizes
-from charterer.estimate.throughput import SIZE, Cell, Effect, Fit, Misfit, log_step
+from charterer.estimate.sizes import JobSizes
+from charterer.estimate.throughput import SIZE, BatchCell, Effect, Misfit, StepTimeFit, log_step
 
 SCATTER = 0.0025
 MOST_OVERLAP = math.log(9.0)
@@ -62,11 +62,11 @@ TWO_MODES = (
 """A slow pass or slow synchronisation explains these: from what is expected one comes to the less likely first."""
 
 
-def _cells(x: tuple[float, ...], ran: Iterable[Configuration]) -> dict[Configuration, Cell]:
-    return {where: Cell(10.0, log_step(x, where, 128), 0.0, 10) for where in ran}
+def _cells(x: tuple[float, ...], ran: Iterable[Configuration]) -> dict[Configuration, BatchCell]:
+    return {where: BatchCell(10.0, log_step(x, where, 128), 0.0, 10) for where in ran}
 
 
-def _unlikely(y: Sequence[float], effects: Mapping[Shape, Effect], cells: Mapping[Configuration, Cell]) -> float:
+def _unlikely(y: Sequence[float], effects: Mapping[Shape, Effect], cells: Mapping[Configuration, BatchCell]) -> float:
     """Twice the negative logarithm of how likely this is, given the reports, but for a constant."""
     misfit = Misfit()
     found = sum((one - mean) ** 2 / variance for one, (mean, variance) in zip(y, BASE, strict=True))
@@ -113,7 +113,7 @@ def test_a_fit_is_at_least_as_likely_as_the_truth(x: tuple[float, ...], ran: lis
 
 @given(unknowns, places)
 def test_how_a_step_follows_its_synchronisation_is_its_derivative(x: tuple[float, ...], where: Configuration) -> None:
-    fit = Fit(x, [[0.0] * SIZE for _ in range(SIZE)], (0.0,) * SIZE, 128, Misfit(0.0, 1.0, 1e-12), {}, {})
+    fit = StepTimeFit(x, [[0.0] * SIZE for _ in range(SIZE)], (0.0,) * SIZE, 128, Misfit(0.0, 1.0, 1e-12), {}, {})
     small = 1e-5
     near = [log_step(x, where, 128, off) for off in (-small, small)]
     assert fit.predict(where).variance == pytest.approx(((near[1] - near[0]) / (2 * small)) ** 2, rel=1e-3, abs=1e-9)
@@ -170,7 +170,7 @@ def test_the_noise_curve_is_the_posterior_of_its_walk(told: list[tuple[float, fl
 
 @given(st.lists(st.floats(0.1, 1e6), max_size=30), st.floats(0.1, 1e6))
 def test_the_mean_size_lies_within_its_interval(works: list[float], prior: float) -> None:
-    sizes = Sizes()
+    sizes = JobSizes()
     for work in works:
         sizes.completed(work)
     found = sizes.mean(prior)

@@ -9,7 +9,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from charterer.controller.observe import Memory, Seen, observe
+from charterer.controller.snapshot.observe import ClusterState, ObservationCache, observe
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId
 from charterer.domain.job import Progress
@@ -19,7 +19,7 @@ from tests.unit.cli.worlds import seen_of
 from tests.worlds import World
 
 
-def heard(world: World, draw: Random, seen: Seen) -> Seen:
+def heard(world: World, draw: Random, seen: ClusterState) -> ClusterState:
     """With reports that came in, some of them dated ahead of our clock, and templates that are being tried."""
     names = sorted(world.jobs)
     progress = {
@@ -36,7 +36,7 @@ def heard(world: World, draw: Random, seen: Seen) -> Seen:
 def test_a_look_with_a_memory_sees_what_one_without_does(
     draw: Random, events: list[Callable[[World, Random], None]]
 ) -> None:
-    world, memory = some_world(draw), Memory()
+    world, memory = some_world(draw), ObservationCache()
     for happens in [is_carried_out, *events]:
         happens(world, draw)
         seen = heard(world, draw, seen_of(world))
@@ -69,7 +69,7 @@ def test_a_run_is_an_orphan_once_its_job_is_gone_and_not_because_it_cannot_be_re
 @settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_what_did_not_change_is_the_same_object_again(draw: Random) -> None:
-    world, memory = some_world(draw), Memory()
+    world, memory = some_world(draw), ObservationCache()
     for _ in range(2):
         is_carried_out(world, draw)
     first = observe(seen_of(world), world.now, memory)

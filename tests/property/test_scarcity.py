@@ -12,10 +12,10 @@ import pytest
 from scipy.optimize import linprog
 
 from charterer.domain.ids import BudgetId, PoolId
-from charterer.policy import contest
-from charterer.policy.exchange_rate import Demand, Fit, solve
-from charterer.policy.hull import corners
-from charterer.policy.scarcity import ScarceClass, ScarceSolution, Way, solve_scarce, undominated
+from charterer.policy.solve import equilibrium
+from charterer.policy.solve.exchange_rate import BudgetFit, Demand, solve
+from charterer.policy.solve.hull import corners
+from charterer.policy.solve.scarcity import LpClass, LpColumn, ScarceSolution, pareto_front, solve_scarce
 
 EXACT = 1e-9
 Rooms = dict[PoolId, float]
@@ -26,7 +26,7 @@ Money = dict[BudgetId, float]
 class Case:
     """A drawn program."""
 
-    classes: list[ScarceClass]
+    classes: list[LpClass]
     budgets: Money
     capacity: Rooms
 
@@ -49,10 +49,8 @@ def case(seed: int, *, budgets: int, tight: bool = False, multi: bool = False) -
                 part, other = draw.random(), draw.choice(pools)
                 used[pool] *= part
                 used[other] = used.get(other, 0.0) + (1 - part) * gpus * took
-            ways.append(Way(sum(prices[p] * u for p, u in used.items()) + draw.uniform(0, 2), took, used))
-        one = ScarceClass(
-            owners[number % budgets], draw.uniform(0.1, 2) / 3600, draw.choice([1.0, 1.0, 2.0, 0.5]), ways
-        )
+            ways.append(LpColumn(sum(prices[p] * u for p, u in used.items()) + draw.uniform(0, 2), took, used))
+        one = LpClass(owners[number % budgets], draw.uniform(0.1, 2) / 3600, draw.choice([1.0, 1.0, 2.0, 0.5]), ways)
         classes.append(one)
         typical = sorted(ways, key=lambda way: way.money)[min(len(ways) - 1, draw.randrange(4))]
         spend[one.budget] += one.load * typical.money
@@ -143,7 +141,7 @@ def assert_only_what_is_full_has_a_price(case: Case, found: ScarceSolution) -> N
         if found.prices[pool] > 0.0:
             assert found.uses[pool] == pytest.approx(room, rel=1e-8)
     for budget, room in case.budgets.items():
-        if found.fits[budget] is Fit.MET:
+        if found.fits[budget] is BudgetFit.MET:
             assert found.spends[budget] == pytest.approx(room, rel=1e-8)
 
 
@@ -188,7 +186,7 @@ def test_bids_that_do_not_settle_give_a_choice_that_fits_and_is_always_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settled = {seed: solve_scarce(*parts_of(seed)) for seed in range(80)}
-    monkeypatch.setattr(contest, "_ROUNDS", 1)
+    monkeypatch.setattr(equilibrium, "_ROUNDS", 1)
     unlike = 0
     for seed, right in settled.items():
         drawn = case(seed, budgets=4)
@@ -199,7 +197,7 @@ def test_bids_that_do_not_settle_give_a_choice_that_fits_and_is_always_the_same(
     assert unlike > 0
 
 
-def parts_of(seed: int) -> tuple[list[ScarceClass], Money, Rooms]:
+def parts_of(seed: int) -> tuple[list[LpClass], Money, Rooms]:
     drawn = case(seed, budgets=4)
     return drawn.classes, drawn.budgets, drawn.capacity
 
@@ -217,7 +215,7 @@ def test_where_not_all_fit_the_least_load_waits_and_the_rest_is_as_fast_as_can_b
         if least == 0.0:
             continue
         waited += 1
-        lacking = [budget for budget, fit in found.fits.items() if fit is Fit.INFEASIBLE]
+        lacking = [budget for budget, fit in found.fits.items() if fit is BudgetFit.INFEASIBLE]
         assert lacking or found.short
         assert all(found.spends[budget] > drawn.budgets[budget] * (1 - 1e-8) for budget in lacking), seed
     assert waited > 60
@@ -243,7 +241,7 @@ def test_where_no_pool_binds_it_is_the_exchange_rate_of_each_budget_exactly() ->
         assert not any(found.prices.values())
 
 
-def demand(one: ScarceClass, chain: list[int]) -> Demand:
+def demand(one: LpClass, chain: list[int]) -> Demand:
     ways = [one.ways[at] for at in chain]
     slopes = [(fast.money - cheap.money) / (cheap.seconds - fast.seconds) for cheap, fast in pairwise(ways)]
     return Demand(slopes, [way.money for way in ways], one.load, one.weight)
@@ -262,7 +260,7 @@ def test_in_a_contest_a_dollar_counts_as_a_dollar_unless_the_budget_bids_all_it_
         ]
         if max(found.queued) > 0.0 or not set.intersection(*dear) or min(plain.rates.values()) <= 0.0:
             continue
-        if Fit.SURPLUS in found.fits.values():
+        if BudgetFit.SURPLUS in found.fits.values():
             continue  # their dollars count as little as leaves their choice alone, and that moves what others count
         bids = bids_of(drawn, found)
         parts = {budget: bids[budget] / plain.rates[budget] for budget in drawn.budgets}
@@ -282,7 +280,7 @@ def test_in_a_contest_a_dollar_counts_as_a_dollar_unless_the_budget_bids_all_it_
 def test_ways_that_are_dropped_could_never_have_been_taken(multi: bool) -> None:
     for seed in range(80):
         drawn = case(seed, budgets=2, multi=multi)
-        kept = [replace(one, ways=[one.ways[at] for at in undominated(one.ways)]) for one in drawn.classes]
+        kept = [replace(one, ways=[one.ways[at] for at in pareto_front(one.ways)]) for one in drawn.classes]
         whole = solve_scarce(drawn.classes, drawn.budgets, drawn.capacity)
         fewer = solve_scarce(kept, drawn.budgets, drawn.capacity)
         assert fewer.objective == pytest.approx(whole.objective, rel=1e-8), seed
@@ -292,6 +290,6 @@ def test_ways_that_are_dropped_could_never_have_been_taken(multi: bool) -> None:
 def test_at_most_as_many_classes_mix_as_rows_bind(seed: int) -> None:
     drawn = case(seed, budgets=2)
     found = solve_scarce(drawn.classes, drawn.budgets, drawn.capacity)
-    binding = sum(price > 0.0 for price in found.prices.values()) + sum(f is Fit.MET for f in found.fits.values())
+    binding = sum(price > 0.0 for price in found.prices.values()) + sum(f is BudgetFit.MET for f in found.fits.values())
     if max(found.queued) == 0.0:
         assert sum(len(mix) - 1 for mix in found.mixes) <= binding

@@ -18,19 +18,19 @@ from charterer.domain.pool import CapacityType
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.policy.planner import Memo, plan
-from charterer.simulate import oracle
-from charterer.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order
-from charterer.simulate.learning import Exact
-from charterer.simulate.market import PoolModel
-from charterer.simulate.planned import Planned, Planner
-from charterer.simulate.policy import Policy
-from charterer.simulate.result import Result
-from charterer.simulate.scenario import Scenario, Terms, class_of, new_budget
+from charterer.simulate.engine.node_market import PoolModel
+from charterer.simulate.engine.policy import Policy
+from charterer.simulate.engine.result import Result
+from charterer.simulate.engine.scenario import Scenario, Terms, class_of, new_budget
+from charterer.simulate.engine.workload import Submission
+from charterer.simulate.engine.world import World
+from charterer.simulate.knowledge import exact_profiles
+from charterer.simulate.knowledge.ground_truth import Application, WidthRates
+from charterer.simulate.knowledge.learning import Exact
+from charterer.simulate.policies.baselines import ByUtilisation, FixedFleet, Order, RequestedWidth
+from charterer.simulate.policies.planner_policy import Planner, PlannerPolicy
+from charterer.simulate.policies.snapshot_view import SnapshotView
 from charterer.simulate.simulation import Simulation
-from charterer.simulate.truth import Application, Pace
-from charterer.simulate.view import View
-from charterer.simulate.workload import Submission
-from charterer.simulate.world import World
 from tests.unit.simulate.onlookers import AsAskedByLooking, ByUtilisationByLooking, FixedFleetByLooking
 from tests.unit.simulate.scenarios import START
 
@@ -75,7 +75,7 @@ def some_scenario(draw: Random, *, spot: bool, stock: bool = False) -> Scenario:
     )
 
 
-class Doubting(Planned):
+class Doubting(PlannerPolicy):
     """The operator's planner, which compares what it is shown with what somebody sees who looks for the first time."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Doubting(Planned):
         self.last: Snapshot | None = None
 
         def doubts(snapshot: Snapshot) -> Plan:
-            assert snapshot == View(self.world).snapshot()
+            assert snapshot == SnapshotView(self.world).snapshot()
             if self.last is not None:
                 for name, job in snapshot.jobs.items():
                     assert self.last.jobs.get(name) != job or self.last.jobs[name] is job
@@ -108,7 +108,7 @@ class Doubting(Planned):
 def test_a_snapshot_is_what_is_seen_at_first_sight_and_what_did_not_change_is_the_same_object(
     draw: Random, spot: bool, stock: bool
 ) -> None:
-    known = oracle.profiles({class_of(name): one for name, one in APPLICATIONS.items()}, "gpu", 30.0)
+    known = exact_profiles.profiles({class_of(name): one for name, one in APPLICATIONS.items()}, "gpu", 30.0)
     policy = Doubting()
     Simulation(some_scenario(draw, spot=spot, stock=stock), policy, Exact(known)).run()
     assert policy.plans
@@ -156,7 +156,7 @@ def pairs(asked: dict[str, int]) -> dict[str, tuple[Callable[[], Policy], Callab
         return SECONDS[job.class_id.removeprefix("team/")] / of(job)
 
     return {
-        "as asked": (lambda: AsAsked(gpus, 300.0), lambda: AsAskedByLooking(of, 300.0)),
+        "as asked": (lambda: RequestedWidth(gpus, 300.0), lambda: AsAskedByLooking(of, 300.0)),
         "fifo": (lambda: FixedFleet(3, gpus), lambda: FixedFleetByLooking(3, of)),
         "shortest": (
             lambda: FixedFleet(3, gpus, Order.SHORTEST, seconds),
@@ -193,7 +193,7 @@ def test_progress_and_the_time_that_is_left_say_the_same(
 ) -> None:
     whole = sum(span for span, _ in epochs)
     ends = [sum(span for span, _ in epochs[: at + 1]) / whole for at in range(len(epochs) - 1)] + [1.0]
-    pace = Pace(ends, [rate for _, rate in epochs])
+    pace = WidthRates(ends, [rate for _, rate in epochs])
     left = pace.seconds_left(done)
     later = pace.after(done, part * left)
     assert done <= later + 1e-9

@@ -22,8 +22,17 @@ from charterer import app
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import NotFound
 from charterer.cluster.lease import LeaseTimes
-from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, GPU_RENTALS, JOBS, NAMESPACES, NODES, PODS, TRAINING_JOBS
-from charterer.controller.loop import Pace
+from charterer.cluster.paths import (
+    GPU_BUDGETS,
+    GPU_POOLS,
+    GPU_RENTALS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    TRAINING_JOBS,
+)
+from charterer.controller.loop import LoopTiming
 from charterer.controller.surveys import SurveyPace
 from charterer.domain.money import Money
 from tests.testbed.controlplane import ControlPlane
@@ -95,7 +104,7 @@ class Bed:
             progress_port=0,
             progress_url="https://localhost",
             surveys=SurveyPace(quiet_seconds=0.5, moving_seconds=0.15, quote_seconds=1.0),
-            pace=Pace(idle_seconds=2.0),
+            pace=LoopTiming(idle_seconds=2.0),
             lease=LeaseTimes(duration=6.0, renew=1.0, retry=0.3, renew_deadline=4.0),
         )
         process = OperatorProcess(replace(settings, **changes), self.directory / f"{name}.log", killer)

@@ -19,7 +19,7 @@ from typing import Protocol
 import psutil
 
 from charterer import app
-from charterer.controller.outcome import Executor, Outcome
+from charterer.controller.outcome import ActionOutcome, Executor
 from charterer.domain.plan import Command
 from charterer.domain.steps import Step
 
@@ -59,12 +59,12 @@ class _Killing:
         if self.journal.exists():
             self._passed = set(self.journal.read_text().splitlines())
 
-    async def execute(self, do: Command | Step) -> Outcome:
+    async def execute(self, do: Command | Step) -> ActionOutcome:
         """Carry it out, or die on the way. One at a time, or dying of one would hide that another had been done."""
         async with self._one:
             self._die_once(f"before {type(do).__name__}")
             outcome = await self.inner.execute(do)
-            if outcome is Outcome.DONE:
+            if outcome is ActionOutcome.DONE:
                 self._die_once(f"after {type(do).__name__}")
             return outcome
 

@@ -113,7 +113,7 @@ Time = Annotated[
 ObjectName = Annotated[str, Field(min_length=1, max_length=253)]
 
 
-class Condition(ApiModel):
+class ConditionModel(ApiModel):
     """One observation about the object, as in every Kubernetes API."""
 
     type: Annotated[str, Field(max_length=64)]
@@ -130,11 +130,11 @@ class Condition(ApiModel):
     """The metadata.generation this was judged by."""
 
 
-Conditions = Annotated[tuple[Condition, ...], Field(json_schema_extra=keyed_by("type"), max_length=32)]
+Conditions = Annotated[tuple[ConditionModel, ...], Field(json_schema_extra=keyed_by("type"), max_length=32)]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PrinterColumn:
     """A printer column of ``kubectl get``; ``wide`` ones show with ``-o wide`` only."""
 
     name: str
@@ -145,7 +145,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ResourceKind:
     """All that a CustomResourceDefinition needs to know of one kind; ``root_rules`` may look at metadata.name."""
 
     kind: str
@@ -155,7 +155,7 @@ class Kind:
     description: str
     spec: type[ApiModel]
     status: type[ApiModel]
-    columns: tuple[Column, ...]
+    columns: tuple[PrinterColumn, ...]
     root_rules: tuple[Rule, ...] = ()
 
     @property

@@ -120,7 +120,7 @@ def rental_record(rental: Rental) -> Json:
             launched_at=rental.launched,
             ready_at=rental.ready,
             ended_at=rental.ended,
-            segments=tuple(gpurental.Segment(since=one.since, hourly=one.price) for one in rental.segments),
+            segments=tuple(gpurental.SegmentStatus(since=one.since, hourly=one.price) for one in rental.segments),
             billing_minimum_seconds=rental.billing_minimum_seconds,
             cost=rental.cost,
             released_because=_short(rental.released_because),
@@ -279,9 +279,9 @@ def _cents(money: Money) -> Money:
     return Money((money.micros + _CENT // 2) // _CENT * _CENT)
 
 
-def _conditions(conditions: Iterable[Condition], generation: int) -> tuple[base.Condition, ...]:
+def _conditions(conditions: Iterable[Condition], generation: int) -> tuple[base.ConditionModel, ...]:
     return tuple(
-        base.Condition(
+        base.ConditionModel(
             type=one.type,
             status=one.status.value,
             reason=one.reason,

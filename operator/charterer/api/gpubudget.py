@@ -10,11 +10,11 @@ from charterer.api.base import (
     ATOMIC,
     Amount,
     ApiModel,
-    Column,
     Conditions,
     Hourly,
-    Kind,
     ObjectName,
+    PrinterColumn,
+    ResourceKind,
     Rule,
     SignedAmount,
     Time,
@@ -267,7 +267,7 @@ class GPUBudgetStatus(GPUBudgetView, GPUBudgetRecord):
     """What has been spent (the ledger), and what Charterer makes of it."""
 
 
-GPU_BUDGET = Kind(
+GPU_BUDGET = ResourceKind(
     kind="GPUBudget",
     plural="gpubudgets",
     short="gbud",
@@ -276,17 +276,19 @@ GPU_BUDGET = Kind(
     spec=GPUBudgetSpec,
     status=GPUBudgetStatus,
     columns=(
-        Column("Mode", ".spec.mode"),
-        Column("Amount", ".spec.amount", description="Dollars a month"),
-        Column("Spent", ".status.spent"),
-        Column("Committed", ".status.committed"),
-        Column("Forecast", ".status.forecast"),
-        Column("Pays/h-saved", ".status.paysPerHourSaved", description="Dollars paid to end a job an hour earlier"),
-        Column("State", ".status.state"),
-        Column("Hard-Limit", ".spec.hardLimit", wide=True),
-        Column("Hourly", ".status.hourly", wide=True),
-        Column("Remaining", ".status.remaining", wide=True),
-        Column("Age", ".metadata.creationTimestamp", "date"),
+        PrinterColumn("Mode", ".spec.mode"),
+        PrinterColumn("Amount", ".spec.amount", description="Dollars a month"),
+        PrinterColumn("Spent", ".status.spent"),
+        PrinterColumn("Committed", ".status.committed"),
+        PrinterColumn("Forecast", ".status.forecast"),
+        PrinterColumn(
+            "Pays/h-saved", ".status.paysPerHourSaved", description="Dollars paid to end a job an hour earlier"
+        ),
+        PrinterColumn("State", ".status.state"),
+        PrinterColumn("Hard-Limit", ".spec.hardLimit", wide=True),
+        PrinterColumn("Hourly", ".status.hourly", wide=True),
+        PrinterColumn("Remaining", ".status.remaining", wide=True),
+        PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
     root_rules=(
         Rule("size(self.metadata.name) <= 63", "metadata.name must have at most 63 characters: it becomes a label"),

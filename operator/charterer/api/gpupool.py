@@ -6,7 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from charterer.api.base import IMMUTABLE, ApiModel, Column, Conditions, Hourly, Kind, Rule, Time, ruled, rules
+from charterer.api.base import (
+    IMMUTABLE,
+    ApiModel,
+    Conditions,
+    Hourly,
+    PrinterColumn,
+    ResourceKind,
+    Rule,
+    Time,
+    ruled,
+    rules,
+)
 
 
 class FakeCloudGroup(ApiModel):
@@ -129,7 +140,7 @@ class GPUPoolStatus(GPUPoolView, GPUPoolRecord):
     """What was discovered of the pool and what is rented in it."""
 
 
-GPU_POOL = Kind(
+GPU_POOL = ResourceKind(
     kind="GPUPool",
     plural="gpupools",
     short="gpool",
@@ -138,19 +149,19 @@ GPU_POOL = Kind(
     spec=GPUPoolSpec,
     status=GPUPoolStatus,
     columns=(
-        Column("Type", ".status.offering.gpuType", description="GPU type"),
-        Column("GPUs/Node", ".status.offering.gpusPerNode", "integer"),
-        Column("Nodes", ".status.nodes", "integer", description="Nodes rented"),
-        Column("Max", ".spec.maxNodes", "integer"),
-        Column("Price", ".status.quote.hourly", description="Dollars an hour for one node"),
-        Column("State", ".status.state"),
-        Column("Capacity", ".spec.capacityType", wide=True),
-        Column("Ready", ".status.readyNodes", "integer", wide=True),
-        Column(
+        PrinterColumn("Type", ".status.offering.gpuType", description="GPU type"),
+        PrinterColumn("GPUs/Node", ".status.offering.gpusPerNode", "integer"),
+        PrinterColumn("Nodes", ".status.nodes", "integer", description="Nodes rented"),
+        PrinterColumn("Max", ".spec.maxNodes", "integer"),
+        PrinterColumn("Price", ".status.quote.hourly", description="Dollars an hour for one node"),
+        PrinterColumn("State", ".status.state"),
+        PrinterColumn("Capacity", ".spec.capacityType", wide=True),
+        PrinterColumn("Ready", ".status.readyNodes", "integer", wide=True),
+        PrinterColumn(
             "Scarcity", ".status.scarcityPrice", wide=True, description="What an hour of one more GPU would be worth"
         ),
-        Column("Zone", ".status.offering.zone", wide=True),
-        Column("Age", ".metadata.creationTimestamp", "date"),
+        PrinterColumn("Zone", ".status.offering.zone", wide=True),
+        PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
     root_rules=(
         Rule("size(self.metadata.name) <= 63", "metadata.name must have at most 63 characters: it becomes a label"),

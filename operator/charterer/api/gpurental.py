@@ -11,10 +11,10 @@ from charterer.api.base import (
     IMMUTABLE,
     Amount,
     ApiModel,
-    Column,
     Hourly,
-    Kind,
     ObjectName,
+    PrinterColumn,
+    ResourceKind,
     Rule,
     Time,
     ruled,
@@ -49,7 +49,7 @@ class GPURentalSpec(ApiModel):
     """The instance, where the cloud had one that nobody had asked for."""
 
 
-class Segment(ApiModel):
+class SegmentStatus(ApiModel):
     """A price and since when."""
 
     since: Time
@@ -75,7 +75,7 @@ class GPURentalRecord(ApiModel):
     """When the node first took pods."""
     ended_at: Time | None = None
     """When billing ended."""
-    segments: Annotated[tuple[Segment, ...], Field(max_length=2_000, json_schema_extra=ATOMIC)] = ()
+    segments: Annotated[tuple[SegmentStatus, ...], Field(max_length=2_000, json_schema_extra=ATOMIC)] = ()
     """The prices it was billed at."""
     billing_minimum_seconds: int = 0
     """Seconds that are billed at least."""
@@ -89,7 +89,7 @@ class GPURentalStatus(GPURentalRecord):
     """What has happened to the node, in the cloud's times."""
 
 
-GPU_RENTAL = Kind(
+GPU_RENTAL = ResourceKind(
     kind="GPURental",
     plural="gpurentals",
     short="grent",
@@ -98,15 +98,15 @@ GPU_RENTAL = Kind(
     spec=GPURentalSpec,
     status=GPURentalStatus,
     columns=(
-        Column("Pool", ".spec.pool"),
-        Column("Budget", ".spec.budget"),
-        Column("Phase", ".status.phase"),
-        Column("Node", ".status.node"),
-        Column("Hourly", ".status.segments[-1:].hourly", description="Dollars an hour at its last price"),
-        Column("Cost", ".status.cost", description="Dollars, once final"),
-        Column("Instance", ".status.instance", wide=True),
-        Column("Reserved", ".spec.reserved", wide=True),
-        Column("Because", ".status.releasedBecause", wide=True),
-        Column("Age", ".metadata.creationTimestamp", "date"),
+        PrinterColumn("Pool", ".spec.pool"),
+        PrinterColumn("Budget", ".spec.budget"),
+        PrinterColumn("Phase", ".status.phase"),
+        PrinterColumn("Node", ".status.node"),
+        PrinterColumn("Hourly", ".status.segments[-1:].hourly", description="Dollars an hour at its last price"),
+        PrinterColumn("Cost", ".status.cost", description="Dollars, once final"),
+        PrinterColumn("Instance", ".status.instance", wide=True),
+        PrinterColumn("Reserved", ".spec.reserved", wide=True),
+        PrinterColumn("Because", ".status.releasedBecause", wide=True),
+        PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from charterer.api.base import Kind
+from charterer.api.base import ResourceKind
 from charterer.api.gpubudget import GPU_BUDGET
 from charterer.api.gpupool import GPU_POOL
 from charterer.api.gpurental import GPU_RENTAL
 from charterer.api.speedupprofile import SPEEDUP_PROFILE
 from charterer.api.trainingjob import TRAINING_JOB
 
-KINDS: Final[tuple[Kind, ...]] = (GPU_BUDGET, GPU_POOL, TRAINING_JOB, SPEEDUP_PROFILE, GPU_RENTAL)
+KINDS: Final[tuple[ResourceKind, ...]] = (GPU_BUDGET, GPU_POOL, TRAINING_JOB, SPEEDUP_PROFILE, GPU_RENTAL)

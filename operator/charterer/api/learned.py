@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 
 from charterer.api.base import ATOMIC, ApiModel, Time
-from charterer.domain.profile import Source
+from charterer.domain.profile import CurveSource
 
 MOST_PHASES = 12
 MOST_WIDTHS = 512
@@ -29,7 +29,7 @@ _Samples = Annotated[int, Field(ge=1, le=1_000_000_000)]
 _GpuType = Annotated[str, Field(min_length=1, max_length=63)]
 
 
-class BatchTerms(ApiModel):
+class BatchTermsStatus(ApiModel):
     """Batch sizes in samples."""
 
     own: _Samples
@@ -80,14 +80,14 @@ class LearnedWidth(ApiModel):
     """The best total batch size here."""
     step_seconds: _Positive
     """Seconds of a step with it."""
-    source: Source
+    source: CurveSource
     """Measured here, Extrapolated from other widths or GPU types of the class, Declared by the spec's curve, or Prior:
     what other classes have in common."""
     reports: _Count = 0
     """How many reports came from this width."""
 
 
-class LearnedPhase(ApiModel):
+class LearnedPhaseStatus(ApiModel):
     """A stretch of a job's life in which the same batch sizes and widths are best."""
 
     until: Annotated[float, Field(gt=0, le=1)]
@@ -98,7 +98,7 @@ class LearnedPhase(ApiModel):
     """In order of GPU type and number of GPUs."""
 
 
-class StepTimes(ApiModel):
+class StepTimesStatus(ApiModel):
     """All reports of one way to do a step."""
 
     gpu_type: _GpuType
@@ -141,7 +141,7 @@ class NoiseSums(ApiModel):
     """Sum of z times z."""
 
 
-class Sizes(ApiModel):
+class SizesStatus(ApiModel):
     """Work of finished jobs, in steps of the own batch size."""
 
     latest: Annotated[tuple[_Positive, ...], Field(max_length=200, json_schema_extra=ATOMIC)] = ()
@@ -150,7 +150,7 @@ class Sizes(ApiModel):
     """Jobs that finished up to then are among them."""
 
 
-class FailedWidth(ApiModel):
+class FailedWidthStatus(ApiModel):
     """A width on which runs failed before any was measured there."""
 
     gpu_type: _GpuType
@@ -170,12 +170,12 @@ class LearnedCurves(ApiModel):
 
     reports: _Count
     """How many reports of step times it rests on."""
-    phases: Annotated[tuple[LearnedPhase, ...], Field(max_length=MOST_PHASES, json_schema_extra=ATOMIC)] = ()
+    phases: Annotated[tuple[LearnedPhaseStatus, ...], Field(max_length=MOST_PHASES, json_schema_extra=ATOMIC)] = ()
     """What jobs are planned by, phase after phase; the last ends at 1."""
 
     @field_validator("phases")
     @classmethod
-    def _ascending(cls, phases: tuple[LearnedPhase, ...]) -> tuple[LearnedPhase, ...]:
+    def _ascending(cls, phases: tuple[LearnedPhaseStatus, ...]) -> tuple[LearnedPhaseStatus, ...]:
         ends = [phase.until for phase in phases]
         if ends and (ends[-1] != 1.0 or any(later <= sooner for sooner, later in pairwise(ends))):
             raise ValueError(f"phases end at {ends}: each must end later than the one before, and the last at 1")
@@ -185,17 +185,17 @@ class LearnedCurves(ApiModel):
 class LearnedStatistics(ApiModel):
     """What was measured, as an operator that starts anew reads it."""
 
-    batch: BatchTerms
+    batch: BatchTermsStatus
     """Between which batch sizes it was learned."""
-    step_times: Annotated[tuple[StepTimes, ...], Field(max_length=MOST_CELLS, json_schema_extra=ATOMIC)] = ()
+    step_times: Annotated[tuple[StepTimesStatus, ...], Field(max_length=MOST_CELLS, json_schema_extra=ATOMIC)] = ()
     """What was measured of step times, the latest of each GPU type last."""
     noise_reports: _Count = 0
     """How many reports had gradients."""
     noise_sums: Annotated[tuple[NoiseSums, ...], Field(max_length=64, json_schema_extra=ATOMIC)] = ()
     """What was measured of gradients."""
-    sizes: Sizes = Sizes()
+    sizes: SizesStatus = SizesStatus()
     """How much work the class's jobs were."""
-    failed: Annotated[tuple[FailedWidth, ...], Field(max_length=MOST_FAILED, json_schema_extra=ATOMIC)] = ()
+    failed: Annotated[tuple[FailedWidthStatus, ...], Field(max_length=MOST_FAILED, json_schema_extra=ATOMIC)] = ()
     """Widths on which runs failed. They are avoided for an hour, four times as long after each further failure, as far
     as a job has a choice; forgotten once one is measured, and after a month."""
 

@@ -12,14 +12,14 @@ from math import exp, log, sqrt
 from charterer.api import learned as api
 from charterer.api.base import Json, dump
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import BatchTerms, FailedWidth, Origin, Phase, SpeedCurve, Table
+from charterer.domain.profile import BatchTerms, FailedWidth, Origin, Phase, SpeedCurve, ThroughputTable
 from charterer.domain.time import Instant
 from charterer.estimate.class_state import ClassState
 from charterer.estimate.learned import Entry, Learned, LearnedPhase
 from charterer.estimate.noise import NoiseBin
 from charterer.estimate.observation import ClassTerms, Configuration, Shape
 from charterer.estimate.step_times import StepTimes
-from charterer.estimate.throughput import Cell
+from charterer.estimate.throughput import BatchCell
 
 
 def curves_record(learned: Learned) -> Json:
@@ -61,9 +61,9 @@ def statistics_record(state: ClassState, through: Instant | None, failed: Iterab
                 for at, one in enumerate(state.noise.bins)
                 if one.weight
             ),
-            sizes=api.Sizes(latest=tuple(_round(work) for work in state.sizes.latest), through=through),
+            sizes=api.SizesStatus(latest=tuple(_round(work) for work in state.sizes.latest), through=through),
             failed=tuple(
-                api.FailedWidth(
+                api.FailedWidthStatus(
                     gpu_type=one.gpu_type, gpus=one.gpus, failures=one.failures, at=one.at, message=one.message[:256]
                 )
                 for one in failed
@@ -84,7 +84,7 @@ def phases(status: api.LearnedStatus, first: tuple[str, int] | None) -> tuple[Ph
     return tuple(Phase(one.until, _curves(one.widths, first)) for one in status.phases)
 
 
-def terms(class_id: ClassId, batch: BatchTerms | api.BatchTerms) -> ClassTerms:
+def terms(class_id: ClassId, batch: BatchTerms | api.BatchTermsStatus) -> ClassTerms:
     """What a profile's spec declares, or under what it was learned. ValueError for an empty range."""
     return ClassTerms(class_id, batch.own, batch.largest, batch.largest_per_gpu, batch.smallest_per_gpu)
 
@@ -96,7 +96,7 @@ def state(class_id: ClassId, status: api.LearnedStatus) -> ClassState:
     for one in status.step_times:
         times = found.times.setdefault(one.gpu_type, StepTimes(declared.largest_local_batch))
         where = Configuration(Shape(one.nodes, one.gpus), one.per_gpu, one.passes)
-        times.cells[where] = Cell(one.weight, log(one.seconds), one.scatter**2, one.reports)
+        times.cells[where] = BatchCell(one.weight, log(one.seconds), one.scatter**2, one.reports)
         times.reports += one.reports
     for sums in status.noise_sums:
         found.noise.bins[sums.bin] = NoiseBin(sums.weight, sums.x, sums.xx, sums.z, sums.xz, sums.zz)
@@ -105,8 +105,8 @@ def state(class_id: ClassId, status: api.LearnedStatus) -> ClassState:
     return found
 
 
-def _terms(declared: ClassTerms) -> api.BatchTerms:
-    return api.BatchTerms(
+def _terms(declared: ClassTerms) -> api.BatchTermsStatus:
+    return api.BatchTermsStatus(
         own=declared.own_batch,
         largest=declared.largest_batch,
         largest_per_gpu=declared.largest_local_batch,
@@ -114,8 +114,8 @@ def _terms(declared: ClassTerms) -> api.BatchTerms:
     )
 
 
-def _phase(phase: LearnedPhase) -> api.LearnedPhase:
-    return api.LearnedPhase(
+def _phase(phase: LearnedPhase) -> api.LearnedPhaseStatus:
+    return api.LearnedPhaseStatus(
         until=_round(phase.until),
         noise=api.LearnedNoise(
             value=_round(phase.noise),
@@ -141,8 +141,8 @@ def _width(entry: Entry) -> api.LearnedWidth:
     )
 
 
-def _step_times(gpu_type: str, where: Configuration, cell: Cell) -> api.StepTimes:
-    return api.StepTimes(
+def _step_times(gpu_type: str, where: Configuration, cell: BatchCell) -> api.StepTimesStatus:
+    return api.StepTimesStatus(
         gpu_type=gpu_type,
         nodes=where.shape.nodes,
         gpus=where.shape.gpus,
@@ -164,7 +164,7 @@ def _curves(widths: Sequence[api.LearnedWidth], first: tuple[str, int] | None) -
     return tuple(
         SpeedCurve(
             name,
-            Table(tuple((gpus, one.goodput) for gpus, one in sorted(types[name].items()))),
+            ThroughputTable(tuple((gpus, one.goodput) for gpus, one in sorted(types[name].items()))),
             tuple(Origin(one.source, one.reports, one.low, one.high) for _, one in sorted(types[name].items())),
         )
         for name in order

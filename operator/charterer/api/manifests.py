@@ -282,7 +282,7 @@ def _rental(name: str, pool: PoolId, budget: BudgetId, reserved: Money, worst: P
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class EventSubject:
     """The object that an event is about; ``namespace`` is empty for one that has none."""
 
     api_version: str
@@ -301,7 +301,14 @@ class Reporter:
 
 
 def event(
-    subject: Subject, reporter: Reporter, at: Instant, *, reason: str, action: str, note: str, warning: bool = False
+    subject: EventSubject,
+    reporter: Reporter,
+    at: Instant,
+    *,
+    reason: str,
+    action: str,
+    note: str,
+    warning: bool = False,
 ) -> Json:
     """An event of events.k8s.io/v1, under a name by which repeating it is "already exists".
 

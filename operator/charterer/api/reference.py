@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from charterer.api.base import Json, Kind
+from charterer.api.base import Json, ResourceKind
 from charterer.api.names import API_VERSION
 
 _INTRODUCTION = f"""# Reference
@@ -18,12 +18,12 @@ as rules; what only the operator can see becomes a condition.
 """
 
 
-def reference(kinds: Sequence[tuple[Kind, Json]]) -> str:
+def reference(kinds: Sequence[tuple[ResourceKind, Json]]) -> str:
     """The whole page; each kind comes with its CustomResourceDefinition."""
     return "\n".join([_INTRODUCTION, *(line for kind, crd in kinds for line in _section(kind, crd))]) + "\n"
 
 
-def _section(kind: Kind, crd: Json) -> Iterator[str]:
+def _section(kind: ResourceKind, crd: Json) -> Iterator[str]:
     root: Json = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     scope = "namespaced" if kind.namespaced else "cluster-scoped"
     yield f"## {kind.kind}\n\n{kind.description} Short name `{kind.short}`, {scope}.\n"

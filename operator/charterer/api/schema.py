@@ -14,7 +14,7 @@ from typing import Any
 import click
 import yaml
 
-from charterer.api.base import ApiModel, Column, Json, Kind
+from charterer.api.base import ApiModel, Json, PrinterColumn, ResourceKind
 from charterer.api.kinds import KINDS
 from charterer.api.names import CATEGORY, GROUP, VERSION
 from charterer.api.reference import reference
@@ -77,7 +77,7 @@ def _without_null(node: Json) -> Json:
     return kept | {key: value for key, value in node.items() if key != "anyOf"}
 
 
-def crd(kind: Kind) -> Json:
+def crd(kind: ResourceKind) -> Json:
     """The CustomResourceDefinition of a kind."""
     spec = structural(kind.spec, defaults=True)
     status = structural(kind.status, defaults=False)
@@ -125,7 +125,7 @@ def crd(kind: Kind) -> Json:
     }
 
 
-def _column(column: Column) -> Json:
+def _column(column: PrinterColumn) -> Json:
     entry: Json = {"name": column.name, "type": column.type, "jsonPath": column.path}
     if column.description:
         entry["description"] = column.description
@@ -134,7 +134,7 @@ def _column(column: Column) -> Json:
     return entry
 
 
-class _Plain(yaml.SafeDumper):
+class _PlainDumper(yaml.SafeDumper):
     """Repeats values instead of writing anchors, and indents lists."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -147,7 +147,7 @@ class _Plain(yaml.SafeDumper):
 def crd_files() -> Iterator[tuple[str, str]]:
     """File name and text of each kind's CRD. The same text is a manifest and a Helm template."""
     for kind in KINDS:
-        text = _HEADER + yaml.dump(crd(kind), Dumper=_Plain, sort_keys=False, width=120, allow_unicode=True)
+        text = _HEADER + yaml.dump(crd(kind), Dumper=_PlainDumper, sort_keys=False, width=120, allow_unicode=True)
         yield f"{kind.crd_name}.yaml", text
 
 

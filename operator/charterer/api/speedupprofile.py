@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from charterer.api.base import ApiModel, Column, Conditions, Kind, Rule, keyed_by, ruled
-from charterer.api.learned import BatchTerms, LearnedStatus
+from charterer.api.base import ApiModel, Conditions, PrinterColumn, ResourceKind, Rule, keyed_by, ruled
+from charterer.api.learned import BatchTermsStatus, LearnedStatus
 
 _Positive = Annotated[float, Field(gt=0, le=1e15)]
 
@@ -39,7 +39,7 @@ class PowerCurve(ApiModel):
     """The throughput of one GPU."""
 
 
-class Curve(ApiModel):
+class CurveSpec(ApiModel):
     """Throughput on one GPU type, in exactly one form."""
 
     model_config = ruled(
@@ -65,7 +65,7 @@ class Curve(ApiModel):
     """A power law."""
 
 
-class Batch(BatchTerms):
+class Batch(BatchTermsStatus):
     """Between which batch sizes Charterer may choose, in samples."""
 
     model_config = ruled(
@@ -84,7 +84,7 @@ class SpeedupProfileSpec(ApiModel):
         Rule("self.resizeSeconds <= self.restartSeconds", "resizeSeconds must not exceed restartSeconds")
     )
 
-    curves: Annotated[tuple[Curve, ...], Field(max_length=32, json_schema_extra=keyed_by("gpuType"))] = ()
+    curves: Annotated[tuple[CurveSpec, ...], Field(max_length=32, json_schema_extra=keyed_by("gpuType"))] = ()
     """How throughput grows with the number of GPUs, for each GPU type. The first curve at its smallest number of GPUs
     is the reference: the one against which work and speed are measured. It is where learning starts from: once jobs
     report their batch sizes and step times, what was measured counts by how well it is known. Absent: all is learned,
@@ -124,7 +124,7 @@ class SpeedupProfileStatus(SpeedupProfileView, SpeedupProfileRecord):
     """What Charterer makes of the profile, and what it has learned of the class."""
 
 
-SPEEDUP_PROFILE = Kind(
+SPEEDUP_PROFILE = ResourceKind(
     kind="SpeedupProfile",
     plural="speedupprofiles",
     short="sprof",
@@ -133,12 +133,12 @@ SPEEDUP_PROFILE = Kind(
     spec=SpeedupProfileSpec,
     status=SpeedupProfileStatus,
     columns=(
-        Column("GPU-Types", ".spec.curves[*].gpuType"),
-        Column("Mean-Work", ".spec.meanWork", "number", description="Seconds on the reference"),
-        Column("Arrivals/h", ".spec.arrivalsPerHour", "number"),
-        Column("Restart", ".spec.restartSeconds", "number", description="Seconds that a change of width costs"),
-        Column("Reports", ".status.learned.reports", "integer", description="What was learned rests on so many"),
-        Column("State", ".status.state"),
-        Column("Age", ".metadata.creationTimestamp", "date"),
+        PrinterColumn("GPU-Types", ".spec.curves[*].gpuType"),
+        PrinterColumn("Mean-Work", ".spec.meanWork", "number", description="Seconds on the reference"),
+        PrinterColumn("Arrivals/h", ".spec.arrivalsPerHour", "number"),
+        PrinterColumn("Restart", ".spec.restartSeconds", "number", description="Seconds that a change of width costs"),
+        PrinterColumn("Reports", ".status.learned.reports", "integer", description="What was learned rests on so many"),
+        PrinterColumn("State", ".status.state"),
+        PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
 )

@@ -10,12 +10,12 @@ from charterer.api.base import (
     ATOMIC,
     Amount,
     ApiModel,
-    Column,
     Conditions,
     Hourly,
     Json,
-    Kind,
     ObjectName,
+    PrinterColumn,
+    ResourceKind,
     Rule,
     Time,
     ruled,
@@ -305,7 +305,7 @@ class TrainingJobStatus(TrainingJobView, TrainingJobRecord):
     """What is intended for the job, what has happened to it, and what Charterer thinks of it."""
 
 
-TRAINING_JOB = Kind(
+TRAINING_JOB = ResourceKind(
     kind="TrainingJob",
     plural="trainingjobs",
     short="tj",
@@ -314,17 +314,17 @@ TRAINING_JOB = Kind(
     spec=TrainingJobSpec,
     status=TrainingJobStatus,
     columns=(
-        Column("State", ".status.state"),
-        Column("GPUs", ".status.gpus", "integer"),
-        Column("Want", ".status.wantGpus", "integer", description="GPUs it is worth giving it"),
-        Column("Pool", ".status.pool"),
-        Column("Progress", ".status.progressPercent", "integer", description="Percent done"),
-        Column("ETA", ".status.eta", description="When it is expected to end"),
-        Column("Cost", ".status.cost", description="Dollars so far"),
-        Column("Why", ".status.why"),
-        Column("Run", ".status.allocation.run", "integer", wide=True),
-        Column("Profile", ".spec.profileName", wide=True),
-        Column("Age", ".metadata.creationTimestamp", "date"),
+        PrinterColumn("State", ".status.state"),
+        PrinterColumn("GPUs", ".status.gpus", "integer"),
+        PrinterColumn("Want", ".status.wantGpus", "integer", description="GPUs it is worth giving it"),
+        PrinterColumn("Pool", ".status.pool"),
+        PrinterColumn("Progress", ".status.progressPercent", "integer", description="Percent done"),
+        PrinterColumn("ETA", ".status.eta", description="When it is expected to end"),
+        PrinterColumn("Cost", ".status.cost", description="Dollars so far"),
+        PrinterColumn("Why", ".status.why"),
+        PrinterColumn("Run", ".status.allocation.run", "integer", wide=True),
+        PrinterColumn("Profile", ".spec.profileName", wide=True),
+        PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
     root_rules=(
         Rule(

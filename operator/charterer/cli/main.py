@@ -11,11 +11,11 @@ from charterer import __version__
 
 _COMMANDS: Mapping[str, tuple[str, str]] = {
     "plan": (
-        "charterer.cli.plan:plan",
+        "charterer.cli.plan.command:plan",
         "Show what Charterer would do now and why, and what more or less money would buy.",
     ),
-    "explain": ("charterer.cli.explain:explain", "Explain why a job has this many GPUs of this pool now."),
-    "simulate": ("charterer.cli.simulate:simulate", "Simulate a workload under policies side by side."),
+    "explain": ("charterer.cli.explain.command:explain", "Explain why a job has this many GPUs of this pool now."),
+    "simulate": ("charterer.cli.simulate.command:simulate", "Simulate a workload under policies side by side."),
     "run": ("charterer.cli.run:run", "Run the operator until it is told to stop."),
     "crds": ("charterer.cli.crds:crds", "Print the CustomResourceDefinitions of this version."),
     "fakecloud": ("charterer.fakecloud.main:main", "A process that behaves like a cloud with GPU machines."),

@@ -45,7 +45,7 @@ class NotSent(aiohttp.ClientConnectionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class Credential:
     """Who we are at this moment: the ``Authorization`` header, if any, and the TLS context (authority, certificate)."""
 
     header: str | None = field(repr=False)
@@ -74,7 +74,7 @@ class Access:
         self._renewer = ThreadPoolExecutor(1, "charterer-credentials")
         self._refused = False
         self._configuration, tls = self._load()
-        self._proof = Proof(self._header(), tls)
+        self._proof = Credential(self._header(), tls)
         self._due = clock() + MAX_AGE
 
     @property
@@ -98,7 +98,7 @@ class Access:
         proxy, exempt = self._configuration.proxy, self._configuration.no_proxy or ""
         return None if not proxy or should_bypass_proxies(self.server, exempt) else str(proxy)
 
-    def proof(self) -> Proof:
+    def proof(self) -> Credential:
         """What is good now. May block for a file or a plug-in, once a minute. Raises NoAccess."""
         with self._lock:
             if self._clock() >= self._due:
@@ -107,17 +107,17 @@ class Access:
                     self._configuration, fresh = self._load()
                     # Connections are kept per context: a new one only where the old certificate may be the reason.
                     tls = fresh if self._refused else tls
-                self._proof = Proof(self._header(), tls)
+                self._proof = Credential(self._header(), tls)
                 self._refused, self._due = False, self._clock() + MAX_AGE
             return self._proof
 
-    async def proof_async(self) -> Proof:
+    async def proof_async(self) -> Credential:
         """The same without blocking the event loop."""
         if self._clock() < self._due:
             return self._proof
         return await asyncio.get_running_loop().run_in_executor(self._renewer, self.proof)
 
-    def refused(self, proof: Proof) -> None:
+    def refused(self, proof: Credential) -> None:
         """The server answered 401 to this: read everything again next time, unless that has happened meanwhile."""
         if proof is self._proof:
             self._refused, self._due = True, float("-inf")

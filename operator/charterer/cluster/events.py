@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, NoReturn
 
-from charterer.api.manifests import Reporter, Subject, event
+from charterer.api.manifests import EventSubject, Reporter, event
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, Gone, NotFound
 from charterer.cluster.paths import EVENTS
@@ -32,7 +32,7 @@ PACE: Final = 0.1
 
 
 class _Key(NamedTuple):
-    subject: Subject
+    subject: EventSubject
     reason: str
     action: str
     note: str
@@ -77,7 +77,7 @@ class Recorder:
         self.dropped = 0
         """Events that were never sent, since too many waited or the API server refused them."""
 
-    def record(self, subject: Subject, reason: str, note: str, *, action: str, warning: bool = False) -> None:
+    def record(self, subject: EventSubject, reason: str, note: str, *, action: str, warning: bool = False) -> None:
         """Say ``note`` of ``subject``. ``reason`` and ``action`` are CamelCase words. Returns at once, never raises."""
         key = _Key(subject, reason, action, note, warning)
         heard, at = self._clock(), self._now()

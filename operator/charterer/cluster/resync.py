@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, Gone, NotFound
-from charterer.cluster.store import Kind, ObjectKey, Store
+from charterer.cluster.store import ObjectKey, Store, WatchedKind
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Resync:
         """Do not wait for the interval: something may have been missed. For the event loop's own thread."""
         self._due.set()
 
-    async def once(self) -> tuple[tuple[Kind[Any], ObjectKey], ...]:
+    async def once(self) -> tuple[tuple[WatchedKind[Any], ObjectKey], ...]:
         """List all kinds; the deletions that nobody had told the store. Raises ApiError; repeating is harmless."""
         missed = [(kind, key) for kind in self._store.kinds for key in await self._list(kind)]
         for kind, key in missed:
@@ -73,7 +73,7 @@ class Resync:
         """Seconds since everything was last listed; None before that."""
         return None if self._completed is None else self._clock() - self._completed
 
-    async def _list(self, kind: Kind[Any]) -> tuple[ObjectKey, ...]:
+    async def _list(self, kind: WatchedKind[Any]) -> tuple[ObjectKey, ...]:
         try:
             return await self._listed(kind)
         except Gone:  # the list's continue token expired between two pages
@@ -83,7 +83,7 @@ class Resync:
                 error.add_note(f"the CRD {kind.resource} is not installed: helm install charterer-crds")
             raise
 
-    async def _listed(self, kind: Kind[Any]) -> tuple[ObjectKey, ...]:
+    async def _listed(self, kind: WatchedKind[Any]) -> tuple[ObjectKey, ...]:
         present: list[str] = []
         version = 0
         async for page in self._client.pages(kind.resource.all(), labels=kind.labels, fields=kind.fields):

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 V = TypeVar("V")
 
-BURIED = 20_000
+TOMBSTONES_KEPT = 20_000
 """How many deleted objects' uids are remembered, so that a list older than the deletion cannot bring them back."""
 
 
@@ -36,7 +36,7 @@ class ObjectKey(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Kind(Generic[V]):
+class WatchedKind(Generic[V]):
     """A watched kind. ``decode`` makes the kept value, None for an object of no interest, or raises InvalidObject.
 
     Only objects that match ``labels`` and ``fields`` (selectors) are asked for. ``name`` is the CamelCase kind.
@@ -50,7 +50,7 @@ class Kind(Generic[V]):
 
 
 @dataclass(frozen=True, slots=True)
-class View(Generic[V]):
+class KindView(Generic[V]):
     """All objects of a kind at one moment; never changed after. ``version`` grows with every change of the kind.
 
     An object is in ``objects`` or in ``problems`` (it could not be decoded), never in both.
@@ -72,17 +72,17 @@ class KindStats:
 
 
 @dataclass(slots=True)
-class _Held:
+class _CacheEntry:
     uid: str
     version: int
     value: object
 
 
 @dataclass(slots=True)
-class _Shelf:
-    held: dict[ObjectKey, _Held] = field(default_factory=dict)
+class _KindCache:
+    held: dict[ObjectKey, _CacheEntry] = field(default_factory=dict)
     version: int = 0
-    view: View[Any] | None = None
+    view: KindView[Any] | None = None
     listed: bool = False
     events: int = 0
     last: float | None = None
@@ -94,8 +94,8 @@ _DELETED = float("inf")
 class Store:
     """Decoded objects by kind. Every method may be called from any thread."""
 
-    def __init__(self, kinds: Iterable[Kind[Any]], *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._shelves: dict[Kind[Any], _Shelf] = {kind: _Shelf() for kind in kinds}
+    def __init__(self, kinds: Iterable[WatchedKind[Any]], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._shelves: dict[WatchedKind[Any], _KindCache] = {kind: _KindCache() for kind in kinds}
         self._clock = clock
         self._lock = threading.Lock()
         self._buried: OrderedDict[str, float] = OrderedDict()
@@ -104,7 +104,7 @@ class Store:
         self._waking = False
 
     @property
-    def kinds(self) -> tuple[Kind[Any], ...]:
+    def kinds(self) -> tuple[WatchedKind[Any], ...]:
         """The kinds it holds."""
         return tuple(self._shelves)
 
@@ -115,7 +115,7 @@ class Store:
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def put(self, kind: Kind[Any], raw: Mapping[str, Any]) -> bool:
+    def put(self, kind: WatchedKind[Any], raw: Mapping[str, Any]) -> bool:
         """Take in an object unless a newer version is known; whether anything changed. Never raises for bad content."""
         key, uid, version = _identity(raw)
         shelf = self._shelves[kind]
@@ -132,11 +132,11 @@ class Store:
                     return False
                 self._bury(uid, version)
             else:
-                shelf.held[key] = _Held(uid, version, value)
+                shelf.held[key] = _CacheEntry(uid, version, value)
             self._changed(shelf)
         return True
 
-    def remove(self, kind: Kind[Any], raw: Mapping[str, Any]) -> bool:
+    def remove(self, kind: WatchedKind[Any], raw: Mapping[str, Any]) -> bool:
         """Take out a deleted object; a successor of the same name (another uid) stays. Whether anything changed."""
         key, uid, _ = _identity(raw)
         shelf = self._shelves[kind]
@@ -150,7 +150,7 @@ class Store:
             self._changed(shelf)
         return True
 
-    def listed(self, kind: Kind[Any], present: Iterable[str], version: int) -> tuple[ObjectKey, ...]:
+    def listed(self, kind: WatchedKind[Any], present: Iterable[str], version: int) -> tuple[ObjectKey, ...]:
         """A whole list of the kind was put: remove what it did not have.
 
         ``present``: the uids in the list; ``version``: the list's resourceVersion. What is newer than the list stays.
@@ -170,23 +170,23 @@ class Store:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def view(self, kind: Kind[V]) -> View[V]:
+    def view(self, kind: WatchedKind[V]) -> KindView[V]:
         """All objects of the kind now. Copied only if something changed since the last call."""
         shelf = self._shelves[kind]
         with self._lock:
             if shelf.view is None or shelf.view.version != shelf.version:
                 objects = {key: held.value for key, held in shelf.held.items() if not isinstance(held.value, Problem)}
                 problems = {key: held.value for key, held in shelf.held.items() if isinstance(held.value, Problem)}
-                shelf.view = View(shelf.version, MappingProxyType(objects), MappingProxyType(problems))
-            return cast("View[V]", shelf.view)
+                shelf.view = KindView(shelf.version, MappingProxyType(objects), MappingProxyType(problems))
+            return cast("KindView[V]", shelf.view)
 
-    def get(self, kind: Kind[V], name: str, namespace: str = "") -> V | None:
+    def get(self, kind: WatchedKind[V], name: str, namespace: str = "") -> V | None:
         """One decoded object, if it is there and could be decoded."""
         with self._lock:
             held = self._shelves[kind].held.get(ObjectKey(namespace, name))
         return None if held is None or isinstance(held.value, Problem) else cast(V, held.value)
 
-    def uid(self, kind: Kind[Any], key: ObjectKey) -> str | None:
+    def uid(self, kind: WatchedKind[Any], key: ObjectKey) -> str | None:
         """Which object it is that is there under this key, also if it could not be decoded."""
         with self._lock:
             held = self._shelves[kind].held.get(key)
@@ -211,20 +211,20 @@ class Store:
 
     # --- under the lock -----------------------------------------------------------------------------------------------
 
-    def _is_news(self, shelf: _Shelf, key: ObjectKey, uid: str, version: int) -> bool:
+    def _is_news(self, shelf: _KindCache, key: ObjectKey, uid: str, version: int) -> bool:
         held = shelf.held.get(key)
         return (held is None or version > held.version) and version > self._buried.get(uid, -1)
 
     def _bury(self, uid: str, version: float) -> None:
         self._buried[uid] = max(version, self._buried.pop(uid, -1))
-        while len(self._buried) > BURIED:
+        while len(self._buried) > TOMBSTONES_KEPT:
             self._buried.popitem(last=False)
 
-    def _count(self, shelf: _Shelf) -> None:
+    def _count(self, shelf: _KindCache) -> None:
         shelf.events += 1
         shelf.last = self._clock()
 
-    def _changed(self, shelf: _Shelf) -> None:
+    def _changed(self, shelf: _KindCache) -> None:
         shelf.version += 1
         if self._loop is None or self._waking or self._loop.is_closed():
             return
@@ -244,7 +244,7 @@ def _identity(raw: Mapping[str, Any]) -> tuple[ObjectKey, str, int]:
     return key, metadata["uid"], int(metadata.get("resourceVersion") or 0)
 
 
-def _decoded(kind: Kind[Any], key: ObjectKey, raw: Mapping[str, Any]) -> object | None:
+def _decoded(kind: WatchedKind[Any], key: ObjectKey, raw: Mapping[str, Any]) -> object | None:
     """The value, or the Problem that the object is: one that cannot be decoded must not stop the others."""
     try:
         return cast("object | None", kind.decode(raw))
@@ -256,7 +256,7 @@ def _decoded(kind: Kind[Any], key: ObjectKey, raw: Mapping[str, Any]) -> object 
         return Problem(kind.name, key.namespace, key.name, "", "Undecodable", message)
 
 
-def _stats(shelf: _Shelf, now: float) -> KindStats:
+def _stats(shelf: _KindCache, now: float) -> KindStats:
     problems = sum(isinstance(held.value, Problem) for held in shelf.held.values())
     age = None if shelf.last is None else now - shelf.last
     return KindStats(shelf.events, age, len(shelf.held) - problems, problems)

@@ -23,7 +23,7 @@ from charterer.cluster.credentials import Access
 from charterer.cluster.discovery import all_served
 from charterer.cluster.heartbeat import Heartbeat
 from charterer.cluster.paths import LEASES
-from charterer.cluster.store import Kind, Store
+from charterer.cluster.store import Store, WatchedKind
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ class Watch:
         kopf.on.event(LEASES.group, LEASES.version, LEASES.plural, registry=registry)(self._on_lease)
         return registry
 
-    def _handler(self, kind: Kind[Any]) -> Callable[..., Awaitable[None]]:
+    def _handler(self, kind: WatchedKind[Any]) -> Callable[..., Awaitable[None]]:
         async def on_event(*, event: kopf.RawEvent, **_: Any) -> None:
             if event["type"] == "DELETED":
                 self._store.remove(kind, event["object"])
@@ -162,7 +162,7 @@ class Watch:
         settings.watching.chunk_size = 250
         settings.networking.request_timeout = 60.0
         settings.networking.connect_timeout = _CONNECT_TIMEOUT
-        settings.networking.error_backoffs = _Patience()
+        settings.networking.error_backoffs = _WatchBackoff()
         # kopf takes its own finalizer off every object it handles: with the default one, also another operator's.
         settings.persistence.finalizer = _NEVER_SET
         settings.persistence.progress_storage = _NoProgress()
@@ -177,7 +177,7 @@ class Watch:
         return settings
 
 
-class _Patience:
+class _WatchBackoff:
     """Seconds between repeated requests, without end: an outage or a missing permission must not end the watch."""
 
     def __iter__(self) -> Iterator[float]:

@@ -16,7 +16,7 @@ from charterer.providers.registry import Registry
 T = TypeVar("T")
 
 
-class Clouds:
+class InstrumentedProviders:
     """``providers.provider.Provider`` for all pools, whichever cloud they are in."""
 
     def __init__(self, registry: Registry, metrics: Metrics) -> None:

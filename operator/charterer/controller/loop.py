@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from charterer.cluster.errors import ApiError
-from charterer.controller.outcome import Executor, Outcome
+from charterer.controller.outcome import ActionOutcome, Executor
 from charterer.domain.plan import Allocate, Command, Plan, Release, Rent
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
@@ -25,12 +25,12 @@ from charterer.providers.errors import ProviderError
 
 _log = logging.getLogger(__name__)
 
-_REST = 2.0
+_COOLDOWN_FACTOR = 2.0
 """So many times as long as a thought took nothing is thought: what was decided, seen and shown needs the thread too."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class LoopTiming:
     """Seconds: to gather events before thinking, between two thoughts when nothing happens, and of retries."""
 
     debounce_seconds: float = 0.02
@@ -40,13 +40,13 @@ class Pace:
     last_stale_seconds: float = 2.0
 
 
-class Witness(Protocol):
+class TurnObserver(Protocol):
     """Who is shown each turn: metrics, status views, events."""
 
     def planned(self, snapshot: Snapshot, decided: Plan, seconds: float) -> None:
         """A plan was made."""
 
-    def done(self, do: Command | Step, outcome: Outcome, message: str) -> None:
+    def done(self, do: Command | Step, outcome: ActionOutcome, message: str) -> None:
         """A command or step was carried out, found stale, or failed with ``message``."""
 
 
@@ -58,14 +58,14 @@ class Loop:
         see: Callable[[], Snapshot],
         now: Callable[[], Instant],
         executor: Executor,
-        witness: Witness,
-        pace: Pace | None = None,
+        witness: TurnObserver,
+        pace: LoopTiming | None = None,
     ) -> None:
         self._see = see
         self._now = now
         self._executor = executor
         self._witness = witness
-        self._pace = pace or Pace()
+        self._pace = pace or LoopTiming()
         self._wake = asyncio.Event()
         self._in_flight: dict[str, asyncio.Task[None]] = {}
         self._retry: dict[str, _Retry] = {}
@@ -125,7 +125,7 @@ class Loop:
                 await self._wake.wait()
         except TimeoutError:
             return
-        await asyncio.sleep(max(self._pace.debounce_seconds, _REST * self._thought))
+        await asyncio.sleep(max(self._pace.debounce_seconds, _COOLDOWN_FACTOR * self._thought))
         self._wake.clear()
 
     async def _write_intents(self, commands: Iterable[Command]) -> None:
@@ -136,7 +136,7 @@ class Loop:
         """
         free = [(key, command) for command in commands if self._free(key := command_key(command))]
         outcomes = await asyncio.gather(*(self._attempt(key, command) for key, command in free))
-        if any(outcome is not Outcome.DONE for outcome in outcomes):
+        if any(outcome is not ActionOutcome.DONE for outcome in outcomes):
             self._wake.set()
 
     def _free(self, key: str) -> bool:
@@ -155,26 +155,26 @@ class Loop:
 
         self._in_flight[key] = asyncio.create_task(carry_out(), name=key)
 
-    async def _attempt(self, key: str, do: Command | Step) -> Outcome:
+    async def _attempt(self, key: str, do: Command | Step) -> ActionOutcome:
         """One mutation. A failure is logged, and the key left alone for a while (doubling up to the last)."""
         try:
             outcome = await self._executor.execute(do)
             message = ""
         except Exception as error:
-            outcome, message = Outcome.FAILED, f"{type(error).__name__}: {error}"
+            outcome, message = ActionOutcome.FAILED, f"{type(error).__name__}: {error}"
             _log.warning("%s %s failed: %s", key, type(do).__name__, message, exc_info=_unexpected(error))
         else:
             _log.info("%s %s: %s%s", key, type(do).__name__, outcome.value, _reason(do))
         self._witness.done(do, outcome, message)
-        if outcome is Outcome.DONE:
+        if outcome is ActionOutcome.DONE:
             self._retry.pop(key, None)
         else:
             self._hold_back(key, outcome)
         return outcome
 
-    def _hold_back(self, key: str, outcome: Outcome) -> None:
+    def _hold_back(self, key: str, outcome: ActionOutcome) -> None:
         last = self._retry.get(key)
-        most = self._pace.last_stale_seconds if outcome is Outcome.STALE else self._pace.last_retry_seconds
+        most = self._pace.last_stale_seconds if outcome is ActionOutcome.STALE else self._pace.last_retry_seconds
         delay = self._pace.first_retry_seconds if last is None else min(last.delay * 2, most)
         self._retry[key] = _Retry(time.monotonic() + delay, delay)
         asyncio.get_running_loop().call_later(delay, self._wake.set)

@@ -9,7 +9,7 @@ from charterer.domain.plan import Command
 from charterer.domain.steps import Step
 
 
-class Outcome(StrEnum):
+class ActionOutcome(StrEnum):
     """DONE: it took effect (or had already). STALE: the world had changed; look again. FAILED: it did not work."""
 
     DONE = "done"
@@ -23,5 +23,5 @@ class Executor(Protocol):
     Returns DONE or STALE; raises what went wrong. A test's wrapper kills the process just before or just after.
     """
 
-    async def execute(self, do: Command | Step) -> Outcome:
+    async def execute(self, do: Command | Step) -> ActionOutcome:
         """Carry it out."""

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from charterer.controller.clouds import Clouds
+from charterer.controller.clouds import InstrumentedProviders
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool, Quote, Survey
 from charterer.providers.errors import ProviderError
@@ -38,7 +38,7 @@ class Surveys:
 
     def __init__(
         self,
-        clouds: Clouds,
+        clouds: InstrumentedProviders,
         pools: Callable[[], Mapping[PoolId, Pool]],
         moving: Callable[[], frozenset[PoolId]],
         changed: Callable[[], None],

@@ -28,19 +28,19 @@ class Selector:
     match_expressions: tuple[tuple[str, str, tuple[str, ...]], ...]
 
 
-EXPERIENCE_HALF_LIFE_SECONDS = 30 * 86_400.0
+HISTORY_HALF_LIFE_SECONDS = 30 * 86_400.0
 """A month, so that the last month's jobs say as much as all before: what jobs cost drifts with their code."""
 WEEK_SECONDS = 7 * 86_400.0
 """Half life of the arrivals that are counted to follow the load: it holds a whole cycle of work days and week ends."""
 
 
-def faded(seconds: float, half_life: float) -> float:
+def decay(seconds: float, half_life: float) -> float:
     """The weight of what is so many seconds old; what is still to come has a whole one."""
     return exp2(-max(seconds, 0.0) / half_life)
 
 
 @dataclass(frozen=True, slots=True)
-class Experience:
+class ClassHistory:
     """What the finished jobs of one class have cost against what had been predicted; a job's weight halves in a month.
 
     Sums over jobs as they were at ``at``: ``jobs`` (their number), ``predicted`` and ``actual`` dollars of their GPUs,
@@ -57,11 +57,11 @@ class Experience:
     came: float = 0.0
     came_lately: float = 0.0
 
-    def aged(self, at: Instant) -> Experience:
+    def aged(self, at: Instant) -> ClassHistory:
         """The same sums, counting for less at a later instant; unchanged at an earlier one."""
         passed = seconds_between(self.at, at)
-        weight = faded(passed, EXPERIENCE_HALF_LIFE_SECONDS)
-        return Experience(
+        weight = decay(passed, HISTORY_HALF_LIFE_SECONDS)
+        return ClassHistory(
             self.jobs * weight,
             self.predicted * weight,
             self.actual * weight,
@@ -69,7 +69,7 @@ class Experience:
             self.since,
             max(self.at, at),
             self.came * weight,
-            self.came_lately * faded(passed, WEEK_SECONDS),
+            self.came_lately * decay(passed, WEEK_SECONDS),
         )
 
 
@@ -115,7 +115,7 @@ class Balance:
     folded: frozenset[str]
     history: tuple[PastPeriod, ...]
     carried: Money = ZERO
-    experience: Mapping[ClassId, Experience] = field(default_factory=dict)
+    experience: Mapping[ClassId, ClassHistory] = field(default_factory=dict)
     jobs_cost: Money = ZERO
     counted: Mapping[str, Instant] = field(default_factory=dict)
     counted_through: Instant | None = None

@@ -15,7 +15,7 @@ class Option:
     ``speed`` is units of work per second (the class's reference option has speed 1); ``price`` is the marginal
     bill while it runs (the width's share of its nodes). ``entry_seconds`` and ``entry_cost`` are paid once when the
     option is entered: node start-up, restart, billing minimum. Plan and act use these same two numbers.
-    ``trial``: its speed was never measured, and is as hoped (``policy.hope``).
+    ``trial``: its speed was never measured, and is as hoped (``policy.options.optimism``).
     """
 
     pool: PoolId

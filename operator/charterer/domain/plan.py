@@ -13,7 +13,7 @@ from charterer.domain.option import Option
 from charterer.domain.time import Instant
 
 
-class Why(StrEnum):
+class ReasonCode(StrEnum):
     """The kind of reason, as users meet it in status, events and the live table."""
 
     BUDGET_OPTIMAL = "BudgetOptimal"
@@ -54,7 +54,7 @@ class Reason:
     ``message`` is one sentence a person can read, with the numbers in it.
     """
 
-    why: Why
+    why: ReasonCode
     seconds: float
     money: Money
     message: str
@@ -96,7 +96,7 @@ class Allocate:
 
 def moves_with(job: Job, do: Allocate) -> tuple[Instant, ...]:
     """The moves that the job is to remember once this is written: those of the last day that were made for gain."""
-    if do.allocation is None or do.reason.why is not Why.MOVE_PAYS:
+    if do.allocation is None or do.reason.why is not ReasonCode.MOVE_PAYS:
         return job.moves
     return (*moves_in_a_day(job.moves, do.allocation.since), do.allocation.since)
 
@@ -143,10 +143,10 @@ class BudgetVerdict:
     """What the planner thinks of a budget now.
 
     ``rate``: θ (dollars per second of job life). ``planned``: dollars an hour the classes' chosen options would spend
-    in the long run. ``allowed``: dollars an hour that may be committed to from now on (``policy.allowance``).
+    in the long run. ``allowed``: dollars an hour that may be committed to from now on (``policy.budgets.pacing``).
     ``feasible``: whether even the cheapest options fit in ``allowed``. ``spent`` counts folded and running rentals up
     to now, ``committed`` the worst case of what is rented already. ``forecast``: expected spend at the period's end;
-    nine periods in ten end between ``forecast_low`` and ``forecast_high`` (``policy.promise``).
+    nine periods in ten end between ``forecast_low`` and ``forecast_high`` (``policy.budgets.spend_forecast``).
     """
 
     rate: Rate

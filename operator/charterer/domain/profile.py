@@ -13,7 +13,7 @@ _UNBOUNDED = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ThroughputTable:
     """Measured throughput by number of GPUs, ascending; between the points speed is read linearly, beyond never."""
 
     points: tuple[tuple[int, float], ...]
@@ -35,7 +35,7 @@ class PowerLaw:
     value: float
 
 
-class Source(StrEnum):
+class CurveSource(StrEnum):
     """Where a learned number comes from."""
 
     MEASURED = "Measured"
@@ -52,7 +52,7 @@ class Source(StrEnum):
 class Origin:
     """Where the throughput of one width comes from, how many reports there were of it, and its 90 % interval."""
 
-    source: Source
+    source: CurveSource
     reports: int
     low: float
     high: float
@@ -66,13 +66,13 @@ class SpeedCurve:
     """
 
     gpu_type: str
-    form: Table | Amdahl | PowerLaw
+    form: ThroughputTable | Amdahl | PowerLaw
     origins: tuple[Origin, ...] = ()
 
     @property
     def learned(self) -> Sequence[tuple[int, float, Origin]]:
         """The points of a learned curve: number of GPUs, throughput, and where that comes from; none of a declared."""
-        if not self.origins or not isinstance(self.form, Table):
+        if not self.origins or not isinstance(self.form, ThroughputTable):
             return ()
         return [(*point, origin) for point, origin in zip(self.form.points, self.origins, strict=True)]
 
@@ -152,5 +152,5 @@ class Profile:
     def widest(self) -> int:
         """The largest number of GPUs for which anything is said; formulas say something for any number."""
         curves = [curve for phase in self.phases for curve in phase.curves]
-        lasts = [form.points[-1][0] for curve in curves if isinstance(form := curve.form, Table)]
+        lasts = [form.points[-1][0] for curve in curves if isinstance(form := curve.form, ThroughputTable)]
         return max(lasts, default=1) if len(lasts) == len(curves) else _UNBOUNDED

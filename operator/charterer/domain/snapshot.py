@@ -49,7 +49,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One consistent view, built by ``controller.observe``; mappings are never changed after.
+    """One consistent view, built by ``controller.snapshot.observe``; mappings are never changed after.
 
     ``now`` is the operator's clock; a pool without an entry in ``surveys`` has not been asked yet (or its cloud was
     never reached), and nothing is rented or ended there. ``problems`` are what joining found wrong. ``orphans`` are

@@ -233,14 +233,14 @@ class CountJobs:
 
 
 @dataclass(frozen=True, slots=True)
-class Unlist:
+class PruneFolded:
     """Drop uids of rentals that are gone from the budget's list of folded ones."""
 
     budget: BudgetId
     rental_uids: tuple[str, ...]
 
 
-BudgetStep = OpenPeriod | CountJobs | Unlist
+BudgetStep = OpenPeriod | CountJobs | PruneFolded
 
 
 # --- runs: one Indexed Job each --------------------------------------------------------------------------------------

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from charterer.estimate.goodput import Candidate
+from charterer.estimate.goodput import BatchCandidate
 from charterer.estimate.learned import Learned
 from charterer.estimate.noise import Noise, NoiseReports
 from charterer.estimate.observation import ClassTerms
-from charterer.estimate.sizes import Sizes
+from charterer.estimate.sizes import JobSizes
 from charterer.estimate.step_times import StepTimes
-from charterer.estimate.throughput import Fit
+from charterer.estimate.throughput import StepTimeFit
 
 
 @dataclass(slots=True)
@@ -25,13 +25,13 @@ class ClassState:
     terms: ClassTerms
     times: dict[str, StepTimes] = field(default_factory=dict)
     noise: NoiseReports = field(default_factory=NoiseReports)
-    sizes: Sizes = field(default_factory=Sizes)
+    sizes: JobSizes = field(default_factory=JobSizes)
     curve: tuple[Noise, ...] = ()
     curve_reports: int = 0
     curve_lesson: int = 0
-    borrowed: dict[str, tuple[int, Fit]] = field(default_factory=dict)
+    borrowed: dict[str, tuple[int, StepTimeFit]] = field(default_factory=dict)
     version: int = 0
-    tried: dict[tuple[str, int], tuple[Fit, tuple[Candidate, ...]]] = field(default_factory=dict)
+    tried: dict[tuple[str, int], tuple[StepTimeFit, tuple[BatchCandidate, ...]]] = field(default_factory=dict)
     cached: dict[tuple[tuple[int, ...], tuple[str, ...]], tuple[int, Learned]] = field(default_factory=dict)
 
     @property

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import exp, log, sqrt
 
-from charterer.domain.profile import Source
+from charterer.domain.profile import CurveSource
 from charterer.estimate.learned import LIKELY, Entry, Learned
 from charterer.estimate.throughput import WIDTH_MISFIT
 
@@ -55,5 +55,5 @@ def _between(one: Entry, expected: float | None) -> Entry:
     learned, said = 1.0 / _variance(one), 1.0 / DECLARED_SPREAD**2
     value = exp((learned * log(one.goodput) + said * expected) / (learned + said))
     spread = exp(LIKELY * sqrt(1.0 / (learned + said)))
-    source = Source.DECLARED if said > learned and one.source is not Source.MEASURED else one.source
+    source = CurveSource.DECLARED if said > learned and one.source is not CurveSource.MEASURED else one.source
     return replace(one, goodput=value, low=value / spread, high=value * spread, source=source)

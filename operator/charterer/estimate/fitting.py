@@ -17,11 +17,11 @@ from charterer.estimate.observation import Configuration, Shape
 from charterer.estimate.throughput import (
     NO_EFFECT,
     SIZE,
-    Cell,
+    BatchCell,
     Effect,
-    Fit,
     Misfit,
     Normal,
+    StepTimeFit,
     Unknown,
     WidthEffect,
     log_step,
@@ -41,20 +41,20 @@ _MOST_OVERLAP = log(9.0)
 
 
 def fit(
-    cells: Mapping[Configuration, Cell],
+    cells: Mapping[Configuration, BatchCell],
     largest_local: int,
     prior: Sequence[Normal],
     misfit: Misfit,
     scatter: float,
-    last: Fit | None = None,
-) -> Fit:
+    last: StepTimeFit | None = None,
+) -> StepTimeFit:
     """The most likely unknowns given the reports and a prior for each (mean, variance), and how sure they are.
 
     ``scatter``: variance of one report. ``last``: a former fit, to begin from. The likeliest that was found: from there
     or from what is expected, and where that leaves the reports unlikely (twice the negative logarithm is then χ² with
     a degree of freedom for each cell) from slower synchronisation too.
     """
-    task = _Task(cells, largest_local, prior, misfit, scatter)
+    task = _FitProblem(cells, largest_local, prior, misfit, scatter)
     best = task.descend(task.expected() if last is None else task.remembered(last))
     if best.cost > len(cells) + _UNLIKELY * sqrt(2.0 * len(cells)):
         others = [task.expected(1.0), *([] if last is None else [task.expected()])]
@@ -63,7 +63,7 @@ def fit(
     covariance = inverse(cholesky(curvature))
     informed = tuple(min(max(1.0 - covariance[at][at] / variance, 0.0), 1.0) for at, (_, variance) in enumerate(prior))
     effects = {shape: replace(one, effect=best.widths[shape].effect) for shape, one in widths.items()}
-    found = Fit(tuple(best.x), covariance, informed, largest_local, misfit, effects, {})
+    found = StepTimeFit(tuple(best.x), covariance, informed, largest_local, misfit, effects, {})
     for where, cell in cells.items():
         found.heard(where, cell, scatter)
     return found
@@ -101,7 +101,7 @@ class _Width:
 
 
 @dataclass(slots=True)
-class _Point:
+class _FitPoint:
     """Unknowns and widths' effects, and what they are like: ``cost`` (twice the negative logarithm of how likely) and
     its quadratic approximation, with half the gradient and curvature of the unknowns, and those of the widths."""
 
@@ -140,14 +140,14 @@ class _Point:
         moves = list(map(sub, x, self.x))
         return x, {shape: _followed(one, moves) for shape, one in best.items()}
 
-    def promised(self, there: _Point) -> float:
+    def promised(self, there: _FitPoint) -> float:
         """What going there gains as far as the approximation holds: if it is its best, else somewhat less than that."""
         found: float = sum(map(mul, self.toward, map(sub, there.x, self.x)))
         for shape, width in self.widths.items():
             found += sum(map(mul, width.pulled, map(sub, there.widths[shape].effect, width.effect)))
         return found
 
-    def between(self, there: _Point, part: float) -> tuple[list[float], dict[Shape, Effect]]:
+    def between(self, there: _FitPoint, part: float) -> tuple[list[float], dict[Shape, Effect]]:
         """Such a part of the way there."""
         effects = {}
         for shape, width in self.widths.items():
@@ -167,16 +167,16 @@ def _followed(best: WidthEffect, moves: Sequence[float]) -> Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class _FitProblem:
     """What is fitted to what."""
 
-    cells: Mapping[Configuration, Cell]
+    cells: Mapping[Configuration, BatchCell]
     largest_local: int
     prior: Sequence[Normal]
     misfit: Misfit
     scatter: float
 
-    def expected(self, slower_sync: float = 0.0) -> _Point:
+    def expected(self, slower_sync: float = 0.0) -> _FitPoint:
         """What was expected before any report, in proportion to all of them.
 
         ``slower_sync``: by how many standard deviations synchronisation is slower than that.
@@ -189,7 +189,7 @@ class _Task:
             x[Unknown.COMPUTE] += off / len(self.cells)
         return self.at(x, {where.shape: self._usual(where.shape) for where in self.cells})
 
-    def remembered(self, last: Fit) -> _Point:
+    def remembered(self, last: StepTimeFit) -> _FitPoint:
         """A former fit."""
         known = {shape: one.effect for shape, one in last.effects.items()}
         return self.at(last.unknowns, {w.shape: known.get(w.shape, self._usual(w.shape)) for w in self.cells})
@@ -197,7 +197,7 @@ class _Task:
     def _usual(self, shape: Shape) -> Effect:
         return self.misfit.usual.get(shape, NO_EFFECT)
 
-    def descend(self, here: _Point) -> _Point:
+    def descend(self, here: _FitPoint) -> _FitPoint:
         """The nearest maximum of the likelihood."""
         damping = 0.0
         for _ in range(_MOST_STEPS):
@@ -215,7 +215,7 @@ class _Task:
                 break
         return here
 
-    def at(self, x: Sequence[float], effects: Mapping[Shape, Effect]) -> _Point:
+    def at(self, x: Sequence[float], effects: Mapping[Shape, Effect]) -> _FitPoint:
         """What these are like."""
         toward = [(mean - one) / variance for one, (mean, variance) in zip(x, self.prior, strict=True)]
         curvature = [[0.0] * SIZE for _ in range(SIZE)]
@@ -252,8 +252,8 @@ class _Task:
                     row = curvature[at]
                     for other in range(at + 1):
                         row[other] += part * slope[other]
-        return _Point(x, cost, toward, curvature, widths)
+        return _FitPoint(x, cost, toward, curvature, widths)
 
 
-def _cost(point: _Point) -> float:
+def _cost(point: _FitPoint) -> float:
     return point.cost

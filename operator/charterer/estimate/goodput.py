@@ -11,7 +11,7 @@ from math import exp, log
 
 from charterer.estimate.noise import Noise, gain
 from charterer.estimate.observation import ClassTerms, Configuration, Shape, split
-from charterer.estimate.throughput import CellEffect, Fit
+from charterer.estimate.throughput import CellEffect, StepTimeFit
 
 _GRID = 1.06
 """Batch sizes tried lie so far apart: around the best one goodput is flat but for kinks of real step times. On those a
@@ -19,7 +19,7 @@ ratio of 1.25 loses 0.7 % of all time and money and one of 1.12 0.4 %."""
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class BatchCandidate:
     """One way to do a step on a shape, with what does not depend on the phase.
 
     ``smooth``: log T without the cell's ``own`` effect, which follows its reports; ``scale``: B/B₀.
@@ -33,7 +33,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BatchChoice:
     """The best batch on a shape: its configuration, log goodput (mean and variance), and log seconds per step."""
 
     where: Configuration
@@ -73,16 +73,16 @@ def configurations(terms: ClassTerms, shape: Shape) -> tuple[Configuration, ...]
     return tuple(sorted(found))
 
 
-def candidates(fit: Fit, terms: ClassTerms, shape: Shape) -> tuple[Candidate, ...]:
+def candidates(fit: StepTimeFit, terms: ClassTerms, shape: Shape) -> tuple[BatchCandidate, ...]:
     """All configurations of a shape."""
     found = []
     for where in configurations(terms, shape):
         scale = where.batch / terms.own_batch
-        found.append(Candidate(where, fit.smooth(where), fit.cell(where), scale, log(scale)))
+        found.append(BatchCandidate(where, fit.smooth(where), fit.cell(where), scale, log(scale)))
     return tuple(found)
 
 
-def soundings(tried: Sequence[Candidate]) -> Sequence[Configuration]:
+def probes(tried: Sequence[BatchCandidate]) -> Sequence[Configuration]:
     """What a width is tried at before all else: the smallest and the largest single pass.
 
     Between the two a step is known from both, and each further pass costs what the larger one computes; from one batch
@@ -92,7 +92,9 @@ def soundings(tried: Sequence[Candidate]) -> Sequence[Configuration]:
     return (single[0], single[-1]) if single else ()
 
 
-def best_batch(fit: Fit, noise: Noise, tried: Sequence[Candidate], hope: float = 0.0) -> Choice | None:
+def best_batch(
+    fit: StepTimeFit, noise: Noise, tried: Sequence[BatchCandidate], hope: float = 0.0
+) -> BatchChoice | None:
     """The candidate with the highest expected goodput; None where there is none.
 
     ``hope``: each counts as if its own step time were shorter by so many standard deviations of what is not known of
@@ -110,4 +112,4 @@ def best_batch(fit: Fit, noise: Noise, tried: Sequence[Candidate], hope: float =
         return None
     variance = fit.predict(best.where).variance + noise.gain_variance(best.log_scale)
     log_goodput = log(most) - hope * best.own.deviation
-    return Choice(best.where, log_goodput, variance, best.smooth + best.own.mean)
+    return BatchChoice(best.where, log_goodput, variance, best.smooth + best.own.mean)

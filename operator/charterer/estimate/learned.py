@@ -8,7 +8,7 @@ from functools import cached_property
 from math import log
 
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import Origin, Phase, Source, SpeedCurve, Table
+from charterer.domain.profile import CurveSource, Origin, Phase, SpeedCurve, ThroughputTable
 
 MOST_WIDTHS = 64
 """Curves are readable, and fit a status, up to so many widths."""
@@ -30,7 +30,7 @@ class Entry:
     high: float
     batch: int
     step_seconds: float
-    source: Source
+    source: CurveSource
     reports: int
 
     @property
@@ -98,7 +98,7 @@ def _curves(entries: Sequence[Entry]) -> tuple[SpeedCurve, ...]:
     return tuple(
         SpeedCurve(
             gpu_type,
-            Table(tuple((one.gpus, one.goodput) for one in found)),
+            ThroughputTable(tuple((one.gpus, one.goodput) for one in found)),
             tuple(Origin(one.source, one.reports, one.low, one.high) for one in found),
         )
         for gpu_type, found in types.items()

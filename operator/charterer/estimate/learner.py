@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import exp, inf, log, sqrt
 
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import Source
+from charterer.domain.profile import CurveSource
 from charterer.estimate.class_state import ClassState
 from charterer.estimate.fitting import fit
-from charterer.estimate.goodput import Candidate, Choice, best_batch, candidates, soundings
+from charterer.estimate.goodput import BatchCandidate, BatchChoice, best_batch, candidates, probes
 from charterer.estimate.learned import LIKELY, MOST_WIDTHS, Entry, Learned, LearnedPhase
 from charterer.estimate.noise import BINS, Noise, log_noise
-from charterer.estimate.observation import ClassTerms, Report, Shape, split
-from charterer.estimate.phases import stretches
+from charterer.estimate.observation import ClassTerms, Observation, Shape, split
+from charterer.estimate.phases import phase_segments
 from charterer.estimate.prior import misfit, noise_prior, sibling_prior, unknowns_prior
 from charterer.estimate.sizes import PRIOR_WORK, Interval
 from charterer.estimate.speedup import expected_time, near_concave
 from charterer.estimate.step_times import StepTimes
-from charterer.estimate.throughput import Fit, Misfit, Normal, Unknown
+from charterer.estimate.throughput import Misfit, Normal, StepTimeFit, Unknown
 
 DEFAULT_NODE_GPUS = 8
 """Where nobody says how many GPUs a node has and no pod had more: the usual large node."""
@@ -80,7 +80,7 @@ class Learner:
         times = self._class(class_id).times
         return {name: tuple(sorted({where.shape.gpus for where in one.cells})) for name, one in times.items()}
 
-    def report(self, report: Report) -> None:
+    def report(self, report: Observation) -> None:
         """Learn from a report. ValueError naming what is wrong with it; gradient figures that mean nothing are left."""
         one = self._class(report.class_id)
         if fault := report.fault():
@@ -144,7 +144,7 @@ class Learner:
         known = self._fit(class_id, gpu_type)
         tried = self._tried(one, gpu_type, gpus, known)
         cells = one.times[gpu_type].cells if gpu_type in one.times else {}
-        for where in soundings(tried):
+        for where in probes(tried):
             if where not in cells:
                 heard = sum(cell.count for other, cell in cells.items() if other.shape == where.shape)
                 if heard < SOUNDED:
@@ -153,7 +153,7 @@ class Learner:
         choice = best_batch(known, noise, tried, BATCH_HOPE)
         return one.terms.own_batch if choice is None else choice.where.batch
 
-    def step_times(self, class_id: ClassId, gpu_type: str) -> Fit:
+    def step_times(self, class_id: ClassId, gpu_type: str) -> StepTimeFit:
         """The fitted model of the class's step times on a GPU type, from priors alone where it never ran there."""
         self._class(class_id)
         return self._fit(class_id, gpu_type)
@@ -191,7 +191,7 @@ class Learner:
             return exp(sum(logs) / len(logs))
         return sum(own) / len(own) if own else PRIOR_WORK
 
-    def _fit(self, class_id: ClassId, gpu_type: str) -> Fit:
+    def _fit(self, class_id: ClassId, gpu_type: str) -> StepTimeFit:
         """The class's fit on a GPU type; from priors alone where it never ran there."""
         one = self._classes[class_id]
         times = one.times.get(gpu_type)
@@ -210,7 +210,7 @@ class Learner:
         if self._fits >= max(TAUGHT * self._lesson, self._lesson + 1):
             self._lesson = self._fits
 
-    def _borrowed(self, class_id: ClassId, gpu_type: str) -> Fit:
+    def _borrowed(self, class_id: ClassId, gpu_type: str) -> StepTimeFit:
         """The fit on a GPU type that the class never ran on."""
         one = self._classes[class_id]
         known = one.borrowed.get(gpu_type)
@@ -268,7 +268,7 @@ class Learner:
             self._learned(one)
         return one.curve
 
-    def _tried(self, one: ClassState, gpu_type: str, gpus: int, known: Fit) -> tuple[Candidate, ...]:
+    def _tried(self, one: ClassState, gpu_type: str, gpus: int, known: StepTimeFit) -> tuple[BatchCandidate, ...]:
         """Candidates of a width, kept as long as the fit."""
         found = one.tried.get((gpu_type, gpus))
         if found is None or found[0] is not known:
@@ -277,7 +277,7 @@ class Learner:
         return found[1]
 
     def _build(
-        self, one: ClassState, widths: Sequence[int], fits: Mapping[str, Fit], curve: Sequence[Noise]
+        self, one: ClassState, widths: Sequence[int], fits: Mapping[str, StepTimeFit], curve: Sequence[Noise]
     ) -> Learned:
         largest = one.terms.largest_batch / one.terms.own_batch
         tried = {
@@ -285,7 +285,7 @@ class Learner:
             for gpu_type, known in fits.items()
         }
         phases = []
-        for until, noise in stretches(curve, largest):
+        for until, noise in phase_segments(curve, largest):
             entries: list[Entry] = []
             for gpu_type, known in fits.items():
                 choices = [(gpus, best_batch(known, noise, some)) for gpus, some in tried[gpu_type].items()]
@@ -300,7 +300,7 @@ class Learner:
 
 
 def _entries(
-    gpu_type: str, found: Sequence[tuple[int, Choice]], known: Fit, reports: int, departure: float
+    gpu_type: str, found: Sequence[tuple[int, BatchChoice]], known: StepTimeFit, reports: int, departure: float
 ) -> Iterable[Entry]:
     """One curve: the concave fit of 1 / E[time per work], which is what expected seconds and dollars follow.
 
@@ -318,7 +318,7 @@ def _entries(
         spread = LIKELY * sqrt(choice.variance)
         effect = known.effects.get(choice.where.shape)
         count = 0 if effect is None else effect.count
-        source = Source.MEASURED if count else Source.EXTRAPOLATED if reports else Source.PRIOR
+        source = CurveSource.MEASURED if count else CurveSource.EXTRAPOLATED if reports else CurveSource.PRIOR
         yield Entry(
             gpu_type,
             gpus,

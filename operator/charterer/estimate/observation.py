@@ -66,7 +66,7 @@ def split(terms: ClassTerms, shape: Shape, batch: int) -> Configuration:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Observation:
     """What a trainer measured of itself over some steps. ``batch``: total batch size; ``step_seconds``: mean per step.
 
     ``grad_sqr`` and ``grad_var``: squared norm μ² of the gradient and variance σ² of its estimate at the own batch size

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import exp
 
-from charterer.domain.profile import TRIAL_STEP, Source
+from charterer.domain.profile import TRIAL_STEP, CurveSource
 from charterer.estimate.learned import Entry, Learned
 
 _NODES = (1, 2, 3, 4, 6)
@@ -50,7 +50,7 @@ def _offered(
     ]
     doubt: dict[str, float] = {}
     for one in known:
-        if one.gpu_type not in ran and one.source is not Source.DECLARED:
+        if one.gpu_type not in ran and one.source is not CurveSource.DECLARED:
             doubt[one.gpu_type] = min(doubt.get(one.gpu_type, one.variance), one.variance)
     slower = {gpu_type: exp(-variance / 2.0) for gpu_type, variance in doubt.items()}
     return tuple(_slower(one, slower.get(one.gpu_type, 1.0)) for one in known)

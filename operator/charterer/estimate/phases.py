@@ -21,18 +21,18 @@ ALIKE = 0.05
 
 
 @dataclass(slots=True)
-class Stretch:
+class PhaseSegment:
     """Bins that follow each other: their number, the mean noise, and the log gains at a few scales."""
 
     bins: int
     noise: Noise
     gains: tuple[float, ...]
 
-    def unlike(self, other: Stretch) -> float:
+    def unlike(self, other: PhaseSegment) -> float:
         """The largest difference of log gains."""
         return max(abs(one - two) for one, two in zip(self.gains, other.gains, strict=True))
 
-    def joined(self, other: Stretch, scales: Sequence[float]) -> Stretch:
+    def joined(self, other: PhaseSegment, scales: Sequence[float]) -> PhaseSegment:
         """Both as one."""
         bins = self.bins + other.bins
         part = other.bins / bins
@@ -46,13 +46,13 @@ class Stretch:
             one.tilt_variance + part * (two.tilt_variance - one.tilt_variance),
             one.count + two.count,
         )
-        return Stretch(bins, noise, _gains(noise, scales))
+        return PhaseSegment(bins, noise, _gains(noise, scales))
 
 
-def stretches(curve: Sequence[Noise], largest_scale: float) -> tuple[tuple[float, Noise], ...]:
+def phase_segments(curve: Sequence[Noise], largest_scale: float) -> tuple[tuple[float, Noise], ...]:
     """Phases of a noise curve of ``BINS`` bins: where each ends (the last at 1) and its noise; at most MOST_PHASES."""
     scales = [log(largest_scale) * part for part in (0.25, 0.5, 1.0)]
-    found = [Stretch(1, noise, _gains(noise, scales)) for noise in curve]
+    found = [PhaseSegment(1, noise, _gains(noise, scales)) for noise in curve]
     costs = [first.unlike(second) for first, second in pairwise(found)]
     while costs:
         few = len(found) <= MOST_PHASES

@@ -20,9 +20,9 @@ from charterer.estimate.throughput import (
     SYNC_MISFIT,
     WIDTH_MISFIT,
     Effect,
-    Fit,
     Misfit,
     Normal,
+    StepTimeFit,
     Unknown,
 )
 
@@ -71,7 +71,7 @@ class _Moments:
         return mean, spread * (1.0 + 1.0 / (weight + 1.0))
 
 
-def unknowns_prior(others: Iterable[Fit]) -> tuple[Normal, ...]:
+def unknowns_prior(others: Iterable[StepTimeFit]) -> tuple[Normal, ...]:
     """From the other classes' fits (best one per class)."""
     moments = [_Moments() for _ in range(SIZE)]
     for fit in others:
@@ -80,7 +80,7 @@ def unknowns_prior(others: Iterable[Fit]) -> tuple[Normal, ...]:
     return tuple(one.normal(base, BASE_CLASSES) for one, base in zip(moments, BASE, strict=True))
 
 
-def sibling_prior(prior: Sequence[Normal], sibling: Fit, speed_ratios: Iterable[float]) -> tuple[Normal, ...]:
+def sibling_prior(prior: Sequence[Normal], sibling: StepTimeFit, speed_ratios: Iterable[float]) -> tuple[Normal, ...]:
     """For another GPU type of a class that is known on one.
 
     ``speed_ratios``: log(seconds on this type / seconds on the sibling's) of the classes that ran on both.
@@ -100,7 +100,7 @@ def sibling_prior(prior: Sequence[Normal], sibling: Fit, speed_ratios: Iterable[
     return tuple(found)
 
 
-def misfit(fits: Iterable[Fit], others: Iterable[Fit]) -> Misfit:
+def misfit(fits: Iterable[StepTimeFit], others: Iterable[StepTimeFit]) -> Misfit:
     """How far truth lies off the model: spreads from all ``fits`` there are (a step of expectation-maximisation each).
 
     ``others``: those of other classes on the GPU type, of which the usual effect of each width is taken.
@@ -122,7 +122,7 @@ def misfit(fits: Iterable[Fit], others: Iterable[Fit]) -> Misfit:
     return Misfit(width / widths, sync / syncs, cell / cells, _usual(others))
 
 
-def _usual(fits: Iterable[Fit]) -> Mapping[Shape, Effect]:
+def _usual(fits: Iterable[StepTimeFit]) -> Mapping[Shape, Effect]:
     found: dict[Shape, list[Effect]] = {}
     for fit in fits:
         for shape, known in fit.effects.items():

@@ -31,7 +31,7 @@ class Interval:
 
 
 @dataclass(slots=True)
-class Sizes:
+class JobSizes:
     """The latest jobs' work, oldest first."""
 
     latest: list[float] = field(default_factory=list)

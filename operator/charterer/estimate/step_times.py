@@ -12,10 +12,10 @@ from charterer.estimate.throughput import (
     MEMORY_REPORTS,
     REPORT_SCATTER,
     SCATTER_REPORTS,
-    Cell,
-    Fit,
+    BatchCell,
     Misfit,
     Normal,
+    StepTimeFit,
 )
 
 GROWN = 1.3
@@ -35,10 +35,10 @@ class StepTimes:
     """
 
     largest_local: int
-    cells: dict[Configuration, Cell] = field(default_factory=dict)
+    cells: dict[Configuration, BatchCell] = field(default_factory=dict)
     reports: int = 0
     scatter: float = REPORT_SCATTER
-    fit: Fit | None = None
+    fit: StepTimeFit | None = None
     fitted_reports: int = 0
     fresh: float = 0.0
 
@@ -46,7 +46,7 @@ class StepTimes:
         """One more report."""
         cell = self.cells.pop(where, None)
         if cell is None:
-            cell = Cell()
+            cell = BatchCell()
             new_width = self.fit is None or where.shape not in self.fit.effects
             self.fresh += MOST_CELLS if new_width else 1.0
         cell.add(log(seconds), self.scatter)
@@ -66,7 +66,7 @@ class StepTimes:
             or self.reports >= self.fitted_reports + min(max((GROWN - 1.0) * self.fitted_reports, 1.0), MEMORY_REPORTS)
         )
 
-    def refit(self, prior: Sequence[Normal], misfit: Misfit) -> Fit:
+    def refit(self, prior: Sequence[Normal], misfit: Misfit) -> StepTimeFit:
         """Fit to all reports."""
         degrees = sum(max(cell.weight - 1.0, 0.0) for cell in self.cells.values())
         squares = sum(cell.weight * cell.variance for cell in self.cells.values())

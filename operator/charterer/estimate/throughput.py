@@ -66,7 +66,7 @@ Normal = tuple[float, float]
 
 
 @dataclass(slots=True)
-class Cell:
+class BatchCell:
     """The reports of one configuration: their number (at most ``MEMORY_REPORTS`` remembered), mean and variance of log
     seconds. ``count``: all reports ever."""
 
@@ -173,7 +173,7 @@ class CellEffect:
 
 
 @dataclass(frozen=True)
-class Fit:
+class StepTimeFit:
     """A fitted model: ``unknowns`` with their ``covariance``, the widths' effects, and the ``cells``'.
 
     All stays as it was fitted but the cells, which follow each report (``heard``): a batch size that disappoints is
@@ -213,7 +213,7 @@ class Fit:
             found = self._unheard[where] = CellEffect(0.0, self.misfit.cell**0.5)
         return found
 
-    def heard(self, where: Configuration, cell: Cell, scatter: float) -> None:
+    def heard(self, where: Configuration, cell: BatchCell, scatter: float) -> None:
         """The reports of a cell are these now; ``scatter``: variance of one. A width that never ran waits for a fit."""
         if where.shape in self.effects:
             known = self.misfit.cell / (self.misfit.cell + scatter / cell.weight)

@@ -19,7 +19,7 @@ _DECIMAL = re.compile(r"(\d{1,9})(?:\.(\d{1,6}))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class BillSegment:
     """From ``since`` on (until the next segment or the end) an hour costs ``micros_per_hour``."""
 
     since: int
@@ -52,7 +52,7 @@ def billed_seconds(launched: int, until: int, minimum: int) -> int:
     return max(-((launched - until) // SECOND), minimum)
 
 
-def cost(segments: Sequence[Segment], launched: int, until: int, minimum: int) -> int:
+def cost(segments: Sequence[BillSegment], launched: int, until: int, minimum: int) -> int:
     """Micro-dollars of one machine from ``launched`` to ``until``.
 
     Each segment but the last lasts from its ``since`` to the next one's, rounded down to whole seconds; the last one

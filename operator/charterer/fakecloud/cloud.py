@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from charterer.fakecloud import refusals
-from charterer.fakecloud.bill import SECOND, Segment
+from charterer.fakecloud.bill import SECOND, BillSegment
 from charterer.fakecloud.config import CloudConfig, GroupSpec
-from charterer.fakecloud.records import Account, Activity, Group, Machine, NodePhase, TargetSet
+from charterer.fakecloud.records import Activity, CloudAccount, InstanceGroup, Machine, NodePhase, TargetSet
 from charterer.fakecloud.state import State
 
 Clock = Callable[[], int]
@@ -76,7 +76,7 @@ class Cloud:
     # --- the account and its groups ---------------------------------------------------------------------------------
 
     @property
-    def account(self) -> Account:
+    def account(self) -> CloudAccount:
         """The account as it stands."""
         if self._state.account is None:
             raise RuntimeError("the cloud has not been started")
@@ -87,7 +87,7 @@ class Cloud:
         quotas = tuple(sorted(config.quotas.items()))
         with self._state.transaction():
             if self._state.account is None:
-                self._state.put_account(Account(now, config.seed, quotas, quotas))
+                self._state.put_account(CloudAccount(now, config.seed, quotas, quotas))
             elif self.account.declared_quotas != quotas:
                 self._state.put_account(replace(self.account, quotas=quotas, declared_quotas=quotas))
             for spec in config.groups:
@@ -98,33 +98,33 @@ class Cloud:
                     self._respec(replace(known, declared=spec, changes_done=0), spec, now)
 
     def _create(self, spec: GroupSpec, now: int) -> None:
-        self._state.put_group(Group(spec, spec, (TargetSet(now, spec.initial_target),)))
+        self._state.put_group(InstanceGroup(spec, spec, (TargetSet(now, spec.initial_target),)))
 
-    def _respec(self, group: Group, spec: GroupSpec, now: int) -> None:
+    def _respec(self, group: InstanceGroup, spec: GroupSpec, now: int) -> None:
         self._state.put_group(replace(group, spec=spec))
         if not spec.reprice_running or spec.spot_factor == group.spec.spot_factor:
             return
         running = [m for m in self._state.machines.values() if m.group == group.name and not m.ended(now)]
         for machine in running:
-            segment = Segment(now, spec.price_of(machine.list_price))
+            segment = BillSegment(now, spec.price_of(machine.list_price))
             self._state.put_machine(replace(machine, segments=(*machine.segments, segment)))
 
-    def groups(self) -> Sequence[Group]:
+    def groups(self) -> Sequence[InstanceGroup]:
         """All groups by name."""
         self.advance()
         return tuple(self._state.groups.values())
 
-    def group(self, name: str) -> Group:
+    def group(self, name: str) -> InstanceGroup:
         """One group."""
         self.advance()
         return self._group(name)
 
-    def _group(self, name: str) -> Group:
+    def _group(self, name: str) -> InstanceGroup:
         if name not in self._state.groups:
             raise refusals.group_not_found(name)
         return self._state.groups[name]
 
-    def change_group(self, name: str, patch: dict[str, Any]) -> Group:
+    def change_group(self, name: str, patch: dict[str, Any]) -> InstanceGroup:
         """Change some fields of a group, or create it (pydantic.ValidationError when the fields do not fit)."""
         self.advance()
         known = self._state.groups.get(name)
@@ -138,7 +138,7 @@ class Cloud:
                 self._respec(known, spec, self.now())
         return self.group(name)
 
-    def change_quotas(self, quotas: dict[str, int | None]) -> Account:
+    def change_quotas(self, quotas: dict[str, int | None]) -> CloudAccount:
         """Set quotas by GPU type; None removes one."""
         self.advance()
         merged: dict[str, int | None] = {**dict(self.account.quotas), **quotas}
@@ -161,7 +161,7 @@ class Cloud:
         machines = (machine for machine in self._state.machines.values() if machine.group == name)
         return seen, tuple(m for m in machines if m.launched <= seen and self._remembered(m, group, seen))
 
-    def _remembered(self, machine: Machine, group: Group, at: int) -> bool:
+    def _remembered(self, machine: Machine, group: InstanceGroup, at: int) -> bool:
         return machine.ends is None or machine.ends > at - round(group.spec.listed_seconds * SECOND)
 
     def activities(self, name: str) -> Sequence[Activity]:
@@ -171,7 +171,9 @@ class Cloud:
 
     # --- the calls that change something ------------------------------------------------------------------------------
 
-    def set_target(self, name: str, target: int, token: str | None = None, expected: int | None = None) -> Group:
+    def set_target(
+        self, name: str, target: int, token: str | None = None, expected: int | None = None
+    ) -> InstanceGroup:
         """Set the group's target. The same token and target again changes nothing; ``expected``: compare and set."""
         group = self.group(name)
         if token is not None and (before := self._state.tokens.get((name, token))) is not None:
@@ -254,16 +256,16 @@ class Cloud:
 
     # --- launching ----------------------------------------------------------------------------------------------------
 
-    def _members(self, group: Group) -> list[Machine]:
+    def _members(self, group: InstanceGroup) -> list[Machine]:
         return list(self._state.members[group.name].values())
 
-    def _heals(self, group: Group, member: Machine) -> int:
+    def _heals(self, group: InstanceGroup, member: Machine) -> int:
         return (member.ends or 0) + round(group.spec.heal_seconds * SECOND)
 
-    def _change_due(self, group: Group) -> int:
+    def _change_due(self, group: InstanceGroup) -> int:
         return self.account.born + round(group.spec.changes[group.changes_done].after_seconds * SECOND)
 
-    def _launch_missing(self, group: Group, now: int) -> None:
+    def _launch_missing(self, group: InstanceGroup, now: int) -> None:
         missing = group.target - len(self._members(group)) if group.retry <= now else 0
         for _ in range(missing):
             if (failure := self._no_room(group.spec, now)) is not None:
@@ -298,7 +300,7 @@ class Cloud:
             gpus=spec.gpus_per_instance,
             list_price=spec.list_price,
             billing_minimum=spec.billing_minimum_seconds,
-            segments=(Segment(now, spec.price_of(spec.list_price)),),
+            segments=(BillSegment(now, spec.price_of(spec.list_price)),),
             launched=now,
             runs=now + round(startup * SECOND),
             stays=spec.node_object == "silent",

@@ -25,7 +25,7 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Draws = Annotated[tuple[Seconds, ...], Field(min_length=1)]
 
 
-class Change(Written):
+class GroupChange(Written):
     """Something that happens to a group by itself: ``after_seconds`` after the cloud's first start, ``patch`` is set.
 
     Written flat: ``{afterSeconds: 60, stock: 0}``.
@@ -79,7 +79,7 @@ class GroupSpec(Written):
     pods: int = 110
     node_object: Literal["delete", "silent"] = "delete"
     node_deletion_seconds: Seconds = 5.0
-    changes: tuple[Change, ...] = ()
+    changes: tuple[GroupChange, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

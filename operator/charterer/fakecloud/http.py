@@ -17,7 +17,7 @@ from charterer.fakecloud import wire
 from charterer.fakecloud.base import Written, problems
 from charterer.fakecloud.cloud import Cloud
 from charterer.fakecloud.faults import FaultKind, Faults, FaultSpec
-from charterer.fakecloud.records import Group, Machine
+from charterer.fakecloud.records import InstanceGroup, Machine
 from charterer.fakecloud.refusals import Refusal, invalid
 from charterer.fakecloud.wire import Json
 
@@ -129,7 +129,7 @@ class Api:
 
     # --- /v1 ----------------------------------------------------------------------------------------------------------
 
-    def _shown(self, group: Group) -> Json:
+    def _shown(self, group: InstanceGroup) -> Json:
         return wire.group_json(group, group.seen_at(self.cloud.now()))
 
     async def _groups(self, request: web.Request) -> web.Response:

@@ -18,7 +18,7 @@ _TIMEOUT = aiohttp.ClientTimeout(total=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class KubeAccess:
     """An API server and how to be somebody there. A ``token_file`` is read anew for every call, for it rotates."""
 
     server: str
@@ -32,17 +32,17 @@ class Access:
         return {} if token is None else {"Authorization": f"Bearer {token}"}
 
 
-def in_cluster() -> Access:
+def in_cluster() -> KubeAccess:
     """The service account of the pod this process runs in; ValueError outside a cluster."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise ValueError("KUBERNETES_SERVICE_HOST is not set: this is no pod; use --kubeconfig")
     host = f"[{host}]" if ":" in host else host
     tls = ssl.create_default_context(cafile=str(_SERVICE_ACCOUNT / "ca.crt"))
-    return Access(f"https://{host}:{port}", tls, token_file=_SERVICE_ACCOUNT / "token")
+    return KubeAccess(f"https://{host}:{port}", tls, token_file=_SERVICE_ACCOUNT / "token")
 
 
-def from_kubeconfig(path: Path) -> Access:
+def from_kubeconfig(path: Path) -> KubeAccess:
     """The current context of a kubeconfig (certificates, tokens; no plug-ins); ValueError says what is missing."""
     config = yaml.safe_load(path.read_text())
     try:
@@ -55,7 +55,9 @@ def from_kubeconfig(path: Path) -> Access:
     token_file = user.get("tokenFile")
     if not any(key in user for key in ("token", "tokenFile", "client-certificate", "client-certificate-data")):
         raise ValueError(f"kubeconfig {path}: user {context['user']!r} has neither token nor client certificate")
-    return Access(server, _tls(cluster, user, path.parent), user.get("token"), Path(token_file) if token_file else None)
+    return KubeAccess(
+        server, _tls(cluster, user, path.parent), user.get("token"), Path(token_file) if token_file else None
+    )
 
 
 def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
@@ -100,7 +102,7 @@ class KubeError(Exception):
 class Kube:
     """Raw calls. Raises KubeError for refusals, aiohttp.ClientError or TimeoutError when the server is not reached."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: KubeAccess) -> None:
         self._access = access
         self._session = aiohttp.ClientSession(
             timeout=_TIMEOUT, connector=aiohttp.TCPConnector(ssl=access.tls, limit=16)

@@ -13,13 +13,13 @@ from pathlib import Path
 import click
 from aiohttp import web
 
-from charterer.fakecloud.bell import Bell
 from charterer.fakecloud.bill import SECOND
+from charterer.fakecloud.change_notifier import ChangeNotifier
 from charterer.fakecloud.cloud import Cloud
 from charterer.fakecloud.config import CloudConfig, load_config
 from charterer.fakecloud.faults import Faults
 from charterer.fakecloud.http import Api
-from charterer.fakecloud.kube import Access, Kube, from_kubeconfig, in_cluster
+from charterer.fakecloud.kube import Kube, KubeAccess, from_kubeconfig, in_cluster
 from charterer.fakecloud.nodes import NodeKeeper
 from charterer.fakecloud.state import State, StateInUse
 
@@ -69,7 +69,7 @@ def main(
     try:
         access = from_kubeconfig(kubeconfig) if kubeconfig else in_cluster() if inside else None
         declared = load_config(config) if config else CloudConfig()
-        bell = Bell()
+        bell = ChangeNotifier()
         memory = State(state, bell.ring)
     except (ValueError, StateInUse) as error:
         raise click.ClickException(str(error)) from error
@@ -79,7 +79,9 @@ def main(
         asyncio.run(_serve(api, bell, host.strip("[]"), int(port), access, ready_file))
 
 
-async def _serve(api: Api, bell: Bell, host: str, port: int, access: Access | None, ready_file: Path | None) -> None:
+async def _serve(
+    api: Api, bell: ChangeNotifier, host: str, port: int, access: KubeAccess | None, ready_file: Path | None
+) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -123,7 +125,7 @@ async def _pass_time(cloud: Cloud, changed: asyncio.Event) -> None:
             await asyncio.wait_for(changed.wait(), None if due is None else max(0.001, (due - cloud.now()) / SECOND))
 
 
-async def _keep_nodes(cloud: Cloud, access: Access, changed: asyncio.Event) -> None:
+async def _keep_nodes(cloud: Cloud, access: KubeAccess, changed: asyncio.Event) -> None:
     kube = Kube(access)
     try:
         await NodeKeeper(cloud, kube).run(changed)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from charterer.fakecloud import bill
-from charterer.fakecloud.bill import SECOND, Segment
+from charterer.fakecloud.bill import SECOND, BillSegment
 from charterer.fakecloud.config import GroupSpec
 
 _TARGETS_KEPT = 600 * SECOND
@@ -56,7 +56,7 @@ class Machine:
     gpus: int
     list_price: int
     billing_minimum: int
-    segments: tuple[Segment, ...]
+    segments: tuple[BillSegment, ...]
     launched: int
     runs: int
     stops: int | None = None
@@ -113,7 +113,7 @@ class TargetSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class InstanceGroup:
     """An instance group. ``declared`` is what the configuration file said last, ``spec`` what holds now.
 
     ``targets``: the newest last, older ones only as long as a lagging answer may need them. ``retry``: no launch is
@@ -144,7 +144,7 @@ class Group:
         """The instant whose state an answer given now shows."""
         return now - round(self.spec.list_lag_seconds * SECOND)
 
-    def with_target(self, target: int, now: int) -> Group:
+    def with_target(self, target: int, now: int) -> InstanceGroup:
         """The group with a new target from now on, at liberty to launch at once."""
         horizon = self.seen_at(now) - _TARGETS_KEPT
         past = [entry for entry in self.targets if entry.at <= horizon][-1:]
@@ -166,7 +166,7 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class CloudAccount:
     """What belongs to no group: when the cloud was first started, quotas of GPUs by type, the ordinals given out."""
 
     born: int

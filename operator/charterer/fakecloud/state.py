@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from charterer.fakecloud.records import Account, Activity, Group, Machine
+from charterer.fakecloud.records import Activity, CloudAccount, InstanceGroup, Machine
 
 _ACTIVITIES_KEPT = 100
 _LOCK_SECONDS = 0.5
@@ -24,8 +24,8 @@ CREATE TABLE IF NOT EXISTS machines (id TEXT PRIMARY KEY, ordinal INTEGER NOT NU
 CREATE TABLE IF NOT EXISTS activities (id TEXT PRIMARY KEY, ordinal INTEGER NOT NULL, body TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS tokens (owner TEXT, token TEXT, target INTEGER NOT NULL, PRIMARY KEY (owner, token));
 """
-_accounts = TypeAdapter(Account)
-_groups = TypeAdapter(Group)
+_accounts = TypeAdapter(CloudAccount)
+_groups = TypeAdapter(InstanceGroup)
 _machines = TypeAdapter(Machine)
 _activities = TypeAdapter(Activity)
 
@@ -64,7 +64,7 @@ class State:
     def _load(self) -> None:
         rows = self._db.execute
         account = rows("SELECT body FROM account").fetchone()
-        self.account: Account | None = None if account is None else _accounts.validate_json(account[0])
+        self.account: CloudAccount | None = None if account is None else _accounts.validate_json(account[0])
         groups = [_groups.validate_json(body) for (body,) in rows("SELECT body FROM groups ORDER BY name")]
         self.groups = {group.name: group for group in groups}
         machines = [_machines.validate_json(body) for (body,) in rows("SELECT body FROM machines ORDER BY ordinal")]
@@ -95,12 +95,12 @@ class State:
         self._db.execute("COMMIT")
         self._on_commit()
 
-    def put_account(self, account: Account) -> None:
+    def put_account(self, account: CloudAccount) -> None:
         """Write the account."""
         self._write("INSERT OR REPLACE INTO account VALUES (1, ?)", (_accounts.dump_json(account),))
         self.account = account
 
-    def put_group(self, group: Group) -> None:
+    def put_group(self, group: InstanceGroup) -> None:
         """Write a new or changed group."""
         body = _groups.dump_json(group, by_alias=True)
         self._write("INSERT OR REPLACE INTO groups VALUES (?, ?)", (group.name, body))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from charterer.fakecloud.bill import decimal
-from charterer.fakecloud.records import Activity, Group, Machine, MachineState
+from charterer.fakecloud.records import Activity, InstanceGroup, Machine, MachineState
 
 Json = dict[str, Any]
 
@@ -23,7 +23,7 @@ def _optional(at: int | None, seen: int) -> str | None:
     return None if at is None or at > seen else timestamp(at)
 
 
-def group_json(group: Group, seen: int) -> Json:
+def group_json(group: InstanceGroup, seen: int) -> Json:
     """A group with its target as of ``seen``."""
     spec = group.spec
     return {
@@ -77,7 +77,7 @@ def activity_json(activity: Activity) -> Json:
     }
 
 
-def quote_json(group: Group, now: int) -> Json:
+def quote_json(group: InstanceGroup, now: int) -> Json:
     """What a machine of the group launched now costs an hour, and the most it can ever cost."""
     spec = group.spec
     price = spec.price_of(spec.list_price)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from charterer.domain.budget import Balance, PastPeriod
 from charterer.domain.money import ZERO
-from charterer.domain.steps import Fold, OpenPeriod, Unlist
+from charterer.domain.steps import Fold, OpenPeriod, PruneFolded
 
 _HISTORY = 120
 """Past periods that are kept: ten years of months."""
@@ -50,6 +50,6 @@ def apply_open_period(balance: Balance | None, step: OpenPeriod) -> Balance:
     return replace(balance, period_start=step.start, settled=ZERO, history=history, carried=step.carried)
 
 
-def apply_unlist(balance: Balance, step: Unlist) -> Balance:
+def apply_unlist(balance: Balance, step: PruneFolded) -> Balance:
     """Drop the uids of rentals that are gone; sums stay."""
     return replace(balance, folded=balance.folded - frozenset(step.rental_uids))

@@ -4,6 +4,6 @@ Pure: nothing here decides what is worth doing (policy does), carries anything o
 """
 
 from charterer.lifecycle.next_steps import next_steps
-from charterer.lifecycle.view import View
+from charterer.lifecycle.view import LifecycleView
 
-__all__ = ["View", "next_steps"]
+__all__ = ["LifecycleView", "next_steps"]

@@ -9,16 +9,16 @@ from charterer.domain.job import Job
 from charterer.domain.job_cost import job_cost
 from charterer.domain.period import period_bounds, period_end
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.steps import BudgetStep, CountedJob, CountJobs, OpenPeriod, Unlist, Wait
+from charterer.domain.steps import BudgetStep, CountedJob, CountJobs, OpenPeriod, PruneFolded, Wait
 from charterer.domain.time import Instant, after
 from charterer.lifecycle.rental import news
-from charterer.lifecycle.view import View, count, names, shows
+from charterer.lifecycle.view import LifecycleView, count, names, shows
 
 _PATIENCE_SECONDS = 600
 """How long a period's end waits for clouds that do not answer."""
 
 
-def budget_step(budget_id: BudgetId, view: View) -> BudgetStep | Wait | None:
+def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait | None:
     """The budget's next step, what it waits for, or None while its period lasts."""
     budget = view.snapshot.budgets[budget_id]
     now = view.snapshot.now
@@ -31,10 +31,10 @@ def budget_step(budget_id: BudgetId, view: View) -> BudgetStep | Wait | None:
         return CountJobs(budget.id, tuple(_counted(job, view) for job in jobs))
     existing = {rental.uid for rental in view.rentals_of_budget.get(budget.id, ())}
     gone = budget.balance.folded - existing
-    return Unlist(budget.id, tuple(sorted(gone))) if gone else None
+    return PruneFolded(budget.id, tuple(sorted(gone))) if gone else None
 
 
-def _next_period(budget: Budget, balance: Balance, end: Instant, view: View) -> OpenPeriod | Wait:
+def _next_period(budget: Budget, balance: Balance, end: Instant, view: LifecycleView) -> OpenPeriod | Wait:
     """Close the books of the period that is over: month by month, however long nobody looked.
 
     What ended before the boundary must be in the balance first; what runs across it is split there. A rental that
@@ -58,14 +58,14 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: View) -> 
     return OpenPeriod(budget.id, end, used, balance.period_start, budget.carries(used), budget.aim)
 
 
-def _counted(job: Job, view: View) -> CountedJob:
+def _counted(job: Job, view: LifecycleView) -> CountedJob:
     assert job.finish is not None
     assert job.predicted is not None
     actual = job_cost(job, view.snapshot.rentals, view.snapshot.now)
     return CountedJob(job.id, job.statistics, job.predicted, actual, job.created, job.finish.at)
 
 
-def _known_up_to(rental: Rental, boundary: Instant, view: View) -> bool:
+def _known_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> bool:
     """Whether all that the cloud billed for it up to the boundary is on record, so that the split there is final.
 
     For a rental without an instance: whether none of the pool's that it might adopt was launched by then.

@@ -7,17 +7,17 @@ from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.pool import Pool
 from charterer.domain.steps import SetFinalizer, Wait
 from charterer.lifecycle.pool import left_behind
-from charterer.lifecycle.view import View, count, names
+from charterer.lifecycle.view import LifecycleView, count, names
 
 
-def budget_guard(budget_id: BudgetId, view: View) -> SetFinalizer | Wait | None:
+def budget_guard(budget_id: BudgetId, view: LifecycleView) -> SetFinalizer | Wait | None:
     """Guard a budget that a rental names; let it go when it is being deleted and all its rentals are forgotten."""
     rentals = view.rentals_of_budget.get(budget_id, ())
     left = f"{count(len(rentals), 'rental')} ({names(rental.id for rental in rentals)})" if rentals else ""
     return _guard("GPUBudget", view.snapshot.budgets[budget_id], left)
 
 
-def pool_guard(pool_id: PoolId, view: View) -> SetFinalizer | Wait | None:
+def pool_guard(pool_id: PoolId, view: LifecycleView) -> SetFinalizer | Wait | None:
     """Guard a pool that has a rental; let it go when it is being deleted and its group is empty."""
     pool = view.snapshot.pools[pool_id]
     return _guard("GPUPool", pool, left_behind(pool, view))

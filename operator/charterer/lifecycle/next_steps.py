@@ -12,7 +12,7 @@ from charterer.lifecycle.guard import budget_guard, pool_guard
 from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.run import active, run_step
-from charterer.lifecycle.view import RUN_LABEL, View
+from charterer.lifecycle.view import RUN_LABEL, LifecycleView
 
 
 def next_steps(snapshot: Snapshot) -> tuple[Mapping[str, Step], Mapping[str, Wait]]:
@@ -23,7 +23,7 @@ def next_steps(snapshot: Snapshot) -> tuple[Mapping[str, Step], Mapping[str, Wai
     """
     steps: dict[str, Step] = {}
     waits: dict[str, Wait] = {}
-    for key, next_step in _all(View.of(snapshot)):
+    for key, next_step in _all(LifecycleView.of(snapshot)):
         if isinstance(next_step, Wait):
             waits[key] = next_step
         elif next_step is not None:
@@ -31,7 +31,7 @@ def next_steps(snapshot: Snapshot) -> tuple[Mapping[str, Step], Mapping[str, Wai
     return steps, waits
 
 
-def _all(view: View) -> Iterator[tuple[str, Step | Wait | None]]:
+def _all(view: LifecycleView) -> Iterator[tuple[str, Step | Wait | None]]:
     snapshot = view.snapshot
     for rental in snapshot.rentals:
         yield f"rental/{rental}", rental_step(rental, view)
@@ -49,7 +49,7 @@ def _all(view: View) -> Iterator[tuple[str, Step | Wait | None]]:
     yield from _labels_of_nobody(view)
 
 
-def _labels_of_nobody(view: View) -> Iterator[tuple[str, Step]]:
+def _labels_of_nobody(view: LifecycleView) -> Iterator[tuple[str, Step]]:
     """Placement labels of jobs that are gone: nothing else would ever take them off."""
     known = {job.run_label for job in view.snapshot.jobs.values()}
     for node in view.snapshot.nodes.values():

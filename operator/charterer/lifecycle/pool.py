@@ -28,12 +28,12 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import after, format_instant
 from charterer.lifecycle.rental import may_terminate
-from charterer.lifecycle.view import HELD, View, count, draining, names, vanished
+from charterer.lifecycle.view import HELD, LifecycleView, count, draining, names, vanished
 
 _NAME_LIMIT = 253
 
 
-def pool_step(pool_id: PoolId, view: View) -> PoolStep | Wait | None:
+def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | Wait | None:
     """The pool's next step, what it waits for, or None when the group is as it should be."""
     pool = view.snapshot.pools[pool_id]
     survey = view.snapshot.surveys.get(pool_id)
@@ -60,7 +60,7 @@ class _Books:
     held: int
 
     @classmethod
-    def of(cls, pool: Pool, survey: Survey, view: View) -> _Books:
+    def of(cls, pool: Pool, survey: Survey, view: LifecycleView) -> _Books:
         rentals = view.rentals_of_pool.get(pool.id, ())
         without = [rental for rental in rentals if rental.instance is None and rental.phase is not RentalPhase.ENDED]
         return cls(
@@ -77,7 +77,7 @@ class _Books:
 # --- matching: whatever the cloud bills has a rental -----------------------------------------------------------------
 
 
-def _match(books: _Books, view: View) -> PoolStep | Wait | None:
+def _match(books: _Books, view: LifecycleView) -> PoolStep | Wait | None:
     for rental in books.rentals:
         if (
             rental.phase is RentalPhase.REQUESTED and rental.instance is not None
@@ -107,7 +107,7 @@ def _match(books: _Books, view: View) -> PoolStep | Wait | None:
     )
 
 
-def _payer(rentals: Sequence[Rental], view: View) -> BudgetId | None:
+def _payer(rentals: Sequence[Rental], view: LifecycleView) -> BudgetId | None:
     """Who pays for an instance nobody asked for: whoever rented last in its pool, else the first that enforces."""
     for rental in reversed(rentals):
         if rental.budget in view.snapshot.budgets:
@@ -135,7 +135,7 @@ def orphan_name(pool: PoolId, instance: Instance) -> RentalId:
 # --- the target: as many as there are rentals that want a node -------------------------------------------------------
 
 
-def _fill(books: _Books, view: View) -> PoolStep | Wait | None:
+def _fill(books: _Books, view: LifecycleView) -> PoolStep | Wait | None:
     failure = _failure(books)
     cooling = books.pool.cooled_until is not None and books.pool.cooled_until > view.snapshot.now
     if failure is not None and not cooling:
@@ -165,7 +165,7 @@ def _failure(books: _Books) -> LaunchFailure | None:
     return max((item for item in books.survey.failures if item.at > oldest), key=lambda item: item.at, default=None)
 
 
-def _holds(rental: Rental, survey: Survey, view: View) -> bool:
+def _holds(rental: Rental, survey: Survey, view: LifecycleView) -> bool:
     """Whether the rental's instance counts towards the target (one not listed yet does)."""
     if rental.instance is None or rental.phase is RentalPhase.ENDED:
         return False
@@ -173,7 +173,7 @@ def _holds(rental: Rental, survey: Survey, view: View) -> bool:
     return not vanished(rental, instance, survey) if instance is None else instance.state in HELD
 
 
-def _raise(books: _Books, staying: Sequence[Rental], view: View) -> PoolStep | Wait | None:
+def _raise(books: _Books, staying: Sequence[Rental], view: LifecycleView) -> PoolStep | Wait | None:
     """Ask for the nodes that are missing, once nobody can delete the pool, or the budget that pays, from under them.
 
     A rental whose instance is about to be ended is left out: ending lowers the target too, and a target raised on the
@@ -211,7 +211,7 @@ def _unfulfilled(rental: Rental, pool: Pool, *, cooling: bool) -> str:
     return f"GPUPool {pool.id} is being deleted"
 
 
-def left_behind(pool: Pool, view: View) -> str:
+def left_behind(pool: Pool, view: LifecycleView) -> str:
     """What must still be ended or paid for before the pool's object may go; empty when nothing."""
     survey = view.snapshot.surveys.get(pool.id)
     rentals = view.rentals_of_pool.get(pool.id, ())

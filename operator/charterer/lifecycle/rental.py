@@ -28,10 +28,10 @@ from charterer.domain.steps import (
     Wait,
 )
 from charterer.domain.time import after
-from charterer.lifecycle.view import HELD, BoundPod, View, count, draining, names, shows, vanished
+from charterer.lifecycle.view import HELD, BoundPod, LifecycleView, count, draining, names, shows, vanished
 
 
-def rental_step(rental_id: RentalId, view: View) -> RentalStep | Wait | None:
+def rental_step(rental_id: RentalId, view: LifecycleView) -> RentalStep | Wait | None:
     """The rental's next step, what it waits for, or None when it only has to be used."""
     rental = view.snapshot.rentals[rental_id]
     if rental.phase is RentalPhase.ENDED:
@@ -48,7 +48,7 @@ def rental_step(rental_id: RentalId, view: View) -> RentalStep | Wait | None:
 # --- what the cloud says ---------------------------------------------------------------------------------------------
 
 
-def news(rental: Rental, view: View) -> Refresh | MarkEnded | None:
+def news(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | None:
     """What the cloud says of the rental's instance that is not yet on record."""
     survey, instance = view.survey(rental), view.instance(rental)
     if survey is None:
@@ -79,7 +79,7 @@ def _tells_more(instance: Instance, rental: Rental) -> bool:
 # --- starting and ending ---------------------------------------------------------------------------------------------
 
 
-def _start(rental: Rental, view: View) -> RentalStep | Wait | None:
+def _start(rental: Rental, view: LifecycleView) -> RentalStep | Wait | None:
     if rental.phase is RentalPhase.READY:
         return None
     node = view.node(rental)
@@ -90,7 +90,7 @@ def _start(rental: Rental, view: View) -> RentalStep | Wait | None:
     return MarkReady(rental.id, node.name, view.snapshot.now)
 
 
-def _drain(rental: Rental, view: View) -> RentalStep | Wait:
+def _drain(rental: Rental, view: LifecycleView) -> RentalStep | Wait:
     node = view.node(rental)
     if node is not None and not node.unschedulable and not node.deleting:
         return Cordon(rental.id, node.name, node.uid)
@@ -105,7 +105,7 @@ def _drain(rental: Rental, view: View) -> RentalStep | Wait:
     return Terminate(rental.id, rental.pool, instance, None if node is None else node.name)
 
 
-def _in_use(rental: Rental, view: View) -> str:
+def _in_use(rental: Rental, view: LifecycleView) -> str:
     """Why the machine may not be ended yet; empty when it may.
 
     A finished pod counts as long as its run is not recorded: it is the only proof that the run completed, and ending
@@ -126,7 +126,7 @@ def _in_use(rental: Rental, view: View) -> str:
     return ""
 
 
-def may_terminate(rental: Rental, view: View) -> bool:
+def may_terminate(rental: Rental, view: LifecycleView) -> bool:
     """Whether the rental's own next step is to end its instance."""
     if not draining(rental) or rental.instance is None or view.observes(rental.budget):
         return False
@@ -137,7 +137,7 @@ def may_terminate(rental: Rental, view: View) -> bool:
 # --- after the end: Kubernetes ---------------------------------------------------------------------------------------
 
 
-def _clear_up(rental: Rental, view: View) -> RentalStep | Wait | None:
+def _clear_up(rental: Rental, view: LifecycleView) -> RentalStep | Wait | None:
     """Tell Kubernetes that the machine is gone, or its pods would hang for minutes or for good."""
     if rental.instance is None or view.observes(rental.budget):
         return None
@@ -175,7 +175,7 @@ def _litter(bound: BoundPod) -> bool:
 # --- after the end: money --------------------------------------------------------------------------------------------
 
 
-def _settle(rental: Rental, view: View, beside: str = "") -> RentalStep | Wait:
+def _settle(rental: Rental, view: LifecycleView, beside: str = "") -> RentalStep | Wait:
     """Fold the final cost into the budget, then forget the rental; ``beside`` is what forgetting waits for as well."""
     budget = view.snapshot.budgets.get(rental.budget)
     if budget is None:
@@ -196,7 +196,7 @@ def _settle(rental: Rental, view: View, beside: str = "") -> RentalStep | Wait:
     return Wait(beside) if beside else _forget(rental, view)
 
 
-def _forget(rental: Rental, view: View) -> RentalStep | Wait:
+def _forget(rental: Rental, view: LifecycleView) -> RentalStep | Wait:
     """Only when no list can show the instance again: without a rental it would be adopted, and paid twice."""
     node, survey = view.node(rental), view.survey(rental)
     if rental.instance is not None:

@@ -28,10 +28,10 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import after
 from charterer.lifecycle.verdict import judge
-from charterer.lifecycle.view import View, count, draining
+from charterer.lifecycle.view import LifecycleView, count, draining
 
 
-def run_step(job_id: JobId, view: View) -> RunStep | Wait | None:
+def run_step(job_id: JobId, view: LifecycleView) -> RunStep | Wait | None:
     """The job's next step, what it waits for, or None: nothing runs, or what runs is as intended."""
     job = view.snapshot.jobs[job_id]
     if view.observes(job.budget) or _idle(job, view):
@@ -48,7 +48,7 @@ def run_step(job_id: JobId, view: View) -> RunStep | Wait | None:
     return waits
 
 
-def _idle(job: Job, view: View) -> bool:
+def _idle(job: Job, view: LifecycleView) -> bool:
     """Whether there is plainly nothing to do, as for most of a long queue."""
     return not (job.allocation or job.runs or job.replaced or job.finish) and job.run_label not in view.labelled
 
@@ -68,7 +68,7 @@ class _Case:
     recorded: frozenset[int]
 
     @classmethod
-    def of(cls, job: Job, view: View) -> _Case:
+    def of(cls, job: Job, view: LifecycleView) -> _Case:
         recorded = frozenset(record.number for record in job.records)
         former = [item for item in job.replaced if item.run not in recorded]
         intended = job.allocation
@@ -106,7 +106,7 @@ def active(run: Run) -> bool:
     return not run.suspended and run.complete is None and run.failed is None
 
 
-def _delete_strays(case: _Case, view: View) -> RunStep | Wait | None:
+def _delete_strays(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
     strays = case.strays()
     for run in strays:
         if not run.deleting:
@@ -114,7 +114,7 @@ def _delete_strays(case: _Case, view: View) -> RunStep | Wait | None:
     return Wait(f"{strays[0].name}, which nobody intended, to be gone") if strays else None
 
 
-def _prepare(case: _Case, view: View) -> RunStep | Wait | None:
+def _prepare(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
     """The next run's Service and suspended Job come first: a template that is refused is noticed before a run stops."""
     if case.intended is None or case.current is not None or not case.job.wants_to_run:
         return None
@@ -123,7 +123,7 @@ def _prepare(case: _Case, view: View) -> RunStep | Wait | None:
     return CreateRun(case.job.id, case.intended.run)
 
 
-def _stop(case: _Case, view: View) -> RunStep | Wait | None:
+def _stop(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
     for allocation in case.superseded:
         run = _find(case.job, allocation.run)
         if run is not None and active(run) and not run.deleting:
@@ -131,14 +131,14 @@ def _stop(case: _Case, view: View) -> RunStep | Wait | None:
     return None
 
 
-def _label(case: _Case, view: View) -> RunStep | Wait | None:
+def _label(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
     for node, value in _labels(case, view):
         if node.run_labels.get(case.job.run_label) != value:
             return LabelNode(case.job.id, node.name, node.uid, case.job.run_label, value)
     return None
 
 
-def _labels(case: _Case, view: View) -> list[tuple[Node, str]]:
+def _labels(case: _Case, view: LifecycleView) -> list[tuple[Node, str]]:
     """The nodes that the intended run is placed on, as far as they exist, with the label's value."""
     if case.intended is None:
         return []
@@ -147,7 +147,7 @@ def _labels(case: _Case, view: View) -> list[tuple[Node, str]]:
     return [(node, f"r{case.intended.run}") for node in nodes if node is not None and not node.deleting]
 
 
-def _record_superseded(case: _Case, view: View) -> RunStep | Wait | None:
+def _record_superseded(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
     for allocation in case.superseded:
         run = _find(case.job, allocation.run)
         if run is not None and run.deleting:
@@ -156,13 +156,13 @@ def _record_superseded(case: _Case, view: View) -> RunStep | Wait | None:
     return None
 
 
-def _record_current(case: _Case, view: View) -> RunStep | Wait | None:
+def _record_current(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
     if case.intended is None or case.current is None:
         return None
     return judge(case.job, case.intended, case.current, view, stopped=False)
 
 
-def _begin(case: _Case, view: View) -> RunStep | Wait | None:
+def _begin(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
     run = case.current
     if case.intended is None or run is None or not run.suspended or run.deleting or not case.job.wants_to_run:
         return None
@@ -177,7 +177,7 @@ def _begin(case: _Case, view: View) -> RunStep | Wait | None:
     return Wait(obstacle) if obstacle else Unsuspend(case.job.id, run.number)
 
 
-def _obstacle(allocation: Allocation, job: Job, view: View) -> str:
+def _obstacle(allocation: Allocation, job: Job, view: LifecycleView) -> str:
     """What is missing for all pods of the run to start at once; empty when nothing is."""
     wanted: dict[RentalId, int] = {}
     for placement in allocation.placements:
@@ -197,7 +197,7 @@ def _obstacle(allocation: Allocation, job: Job, view: View) -> str:
     return ""
 
 
-def _held_by_others(node: NodeName, job: Job, run: int, view: View) -> int:
+def _held_by_others(node: NodeName, job: Job, run: int, view: LifecycleView) -> int:
     """GPUs of live pods on the node that are not this run's own."""
     return sum(
         bound.pod.gpus
@@ -206,7 +206,7 @@ def _held_by_others(node: NodeName, job: Job, run: int, view: View) -> int:
     )
 
 
-def _adapt(case: _Case, view: View) -> RunStep | Wait | None:
+def _adapt(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
     """Change the width of a run in place, and tell its pods."""
     run = case.current
     if case.intended is None or run is None or run.deleting or run.complete is not None or run.failed is not None:
@@ -224,7 +224,7 @@ def _adapt(case: _Case, view: View) -> RunStep | Wait | None:
     return None
 
 
-def _tidy(case: _Case, view: View) -> RunStep | Wait | None:
+def _tidy(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
     """Take labels from nodes that are not needed, and delete recorded runs but the last, whose pods keep their logs."""
     needed = {node.name for node, _ in _labels(case, view)}
     for node in view.labelled.get(case.job.run_label, ()):
@@ -240,7 +240,7 @@ def _tidy(case: _Case, view: View) -> RunStep | Wait | None:
     return None
 
 
-def _expire(case: _Case, view: View) -> RunStep | Wait | None:
+def _expire(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
     finish, ttl = case.job.finish, case.job.ttl_seconds_after_finished
     if finish is None or ttl is None or case.superseded:
         return None
@@ -252,7 +252,7 @@ def _expire(case: _Case, view: View) -> RunStep | Wait | None:
     return DeleteJob(case.job.id)
 
 
-_STAGES: tuple[Callable[[_Case, View], RunStep | Wait | None], ...] = (
+_STAGES: tuple[Callable[[_Case, LifecycleView], RunStep | Wait | None], ...] = (
     _delete_strays,
     _record_superseded,
     _prepare,

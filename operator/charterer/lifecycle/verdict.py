@@ -26,7 +26,7 @@ from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
 from charterer.domain.steps import RecordRun, Wait
 from charterer.domain.time import Instant, after
-from charterer.lifecycle.view import View, count, names, shows, vanished
+from charterer.lifecycle.view import LifecycleView, count, names, shows, vanished
 
 _SETTLE_SECONDS = 10
 """Jobs and pods are watched apart: how long the news of a pod may come after that of its Job."""
@@ -37,18 +37,22 @@ _PATIENCE_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
-class _Verdict:
+class _RunVerdict:
     outcome: RunOutcome
     message: str
 
 
-def judge(job: Job, allocation: Allocation, run: Run | None, view: View, *, stopped: bool) -> RecordRun | Wait | None:
+def judge(
+    job: Job, allocation: Allocation, run: Run | None, view: LifecycleView, *, stopped: bool
+) -> RecordRun | Wait | None:
     """The record of the run's end, what judging waits for, or None while it runs.
 
     ``stopped``: Charterer wants the run to end, so that a suspended Job is an end and not a beginning.
     """
     if run is None:
-        return _record(job, allocation, run, _Verdict(RunOutcome.STOPPED, "it had no Job"), view) if stopped else None
+        return (
+            _record(job, allocation, run, _RunVerdict(RunOutcome.STOPPED, "it had no Job"), view) if stopped else None
+        )
     ended = run.complete is not None or run.failed is not None
     if not ended and not (stopped and run.suspended):
         return None
@@ -64,28 +68,28 @@ def judge(job: Job, allocation: Allocation, run: Run | None, view: View, *, stop
     return verdict if isinstance(verdict, Wait) else _record(job, allocation, run, verdict, view)
 
 
-def _completion(run: Run, complete: Instant, view: View) -> _Verdict | Wait:
+def _completion(run: Run, complete: Instant, view: LifecycleView) -> _RunVerdict | Wait:
     proven = {
         pod.index for pod in run.pods if pod.phase is PodPhase.SUCCEEDED and not pod.deleting and not pod.disrupted
     }
     missing = sorted(set(range(run.completions)) - proven)
     if not missing:
-        return _Verdict(RunOutcome.COMPLETE, "")
+        return _RunVerdict(RunOutcome.COMPLETE, "")
     settled = after(complete, _SETTLE_SECONDS)
     if view.snapshot.now < settled:
         return Wait(f"the Succeeded pod of index {missing[0]} of {run.name}", until=settled)
-    return _Verdict(
+    return _RunVerdict(
         RunOutcome.INTERRUPTED,
         f"its Job says Complete, but {count(len(missing), 'index')} from {missing[0]} on "
         "left no undisturbed Succeeded pod: a pod that was made to stop exited with 0",
     )
 
 
-def _failure(allocation: Allocation, run: Run, failed: Instant, view: View) -> _Verdict | Wait:
+def _failure(allocation: Allocation, run: Run, failed: Instant, view: LifecycleView) -> _RunVerdict | Wait:
     disrupted = [pod.name for pod in run.pods if pod.disrupted]
     if disrupted or "DisruptionTarget" in run.failed_message:
         told = f"{names(disrupted)} disrupted" if disrupted else run.failed_message
-        return _Verdict(RunOutcome.INTERRUPTED, told)
+        return _RunVerdict(RunOutcome.INTERRUPTED, told)
     patience = after(failed, _PATIENCE_SECONDS)
     unknown = None
     for placement in allocation.placements:
@@ -93,28 +97,28 @@ def _failure(allocation: Allocation, run: Run, failed: Instant, view: View) -> _
         if isinstance(health, Wait):
             unknown = health
         elif health:
-            return _Verdict(RunOutcome.INTERRUPTED, health)
+            return _RunVerdict(RunOutcome.INTERRUPTED, health)
     if unknown is None:
-        return _Verdict(RunOutcome.FAILED, _own_words(run))
+        return _RunVerdict(RunOutcome.FAILED, _own_words(run))
     if view.snapshot.now < patience:
         return Wait(unknown.reason, until=patience)
-    return _Verdict(RunOutcome.INTERRUPTED, f"nobody could say how its machines were: {unknown.reason}")
+    return _RunVerdict(RunOutcome.INTERRUPTED, f"nobody could say how its machines were: {unknown.reason}")
 
 
-def _stop(allocation: Allocation, run: Run, view: View) -> _Verdict:
+def _stop(allocation: Allocation, run: Run, view: LifecycleView) -> _RunVerdict:
     lost = [placement.rental for placement in allocation.placements if _ended(placement, view)]
     disrupted = [pod.name for pod in run.pods if pod.disrupted]
     if lost or disrupted:
-        return _Verdict(RunOutcome.INTERRUPTED, f"{names(lost or disrupted)} lost")
-    return _Verdict(RunOutcome.STOPPED, "")
+        return _RunVerdict(RunOutcome.INTERRUPTED, f"{names(lost or disrupted)} lost")
+    return _RunVerdict(RunOutcome.STOPPED, "")
 
 
-def _ended(placement: Placement, view: View) -> bool:
+def _ended(placement: Placement, view: LifecycleView) -> bool:
     rental = view.rental(placement.rental)
     return rental is None or rental.phase is RentalPhase.ENDED
 
 
-def _health(placement: Placement, failed: Instant, view: View) -> str | Wait:
+def _health(placement: Placement, failed: Instant, view: LifecycleView) -> str | Wait:
     """What was wrong with the machine; empty when it was seen healthy after the failure; Wait when nobody knows yet."""
     rental = view.rental(placement.rental)
     if rental is None or rental.phase is RentalPhase.ENDED or rental.instance is None:
@@ -149,7 +153,7 @@ def _own_words(run: Run) -> str:
     return f"pod {first.name}{code}" + (f": {first.message}" if first.message else "")
 
 
-def _record(job: Job, allocation: Allocation, run: Run | None, verdict: _Verdict, view: View) -> RecordRun:
+def _record(job: Job, allocation: Allocation, run: Run | None, verdict: _RunVerdict, view: LifecycleView) -> RecordRun:
     until = allocation.since if run is None else max(_last_moment(run, view.snapshot.now), allocation.since)
     record = RunRecord(
         number=allocation.run,

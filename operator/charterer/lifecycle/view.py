@@ -35,8 +35,8 @@ class BoundPod:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """The joins. Build it with ``View.of``; lists of rentals are in order of creation.
+class LifecycleView:
+    """The joins. Build it with ``LifecycleView.of``; lists of rentals are in order of creation.
 
     ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class. ``ending``: by rental,
     names of the runs placed there that have been replaced and whose end is not yet on record. (Not those whose Job is
@@ -54,7 +54,7 @@ class View:
     _by_provider_id: Mapping[str, Node]
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> View:
+    def of(cls, snapshot: Snapshot) -> LifecycleView:
         """Index the snapshot: linear in jobs, pods, rentals, instances and nodes."""
         by_pool: dict[PoolId, list[Rental]] = defaultdict(list)
         by_budget: dict[BudgetId, list[Rental]] = defaultdict(list)

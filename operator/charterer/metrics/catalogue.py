@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class MetricType(StrEnum):
     """The Prometheus type."""
 
     GAUGE = "gauge"
@@ -16,17 +16,17 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class MetricSpec:
     """One metric as it is exposed; a counter's name ends in ``_total``."""
 
     name: str
-    kind: Kind
+    kind: MetricType
     labels: tuple[str, ...]
     help: str
 
 
-def _gauge(name: str, labels: Sequence[str], meaning: str) -> Spec:
-    return Spec(name, Kind.GAUGE, tuple(labels), meaning)
+def _gauge(name: str, labels: Sequence[str], meaning: str) -> MetricSpec:
+    return MetricSpec(name, MetricType.GAUGE, tuple(labels), meaning)
 
 
 _BUDGET = ("budget",)
@@ -89,19 +89,28 @@ RENTAL_INFO = _gauge(
     "1 for every rented node; joins pool and budget to the metrics of OpenCost and kube-state-metrics.",
 )
 
-PLAN_SECONDS = Spec("charterer_plan_duration_seconds", Kind.HISTOGRAM, (), "Time one plan took.")
-STEPS = Spec(
-    "charterer_steps_total", Kind.COUNTER, ("step", "outcome"), "Commands and steps carried out, by type and outcome."
+PLAN_SECONDS = MetricSpec("charterer_plan_duration_seconds", MetricType.HISTOGRAM, (), "Time one plan took.")
+STEPS = MetricSpec(
+    "charterer_steps_total",
+    MetricType.COUNTER,
+    ("step", "outcome"),
+    "Commands and steps carried out, by type and outcome.",
 )
-CLOUD_CALLS = Spec(
-    "charterer_cloud_calls_total", Kind.COUNTER, ("provider", "call", "outcome"), "Calls of a cloud's API by outcome."
+CLOUD_CALLS = MetricSpec(
+    "charterer_cloud_calls_total",
+    MetricType.COUNTER,
+    ("provider", "call", "outcome"),
+    "Calls of a cloud's API by outcome.",
 )
-CLOUD_CALL_SECONDS = Spec(
-    "charterer_cloud_call_duration_seconds", Kind.HISTOGRAM, ("provider", "call"), "Time a call of a cloud's API took."
+CLOUD_CALL_SECONDS = MetricSpec(
+    "charterer_cloud_call_duration_seconds",
+    MetricType.HISTOGRAM,
+    ("provider", "call"),
+    "Time a call of a cloud's API took.",
 )
-API_WRITES = Spec(
+API_WRITES = MetricSpec(
     "charterer_api_writes_total",
-    Kind.COUNTER,
+    MetricType.COUNTER,
     ("verb", "resource"),
     "Writes to the Kubernetes API by verb and resource.",
 )

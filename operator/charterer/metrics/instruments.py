@@ -14,8 +14,8 @@ from charterer.domain.plan import Command, Plan
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
 from charterer.metrics import catalogue
-from charterer.metrics.catalogue import Kind, Spec
-from charterer.metrics.view import View, families
+from charterer.metrics.catalogue import MetricSpec, MetricType
+from charterer.metrics.view import MetricsSource, families
 
 _PLAN_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _CALL_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -23,7 +23,7 @@ _CALL_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 class _SnapshotCollector(Collector):
     def __init__(self) -> None:
-        self.view: View | None = None
+        self.view: MetricsSource | None = None
 
     def collect(self) -> Iterable[Metric]:
         return families(self.view) if self.view is not None else ()
@@ -56,12 +56,12 @@ class Metrics:
         self._leader = self._gauge(catalogue.LEADER)
         self._gauge(catalogue.BUILD_INFO).labels(version=version).set(1)
 
-    def _counter(self, spec: Spec) -> Counter:
-        assert spec.kind is Kind.COUNTER
+    def _counter(self, spec: MetricSpec) -> Counter:
+        assert spec.kind is MetricType.COUNTER
         return Counter(spec.name, spec.help, spec.labels, registry=self.registry)
 
-    def _gauge(self, spec: Spec) -> Gauge:
-        assert spec.kind is Kind.GAUGE
+    def _gauge(self, spec: MetricSpec) -> Gauge:
+        assert spec.kind is MetricType.GAUGE
         return Gauge(spec.name, spec.help, spec.labels, registry=self.registry)
 
     def exposition(self) -> bytes:
@@ -70,7 +70,7 @@ class Metrics:
 
     def observe(self, snapshot: Snapshot, plan: Plan, states: Mapping[JobId, str]) -> None:
         """Show this snapshot, its plan and the jobs' states from now on; the gauges are made when somebody scrapes."""
-        self._snapshot.view = View(snapshot, plan, states)
+        self._snapshot.view = MetricsSource(snapshot, plan, states)
 
     def plan_took(self, seconds: float) -> None:
         """One plan was made in that time."""

@@ -13,14 +13,14 @@ from charterer.domain.plan import Plan
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.metrics import catalogue
-from charterer.metrics.catalogue import Spec
+from charterer.metrics.catalogue import MetricSpec
 
 _SECONDS_PER_HOUR = 3600
 _EXISTING = (RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.READY, RentalPhase.DRAINING)
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class MetricsSource:
     """What is shown: a snapshot, the plan made of it, and the word in each job's State column."""
 
     snapshot: Snapshot
@@ -29,7 +29,7 @@ class View:
 
 
 class _Family:
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: MetricSpec) -> None:
         self._labels = spec.labels
         self.metric = GaugeMetricFamily(spec.name, spec.help, labels=spec.labels)
 
@@ -37,7 +37,7 @@ class _Family:
         self.metric.add_metric([labels[name] for name in self._labels], value)
 
 
-def families(view: View) -> Iterator[GaugeMetricFamily]:
+def families(view: MetricsSource) -> Iterator[GaugeMetricFamily]:
     """Every family of ``catalogue.FROM_SNAPSHOT``, also those without a sample."""
     found = {spec.name: _Family(spec) for spec in catalogue.FROM_SNAPSHOT}
     _budgets(view, found)
@@ -47,7 +47,7 @@ def families(view: View) -> Iterator[GaugeMetricFamily]:
     return (family.metric for family in found.values())
 
 
-def _budgets(view: View, found: Mapping[str, _Family]) -> None:
+def _budgets(view: MetricsSource, found: Mapping[str, _Family]) -> None:
     rented = Counter[str]()
     for rental in view.snapshot.rentals.values():
         if rental.billed:
@@ -77,7 +77,7 @@ def _price_micros(rental: Rental) -> int:
     return (rental.segments[-1].price if rental.segments else rental.worst).micros_per_hour
 
 
-def _pools(view: View, found: Mapping[str, _Family]) -> None:
+def _pools(view: MetricsSource, found: Mapping[str, _Family]) -> None:
     snapshot = view.snapshot
     used_on = _gpus_in_use(snapshot)
     nodes: Counter[tuple[PoolId, RentalPhase]] = Counter()
@@ -120,7 +120,7 @@ def _gpus_in_use(snapshot: Snapshot) -> Counter[str]:
     return used
 
 
-def _jobs(view: View, found: Mapping[str, _Family]) -> None:
+def _jobs(view: MetricsSource, found: Mapping[str, _Family]) -> None:
     states: Counter[tuple[str, str]] = Counter()
     for key, job in view.snapshot.jobs.items():
         states[job.namespace, view.states.get(key, "Unknown")] += 1
@@ -133,7 +133,7 @@ def _jobs(view: View, found: Mapping[str, _Family]) -> None:
         found[catalogue.JOBS.name].add(count, namespace=namespace, state=state)
 
 
-def _rentals(view: View, found: Mapping[str, _Family]) -> None:
+def _rentals(view: MetricsSource, found: Mapping[str, _Family]) -> None:
     for rental in view.snapshot.rentals.values():
         if not rental.billed or rental.node is None:
             continue

@@ -13,19 +13,19 @@ from dataclasses import replace
 
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
-from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, Verdict, Why
+from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, ReasonCode, Verdict
 from charterer.domain.snapshot import Snapshot
-from charterer.policy.budget_plan import decide
-from charterer.policy.capacity import Capacity
-from charterer.policy.cohort import Cohort, gather
-from charterer.policy.crowding import crowded
-from charterer.policy.draft import Draft
-from charterer.policy.market import Market
-from charterer.policy.memo import Known, Memo, know
-from charterer.policy.reading import read
-from charterer.policy.roll import call
-from charterer.policy.site import Site
-from charterer.policy.standing import Standing, stand
+from charterer.policy.actions.budget_actions import decide
+from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.triage import triage
+from charterer.policy.budgets.shared_pools import solve_with_pool_limits
+from charterer.policy.budgets.solution import BudgetSolution, solve_budget
+from charterer.policy.jobs.groups import JobGroup, job_group
+from charterer.policy.jobs.job_facts import job_facts
+from charterer.policy.nodes.capacity import Capacity
+from charterer.policy.nodes.pool_nodes import PoolNodes
+from charterer.policy.nodes.pool_quota import PoolQuota
+from charterer.policy.plan_cache import Memo, PlanCache, plan_cache
 
 __all__ = ["Memo", "plan", "standings"]
 
@@ -35,11 +35,11 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
 
     ``plan(snapshot, memo) == plan(snapshot)`` whatever was planned with the memo before.
     """
-    known = know(snapshot, memo)
+    known = plan_cache(snapshot, memo)
     stands = standings(snapshot, known)
     capacity = Capacity(snapshot, known.holdings, known.sites)
-    market = Market(snapshot, known.fleet)
-    drafts = [Draft(standing, capacity, market, snapshot) for standing in stands]
+    market = PoolQuota(snapshot, known.fleet)
+    drafts = [PlanBuilder(standing, capacity, market, snapshot) for standing in stands]
     doomed = [draft.doomed() for draft in drafts]
     capacity.open(frozenset(rental for leaving in doomed for rental in leaving))
     would: list[Command] = []
@@ -76,19 +76,19 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
     )
 
 
-def standings(snapshot: Snapshot, known: Known | None = None) -> list[Standing]:
+def standings(snapshot: Snapshot, known: PlanCache | None = None) -> list[BudgetSolution]:
     """Every budget solved, with the room there is, in the order in which they act."""
-    known = know(snapshot) if known is None else known
+    known = plan_cache(snapshot) if known is None else known
     cohorts = known.readings.cohorts
-    sites_of: dict[BudgetId, dict[PoolId, Site]] = defaultdict(dict)
+    sites_of: dict[BudgetId, dict[PoolId, PoolNodes]] = defaultdict(dict)
     for (budget_id, pool), site in sorted(known.sites.items(), key=lambda one: one[0]):
         sites_of[budget_id][pool] = site
     found = [
-        stand(budget, cohorts.get(budget.id, {}), sites_of[budget.id], known, snapshot)
+        solve_budget(budget, cohorts.get(budget.id, {}), sites_of[budget.id], known, snapshot)
         for budget in snapshot.budgets.values()
     ]
     return sorted(
-        crowded(found, snapshot, known.fleet),
+        solve_with_pool_limits(found, snapshot, known.fleet),
         key=lambda one: (one.budget.mode is Mode.OBSERVE, -one.rate, one.budget.id),
     )
 
@@ -98,21 +98,21 @@ def _enforces(budget: Budget) -> bool:
 
 
 def _of_nobody(
-    known: Known, doomed: Mapping[RentalId, Reason], snapshot: Snapshot
+    known: PlanCache, doomed: Mapping[RentalId, Reason], snapshot: Snapshot
 ) -> tuple[list[Command], dict[JobId, Verdict]]:
     """Jobs that no budget in sight pays for: a run goes on at the expense of who rented its nodes, and no longer."""
-    unpaid: list[Cohort] = []
+    unpaid: list[JobGroup] = []
     for budget, cohorts in known.readings.cohorts.items():
         if budget is None:
             unpaid += cohorts.values()
         elif budget not in snapshot.budgets:
             unpaid += [
-                gather([read(replace(job.job, budget=None), known.menus) for job in one.members])
+                job_group([job_facts(replace(job.job, budget=None), known.menus) for job in one.members])
                 for one in cohorts.values()
             ]
     if not unpaid:
         return [], {}
-    roll = call(unpaid, doomed, known.fleet, snapshot)
+    roll = triage(unpaid, doomed, known.fleet, snapshot)
     stops: list[Command] = [Allocate(job.id, None, why) for job, why in roll.stopped]
     return stops, {job.id: Verdict(None, why, None) for job, why in (*roll.stopped, *roll.idle)}
 
@@ -121,6 +121,6 @@ def _only_observed(verdict: Verdict) -> Verdict:
     def reason() -> Reason:
         why = verdict.reason
         message = f"mode Observe, nothing is done: {why.message}"
-        return Reason(Why.OBSERVE_ONLY, why.seconds, why.money, message, why.instead_of)
+        return Reason(ReasonCode.OBSERVE_ONLY, why.seconds, why.money, message, why.instead_of)
 
     return Verdict(verdict.option, reason, verdict.remaining_seconds)

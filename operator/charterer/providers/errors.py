@@ -54,7 +54,7 @@ class Busy(ProviderError):
     """Something else is changing the same thing; nothing happened. Look again and decide again."""
 
 
-class NotFound(ProviderError):
+class InstanceNotFound(ProviderError):
     """What the call names does not exist."""
 
     advice = "check the pool's spec"
@@ -70,7 +70,7 @@ class WouldTerminate(ProviderError):
     """A lower target would let the cloud choose which existing instance to end; nothing happened."""
 
 
-class Unauthorized(ProviderError):
+class CloudUnauthorized(ProviderError):
     """The credentials are missing, wrong or not enough."""
 
     advice = "check the operator's credentials for this cloud"
@@ -90,11 +90,11 @@ class Transient(ProviderError):
     """It did not work this time; nothing happened. It may simply be repeated."""
 
 
-class Unreachable(Transient):
+class CloudUnreachable(Transient):
     """The cloud could not be reached; nothing was sent."""
 
     advice = "check the pool's endpoint and the network"
 
 
-class OutcomeUnknown(ProviderError):
+class CloudOutcomeUnknown(ProviderError):
     """A mutation was sent and nobody knows whether it took effect: look before repeating it."""

@@ -17,17 +17,17 @@ from charterer.providers import fake_answers as answers
 from charterer.providers.errors import (
     AtMinSize,
     Busy,
+    CloudOutcomeUnknown,
+    CloudUnauthorized,
+    CloudUnreachable,
+    InstanceNotFound,
     InsufficientCapacity,
     InvalidRequest,
-    NotFound,
-    OutcomeUnknown,
     ProviderError,
     QuotaExceeded,
     Throttled,
     Transient,
-    Unauthorized,
     UnknownCode,
-    Unreachable,
     WouldTerminate,
 )
 from charterer.providers.provider import Drained
@@ -45,8 +45,8 @@ _TARGET_TRIES: Final = 3
 T = TypeVar("T")
 
 _CODES: Final[Mapping[str, type[ProviderError]]] = {
-    "GroupNotFound": NotFound,
-    "InstanceNotFound": NotFound,
+    "GroupNotFound": InstanceNotFound,
+    "InstanceNotFound": InstanceNotFound,
     "WouldTerminate": WouldTerminate,
     "MinSizeReached": AtMinSize,
     "MaxSizeExceeded": QuotaExceeded,
@@ -54,9 +54,9 @@ _CODES: Final[Mapping[str, type[ProviderError]]] = {
     "InsufficientInstanceCapacity": InsufficientCapacity,
     "Throttling": Throttled,
     "ServiceUnavailable": Transient,
-    "InternalError": OutcomeUnknown,  # for a read: Transient
+    "InternalError": CloudOutcomeUnknown,  # for a read: Transient
     "TargetChanged": Busy,
-    "Unauthorized": Unauthorized,
+    "Unauthorized": CloudUnauthorized,
     "InvalidRequest": InvalidRequest,
     "IdempotentParameterMismatch": InvalidRequest,
 }
@@ -152,7 +152,7 @@ class FakeCloud:
         path = f"{_group_path(pool)}/instances/{escaped(instance, safe='')}?decrement=true"
         try:
             await self._mutate(pool, "DELETE", path)
-        except NotFound as error:
+        except InstanceNotFound as error:
             if error.code != "InstanceNotFound":
                 raise
         logger.info("GPUPool %s: ended instance %s, whose node %s was empty", pool.id, instance, proof.node)
@@ -183,7 +183,7 @@ class FakeCloud:
     ) -> answers.Json:
         """Send one request once; its answer, or the ProviderError that says what is known."""
         call = f"{method} {path}"
-        lost = Transient if method == "GET" else OutcomeUnknown
+        lost = Transient if method == "GET" else CloudOutcomeUnknown
         if self._session is None:
             self._session = aiohttp.ClientSession(headers=self._headers, middlewares=(_never_resend,))
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_SECONDS)
@@ -195,7 +195,7 @@ class FakeCloud:
             message = f"spec.fake.endpoint {self._endpoint!r} is no URL; write it like http://host:port"
             raise InvalidRequest(pool.id, call, "InvalidURL", message) from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise Unreachable(pool.id, call, type(error).__name__, str(error)) from error
+            raise CloudUnreachable(pool.id, call, type(error).__name__, str(error)) from error
         except TimeoutError as error:
             raise lost(pool.id, call, "TimeOut", f"no answer within {seconds:.0f} s") from error
         except (_AnswerLost, aiohttp.ClientError) as error:
@@ -248,7 +248,7 @@ def _refusal(
     if kind is None:
         logger.error("GPUPool %s: %s: unknown code %s (HTTP %d): %s", pool.id, call, code, status, message)
         return UnknownCode(pool.id, call, code, message)
-    if kind is OutcomeUnknown and call.startswith("GET "):
+    if kind is CloudOutcomeUnknown and call.startswith("GET "):
         return Transient(pool.id, call, code, message)
     if kind is InsufficientCapacity:
         return InsufficientCapacity(pool.id, call, code, message, scope=pool.cloud.group)
@@ -268,5 +268,5 @@ def _without_code(pool: Pool, call: str, status: int) -> ProviderError:
     message = "an error without a code; is something else listening at the endpoint?"
     if status < 500:
         return UnknownCode(pool.id, call, f"HTTP {status}", message)
-    kind = Transient if call.startswith("GET ") else OutcomeUnknown
+    kind = Transient if call.startswith("GET ") else CloudOutcomeUnknown
     return kind(pool.id, call, f"HTTP {status}", message)

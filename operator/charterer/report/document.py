@@ -18,7 +18,7 @@ class Tone(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """A text of a table; one line."""
 
     text: str
@@ -26,7 +26,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """``elastic`` columns hold sentences and give way to a narrow screen; ``optional`` ones are left out there."""
 
     title: str
@@ -67,11 +67,11 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DocumentTable:
     """Rows of as many cells as there are columns; ValueError otherwise."""
 
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    columns: tuple[TableColumn, ...]
+    rows: tuple[tuple[TableCell, ...], ...]
 
     def __post_init__(self) -> None:
         for number, row in enumerate(self.rows):
@@ -87,7 +87,7 @@ class Picture:
     caption: str
 
 
-Block = Heading | Paragraph | Items | Table | Picture
+Block = Heading | Paragraph | Items | DocumentTable | Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,6 @@ class Document:
     blocks: tuple[Block, ...]
 
 
-def row(*cells: str | Cell) -> tuple[Cell, ...]:
+def row(*cells: str | TableCell) -> tuple[TableCell, ...]:
     """A row of a table; plain strings are plain cells."""
-    return tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in cells)
+    return tuple(cell if isinstance(cell, TableCell) else TableCell(cell) for cell in cells)

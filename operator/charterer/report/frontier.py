@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from charterer.domain.money import Money
-from charterer.policy.frontier import Bought, Frontier
+from charterer.policy.explain.frontier import Frontier, FrontierPoint
 from charterer.report.pictures import BLUE, DASHES, GREY, VERMILION, drawing, encoded
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _LEAST, _MOST = 0.25, 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class FrontierCurve:
     """One budget's frontier; ``before`` is another one to compare with, such as today's where ``of`` is a what-if."""
 
     name: str
@@ -27,7 +27,7 @@ class Curve:
     before: Frontier | None = None
 
 
-def draw(curves: Sequence[Curve], as_format: str) -> bytes:
+def draw(curves: Sequence[FrontierCurve], as_format: str) -> bytes:
     """A row of two diagrams for each budget, as an SVG or PNG; ValueError without any curve. CannotDraw."""
     if not curves:
         raise ValueError("there is no budget with jobs whose frontier could be drawn")
@@ -39,7 +39,7 @@ def draw(curves: Sequence[Curve], as_format: str) -> bytes:
         return encoded(figure, as_format)
 
 
-def caption(curve: Curve) -> str:
+def caption(curve: FrontierCurve) -> str:
     """What the diagrams of a budget show, in words."""
     return (
         f"Budget {curve.name}: mean time from submitting a job to its completion against dollars a month (left), and "
@@ -47,7 +47,7 @@ def caption(curve: Curve) -> str:
     )
 
 
-def _sampled(frontier: Frontier) -> list[Bought]:
+def _sampled(frontier: Frontier) -> list[FrontierPoint]:
     base = frontier.amount.dollars or frontier.cheapest.dollars
     ratio = _MOST / _LEAST
     return [
@@ -55,7 +55,7 @@ def _sampled(frontier: Frontier) -> list[Bought]:
     ]
 
 
-def _draw_times(axes: Axes, curve: Curve) -> None:
+def _draw_times(axes: Axes, curve: FrontierCurve) -> None:
     axes.set_title(f"{curve.name}: what money buys")
     axes.set_ylabel("mean completion time (hours)")
     if curve.before is not None:
@@ -66,7 +66,7 @@ def _draw_times(axes: Axes, curve: Curve) -> None:
     _amounts(axes, curve)
 
 
-def _draw_dollars(axes: Axes, curve: Curve) -> None:
+def _draw_dollars(axes: Axes, curve: FrontierCurve) -> None:
     from matplotlib.ticker import StrMethodFormatter
 
     axes.set_title("what one more dollar saves")
@@ -86,7 +86,7 @@ def _line_of_times(axes: Axes, frontier: Frontier, colour: str, dash: int, label
     axes.plot(*zip(*points, strict=True), color=colour, ls=DASHES[dash], lw=1.8, label=label)
 
 
-def _now(axes: Axes, frontier: Frontier, height: Callable[[Bought], float]) -> None:
+def _now(axes: Axes, frontier: Frontier, height: Callable[[FrontierPoint], float]) -> None:
     bought = frontier.at(frontier.amount)
     value = height(bought)
     if frontier.amount.micros and value < inf:
@@ -94,7 +94,7 @@ def _now(axes: Axes, frontier: Frontier, height: Callable[[Bought], float]) -> N
         axes.plot([bought.amount.dollars], [value], "o", color=VERMILION, ms=7, label=label, zorder=3)
 
 
-def _amounts(axes: Axes, curve: Curve) -> None:
+def _amounts(axes: Axes, curve: FrontierCurve) -> None:
     """The axis of dollars, with the stretch shaded in which jobs queue and the legend on top of it all."""
     frontier = curve.of
     base = frontier.amount.dollars or frontier.cheapest.dollars
@@ -117,7 +117,7 @@ def _hours(seconds: float | None) -> float:
     return inf if seconds is None else seconds / 3600
 
 
-def _minutes(bought: Bought) -> float:
+def _minutes(bought: FrontierPoint) -> float:
     """Nothing to be drawn (infinity) where jobs queue or nothing is saved."""
     return bought.seconds_per_dollar / 60 if bought.seconds_per_dollar else inf
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from html import escape
 
-from charterer.report.document import Block, Cell, Column, Document, Heading, Items, Paragraph, Picture, Table
+from charterer.report.document import (
+    Block,
+    Document,
+    DocumentTable,
+    Heading,
+    Items,
+    Paragraph,
+    Picture,
+    TableCell,
+    TableColumn,
+)
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff;margin:2rem auto;max-width:72rem;padding:0 1rem}
@@ -44,7 +54,7 @@ def _block(block: Block) -> str:
                 for item in items
             )
             return f"<ul>\n{chr(10).join(lines)}\n</ul>"
-        case Table(columns, rows):
+        case DocumentTable(columns, rows):
             head = "".join(f'<th class="{_class(column)}">{escape(column.title)}</th>' for column in columns)
             lines = ("".join(_cell(cell, column) for cell, column in zip(row, columns, strict=True)) for row in rows)
             body = "\n".join(f"<tr>{line}</tr>" for line in lines)
@@ -56,9 +66,9 @@ def _block(block: Block) -> str:
             return f'<figure role="img" aria-label="{words}">\n{shown}</figure>'
 
 
-def _cell(cell: Cell, column: Column) -> str:
+def _cell(cell: TableCell, column: TableColumn) -> str:
     return f'<td class="{_class(column)} {cell.tone}">{escape(cell.text)}</td>'
 
 
-def _class(column: Column) -> str:
+def _class(column: TableColumn) -> str:
     return "right" if column.right else "elastic" if column.elastic else ""

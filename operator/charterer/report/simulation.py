@@ -11,7 +11,17 @@ from math import ceil, isnan
 from typing import TYPE_CHECKING, Any, Final
 
 from charterer.domain.money import Money
-from charterer.report.document import Block, Cell, Column, Document, Heading, Paragraph, Picture, Table, Tone
+from charterer.report.document import (
+    Block,
+    Document,
+    DocumentTable,
+    Heading,
+    Paragraph,
+    Picture,
+    TableCell,
+    TableColumn,
+    Tone,
+)
 from charterer.report.pictures import (
     BLUE,
     DASHES,
@@ -25,9 +35,9 @@ from charterer.report.pictures import (
     drawing,
     encoded,
 )
-from charterer.simulate.choices import Choice
-from charterer.simulate.replay import Replayed
-from charterer.simulate.result import Result, merged, summed
+from charterer.simulate.engine.result import Result, merged, summed
+from charterer.simulate.history.replay import ReplayResult
+from charterer.simulate.policy_registry import PolicyChoice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,8 +63,8 @@ HOURS_A_MONTH = 365.25 * 24 / 12
 class Simulated:
     """One policy's simulations: one for each pool."""
 
-    choice: Choice
-    parts: tuple[Replayed, ...]
+    choice: PolicyChoice
+    parts: tuple[ReplayResult, ...]
 
     @cached_property
     def result(self) -> Result:
@@ -75,19 +85,19 @@ class Simulated:
 def document(title: str, notes: Sequence[str], found: Sequence[Simulated], pictures: str = "") -> Document:
     """What is shown: the simulations in the order they were asked for."""
     columns = (
-        Column("policy"),
-        Column("mean completion", right=True),
-        Column("median", right=True),
-        Column("90 %", right=True),
-        Column("GPU-hours", right=True),
-        Column("dollars", right=True),
-        Column("restarts", right=True, optional=True),
-        Column("complete", right=True, optional=True),
+        TableColumn("policy"),
+        TableColumn("mean completion", right=True),
+        TableColumn("median", right=True),
+        TableColumn("90 %", right=True),
+        TableColumn("GPU-hours", right=True),
+        TableColumn("dollars", right=True),
+        TableColumn("restarts", right=True, optional=True),
+        TableColumn("complete", right=True, optional=True),
     )
     rows = tuple(_row(one) for one in found)
     blocks: list[Block] = [
         Heading(f"Simulated: {title}"),
-        Table(columns, rows),
+        DocumentTable(columns, rows),
         *(Paragraph(note, Tone.FAINT) for note in notes),
     ]
     if pictures:
@@ -253,18 +263,18 @@ def _name(axes: Axes, title: str, x: str, y: str) -> None:
     axes.set_ylim(bottom=0)
 
 
-def _row(one: Simulated) -> tuple[Cell, ...]:
+def _row(one: Simulated) -> tuple[TableCell, ...]:
     result = one.result
     done, jobs = len(result.completion_seconds), len(result.jobs)
     return (
-        Cell(one.choice.label, Tone.STRONG if one.choice.rate is not None else Tone.PLAIN),
-        Cell(span(result.mean_completion_seconds)),
-        Cell(span(result.quantile(0.5))),
-        Cell(span(result.quantile(0.9))),
-        Cell(f"{result.total_gpu_hours:,.1f}"),
-        Cell(f"{result.spent.dollars:,.2f}"),
-        Cell(f"{result.restarts:,}"),
-        Cell(f"{done:,} of {jobs:,}", Tone.PLAIN if done == jobs else Tone.BAD),
+        TableCell(one.choice.label, Tone.STRONG if one.choice.rate is not None else Tone.PLAIN),
+        TableCell(span(result.mean_completion_seconds)),
+        TableCell(span(result.quantile(0.5))),
+        TableCell(span(result.quantile(0.9))),
+        TableCell(f"{result.total_gpu_hours:,.1f}"),
+        TableCell(f"{result.spent.dollars:,.2f}"),
+        TableCell(f"{result.restarts:,}"),
+        TableCell(f"{done:,} of {jobs:,}", Tone.PLAIN if done == jobs else Tone.BAD),
     )
 
 

@@ -7,15 +7,15 @@ from textwrap import wrap
 
 from charterer.report.document import (
     Block,
-    Cell,
-    Column,
     Document,
+    DocumentTable,
     Heading,
     Item,
     Items,
     Paragraph,
     Picture,
-    Table,
+    TableCell,
+    TableColumn,
     Tone,
 )
 
@@ -54,7 +54,7 @@ class TextRenderer:
                 return "\n".join(self._styled(line, tone) for line in self._wrapped(text, 0))
             case Items(items):
                 return "\n".join(self._item(item) for item in items)
-            case Table():
+            case DocumentTable():
                 return self._table(block)
             case Picture():
                 return ""
@@ -70,16 +70,16 @@ class TextRenderer:
             return [text]
         return wrap(text, max(self._width - indent, _LEAST_ELASTIC), break_long_words=False) or [""]
 
-    def _table(self, table: Table) -> str:
+    def _table(self, table: DocumentTable) -> str:
         kept = self._columns(table)
         columns = [table.columns[at] for at in kept]
         rows = [[row[at] for at in kept] for row in table.rows]
         widths = [_widest(column, [row[at].text for row in rows]) for at, column in enumerate(columns)]
         self._squeeze(columns, widths)
-        head = self._line([Cell(column.title, Tone.FAINT) for column in columns], columns, widths)
+        head = self._line([TableCell(column.title, Tone.FAINT) for column in columns], columns, widths)
         return "\n".join([head, *(self._row(row, columns, widths) for row in rows)])
 
-    def _columns(self, table: Table) -> list[int]:
+    def _columns(self, table: DocumentTable) -> list[int]:
         """The columns that are shown: optional ones give way from the right while the fixed ones are too wide."""
         kept = list(range(len(table.columns)))
         if self._width is None:
@@ -94,7 +94,7 @@ class TextRenderer:
             kept.remove(at)
         return kept
 
-    def _squeeze(self, columns: Sequence[Column], widths: list[int]) -> None:
+    def _squeeze(self, columns: Sequence[TableColumn], widths: list[int]) -> None:
         """Take what is too much from the elastic columns."""
         if self._width is None:
             return
@@ -103,7 +103,7 @@ class TextRenderer:
                 others = sum(widths) - widths[at] + len(_GAP) * (len(widths) - 1)
                 widths[at] = min(widths[at], max(self._width - others, _LEAST_ELASTIC))
 
-    def _row(self, row: Sequence[Cell], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    def _row(self, row: Sequence[TableCell], columns: Sequence[TableColumn], widths: Sequence[int]) -> str:
         """A row, as many lines high as its longest sentence."""
         split = [
             wrap(cell.text, max(width, 1), break_long_words=False) or [""] if column.elastic else [cell.text]
@@ -112,14 +112,17 @@ class TextRenderer:
         height = max(len(lines) for lines in split)
         return "\n".join(
             self._line(
-                [Cell(lines[at] if at < len(lines) else "", cell.tone) for lines, cell in zip(split, row, strict=True)],
+                [
+                    TableCell(lines[at] if at < len(lines) else "", cell.tone)
+                    for lines, cell in zip(split, row, strict=True)
+                ],
                 columns,
                 widths,
             )
             for at in range(height)
         )
 
-    def _line(self, cells: Sequence[Cell], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    def _line(self, cells: Sequence[TableCell], columns: Sequence[TableColumn], widths: Sequence[int]) -> str:
         padded = [
             (cell.text.rjust(width) if column.right else cell.text.ljust(width), cell.tone)
             for cell, column, width in zip(cells, columns, widths, strict=True)
@@ -135,5 +138,5 @@ class TextRenderer:
         return f"\x1b[{style}m{text}\x1b[0m" if self._colour and style and text.strip() else text
 
 
-def _widest(column: Column, texts: Sequence[str]) -> int:
+def _widest(column: TableColumn, texts: Sequence[str]) -> int:
     return max(len(text) for text in (column.title, *texts))

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from charterer.domain.time import Instant
-from charterer.server.counsel import Counsel
+from charterer.server.batch_advisor import BatchAdvisor
 from charterer.server.directory import JobDirectory
 from charterer.server.errors import Refused
-from charterer.server.pace import Pace
-from charterer.server.progress import ProgressBoard, Report
+from charterer.server.progress import ProgressBoard, ProgressReport
+from charterer.server.rate_limiter import RateLimiter
 from charterer.server.tokens import Authenticator
 
 log = logging.getLogger(__name__)
@@ -79,9 +79,9 @@ def progress_app(
     directory: JobDirectory,
     board: ProgressBoard,
     now: Callable[[], Instant],
-    counsel: Counsel,
+    counsel: BatchAdvisor,
     *,
-    pace: Pace | None = None,
+    pace: RateLimiter | None = None,
     again_seconds: int = _AGAIN_SECONDS,
 ) -> web.Application:
     """POST /v1/progress: a pod says how far it is and hears its allocation, and whether its run is to stop.
@@ -90,14 +90,14 @@ def progress_app(
     ``"batch"``, samples per step, where ``counsel`` has one.
     Refusals: 400 (what is wrong with which field), 401, 403, 409 (the report is of a run that is over), 413, 429, 503.
     """
-    pods = pace if pace is not None else Pace()
+    pods = pace if pace is not None else RateLimiter()
 
     async def post(request: web.Request) -> web.StreamResponse:
         caller = await authenticator.authenticate(request.headers.get("Authorization"))
         wait = pods.wait_seconds(caller.pod_uid)
         if wait:
             raise Refused(429, "TooManyReports", f"pod {caller.pod} reports too often", retry_after=math.ceil(wait))
-        report = Report.parse(await request.read())
+        report = ProgressReport.parse(await request.read())
         run = directory.find(caller.job)
         if run is None or (report.run is not None and report.run != run.number):
             current = f"run {run.number} is current" if run is not None else "no run is current"
@@ -113,7 +113,7 @@ def progress_app(
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class HttpServer:
     """An application that is being served; ``port`` is the real one, also when 0 was asked for."""
 
     port: int
@@ -124,7 +124,7 @@ class Site:
         await self._runner.cleanup()
 
 
-async def serve(app: web.Application, host: str, port: int, tls: ssl.SSLContext | None = None) -> Site:
+async def serve(app: web.Application, host: str, port: int, tls: ssl.SSLContext | None = None) -> HttpServer:
     """Serve ``app`` in the running loop; OSError when the port is taken."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
     await runner.setup()
@@ -136,4 +136,4 @@ async def serve(app: web.Application, host: str, port: int, tls: ssl.SSLContext 
         raise
     address = runner.addresses[0]
     log.info("serving on %s port %s%s", host, address[1], " with TLS" if tls else "")
-    return Site(int(address[1]), runner)
+    return HttpServer(int(address[1]), runner)

@@ -64,7 +64,7 @@ def _gradient(body: Mapping[str, object], name: str) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ProgressReport:
     """One report of one pod. ``fraction`` of the job done in [0, 1]; ``throughput`` in the unit of the job's profile.
 
     A fraction smaller than the last one is accepted: a run that fell back to its last checkpoint says so. ``batch``:
@@ -84,7 +84,7 @@ class Report:
     grad_var: float | None = None
 
     @classmethod
-    def parse(cls, body: bytes) -> Report:
+    def parse(cls, body: bytes) -> ProgressReport:
         """A report from the JSON of a request; unknown fields are ignored. Refused (400) names the field and value."""
         try:
             content = json.loads(body)
@@ -160,7 +160,7 @@ class ProgressBoard:
         self._flush_seconds = flush_seconds
         self._entries: dict[JobId, _Entry] = {}
 
-    def report(self, job: JobId, run: int, report: Report, at: Instant) -> None:
+    def report(self, job: JobId, run: int, report: ProgressReport, at: Instant) -> None:
         """Take in a report of run ``run``; what it does not say keeps its last value within the run."""
         if report.index != 0 or not report.says_something:
             return

@@ -56,7 +56,7 @@ class _Claims:
 
 
 @dataclass(frozen=True, slots=True)
-class _Verdict:
+class _TokenVerdict:
     """What Kubernetes said of a token, until when (on the authenticator's clock) it is believed."""
 
     caller: Caller | None
@@ -153,8 +153,8 @@ class Authenticator:
         self._slots = asyncio.Semaphore(concurrent_reviews)
         self._clock = clock
         self._wall_clock = wall_clock
-        self._verdicts: OrderedDict[bytes, _Verdict] = OrderedDict()
-        self._asking: dict[bytes, asyncio.Task[_Verdict]] = {}
+        self._verdicts: OrderedDict[bytes, _TokenVerdict] = OrderedDict()
+        self._asking: dict[bytes, asyncio.Task[_TokenVerdict]] = {}
 
     async def authenticate(self, authorization: str | None) -> Caller:
         """The pod behind the header; Refused with 401 (who?), 403 (not that one), 503 (Kubernetes not reached)."""
@@ -177,7 +177,7 @@ class Authenticator:
             raise Refused(403, "NotCurrentRun", f"pod {pod_uid} is not of run {run.number}, the job's current run")
         return run
 
-    async def _verdict(self, token: str, claims: _Claims) -> _Verdict:
+    async def _verdict(self, token: str, claims: _Claims) -> _TokenVerdict:
         key = hashlib.sha256(token.encode()).digest()
         known = self._verdicts.get(key)
         if known is not None and known.until > self._clock():
@@ -190,12 +190,12 @@ class Authenticator:
             task.add_done_callback(lambda done: self._asked(key, done))
         return await asyncio.shield(task)
 
-    def _asked(self, key: bytes, task: asyncio.Task[_Verdict]) -> None:
+    def _asked(self, key: bytes, task: asyncio.Task[_TokenVerdict]) -> None:
         self._asking.pop(key, None)
         if not task.cancelled():
             task.exception()  # seen here too, because the callers may all have hung up
 
-    async def _ask(self, key: bytes, token: str, claims: _Claims) -> _Verdict:
+    async def _ask(self, key: bytes, token: str, claims: _Claims) -> _TokenVerdict:
         async with self._slots:
             try:
                 answer = await self._review(_review_of(token, claims.job))
@@ -208,7 +208,7 @@ class Authenticator:
         seconds = self._cache_seconds if caller is not None else _REFUSAL_SECONDS
         if claims.expires is not None:
             seconds = min(seconds, claims.expires - self._wall_clock())
-        verdict = _Verdict(caller, why_not, self._clock() + seconds)
+        verdict = _TokenVerdict(caller, why_not, self._clock() + seconds)
         self._verdicts[key] = verdict
         self._verdicts.move_to_end(key)
         while len(self._verdicts) > self._cache_size:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money
-from charterer.simulate.learning import Knowledge
-from charterer.simulate.planned import Planned, Planner
-from charterer.simulate.policy import Policy
-from charterer.simulate.result import JobResult, Result, Tally
-from charterer.simulate.scenario import Scenario
-from charterer.simulate.world import PlannerError, World
+from charterer.simulate.engine.policy import Policy
+from charterer.simulate.engine.result import JobResult, Result, Tally
+from charterer.simulate.engine.scenario import Scenario
+from charterer.simulate.engine.world import PlannerError, World
+from charterer.simulate.knowledge.learning import Knowledge
+from charterer.simulate.policies.planner_policy import Planner, PlannerPolicy
 
 _AT_ONCE = 50
 """A policy that acts so many times in a row at one instant will never come to rest."""
@@ -21,7 +21,7 @@ class Simulation:
     """One scenario under one policy, or a planner, which knows of the classes what ``knowledge`` says when asked."""
 
     def __init__(self, scenario: Scenario, planner: Policy | Planner, knowledge: Knowledge) -> None:
-        self._policy = planner if isinstance(planner, Policy) else Planned(planner)
+        self._policy = planner if isinstance(planner, Policy) else PlannerPolicy(planner)
         self._world = World(scenario, knowledge, self._policy)
         self._instants = 0
         self._rented: list[tuple[float, int]] = []

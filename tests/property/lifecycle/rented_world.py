@@ -33,13 +33,13 @@ from charterer.domain.steps import (
     MarkEnded,
     MarkReady,
     OpenPeriod,
+    PruneFolded,
     RaiseTarget,
     RecordOrphan,
     Refresh,
     SetFinalizer,
     Step,
     Terminate,
-    Unlist,
 )
 from charterer.domain.time import Instant, after, instant
 from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_unlist
@@ -298,7 +298,7 @@ class World:
                 self.cloud.terminate(step.instance.id)
             case Cool():
                 self.pool = replace(self.pool, cooled_until=step.until, cooled_because=step.because)
-            case Fold() | OpenPeriod() | Unlist():
+            case Fold() | OpenPeriod() | PruneFolded():
                 self._keep_books(step)
             case SetFinalizer():
                 raise AssertionError("both are guarded already")
@@ -307,7 +307,7 @@ class World:
             case _:
                 self._change_rental(step, decided)
 
-    def _keep_books(self, step: Fold | OpenPeriod | Unlist) -> None:
+    def _keep_books(self, step: Fold | OpenPeriod | PruneFolded) -> None:
         try:
             match step:
                 case Fold():
@@ -319,7 +319,7 @@ class World:
                 case OpenPeriod():
                     self.hurried |= step.last_start is not None and self.cloud.now >= after(step.start, 600)
                     self._write_balance(apply_open_period(self.budget.balance, step))
-                case Unlist():
+                case PruneFolded():
                     assert self.budget.balance is not None
                     self._write_balance(apply_unlist(self.budget.balance, step))
         except StalePeriod as error:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.policy.budgets.pool_usage import path_usages
 from charterer.policy.planner import plan
-from charterer.policy.routes import routes
 from tests.crowds import held, rooms_of, stood
 from tests.worlds import World
 
@@ -77,7 +77,7 @@ def test_one_budget_gets_the_least_time_that_its_money_and_the_room_allow(world:
     if not one.feasible or not one.scarce or any(scarce.verdict.short for scarce in one.scarce.values()):
         return
     shares = list(one.shares.items())
-    ways = [(number, route.way) for number, (_, share) in enumerate(shares) for route in routes(share.group)]
+    ways = [(number, route.way) for number, (_, share) in enumerate(shares) for route in path_usages(share.group)]
     room = rooms_of(world)
     rows = [[shares[number][1].arrivals * way.money for number, way in ways]]
     rows += [[shares[number][1].arrivals * way.use.get(pool, 0.0) for number, way in ways] for pool in room]

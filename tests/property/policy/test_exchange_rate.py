@@ -16,9 +16,9 @@ from charterer.domain.ids import PoolId, Rate
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.profile import Amdahl, PowerLaw
-from charterer.policy.exchange_rate import Demand, Fit, Solution, solve, spend_rate
-from charterer.policy.hull import Hull, corners, hull
-from charterer.policy.speedup import throughput
+from charterer.policy.options.speedup import throughput
+from charterer.policy.solve.exchange_rate import BudgetFit, Demand, Solution, solve, spend_rate
+from charterer.policy.solve.hull import Hull, corners, hull
 
 Points = list[tuple[float, float]]
 POINT = st.tuples(st.floats(0.5, 100.0), st.floats(0.5, 100.0))
@@ -91,7 +91,7 @@ def test_a_budget_between_cheapest_and_fastest_is_met_exactly_by_one_mixing_clas
         spent += demand.load * demand.spends[level]
         if at == solution.mixed:
             spent += solution.mix * demand.load * (demand.spends[level + 1] - demand.spends[level])
-    assert solution.fit is Fit.MET
+    assert solution.fit is BudgetFit.MET
     assert spent == pytest.approx(allowed, rel=1e-9)
 
 
@@ -168,26 +168,26 @@ def test_the_sampled_bracket_finds_what_sorting_every_segment_finds(share: float
             break
     solution = solve(demands, allowed)
     assert solution.rate == theta
-    assert solution.fit is Fit.MET
+    assert solution.fit is BudgetFit.MET
 
 
 def test_too_small_a_budget_gives_everybody_the_cheapest_and_values_a_second_at_nothing() -> None:
     demand, _ = demand_of([(10.0, 5.0), (20.0, 2.0)], 1.0)
     solution = solve([demand], 9.0)
-    assert (solution.fit, solution.rate, list(solution.levels)) == (Fit.INFEASIBLE, 0.0, [0])
+    assert (solution.fit, solution.rate, list(solution.levels)) == (BudgetFit.INFEASIBLE, 0.0, [0])
 
 
 def test_a_surplus_gives_everybody_the_fastest_at_a_finite_rate_that_chooses_it() -> None:
     one, chain = demand_of([(10.0, 5.0), (20.0, 2.0)], 1.0)
     solution = solve([one], 100.0)
-    assert solution.fit is Fit.SURPLUS
+    assert solution.fit is BudgetFit.SURPLUS
     assert solution.spend == 20.0
     slope = (chain[1][0] - chain[0][0]) / (chain[0][1] - chain[1][1])
     assert slope < solution.rate < slope * 1.001
 
 
 def test_no_class_at_all_leaves_a_surplus() -> None:
-    assert solve([], 5.0) == Solution(Fit.SURPLUS, Rate(0.0), [], None, 0.0, 0.0)
+    assert solve([], 5.0) == Solution(BudgetFit.SURPLUS, Rate(0.0), [], None, 0.0, 0.0)
 
 
 def options(form: Amdahl | PowerLaw, price: Price, most: int) -> list[Option]:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl
-from charterer.policy.exchange_rate import Fit
-from charterer.policy.frontier import Frontier
+from charterer.policy.explain.frontier import Frontier
 from charterer.policy.planner import standings
+from charterer.policy.solve.exchange_rate import BudgetFit
 from tests.worlds import World
 
 classes = st.lists(
@@ -62,7 +62,12 @@ def test_one_more_dollar_saves_what_the_exchange_rate_says(
     amount = Money(round(low + part * (high - low)))
     more = Money(amount.micros + 10_000)
     here, there = frontier.at(amount), frontier.at(more)
-    if Fit.MET not in (here.fit,) or here.rate != there.rate or here.mean_seconds is None or there.mean_seconds is None:
+    if (
+        BudgetFit.MET not in (here.fit,)
+        or here.rate != there.rate
+        or here.mean_seconds is None
+        or there.mean_seconds is None
+    ):
         return  # at a corner of the frontier the two sides save differently
     jobs = sum(arrivals for _, _, arrivals, _ in drawn) * frontier.period_seconds / 3600
     saved = (here.mean_seconds - there.mean_seconds) * jobs

@@ -17,7 +17,7 @@ from charterer.domain.profile import Amdahl
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy import plan
-from charterer.policy.limits import MARGIN_SECONDS
+from charterer.policy.nodes.hard_limit import MARGIN_SECONDS
 from tests.worlds import World
 
 LATEST_PLAN_SECONDS = 45.0

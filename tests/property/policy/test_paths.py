@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.option import Option
-from charterer.policy.course import Course, InPlace, Life, Rates, Ways, present, work_of_phases
-from charterer.policy.hull import path_hull
+from charterer.policy.solve.hull import path_hull
+from charterer.policy.solve.phase_dp import (
+    BackwardInduction,
+    CostToGo,
+    InPlace,
+    OptionTable,
+    UnitCosts,
+    present,
+    work_of_phases,
+)
 
 RESTARTS = st.floats(0.0, 300.0)
 WORTHS = st.floats(0.0, 0.5)
@@ -84,7 +92,9 @@ def test_the_best_path_is_the_best_of_all(
     found: tuple[tuple[Option, ...], ...], worth: float, in_place: InPlace | None
 ) -> None:
     work, until = phases(len(found))
-    course = Course(Life(Rates(Ways.of(found, RESTART, in_place), until, worth), sum(work)), 0.0)
+    course = CostToGo(
+        BackwardInduction(UnitCosts(OptionTable.of(found, RESTART, in_place), until, worth), sum(work)), 0.0
+    )
     entered = [
         cost + worth * one.entry_seconds + one.entry_cost.dollars
         for cost, one in zip(course.cost, found[0], strict=True)
@@ -99,7 +109,7 @@ def test_the_best_path_is_the_best_of_all(
 @given(stages(), WORTHS)
 def test_some_corner_of_the_hull_is_best_at_any_rate(found: tuple[tuple[Option, ...], ...], worth: float) -> None:
     work, until = phases(len(found))
-    hull = path_hull(found, Ways.of(found, RESTART), until, sum(work))
+    hull = path_hull(found, OptionTable.of(found, RESTART), until, sum(work))
     best = min(worth * seconds + money for money, seconds in every_path(found, work))
     corners = [worth * seconds + money for money, seconds in zip(hull.money, hull.seconds, strict=True)]
     assert min(corners) == pytest.approx(best, rel=1e-6)

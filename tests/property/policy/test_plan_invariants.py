@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, JobId, NodeName, PoolId
 from charterer.domain.job import ResizePolicy
-from charterer.domain.plan import Allocate, Command, Plan, Release, Rent, Why
+from charterer.domain.plan import Allocate, Command, Plan, ReasonCode, Release, Rent
 from charterer.domain.pool import Notice
-from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve, Table
+from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve, ThroughputTable
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import after
 from charterer.policy import plan
-from charterer.policy.capacity import held_by
+from charterer.policy.nodes.capacity import held_by
 from tests.worlds import World
 
 DISTURBANCES = st.lists(st.sampled_from(["suspend", "cool", "notice", "node", "edit", "survey", "pool"]), max_size=3)
@@ -46,7 +46,7 @@ def worlds(draw: st.DrawFn) -> World:
     world.pool("h100", gpus=draw(st.sampled_from([4, 8])), price="40", worst="60", max_nodes=draw(rooms))
     world.profile("sft", Amdahl(0.97, 1.0), work_hours=20, others=(SpeedCurve("h100", Amdahl(0.98, 2.0)),))
     world.profile("rl", PowerLaw(0.8, 1.0), arrivals_per_hour=0.5, work_hours=4)
-    world.profile("table", Table(((1, 10.0), (4, 30.0), (8, 45.0))))
+    world.profile("table", ThroughputTable(((1, 10.0), (4, 30.0), (8, 45.0))))
     for number in range(draw(st.integers(0, 9))):
         world.job(
             f"j{number}",
@@ -216,7 +216,7 @@ def test_a_plan_that_was_carried_out_is_not_taken_back_by_the_next(world: World)
     stopped = {
         one.job: one.reason.why
         for one in first.commands
-        if isinstance(one, Allocate) and one.allocation is None and one.reason.why is not Why.NOT_STARTING
+        if isinstance(one, Allocate) and one.allocation is None and one.reason.why is not ReasonCode.NOT_STARTING
     }
     for command in second.commands:
         match command:
@@ -248,7 +248,12 @@ def test_a_never_job_keeps_its_width_while_it_runs(world: World) -> None:
         if isinstance(command, Allocate) and command.allocation is not None:
             job = before.jobs[JobId(command.job)]
             if job.resize is ResizePolicy.NEVER and job.allocation is not None:
-                assert command.reason.why in (Why.INTERRUPTION, Why.LOST_NODE, Why.POOL_DELETED, Why.HOURLY_LIMIT)
+                assert command.reason.why in (
+                    ReasonCode.INTERRUPTION,
+                    ReasonCode.LOST_NODE,
+                    ReasonCode.POOL_DELETED,
+                    ReasonCode.HOURLY_LIMIT,
+                )
 
 
 def test_pools_that_were_never_surveyed_are_left_alone() -> None:

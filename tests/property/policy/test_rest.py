@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from charterer.domain.ids import JobId
 from charterer.domain.option import Option
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, SpeedCurve
-from charterer.policy import prospects
-from charterer.policy.memo import Known, know
-from charterer.policy.prospects import Position, Prospects
-from charterer.policy.rest import Rest, look
+from charterer.policy.move_cache import StableInterval, look
+from charterer.policy.options import option_value
+from charterer.policy.options.option_value import JobPosition, OptionValues
+from charterer.policy.plan_cache import PlanCache, plan_cache
 from tests.worlds import World
 
 ROUNDING = 1e-9
 
 
-def known_of(draw: Random) -> Known:
+def known_of(draw: Random) -> PlanCache:
     """One running job of a class with one phase or three, on two pools."""
     world = World()
     world.budget()
@@ -40,7 +40,7 @@ def known_of(draw: Random) -> Known:
     world.job("train", gpus=(1, 4, 32), profile="sft")
     world.rental("a100")
     world.runs_on("train", "a100-1", gpus=8)
-    return know(world.snapshot())
+    return plan_cache(world.snapshot())
 
 
 @settings(max_examples=150, deadline=None)
@@ -57,18 +57,18 @@ def test_an_interval_of_rates_says_what_every_rate_in_it_does(
     known = known_of(draw)
     reading = known.readings.by_id[JobId("train")]
     menu = known.menus.menu(reading.key[1])
-    position = Position(total, done)
+    position = JobPosition(total, done)
     for here in menu.options[:: max(len(menu.options) // 4, 1)]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(prospects, "_AROUND", draw.choice([0.02, 0.3, 0.9]))
-            found = look(reading, here, Prospects(menu, worth), position, "")
+            patch.setattr(option_value, "_RATE_INTERVAL", draw.choice([0.02, 0.3, 0.9]))
+            found = look(reading, here, OptionValues(menu, worth), position, "")
         assert found.least <= worth <= found.most
         for part in [0.0, 1.0, *parts]:
             at = found.least + part * (min(found.most, 2.0) - found.least)
-            says_the_same(found, here, Prospects(menu, at), position)
+            says_the_same(found, here, OptionValues(menu, at), position)
 
 
-def says_the_same(found: Rest, here: Option, at: Prospects, position: Position) -> None:
+def says_the_same(found: StableInterval, here: Option, at: OptionValues, position: JobPosition) -> None:
     """Every move that pays is among the chances, and what else is known is so."""
     tiny = ROUNDING * at.staying(here, position).worth
     gains = {to: (gain, boot) for to, gain, boot in at.gains(here, position) if gain > tiny}

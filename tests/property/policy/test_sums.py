@@ -15,12 +15,12 @@ from charterer.domain.ids import JobId
 from charterer.domain.job import Progress
 from charterer.domain.money import Money, total
 from charterer.domain.time import after
-from charterer.policy.bills import spent
-from charterer.policy.fleet import Fleet
-from charterer.policy.memo import know
-from charterer.policy.reading import Reading
-from charterer.policy.same import differences
-from charterer.policy.under_way import UnderWay
+from charterer.policy.identity_diff import identity_diff
+from charterer.policy.jobs.committed_cost import ClassInProgress
+from charterer.policy.jobs.job_facts import JobFacts
+from charterer.policy.nodes.accrued_cost import spent
+from charterer.policy.nodes.rental_index import RentalIndex
+from charterer.policy.plan_cache import plan_cache
 from tests.happenings import a_price_changes_under_way, a_rental_ends, a_rental_is_folded, is_carried_out, some_world
 from tests.worlds import World
 
@@ -31,14 +31,14 @@ DAY = 86_400.0
 @given(st.randoms(use_true_random=False))
 def test_what_blocks_of_rentals_cost_is_what_the_bill_says(draw: Random) -> None:
     world = some_world(draw)
-    before: Fleet | None = None
+    before: RentalIndex | None = None
     for _ in range(6):
         for happens in (is_carried_out, a_rental_ends, a_price_changes_under_way, a_rental_is_folded):
             if draw.random() < 0.5:
                 happens(world, draw)
         world.passes(draw.choice([0.3, 777.7, 3 * DAY, -200.0]))
         snapshot = world.snapshot()
-        before = Fleet(snapshot, before)
+        before = RentalIndex(snapshot, before)
         for name, budget in world.budgets.items():
             start = after(world.now, draw.choice([0.0, -900.0, -DAY]))
             one = replace(budget, balance=replace(budget.balance, period_start=start)) if budget.balance else budget
@@ -52,7 +52,7 @@ def test_what_blocks_of_rentals_cost_is_what_the_bill_says(draw: Random) -> None
             assert spent(one, bills, world.now) == (defined(one, world.rentals.values(), world.now), ever)
 
 
-def readings(draw: Random) -> tuple[World, list[Reading]]:
+def readings(draw: Random) -> tuple[World, list[JobFacts]]:
     world = World()
     world.budget()
     world.pool(max_nodes=1000)
@@ -66,7 +66,7 @@ def readings(draw: Random) -> tuple[World, list[Reading]]:
             told = None if draw.random() < 0.6 else Progress(1, draw.choice([0.01, 0.5]), None, None, world.now)
             predicted = draw.choice([None, Money.parse("3"), Money.parse("300")])
             world.jobs[name] = replace(job, progress=told, remaining=draw.uniform(0, 1e5), predicted=predicted)
-    return world, list(know(world.snapshot()).readings.by_id.values())
+    return world, list(plan_cache(world.snapshot()).readings.by_id.values())
 
 
 @settings(max_examples=100, deadline=None)
@@ -82,7 +82,7 @@ def test_what_jobs_under_way_are_committed_to_is_what_each_of_them_is(
         for one in running
     }
     counted = [one for one in running if one.predicted > 0]
-    sums = UnderWay(jobs)
+    sums = ClassInProgress(jobs)
     found = sums.committed(now, factor)
     assert sums.spent(now) == pytest.approx(sum(one.spent(now) for one in jobs), abs=1e-9)
     assert (found.running, found.jobs) == (sums.running, len(counted)) == (len(running), len(counted))
@@ -104,6 +104,6 @@ def things(draw: st.DrawFn) -> tuple[dict[int, object], dict[int, object]]:
 @given(things())
 def test_what_changed_is_what_is_no_more_the_same_object(both: tuple[dict[int, object], dict[int, object]]) -> None:
     before, now = both
-    changed, gone = differences(now, before)
+    changed, gone = identity_diff(now, before)
     assert changed == [key for key in now if now[key] is not before.get(key)]
     assert set(gone) == before.keys() - now.keys()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from charterer.domain.ids import JobId
-from charterer.domain.plan import Allocate, Plan, Release, Rent, Why
+from charterer.domain.plan import Allocate, Plan, ReasonCode, Release, Rent
 from charterer.domain.profile import PowerLaw
 from charterer.policy import plan
 from tests.worlds import World
@@ -24,7 +24,7 @@ def rents(decided: Plan) -> list[str]:
     return [command.rental for command in decided.commands if isinstance(command, Rent)]
 
 
-def releases(decided: Plan) -> dict[str, Why]:
+def releases(decided: Plan) -> dict[str, ReasonCode]:
     return {command.rental: command.reason.why for command in decided.commands if isinstance(command, Release)}
 
 
@@ -34,7 +34,7 @@ def placed(decided: Plan) -> dict[str, int]:
     return {one.job: one.allocation.option.gpus if one.allocation else 0 for one in commands}
 
 
-def why(decided: Plan, job: str) -> Why:
+def why(decided: Plan, job: str) -> ReasonCode:
     return decided.jobs[JobId(job)].reason.why
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import ClassId, JobId, PoolId
-from charterer.domain.plan import Allocate, Release, Rent, Why
+from charterer.domain.plan import Allocate, ReasonCode, Release, Rent
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.domain.time import after
 from charterer.policy import plan
@@ -72,7 +72,7 @@ def test_a_running_job_makes_room_only_if_that_pays_for_its_restart(restart_seco
     world.job("picky", gpus=8, profile="picky")
     assert plan(world.snapshot()).pools[NEAR].scarcity.micros_per_hour > 0
     decided = settle(world)
-    assert decided.jobs[JobId("picky")].reason.why is (Why.RIGID if moves else Why.POOL_FULL)
+    assert decided.jobs[JobId("picky")].reason.why is (ReasonCode.RIGID if moves else ReasonCode.POOL_FULL)
     allocation = world.jobs[JobId("anywhere")].allocation
     assert allocation is not None
     assert allocation.option.pool == (FAR if moves else NEAR)

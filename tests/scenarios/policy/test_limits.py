@@ -9,7 +9,7 @@ import pytest
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId
 from charterer.domain.job import ResizePolicy
-from charterer.domain.plan import Rent, Why
+from charterer.domain.plan import ReasonCode, Rent
 from charterer.domain.profile import Amdahl
 from charterer.policy import plan
 from tests.scenarios.policy.stories import placed, releases, rents, simple, why
@@ -22,8 +22,8 @@ def test_a_budget_too_small_for_all_runs_the_cheapest_jobs_first_and_the_others_
     world.job("short", gpus=4, hours_left=1.0)
     decided = plan(world.snapshot())
     assert rents(decided) == ["a100-1"]
-    assert why(decided, "short") is Why.WAITING_FOR_NODE
-    assert why(decided, "long") is Why.WAITING_FOR_BUDGET
+    assert why(decided, "short") is ReasonCode.WAITING_FOR_NODE
+    assert why(decided, "long") is ReasonCode.WAITING_FOR_BUDGET
     assert not decided.budgets[BudgetId("research")].feasible
 
 
@@ -38,7 +38,7 @@ def test_nothing_is_started_when_the_money_is_gone() -> None:
     world.job("train", gpus=8)
     decided = plan(world.snapshot())
     assert decided.commands == ()
-    assert why(decided, "train") is Why.WAITING_FOR_BUDGET
+    assert why(decided, "train") is ReasonCode.WAITING_FOR_BUDGET
 
 
 def test_the_hourly_limit_is_kept_at_worst_prices() -> None:
@@ -48,7 +48,7 @@ def test_the_hourly_limit_is_kept_at_worst_prices() -> None:
         world.job(f"j{number}", gpus=8, age_seconds=10 - number)
     decided = plan(world.snapshot())
     assert rents(decided) == ["a100-1", "a100-2"]
-    assert why(decided, "j2") is Why.HOURLY_LIMIT
+    assert why(decided, "j2") is ReasonCode.HOURLY_LIMIT
 
 
 def test_a_lowered_hourly_limit_releases_just_enough() -> None:
@@ -58,7 +58,7 @@ def test_a_lowered_hourly_limit_releases_just_enough() -> None:
         world.job(f"j{number}", gpus=8)
         world.runs_on(f"j{number}", f"a100-{number + 1}", gpus=8)
     decided = plan(world.snapshot())
-    assert list(releases(decided).values()) == [Why.HOURLY_LIMIT]
+    assert list(releases(decided).values()) == [ReasonCode.HOURLY_LIMIT]
     assert list(placed(decided).values()) == [0]
     world.carry_out(decided)
     assert plan(world.snapshot()).commands == ()
@@ -75,9 +75,9 @@ def test_everything_is_released_just_before_the_hard_limit_and_the_instant_is_kn
     world.now = decided.again_at
     world.passes(1.0)
     decided = plan(world.snapshot())
-    assert releases(decided) == {"a100-1": Why.HARD_LIMIT}
+    assert releases(decided) == {"a100-1": ReasonCode.HARD_LIMIT}
     assert placed(decided) == {"train": 0}
-    assert why(decided, "train") is Why.HARD_LIMIT
+    assert why(decided, "train") is ReasonCode.HARD_LIMIT
     verdict = decided.budgets[BudgetId("research")]
     assert verdict.spent.dollars > 97
     assert verdict.committed.dollars <= 100
@@ -91,7 +91,7 @@ def test_a_job_whose_grace_could_break_the_hard_limit_is_not_started_on_a_ready_
     world.job("slow", gpus=4, grace_seconds=3600)
     decided = plan(world.snapshot())
     assert placed(decided) == {"hasty": 4}
-    assert why(decided, "slow") is Why.HARD_LIMIT
+    assert why(decided, "slow") is ReasonCode.HARD_LIMIT
 
 
 def test_a_deleted_budget_stops_its_jobs_and_ends_its_nodes() -> None:
@@ -102,7 +102,7 @@ def test_a_deleted_budget_stops_its_jobs_and_ends_its_nodes() -> None:
     budget = world.budgets[BudgetId("research")]
     world.budgets[budget.id] = replace(budget, deleting=True)
     decided = plan(world.snapshot())
-    assert releases(decided) == {"a100-1": Why.BUDGET_DELETED}
+    assert releases(decided) == {"a100-1": ReasonCode.BUDGET_DELETED}
     assert placed(decided) == {"train": 0}
     assert rents(decided) == []
 
@@ -115,7 +115,7 @@ def test_an_observing_budget_says_what_it_would_do() -> None:
     decided = plan(world.snapshot())
     assert decided.commands == ()
     assert [type(command) for command in decided.would] == [Rent]
-    assert why(decided, "train") is Why.OBSERVE_ONLY
+    assert why(decided, "train") is ReasonCode.OBSERVE_ONLY
 
 
 def test_jobs_never_share_a_node_with_another_budgets_jobs() -> None:

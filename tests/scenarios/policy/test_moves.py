@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from charterer.domain.ids import JobId
 from charterer.domain.job import ResizePolicy, Widths
-from charterer.domain.plan import Allocate, Why
+from charterer.domain.plan import Allocate, ReasonCode
 from charterer.policy import plan
 from tests.scenarios.policy.stories import WIDE, placed, rents, settle, simple, why
 from tests.worlds import World
@@ -23,7 +23,7 @@ def running_narrow(resize: ResizePolicy, hours_left: float) -> World:
 def test_a_job_alone_on_a_node_moves_wider_when_that_pays() -> None:
     world = running_narrow(ResizePolicy.RESTART, 40.0)
     decided = plan(world.snapshot())
-    assert why(decided, "train") is Why.MOVE_PAYS
+    assert why(decided, "train") is ReasonCode.MOVE_PAYS
     world.carry_out(decided)
     settle(world)
     allocation = world.jobs[JobId("train")].allocation
@@ -57,7 +57,7 @@ def test_a_job_whose_widths_were_edited_must_move() -> None:
     world.jobs[JobId("train")] = replace(world.jobs[JobId("train")], widths=Widths(4, 4, 4))
     decided = plan(world.snapshot())
     assert placed(decided) == {"train": 4}
-    assert why(decided, "train") is Why.WIDTH_NO_LONGER_ALLOWED
+    assert why(decided, "train") is ReasonCode.WIDTH_NO_LONGER_ALLOWED
 
 
 def test_an_in_place_job_grows_by_pods_and_keeps_its_run() -> None:

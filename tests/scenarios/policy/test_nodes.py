@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import JobId, NodeName
-from charterer.domain.plan import Allocate, Why
+from charterer.domain.plan import Allocate, ReasonCode
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import after
 from charterer.policy import plan
@@ -44,7 +44,7 @@ def test_a_waiting_job_takes_a_ready_node_that_was_rented_for_another() -> None:
     decided = plan(world.snapshot())
     assert placed(decided) == {"heavier": 8}
     assert rents(decided) == ["a100-2"]
-    assert why(decided, "first") is Why.WAITING_FOR_NODE
+    assert why(decided, "first") is ReasonCode.WAITING_FOR_NODE
 
 
 def test_a_job_goes_into_the_fullest_node_that_fits() -> None:
@@ -58,7 +58,7 @@ def test_a_job_goes_into_the_fullest_node_that_fits() -> None:
     command = next(one for one in decided.commands if isinstance(one, Allocate))
     assert command.allocation is not None
     assert command.allocation.placements[0].rental == "a100-2"
-    assert releases(decided) == {"a100-1": Why.IDLE}
+    assert releases(decided) == {"a100-1": ReasonCode.IDLE}
 
 
 def test_an_idle_node_is_released_at_once_but_not_before_its_paid_minimum_has_passed() -> None:
@@ -70,7 +70,7 @@ def test_an_idle_node_is_released_at_once_but_not_before_its_paid_minimum_has_pa
     assert decided.commands == ()
     assert decided.again_at == after(rental.launched, 3600)
     world.passes(1800)
-    assert releases(plan(world.snapshot())) == {"a100-1": Why.IDLE}
+    assert releases(plan(world.snapshot())) == {"a100-1": ReasonCode.IDLE}
 
 
 def test_a_booting_node_that_nobody_needs_any_more_is_released() -> None:
@@ -78,7 +78,7 @@ def test_a_booting_node_that_nobody_needs_any_more_is_released() -> None:
     world.job("train", gpus=8)
     world.carry_out(plan(world.snapshot()))
     world.jobs[JobId("train")] = replace(world.jobs[JobId("train")], suspend=True)
-    assert releases(plan(world.snapshot())) == {"a100-1": Why.NOT_NEEDED}
+    assert releases(plan(world.snapshot())) == {"a100-1": ReasonCode.NOT_NEEDED}
 
 
 def test_a_node_is_not_idle_while_pods_of_a_stopping_run_are_on_it() -> None:
@@ -90,7 +90,7 @@ def test_a_node_is_not_idle_while_pods_of_a_stopping_run_are_on_it() -> None:
     world.carry_out(plan(world.snapshot()))
     assert plan(world.snapshot()).commands == ()
     world.stops("train")
-    assert releases(plan(world.snapshot())) == {"a100-1": Why.IDLE}
+    assert releases(plan(world.snapshot())) == {"a100-1": ReasonCode.IDLE}
 
 
 @pytest.mark.parametrize("trouble", ["ready", "unschedulable", "deleting"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.ids import JobId
-from charterer.domain.plan import Allocate, Why
+from charterer.domain.plan import Allocate, ReasonCode
 from charterer.policy import plan
 from tests.scenarios.policy.stories import placed, releases, rents, simple, why
 
@@ -24,7 +24,7 @@ def test_a_job_waits_for_a_cooling_pool_when_there_is_no_other_and_says_when() -
     world.job("train", gpus=8)
     decided = plan(world.snapshot())
     assert decided.commands == ()
-    assert why(decided, "train") is Why.POOL_COOLING
+    assert why(decided, "train") is ReasonCode.POOL_COOLING
     assert decided.again_at == pool.cooled_until
 
 
@@ -43,7 +43,7 @@ def test_a_full_pool_is_not_asked_for_more() -> None:
     world.job("two", gpus=8)
     decided = plan(world.snapshot())
     assert rents(decided) == ["a100-1"]
-    assert why(decided, "two") is Why.POOL_FULL
+    assert why(decided, "two") is ReasonCode.POOL_FULL
 
 
 def test_a_width_that_no_pool_has_says_so() -> None:
@@ -51,7 +51,7 @@ def test_a_width_that_no_pool_has_says_so() -> None:
     world.job("odd", gpus=12)
     decided = plan(world.snapshot())
     assert decided.commands == ()
-    assert why(decided, "odd") is Why.NO_OPTION
+    assert why(decided, "odd") is ReasonCode.NO_OPTION
 
 
 def test_a_pool_that_is_deleted_is_emptied_and_its_jobs_go_elsewhere() -> None:
@@ -64,7 +64,7 @@ def test_a_pool_that_is_deleted_is_emptied_and_its_jobs_go_elsewhere() -> None:
     world.runs_on("train", "a100-1", gpus=8)
     world.pools[pool.id] = replace(pool, deleting=True)
     decided = plan(world.snapshot())
-    assert releases(decided) == {"a100-1": Why.POOL_DELETED}
+    assert releases(decided) == {"a100-1": ReasonCode.POOL_DELETED}
     assert placed(decided) == {"train": 8}
     assert world.jobs[JobId("train")].allocation is not None
     command = next(one for one in decided.commands if isinstance(one, Allocate) and one.allocation)

@@ -8,7 +8,7 @@ import pytest
 
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import Job, PodPhase
-from charterer.domain.plan import Why
+from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Notice
 from charterer.domain.time import after
 from charterer.policy import plan
@@ -29,7 +29,7 @@ def test_a_job_on_an_interrupted_instance_restarts_at_once_on_what_is_left() -> 
     world.notices[PoolId("a100")] = (Notice(instance, after(world.now, 120)),)
     decided = plan(world.snapshot())
     assert placed(decided) == {"train": 4}
-    assert why(decided, "train") is Why.INTERRUPTION
+    assert why(decided, "train") is ReasonCode.INTERRUPTION
 
 
 def test_a_job_on_an_interrupted_instance_queues_when_nothing_is_left() -> None:
@@ -64,11 +64,11 @@ def test_a_run_that_does_not_get_ready_is_withdrawn() -> None:
     world.passes(job.ready_timeout_seconds)
     decided = plan(world.snapshot())
     assert placed(decided) == {"train": 0}
-    assert why(decided, "train") is Why.NOT_STARTING
+    assert why(decided, "train") is ReasonCode.NOT_STARTING
 
 
-@pytest.mark.parametrize(("change", "expected"), [("suspend", Why.SUSPENDED), ("deleting", Why.DELETED)])
-def test_a_job_that_is_no_longer_wanted_gives_up_its_gpus(change: str, expected: Why) -> None:
+@pytest.mark.parametrize(("change", "expected"), [("suspend", ReasonCode.SUSPENDED), ("deleting", ReasonCode.DELETED)])
+def test_a_job_that_is_no_longer_wanted_gives_up_its_gpus(change: str, expected: ReasonCode) -> None:
     world = simple()
     world.rental()
     world.job("train", gpus=8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from charterer.domain.ids import JobId
 from charterer.domain.job import ResizePolicy, SpotPolicy
-from charterer.domain.plan import Why
+from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import PowerLaw, SpeedCurve
 from charterer.policy import plan
@@ -69,7 +69,7 @@ def test_a_job_without_a_curve_runs_at_its_preferred_width_however_much_money_th
     allocation = world.jobs[JobId("unknown")].allocation
     assert allocation is not None
     assert allocation.option.gpus == 2
-    assert why(plan(world.snapshot()), "unknown") is Why.NO_CURVE
+    assert why(plan(world.snapshot()), "unknown") is ReasonCode.NO_CURVE
 
 
 def test_a_job_without_a_curve_goes_narrower_only_when_a_limit_forces_it() -> None:

@@ -14,7 +14,7 @@ from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.period import QuietHours, Weekday
 from charterer.domain.pool import CapacityType, FakeGroup
-from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve, Table
+from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve, ThroughputTable
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import Instant, parse_instant
 from tests.unit.api import values
@@ -110,7 +110,7 @@ class TestSpeedupProfile:
         profile = decode.profile(values.raw("SpeedupProfile", {"curves": curves}, name="sft-7b"))
         assert profile.id == "research/sft-7b"
         assert profile.phases[0].curves == (
-            SpeedCurve("A100", Table(((8, 410.5), (16, 718.0)))),
+            SpeedCurve("A100", ThroughputTable(((8, 410.5), (16, 718.0)))),
             SpeedCurve("H100", Amdahl(0.95, 70.0)),
             SpeedCurve("T4", PowerLaw(0.8, 9.0)),
         )
@@ -124,7 +124,9 @@ class TestSpeedupProfile:
 
     def test_a_curve_that_stays_level_is_none(self) -> None:
         points = [{"gpus": 8, "value": 410}, {"gpus": 16, "value": 410}]
-        assert decode.profile(self._raw(throughput=points)).phases[0].curves[0].form == Table(((8, 410.0), (16, 410.0)))
+        assert decode.profile(self._raw(throughput=points)).phases[0].curves[0].form == ThroughputTable(
+            ((8, 410.0), (16, 410.0))
+        )
 
     def test_a_curve_without_a_form_is_a_problem(self) -> None:
         assert _problem(self._raw(), decode.profile).field == "spec.curves[0]"

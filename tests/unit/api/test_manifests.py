@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from charterer.api import decode, manifests
-from charterer.api.manifests import Reporter, RunEnvironment, Subject
+from charterer.api.manifests import EventSubject, Reporter, RunEnvironment
 from charterer.domain.ids import BudgetId, InstanceId, PoolId, RentalId
 from charterer.domain.job import Allocation, Placement
 from charterer.domain.money import Money, Price
-from charterer.domain.plan import Reason, Rent, Why
+from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import Instance, InstanceState
 from charterer.domain.steps import RecordOrphan
 from charterer.domain.time import Instant
@@ -202,7 +202,7 @@ class TestTheService:
 
 class TestRentals:
     def test_a_command_to_rent_becomes_a_rental_that_is_read_back_as_it_was_meant(self) -> None:
-        reason = Reason(Why.DEMAND, 60.0, Money(1), "8 GPUs are wanted")
+        reason = Reason(ReasonCode.DEMAND, 60.0, Money(1), "8 GPUs are wanted")
         rent = Rent(RentalId("a100-7"), PoolId("a100"), BudgetId("team"), Money(12_000_000), Price(6_000_000), reason)
         made = manifests.rental(rent, "token-7")
         assert made["metadata"]["finalizers"] == ["charterer.dev/ledger"]
@@ -220,7 +220,7 @@ class TestRentals:
 
 
 class TestEvents:
-    JOB = Subject("charterer.dev/v1alpha1", "TrainingJob", "research", "sft", values.UID)
+    JOB = EventSubject("charterer.dev/v1alpha1", "TrainingJob", "research", "sft", values.UID)
     REPORTER = Reporter("charterer.dev/operator", "charterer-0")
 
     def _event(self, **changed: Any) -> dict[str, Any]:

@@ -6,17 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from charterer.domain.budget import Balance, Experience, PastPeriod
+from charterer.domain.budget import Balance, ClassHistory, PastPeriod
 from charterer.domain.ids import ClassId, InstanceId, NodeName, PoolId, RentalId
-from charterer.domain.job import (
-    Allocation,
-    Finish,
-    FinishKind,
-    Placement,
-    Progress,
-    RunOutcome,
-    RunRecord,
-)
+from charterer.domain.job import Allocation, Finish, FinishKind, Placement, Progress, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.pool import PriceSegment
@@ -136,7 +128,7 @@ records_of_a_job = st.fixed_dictionaries(
     }
 )
 experiences = st.builds(
-    Experience,
+    ClassHistory,
     jobs=numbers,
     predicted=numbers,
     actual=numbers,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 from charterer.api.decode import ForeignJob, ForeignWorker
-from charterer.controller.look import Foreign
+from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Finish, FinishKind, Job, Progress, RunOutcome, RunRecord
 from charterer.domain.money import Price
@@ -79,7 +79,7 @@ def worker(job: ForeignJob, *, started_after: float = 0.0) -> ForeignWorker:
     return ForeignWorker(job.namespace, job.uid, "Job", job.gpus, False, True, started)
 
 
-def observed(world: World, count: int = 40) -> Foreign:
+def observed(world: World, count: int = 40) -> OtherJobs:
     """Jobs of several widths and lengths, about one an hour, all of a class whose curve is known."""
     random = Random(4)
     jobs = tuple(
@@ -93,4 +93,4 @@ def observed(world: World, count: int = 40) -> Foreign:
         )
         for at in range(count)
     )
-    return Foreign(jobs, tuple(worker(job) for job in jobs))
+    return OtherJobs(jobs, tuple(worker(job) for job in jobs))

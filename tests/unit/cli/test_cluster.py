@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from charterer.cli.cluster import read
+from charterer.cli.shared.cluster import read
 
 _KUBECONFIG = """
 apiVersion: v1

@@ -10,13 +10,13 @@ import pytest
 from charterer.domain.ids import JobId, Rate
 from charterer.domain.job import Finish, FinishKind, Progress, ResizePolicy
 from charterer.domain.money import Money
-from charterer.domain.profile import Amdahl, FailedWidth, SpeedCurve, Table
+from charterer.domain.profile import Amdahl, FailedWidth, SpeedCurve, ThroughputTable
 from charterer.domain.time import after
 from charterer.policy.planner import plan
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
 
-CURVE = Table(((1, 50.0), (2, 98.0), (4, 180.0), (8, 310.0), (16, 480.0), (32, 640.0)))
+CURVE = ThroughputTable(((1, 50.0), (2, 98.0), (4, 180.0), (8, 310.0), (16, 480.0), (32, 640.0)))
 
 
 def world_at(rate: float = 8.0) -> World:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.controller.look import snapshot_of
+from charterer.controller.snapshot.offline import snapshot_of
 from charterer.domain.ids import JobId, PoolId
 from charterer.domain.pool import InstanceState
 from charterer.domain.profile import Amdahl

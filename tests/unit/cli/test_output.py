@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from charterer.cli.output import emit, screen_width, sign_of_life, wants_colour
+from charterer.cli.shared.output import emit, screen_width, sign_of_life, wants_colour
 from charterer.report.document import Document, Paragraph, Tone
 
 
@@ -63,7 +63,7 @@ def test_a_pipe_gets_whole_lines_without_colour(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_sign_of_life_comes_only_when_it_takes_long_and_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("charterer.cli.output._PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("charterer.cli.shared.output._PATIENCE_SECONDS", 0.01)
     monkeypatch.setattr("sys.stderr", screen := Terminal())
     with sign_of_life("reading"):
         assert screen.written.wait(10)

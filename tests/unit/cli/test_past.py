@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.cli.past import Choosing, Past, past_of
-from charterer.controller.look import Foreign
-from charterer.domain.budget import Experience
+from charterer.cli.shared.cluster_history import Choosing, ClusterHistory, cluster_history
+from charterer.controller.snapshot.offline import OtherJobs
+from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import ClassId
 from charterer.domain.job import FinishKind, ResizePolicy
 from charterer.domain.pool import CapacityType
-from charterer.domain.profile import Amdahl, Table
+from charterer.domain.profile import Amdahl, ThroughputTable
 from charterer.domain.time import after
-from charterer.simulate.history import PastJob
+from charterer.simulate.history.history import PastJob
 from tests.unit.cli.pasts import HOUR, ended, foreign, halfway, worker
 from tests.worlds import NAMESPACE, World
 
@@ -23,16 +23,16 @@ def world() -> World:
     made = World()
     made.budget()
     made.pool(gpus=8, price="16")
-    made.profile("sft", Table(((1, 1.0), (4, 3.0), (8, 5.0), (16, 8.0))), restart_seconds=60.0)
+    made.profile("sft", ThroughputTable(((1, 1.0), (4, 3.0), (8, 5.0), (16, 8.0))), restart_seconds=60.0)
     return made
 
 
-def past(made: World, others: Foreign | None = None, **choosing: object) -> Past:
+def past(made: World, others: OtherJobs | None = None, **choosing: object) -> ClusterHistory:
     payers = {NAMESPACE: next(iter(made.budgets.values()))}
-    return past_of(made.snapshot(), others or Foreign(), payers, Choosing(**choosing))  # type: ignore[arg-type]
+    return cluster_history(made.snapshot(), others or OtherJobs(), payers, Choosing(**choosing))  # type: ignore[arg-type]
 
 
-def jobs(found: Past) -> dict[str, PastJob]:
+def jobs(found: ClusterHistory) -> dict[str, PastJob]:
     return {} if found.history is None else {job.name: job for job in found.history.jobs}
 
 
@@ -69,12 +69,12 @@ def test_a_job_without_a_curve_keeps_its_width_and_that_is_said() -> None:
 def test_a_foreign_job_trains_from_when_its_last_pod_started() -> None:
     made = world()
     job = foreign(made, "theirs", hours_ago=4, hours=2, gpus=4, profile="sft")
-    found = past(made, Foreign((job,), (worker(job, started_after=900.0), worker(job, started_after=60.0))))
+    found = past(made, OtherJobs((job,), (worker(job, started_after=900.0), worker(job, started_after=60.0))))
     mine = jobs(found)[f"{NAMESPACE}/job/theirs"]
     assert mine.seconds == pytest.approx(2 * HOUR - 900.0 - 60.0)
     assert (mine.kind, mine.least, mine.most, mine.resize) == (f"{NAMESPACE}/sft", 1, 16, ResizePolicy.NEVER)
     assert found.gaps == ()
-    gone = past(made, Foreign((job,)))
+    gone = past(made, OtherJobs((job,)))
     assert jobs(gone)[f"{NAMESPACE}/job/theirs"].seconds == pytest.approx(2 * HOUR - 60.0)
     assert gone.gaps == ((1, "Jobs whose pods are gone: what they waited for nodes counts as training"),)
 
@@ -91,7 +91,7 @@ def test_a_foreign_job_trains_from_when_its_last_pod_started() -> None:
 )
 def test_what_cannot_be_simulated_is_left_out_and_said(change: dict[str, object], told: str) -> None:
     made = world()
-    found = past(made, Foreign((foreign(made, "theirs", hours_ago=4, hours=2, **change),)))  # type: ignore[arg-type]
+    found = past(made, OtherJobs((foreign(made, "theirs", hours_ago=4, hours=2, **change),)))  # type: ignore[arg-type]
     assert found.history is None
     assert any(text.startswith(told) for _, text in found.gaps)
 
@@ -110,7 +110,7 @@ def test_what_the_ledger_remembers_and_the_cluster_does_not_is_said() -> None:
     made = world()
     budget = made.budgets[next(iter(made.budgets))]
     assert budget.balance is not None
-    remembered = Experience(7.0, 1.0, 1.0, 1.0, made.now, made.now)
+    remembered = ClassHistory(7.0, 1.0, 1.0, 1.0, made.now, made.now)
     balance = replace(budget.balance, experience={ClassId("a/b"): remembered})
     made.budgets[budget.id] = replace(budget, balance=balance)
     ended(made, "one", hours_ago=5, hours=2)
@@ -121,7 +121,7 @@ def test_what_the_ledger_remembers_and_the_cluster_does_not_is_said() -> None:
 def test_a_job_that_ended_before_it_was_made_has_no_time_that_it_took() -> None:
     made = world()
     job = foreign(made, "skewed", hours_ago=4, hours=2)
-    found = past(made, Foreign((replace(job, created=made.now),)))
+    found = past(made, OtherJobs((replace(job, created=made.now),)))
     assert jobs(found)[f"{NAMESPACE}/job/skewed"].took is None
 
 

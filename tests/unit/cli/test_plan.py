@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from charterer.cli.plan_document import pool_in_words
+from charterer.cli.plan.document import pool_in_words
 from charterer.domain.budget import Mode
 from charterer.domain.errors import Problem
 from charterer.domain.money import Price

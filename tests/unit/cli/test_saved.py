@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from charterer.controller.look import Foreign
+from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.budget import Mode
-from charterer.domain.profile import Table
-from charterer.simulate.world import PlannerError
+from charterer.domain.profile import ThroughputTable
+from charterer.simulate.engine.world import PlannerError
 from tests.unit.cli.pasts import ended, observed
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
@@ -20,7 +20,7 @@ def observing(mode: Mode = Mode.OBSERVE) -> World:
     world = World()
     world.budget(mode=mode)
     world.pool(gpus=8, price="16")
-    world.profile("sft", Table(((1, 1.0), (2, 1.8), (4, 3.2), (8, 5.0), (16, 7.0))))
+    world.profile("sft", ThroughputTable(((1, 1.0), (2, 1.8), (4, 3.2), (8, 5.0), (16, 7.0))))
     return world
 
 
@@ -57,7 +57,7 @@ def test_a_simulation_that_fails_does_not_take_the_plan_with_it(monkeypatch: pyt
     def fail(history: object) -> object:
         raise PlannerError("at 7 s: no rest")
 
-    monkeypatch.setattr("charterer.cli.saved._savings", fail)
+    monkeypatch.setattr("charterer.cli.plan.savings_estimate._savings", fail)
     world = observing()
     shown = charterer_over(world, monkeypatch, others=observed(world))("plan")
     assert "No number: the simulation failed (at 7 s: no rest); report it." in shown.stdout
@@ -112,6 +112,6 @@ def test_what_was_not_modelled_stands_below_the_table(monkeypatch: pytest.Monkey
     ],
 )
 def test_a_wrong_call_says_what_to_do(arguments: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = charterer_over(observing(), monkeypatch, others=Foreign())("simulate", *arguments)
+    done = charterer_over(observing(), monkeypatch, others=OtherJobs())("simulate", *arguments)
     assert done.exit_code == 1
     assert told in done.stderr

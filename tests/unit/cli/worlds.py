@@ -10,22 +10,22 @@ import pytest
 from click.testing import CliRunner, Result
 
 from charterer.api.decode import DecodedJob, OwnPod
-from charterer.cli.cluster import Sighting
 from charterer.cli.main import main
+from charterer.cli.shared.cluster import ClusterReading
 from charterer.cluster.store import ObjectKey
-from charterer.controller.look import Foreign
-from charterer.controller.observe import Seen
+from charterer.controller.snapshot.observe import ClusterState
+from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.errors import Problem
 from tests.worlds import NAMESPACE, World
 
 Charterer = Callable[..., Result]
-NO_OTHERS = Foreign()
+NO_OTHERS = OtherJobs()
 
 
-def seen_of(world: World, *problems: Problem) -> Seen:
+def seen_of(world: World, *problems: Problem) -> ClusterState:
     """The world's objects under their names; its clouds have told nothing but what stands in the pools' status."""
     jobs = world.jobs.values()
-    return Seen(
+    return ClusterState(
         jobs={ObjectKey(job.namespace, job.name): DecodedJob(job, "", "", ()) for job in jobs},
         profiles={ObjectKey("", name): profile for name, profile in world.profiles.items()},
         budgets={ObjectKey("", name): budget for name, budget in world.budgets.items()},
@@ -47,17 +47,17 @@ def seen_of(world: World, *problems: Problem) -> Seen:
 
 
 def charterer_over(
-    world: World, monkeypatch: pytest.MonkeyPatch, *problems: Problem, others: Foreign = NO_OTHERS
+    world: World, monkeypatch: pytest.MonkeyPatch, *problems: Problem, others: OtherJobs = NO_OTHERS
 ) -> Charterer:
     """``charterer`` on the command line, over a cluster that holds the world, and ``others`` who train without it."""
 
-    def read(kubeconfig: Path | None, context: str | None) -> Sighting:
-        return Sighting(seen_of(world, *problems), world.now, NAMESPACE)
+    def read(kubeconfig: Path | None, context: str | None) -> ClusterReading:
+        return ClusterReading(seen_of(world, *problems), world.now, NAMESPACE)
 
     for command in ("plan", "explain", "simulate"):
-        monkeypatch.setattr(f"charterer.cli.{command}.read", read)
+        monkeypatch.setattr(f"charterer.cli.{command}.command.read", read)
     for command in ("plan", "simulate"):
-        monkeypatch.setattr(f"charterer.cli.{command}.read_others", lambda kubeconfig, context: others)
+        monkeypatch.setattr(f"charterer.cli.{command}.command.read_others", lambda kubeconfig, context: others)
 
     def charterer(*arguments: str, stdin: str | None = None) -> Result:
         result = CliRunner().invoke(main, list(arguments), input=stdin)

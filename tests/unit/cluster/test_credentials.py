@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from charterer.cluster import credentials
-from charterer.cluster.credentials import Access, NoAccess, Proof
+from charterer.cluster.credentials import Access, Credential, NoAccess
 from tests.unit.cluster.identities import API_VERSION, Clock, certificate, kubeconfig, plug_in, printing, runs
 
 
@@ -174,7 +174,7 @@ class TestTokenFiles:
         return credentials.from_service_account(ENVIRONMENT, mounted, clock=clock)
 
     @staticmethod
-    def token(proof: Proof) -> str:
+    def token(proof: Credential) -> str:
         return (proof.header or "").partition(" ")[2]
 
     def test_a_rotated_token_is_read_again_after_a_minute_or_a_refusal(

@@ -12,7 +12,7 @@ from charterer.cluster.credentials import Access
 from charterer.cluster.errors import Gone
 from charterer.cluster.paths import CONFIG_MAPS
 from charterer.cluster.resync import Resync
-from charterer.cluster.store import Kind, Store
+from charterer.cluster.store import Store, WatchedKind
 
 
 class Pages:
@@ -64,7 +64,7 @@ async def test_not_for_ever(client: Client, pages: Pages) -> None:
 
 
 async def test_the_repair_list_never_takes_a_part_for_the_whole(client: Client, pages: Pages) -> None:
-    kind: Kind[str] = Kind("ConfigMap", CONFIG_MAPS, lambda raw: str(raw["metadata"]["name"]))
+    kind: WatchedKind[str] = WatchedKind("ConfigMap", CONFIG_MAPS, lambda raw: str(raw["metadata"]["name"]))
     store = Store([kind])
     resync = Resync(client, store)
     await resync.once()

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.cluster.paths import CONFIG_MAPS, PODS
-from charterer.cluster.store import Kind, ObjectKey, Store
+from charterer.cluster.store import ObjectKey, Store, WatchedKind
 from charterer.domain.errors import InvalidObject, Problem
 
 
@@ -27,8 +27,8 @@ def decode(raw: Mapping[str, Any]) -> str | None:
     return value
 
 
-MAPS: Kind[str] = Kind("ConfigMap", CONFIG_MAPS, decode)
-OTHERS: Kind[str] = Kind("Pod", PODS, decode)
+MAPS: WatchedKind[str] = WatchedKind("ConfigMap", CONFIG_MAPS, decode)
+OTHERS: WatchedKind[str] = WatchedKind("Pod", PODS, decode)
 
 
 def raw(name: str = "a", version: int = 1, value: str | None = "x", uid: str | None = None) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class TestNewerWins:
 
     def test_the_same_version_again_changes_nothing_and_is_not_decoded_again(self) -> None:
         decoded = []
-        kind: Kind[str] = Kind("ConfigMap", CONFIG_MAPS, lambda r: decoded.append(r) or "x")  # type: ignore[func-returns-value]
+        kind: WatchedKind[str] = WatchedKind("ConfigMap", CONFIG_MAPS, lambda r: decoded.append(r) or "x")  # type: ignore[func-returns-value]
         store = Store([kind])
         assert store.put(kind, raw())
         assert not store.put(kind, raw())

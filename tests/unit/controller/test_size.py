@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from charterer.controller.size import total_work
+from charterer.controller.snapshot.job_work import total_work
 from charterer.domain.ids import ClassId
 from charterer.domain.job import Job, Progress
-from charterer.domain.profile import Phase, SpeedCurve, Table
+from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
 from tests.worlds import World
 
 
@@ -19,7 +19,7 @@ def running(world: World, gpus: int = 8, speed: float = 1.0) -> Job:
     """A job whose run began now."""
     world.budget()
     world.pool("a100", gpus=8)
-    world.profile("sft", Table(((1, 1.0), (8, 4.0))), restart_seconds=0.0)
+    world.profile("sft", ThroughputTable(((1, 1.0), (8, 4.0))), restart_seconds=0.0)
     world.job("train", gpus=(1, 8, 8), profile="sft")
     node = world.rental()
     return world.runs_on("train", node.id, gpus=gpus, speed=speed)
@@ -28,7 +28,9 @@ def running(world: World, gpus: int = 8, speed: float = 1.0) -> Job:
 def learned(world: World, *phases: tuple[float, float, float]) -> None:
     """The class's profile was learned: until, goodput on 1 and on 8 GPUs."""
     name = ClassId("team/sft")
-    found = tuple(Phase(until, (SpeedCurve("a100", Table(((1, one), (8, eight)))),)) for until, one, eight in phases)
+    found = tuple(
+        Phase(until, (SpeedCurve("a100", ThroughputTable(((1, one), (8, eight)))),)) for until, one, eight in phases
+    )
     world.profiles[name] = replace(world.profiles[name], phases=found, reports=10)
 
 

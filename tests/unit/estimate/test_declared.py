@@ -9,15 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import Source
+from charterer.domain.profile import CurveSource
 from charterer.estimate.declared import Declared, with_declared
 from charterer.estimate.learned import Entry, Learned, LearnedPhase
 
 
-def entry(gpus: int, goodput: float, spread: float, source: Source = Source.MEASURED, gpu_type: str = "A") -> Entry:
+def entry(
+    gpus: int, goodput: float, spread: float, source: CurveSource = CurveSource.MEASURED, gpu_type: str = "A"
+) -> Entry:
     """``spread``: standard deviation of the logarithm."""
     off = math.exp(1.645 * spread)
-    reports = 5 if source is Source.MEASURED else 0
+    reports = 5 if source is CurveSource.MEASURED else 0
     return Entry(gpu_type, gpus, goodput, goodput / off, goodput * off, 64, 1.0, source, reports)
 
 
@@ -34,23 +36,23 @@ def result(said: Learned, declared: Declared) -> dict[tuple[str, int], Entry]:
 
 
 def test_where_little_was_measured_the_declared_shape_holds_at_the_measured_scale() -> None:
-    found = result(learned(entry(8, 4.0, 0.01), entry(32, 9.0, 1.0, Source.EXTRAPOLATED)), linear(100.0))
+    found = result(learned(entry(8, 4.0, 0.01), entry(32, 9.0, 1.0, CurveSource.EXTRAPOLATED)), linear(100.0))
     assert found["A", 8].goodput == pytest.approx(4.0, rel=0.01)
     assert found["A", 32].goodput == pytest.approx(16.0, rel=0.05)
-    assert found["A", 32].source is Source.DECLARED
+    assert found["A", 32].source is CurveSource.DECLARED
 
 
 def test_what_was_measured_well_is_believed_whatever_was_declared() -> None:
     found = result(learned(entry(8, 4.0, 0.01), entry(32, 9.0, 0.01)), linear())
     assert found["A", 32].goodput == pytest.approx(9.0, rel=0.02)
-    assert found["A", 32].source is Source.MEASURED
+    assert found["A", 32].source is CurveSource.MEASURED
     assert found["A", 32].reports == 5
 
 
 def test_nothing_declared_changes_nothing() -> None:
-    said = learned(entry(8, 4.0, 0.1), entry(32, 9.0, 0.5, Source.EXTRAPOLATED))
+    said = learned(entry(8, 4.0, 0.1), entry(32, 9.0, 0.5, CurveSource.EXTRAPOLATED))
     assert with_declared(said, lambda gpu_type, gpus: None) == said
-    other = learned(entry(8, 4.0, 0.1), entry(8, 7.0, 0.5, Source.EXTRAPOLATED, "B"))
+    other = learned(entry(8, 4.0, 0.1), entry(8, 7.0, 0.5, CurveSource.EXTRAPOLATED, "B"))
     assert result(other, linear())["B", 8].goodput == 7.0
 
 

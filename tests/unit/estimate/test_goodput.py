@@ -12,11 +12,11 @@ from charterer.estimate.noise import Noise
 from charterer.estimate.observation import ClassTerms, Shape, split
 from charterer.estimate.prior import BASE
 from charterer.estimate.step_times import StepTimes
-from charterer.estimate.throughput import Fit, Misfit
+from charterer.estimate.throughput import Misfit, StepTimeFit
 from tests.unit.estimate.trainers import WIDTHS, Trainer, shape
 
 
-def exact(trainer: Trainer) -> Fit:
+def exact(trainer: Trainer) -> StepTimeFit:
     times = StepTimes(trainer.local)
     for gpus in WIDTHS:
         for where in configurations(trainer.terms, shape(gpus)):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import Source, Table
+from charterer.domain.profile import CurveSource, ThroughputTable
 from charterer.estimate.learned import Learned
 from charterer.estimate.learner import Learner
 from charterer.estimate.observation import ClassTerms
@@ -32,7 +32,7 @@ def told(trainer: Trainer, widths: tuple[int, ...] = WIDTHS, number: int = 300) 
 
 def values(learned: Learned, phase: int = 0) -> list[float]:
     form = learned.phases[phase].curves[0].form
-    assert isinstance(form, Table)
+    assert isinstance(form, ThroughputTable)
     return [value for _, value in form.points]
 
 
@@ -43,7 +43,7 @@ def test_the_planner_gets_phases_of_tables_that_end_at_one() -> None:
     for phase in learned.phases:
         (curve,) = phase.curves
         assert curve.gpu_type == "A"
-        assert isinstance(curve.form, Table)
+        assert isinstance(curve.form, ThroughputTable)
         assert [gpus for gpus, _ in curve.form.points] == list(WIDTHS)
 
 
@@ -68,13 +68,13 @@ def test_every_number_says_where_it_comes_from() -> None:
     trainer = Trainer()
     learned = told(trainer, (1, 2, 4)).profile(RESNET, WIDTHS)
     sources = {entry.gpus: entry.source for _, entry in learned.entries}
-    assert {gpus for gpus, source in sources.items() if source is Source.MEASURED} == {1, 2, 4}
-    assert {gpus for gpus, source in sources.items() if source is Source.EXTRAPOLATED} == {8, 16, 32}
+    assert {gpus for gpus, source in sources.items() if source is CurveSource.MEASURED} == {1, 2, 4}
+    assert {gpus for gpus, source in sources.items() if source is CurveSource.EXTRAPOLATED} == {8, 16, 32}
     for _, entry in learned.entries:
         assert entry.low <= entry.goodput <= entry.high
-        assert bool(entry.reports) == (entry.source is Source.MEASURED)
+        assert bool(entry.reports) == (entry.source is CurveSource.MEASURED)
     never = learner(trainer).profile(RESNET, WIDTHS)
-    assert {entry.source for _, entry in never.entries} == {Source.PRIOR}
+    assert {entry.source for _, entry in never.entries} == {CurveSource.PRIOR}
 
 
 def test_intervals_are_wider_where_nothing_ran() -> None:
@@ -131,7 +131,7 @@ def test_another_gpu_type_is_scaled_by_the_classes_that_ran_on_both() -> None:
         known.report(report)
     learned = known.profile(ClassId(fresh.name), WIDTHS, ("A", "B"))
     there = learned.entry(0, 4, "B")
-    assert there.source is Source.EXTRAPOLATED
+    assert there.source is CurveSource.EXTRAPOLATED
     assert learned.entry(0, 4, "A").goodput / there.goodput == pytest.approx(3.0, rel=0.4)
 
 

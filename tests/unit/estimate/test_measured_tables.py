@@ -14,8 +14,8 @@ from charterer.domain.ids import ClassId
 from charterer.domain.time import Instant
 from charterer.estimate.goodput import configurations
 from charterer.estimate.learner import Learner
-from charterer.estimate.observation import ClassTerms, Configuration, Report, Shape
-from charterer.simulate.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
+from charterer.estimate.observation import ClassTerms, Configuration, Observation, Shape
+from charterer.simulate.knowledge.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
 
 DATA = Path(os.environ.get("CHARTERER_DATA_DIR") or Path(__file__).resolve().parents[4] / "shared" / "data")
 TRACES = DATA / "pollux" / "traces"
@@ -52,7 +52,7 @@ def tell(known: Learner, name: str, widths: tuple[int, ...], number: int) -> Non
         reading = one.reading(epoch, gpus, batch)
         if reading is not None:
             known.report(
-                Report(
+                Observation(
                     ClassId(name),
                     "T4",
                     shape(gpus).nodes,

@@ -9,7 +9,7 @@ import pytest
 from charterer.estimate.observation import ClassTerms, Configuration, Shape, split
 from charterer.estimate.prior import BASE
 from charterer.estimate.step_times import StepTimes
-from charterer.estimate.throughput import Cell, Fit, Misfit, Unknown, log_step
+from charterer.estimate.throughput import BatchCell, Misfit, StepTimeFit, Unknown, log_step
 from tests.unit.estimate.trainers import UNKNOWNS, WIDTHS, Trainer, shape
 
 
@@ -35,7 +35,7 @@ def test_a_step_takes_as_long_as_the_paper_says(gpus: int, passes: int) -> None:
     assert math.exp(log_step(UNKNOWNS, where, 128)) == pytest.approx(by_the_paper(where, 128), rel=1e-12)
 
 
-def fitted(trainer: Trainer, widths: tuple[int, ...], number: int) -> Fit:
+def fitted(trainer: Trainer, widths: tuple[int, ...], number: int) -> StepTimeFit:
     times = StepTimes(trainer.local)
     for report in trainer.reports(widths, number):
         times.add(split(trainer.terms, report.shape, report.batch), report.step_seconds)
@@ -72,7 +72,7 @@ def test_what_never_ran_is_less_sure_than_what_did_and_the_network_least() -> No
 
 
 def test_one_stalled_step_hardly_moves_a_known_configuration() -> None:
-    cell = Cell()
+    cell = BatchCell()
     for at in range(40):
         cell.add(0.05 * (-1) ** at, 0.05)
     cell.add(math.log(100.0), 0.05)
@@ -80,7 +80,7 @@ def test_one_stalled_step_hardly_moves_a_known_configuration() -> None:
 
 
 def test_a_configuration_whose_code_became_faster_is_followed() -> None:
-    cell = Cell()
+    cell = BatchCell()
     for _ in range(1000):
         cell.add(0.0, 0.05)
     for _ in range(300):

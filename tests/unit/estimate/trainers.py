@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from charterer.domain.ids import ClassId
 from charterer.domain.time import Instant
 from charterer.estimate.noise import gain
-from charterer.estimate.observation import ClassTerms, Report, Shape, split
+from charterer.estimate.observation import ClassTerms, Observation, Shape, split
 from charterer.estimate.throughput import log_step
 
 NODE_GPUS = 4
@@ -50,11 +50,11 @@ class Trainer:
 
     def report(
         self, gpus: int, batch: int, done: float, draw: random.Random | None = None, spread: float = 0.05
-    ) -> Report:
+    ) -> Observation:
         """One report, scattered by ``spread`` where there is something to draw from."""
         off = [math.exp(draw.gauss(0.0, spread)) if draw else 1.0 for _ in range(3)]
         batch = split(self.terms, shape(gpus), batch).batch
-        return Report(
+        return Observation(
             ClassId(self.name),
             self.gpu_type,
             shape(gpus).nodes,
@@ -67,7 +67,7 @@ class Trainer:
             self.noise(done) * off[2],
         )
 
-    def reports(self, widths: Sequence[int], number: int, seed: int = 0) -> Iterator[Report]:
+    def reports(self, widths: Sequence[int], number: int, seed: int = 0) -> Iterator[Observation]:
         """So many at those widths, at batch sizes and progress drawn evenly (batches by their logarithm)."""
         draw = random.Random(f"{self.name}/{self.gpu_type}/{seed}")
         for _ in range(number):

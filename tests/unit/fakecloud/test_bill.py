@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.fakecloud.bill import SECOND, Segment, billed_seconds, cost, decimal, millionths, scaled
+from charterer.fakecloud.bill import SECOND, BillSegment, billed_seconds, cost, decimal, millionths, scaled
 
 DAY = 86_400 * SECOND
 prices = st.integers(0, 500 * SECOND)
 
 
 @st.composite
-def lives(draw: st.DrawFn) -> tuple[list[Segment], int, int, int]:
+def lives(draw: st.DrawFn) -> tuple[list[BillSegment], int, int, int]:
     """Segments, launch, end and billing minimum."""
     launched = draw(st.integers(0, DAY))
     starts = sorted(draw(st.lists(st.integers(0, DAY), max_size=4)))
-    segments = [Segment(launched + start, draw(prices)) for start in [0, *starts]]
+    segments = [BillSegment(launched + start, draw(prices)) for start in [0, *starts]]
     until = segments[-1].since + draw(st.integers(0, DAY))
     return segments, launched, until, draw(st.sampled_from([0, 60, 3600]))
 
@@ -33,26 +33,26 @@ def test_a_started_second_is_billed_whole() -> None:
 
 def test_the_billing_minimum_is_billed_also_for_an_instant() -> None:
     assert billed_seconds(7, 7, 60) == 60
-    assert cost([Segment(7, 3600)], 7, 7, 60) == 60
+    assert cost([BillSegment(7, 3600)], 7, 7, 60) == 60
 
 
 def test_half_a_micro_dollar_is_rounded_up() -> None:
-    assert cost([Segment(0, 1800)], 0, SECOND, 0) == 1
-    assert cost([Segment(0, 1799)], 0, SECOND, 0) == 0
+    assert cost([BillSegment(0, 1800)], 0, SECOND, 0) == 1
+    assert cost([BillSegment(0, 1799)], 0, SECOND, 0) == 0
 
 
 def test_an_earlier_segment_is_rounded_down_and_the_last_takes_the_rest() -> None:
-    segments = [Segment(0, 3600), Segment(2_900_000, 7200)]
+    segments = [BillSegment(0, 3600), BillSegment(2_900_000, 7200)]
     assert cost(segments, 0, 5 * SECOND, 0) == 2 * 1 + 3 * 2
 
 
 def test_a_segment_that_has_not_begun_costs_nothing_yet() -> None:
-    assert cost([Segment(0, 3600), Segment(10 * SECOND, 3600_000)], 0, 5 * SECOND, 0) == 5
+    assert cost([BillSegment(0, 3600), BillSegment(10 * SECOND, 3600_000)], 0, 5 * SECOND, 0) == 5
 
 
 @given(lives())
 def test_the_bill_is_within_half_a_micro_dollar_a_segment_of_exact_arithmetic(
-    life: tuple[list[Segment], int, int, int],
+    life: tuple[list[BillSegment], int, int, int],
 ) -> None:
     segments, launched, until, minimum = life
     ends = [segment.since for segment in segments[1:]]
@@ -65,7 +65,7 @@ def test_the_bill_is_within_half_a_micro_dollar_a_segment_of_exact_arithmetic(
 
 
 @given(lives(), st.integers(0, DAY))
-def test_a_machine_never_gets_cheaper_by_living_on(life: tuple[list[Segment], int, int, int], longer: int) -> None:
+def test_a_machine_never_gets_cheaper_by_living_on(life: tuple[list[BillSegment], int, int, int], longer: int) -> None:
     segments, launched, until, minimum = life
     assert cost(segments, launched, until + longer, minimum) >= cost(segments, launched, until, minimum)
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.fakecloud.bill import SECOND, Segment
+from charterer.fakecloud.bill import SECOND, BillSegment
 from charterer.fakecloud.config import GroupSpec
 from charterer.fakecloud.nodes import NodeStep, manifest, next_step
 from charterer.fakecloud.records import Machine, NodePhase
 from tests.unit.fakecloud.world import A100
 
 SPEC = GroupSpec.model_validate(A100 | {"nodeDeletionSeconds": 5})
-STARTING = Machine("i-1", "a100", "fake-1a", "A100", 4, 1, 0, (Segment(0, 1),), launched=0, runs=60 * SECOND)
+STARTING = Machine("i-1", "a100", "fake-1a", "A100", 4, 1, 0, (BillSegment(0, 1),), launched=0, runs=60 * SECOND)
 RUNNING = replace(STARTING, node=NodePhase.REGISTERED)
 ENDED = replace(RUNNING, ends=100 * SECOND)
 SILENT = replace(ENDED, node=NodePhase.SILENT)

@@ -8,11 +8,11 @@ from typing import Any
 from charterer.api import decode, learned_record
 from charterer.api.speedupprofile import SpeedupProfileRecord
 from charterer.controller.learning.digest import digest
-from charterer.controller.learning.ear import Ear
+from charterer.controller.learning.report_collector import ReportCollector
 from charterer.domain.ids import BudgetId, ClassId, JobId
 from charterer.domain.job import Progress
 from charterer.domain.profile import Profile
-from charterer.server.progress import Report
+from charterer.server.progress import ProgressReport
 from tests.worlds import World
 
 CLASS = ClassId("team/resnet")
@@ -38,7 +38,7 @@ class Classroom:
         if not self.world.pools:
             self.world.budget()
             self.world.pool("a100", gpus=8)
-        self.ear = Ear(self.world.snapshot)
+        self.ear = ReportCollector(self.world.snapshot)
         self.read()
 
     def runs(self, name: str = "sft", gpus: int = 8, hours_left: float | None = 100.0, most: int = 32) -> JobId:
@@ -53,7 +53,7 @@ class Classroom:
         allocation = self.world.jobs[job].allocation
         assert allocation is not None
         seconds = numbers.pop("step_seconds", step_seconds(allocation.option.gpus, batch))
-        report = Report(run=allocation.run, fraction=done, batch=batch, step_seconds=seconds, **numbers)  # type: ignore[arg-type]
+        report = ProgressReport(run=allocation.run, fraction=done, batch=batch, step_seconds=seconds, **numbers)  # type: ignore[arg-type]
         answers = []
         for _ in range(times):
             self.world.passes(10.0)
@@ -105,9 +105,9 @@ class Classroom:
             "status": {"learned": self.status} if self.status else {},
         }
 
-    def restarted(self) -> Ear:
+    def restarted(self) -> ReportCollector:
         """A new operator's ear, which knows only what is written."""
-        ear = Ear(self.world.snapshot)
+        ear = ReportCollector(self.world.snapshot)
         status = SpeedupProfileRecord.model_validate(self.raw()["status"]).learned
         assert status is not None
         ear.recall(CLASS, UID, status)

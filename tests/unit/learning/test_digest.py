@@ -8,23 +8,23 @@ import pytest
 
 from charterer.controller.learning.digest import digest
 from charterer.domain.job import SpotPolicy, Widths
-from charterer.domain.profile import Profile, Source, Table
-from charterer.policy.menu import build_menu
+from charterer.domain.profile import CurveSource, Profile, ThroughputTable
+from charterer.policy.options.menu import build_menu
 from charterer.policy.planner import plan
 from tests.unit.learning.classroom import CLASS, Classroom, step_seconds
 
 DECLARED = {"curves": [{"gpuType": "a100", "throughput": [{"gpus": k, "value": 100.0 * k} for k in (1, 8, 64)]}]}
 
 
-def widths(profile: Profile, gpu_type: str = "a100") -> dict[int, Source]:
+def widths(profile: Profile, gpu_type: str = "a100") -> dict[int, CurveSource]:
     (curve,) = [one for one in profile.phases[0].curves if one.gpu_type == gpu_type]
-    assert isinstance(curve.form, Table)
+    assert isinstance(curve.form, ThroughputTable)
     return {gpus: origin.source for (gpus, _), origin in zip(curve.form.points, curve.origins, strict=True)}
 
 
 def values(profile: Profile) -> dict[int, float]:
     form = profile.phases[0].curves[0].form
-    assert isinstance(form, Table)
+    assert isinstance(form, ThroughputTable)
     return dict(form.points)
 
 
@@ -58,14 +58,14 @@ def test_a_declared_curve_gives_the_shape_until_it_is_contradicted() -> None:
     job = room.runs(gpus=8)
     room.says(job)
     early = room.learn()
-    assert widths(early)[8] is Source.MEASURED
-    assert widths(early)[64] is Source.DECLARED
+    assert widths(early)[8] is CurveSource.MEASURED
+    assert widths(early)[64] is CurveSource.DECLARED
     assert values(early)[64] / values(early)[8] == pytest.approx(8.0, rel=0.25)
     room.says(job, times=40)
     for name, gpus in (("one", 1), ("many", 16), ("more", 32)):
         room.says(room.runs(name, gpus), times=40)
     late = room.learn()
-    assert widths(late)[1] is Source.MEASURED
+    assert widths(late)[1] is CurveSource.MEASURED
     assert values(late)[32] / values(late)[1] == pytest.approx(step_seconds(1) / step_seconds(32), rel=0.1)
 
 
@@ -82,9 +82,9 @@ def test_a_gpu_type_that_the_class_never_ran_on_is_offered_at_what_it_is_expecte
     room.says(room.runs(gpus=8), times=20)
     profile = room.learn()
     assert max(widths(profile, "h100")) == 8
-    assert set(widths(profile, "h100").values()) == {Source.EXTRAPOLATED}
+    assert set(widths(profile, "h100").values()) == {CurveSource.EXTRAPOLATED}
     there = {one.gpu_type: one for one in profile.phases[0].curves}
-    assert isinstance(there["h100"].form, Table)
+    assert isinstance(there["h100"].form, ThroughputTable)
     assert dict(there["h100"].form.points)[8] < dict(there["a100"].form.points)[8]  # type: ignore[union-attr]
 
 
@@ -100,7 +100,7 @@ def test_gpu_types_that_no_job_of_the_class_may_use_are_left_out() -> None:
 def test_a_batch_that_does_not_divide_by_the_gpus_is_learned_all_the_same() -> None:
     room = Classroom()
     room.says(room.runs(gpus=8), batch=100)
-    assert widths(room.learn())[8] is Source.MEASURED
+    assert widths(room.learn())[8] is CurveSource.MEASURED
 
 
 def test_without_a_job_in_sight_nothing_new_is_said() -> None:

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from charterer.controller.learning import ear
+from charterer.controller.learning import report_collector
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Finish, FinishKind, RunOutcome, RunRecord
-from charterer.domain.profile import Source, Table
+from charterer.domain.profile import CurveSource, ThroughputTable
 from charterer.domain.time import after
+from charterer.policy.options.speedup import reference_throughput
 from charterer.policy.planner import plan
-from charterer.policy.speedup import reference_throughput
-from charterer.server.progress import Report
+from charterer.server.progress import ProgressReport
 from tests.unit.learning.classroom import CLASS, SHARED, Classroom, step_seconds
 
 BATCH = {"own": 256, "largest": 8192, "largestPerGpu": 256}
@@ -32,10 +32,10 @@ def test_a_class_that_nobody_described_is_learned_from_its_first_job() -> None:
     profile = room.learn()
     (phase,) = profile.phases
     (curve,) = phase.curves
-    assert isinstance(curve.form, Table)
+    assert isinstance(curve.form, ThroughputTable)
     points = dict(zip([gpus for gpus, _ in curve.form.points], curve.origins, strict=True))
-    assert points[8].source is Source.MEASURED
-    assert points[4].source is Source.EXTRAPOLATED
+    assert points[8].source is CurveSource.MEASURED
+    assert points[4].source is CurveSource.EXTRAPOLATED
     assert dict(curve.form.points)[8] == pytest.approx(1.0 / step_seconds(8), rel=0.05)
 
 
@@ -49,8 +49,8 @@ def test_a_job_that_never_says_its_batch_size_or_step_time_teaches_nothing() -> 
     room = Classroom()
     job = room.runs()
     for _ in range(3):
-        assert room.ear.hear(job, 1, Report(fraction=0.5, throughput=812.5), room.world.now) is None
-        assert room.ear.hear(job, 1, Report(fraction=0.5, batch=256), room.world.now) is None
+        assert room.ear.hear(job, 1, ProgressReport(fraction=0.5, throughput=812.5), room.world.now) is None
+        assert room.ear.hear(job, 1, ProgressReport(fraction=0.5, batch=256), room.world.now) is None
     assert room.ear.classes == {}
 
 
@@ -58,9 +58,9 @@ def test_only_the_first_pod_of_the_present_run_teaches() -> None:
     room = Classroom()
     job = room.runs(gpus=16)
     for _ in range(3):
-        room.ear.hear(job, 1, Report(index=1, batch=256, step_seconds=0.5), room.world.now)
-        room.ear.hear(job, 7, Report(batch=256, step_seconds=0.5), room.world.now)
-        room.ear.hear(JobId("gone"), 1, Report(batch=256, step_seconds=0.5), room.world.now)
+        room.ear.hear(job, 1, ProgressReport(index=1, batch=256, step_seconds=0.5), room.world.now)
+        room.ear.hear(job, 7, ProgressReport(batch=256, step_seconds=0.5), room.world.now)
+        room.ear.hear(JobId("gone"), 1, ProgressReport(batch=256, step_seconds=0.5), room.world.now)
     assert room.ear.classes == {}
 
 
@@ -70,7 +70,7 @@ def test_a_job_without_a_profile_name_has_no_class_to_learn_of() -> None:
     room.world.rental()
     room.world.runs_on("alone", "a100-1", gpus=8)
     for _ in range(3):
-        room.ear.hear(JobId("alone"), 1, Report(batch=256, step_seconds=0.5), room.world.now)
+        room.ear.hear(JobId("alone"), 1, ProgressReport(batch=256, step_seconds=0.5), room.world.now)
     assert room.ear.classes == {}
 
 
@@ -112,9 +112,9 @@ def test_other_batch_sizes_in_the_spec_begin_anew() -> None:
 
 
 def test_more_classes_than_can_be_kept_are_not_learned_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ear, "MOST_CLASSES", 1)
+    monkeypatch.setattr(report_collector, "MOST_CLASSES", 1)
     room = Classroom()
-    room.ear.classes[ClassId("team/other")] = ear.Taught()
+    room.ear.classes[ClassId("team/other")] = report_collector.ClassLearning()
     room.says(room.runs())
     assert CLASS not in room.ear.classes
 
@@ -152,7 +152,7 @@ NUMBER = st.floats(1e-6, 86_400.0)
 @given(
     st.lists(
         st.builds(
-            Report,
+            ProgressReport,
             fraction=st.none() | st.floats(0.0, 1.0),
             batch=st.integers(1, 10**9),
             step_seconds=NUMBER,
@@ -165,7 +165,7 @@ NUMBER = st.floats(1e-6, 86_400.0)
     st.sampled_from([None, {"batch": BATCH}]),
 )
 def test_whatever_a_hostile_job_reports_is_heard_and_written_and_read_again(
-    heard: list[Report], spec: dict[str, object] | None
+    heard: list[ProgressReport], spec: dict[str, object] | None
 ) -> None:
     room = Classroom(spec=spec)
     job = room.runs()
@@ -183,7 +183,7 @@ def test_a_truth_that_scales_is_seen_to_scale() -> None:
     for name, gpus in (("one", 1), ("four", 4), ("eight", 8), ("many", 16)):
         room.says(room.runs(name, gpus), times=10)
     form = room.learn().phases[0].curves[0].form
-    assert isinstance(form, Table)
+    assert isinstance(form, ThroughputTable)
     points = dict(form.points)
     assert points[8] / points[1] == pytest.approx(step_seconds(1) / step_seconds(8), rel=0.1)
     assert max(points) == 32

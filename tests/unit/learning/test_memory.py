@@ -11,7 +11,7 @@ from charterer.cluster.client import Client
 from charterer.cluster.errors import AlreadyExists, Forbidden, NotFound
 from charterer.cluster.events import Recorder
 from charterer.cluster.store import ObjectKey, Store
-from charterer.controller.learning.memory import Memory, Rhythm
+from charterer.controller.learning.profile_writer import ProfileWriter, WriteIntervals
 from charterer.domain.time import after
 from tests.unit.learning.classroom import CLASS, Classroom
 
@@ -70,7 +70,7 @@ class Desk:
         self.seconds = 1000.0
         self.room, self.api, self.store = Classroom(), Api(), Store(kinds.ALL)
         client, recorder = cast(Client, self.api), cast(Recorder, None)
-        self.memory = Memory(self.room.ear, client, self.store, recorder, Rhythm(), lambda: self.seconds)
+        self.memory = ProfileWriter(self.room.ear, client, self.store, recorder, WriteIntervals(), lambda: self.seconds)
         self.job = self.room.runs()
 
     async def looks(self, seconds: float = 0.0) -> int:

@@ -7,7 +7,7 @@ import pytest
 from charterer.domain.budget import PastPeriod
 from charterer.domain.ids import BudgetId, RentalId
 from charterer.domain.money import ZERO, Money
-from charterer.domain.steps import Fold, OpenPeriod, Unlist
+from charterer.domain.steps import Fold, OpenPeriod, PruneFolded
 from charterer.domain.time import after
 from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_unlist
 from charterer.ledger.forecast import current_rate, forecast
@@ -57,7 +57,7 @@ def test_the_end_of_a_period_the_balance_is_not_in_is_refused() -> None:
 
 def test_unlisting_forgets_uids_and_keeps_sums() -> None:
     folded = apply_fold(balance(), FOLD)
-    assert apply_unlist(folded, Unlist(TEAM, ("uid-1", "uid-9"))) == balance(settled=Money(3), lifetime=Money(5))
+    assert apply_unlist(folded, PruneFolded(TEAM, ("uid-1", "uid-9"))) == balance(settled=Money(3), lifetime=Money(5))
 
 
 def test_the_forecast_is_spent_and_the_rate_for_what_is_left_of_the_period() -> None:

@@ -7,11 +7,11 @@ from itertools import permutations
 
 import pytest
 
-from charterer.domain.budget import EXPERIENCE_HALF_LIFE_SECONDS, Balance
+from charterer.domain.budget import HISTORY_HALF_LIFE_SECONDS, Balance
 from charterer.domain.ids import ClassId
 from charterer.domain.money import Money
 from charterer.domain.steps import CountedJob, CountJobs
-from charterer.ledger.experience import CLASSES_KEPT, apply_count, learn
+from charterer.ledger.class_history import CLASSES_KEPT, apply_count, learn
 from tests.unit.lifecycle.builders import TEAM, at, balance
 
 SFT = ClassId("research/sft")
@@ -48,7 +48,7 @@ def test_uids_are_kept_for_a_day_of_finishes_and_older_jobs_are_taken_for_counte
 
 def test_a_jobs_weight_halves_in_a_month_and_its_money_stays() -> None:
     known = count(balance(), job("a"))
-    later = count(known, job("b", finished=EXPERIENCE_HALF_LIFE_SECONDS))
+    later = count(known, job("b", finished=HISTORY_HALF_LIFE_SECONDS))
     assert later.experience[SFT].jobs == pytest.approx(1.5)
     assert later.experience[SFT].since == at(0)
     assert later.jobs_cost == Money.parse("40")

@@ -8,7 +8,17 @@ from typing import Any
 
 from charterer.domain.budget import Balance, Budget, Mode, Selector
 from charterer.domain.ids import BudgetId, ClassId, InstanceId, JobId, NodeName, PoolId, RentalId
-from charterer.domain.job import Allocation, Job, Placement, Pod, PodPhase, ResizePolicy, Run, SpotPolicy, Widths
+from charterer.domain.job import (
+    Allocation,
+    Job,
+    Placement,
+    Pod,
+    PodPhase,
+    ResizePolicy,
+    Run,
+    SpotPolicy,
+    Widths,
+)
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.option import Option
 from charterer.domain.pool import (

@@ -10,12 +10,21 @@ from charterer.domain.job import Finish, FinishKind, RunOutcome, RunRecord
 from charterer.domain.money import Money
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import BudgetStep, CountedJob, CountJobs, DeleteJob, OpenPeriod, SetFinalizer, Unlist, Wait
+from charterer.domain.steps import (
+    BudgetStep,
+    CountedJob,
+    CountJobs,
+    DeleteJob,
+    OpenPeriod,
+    PruneFolded,
+    SetFinalizer,
+    Wait,
+)
 from charterer.domain.time import Instant, after, moment
 from charterer.lifecycle.budget import budget_step
 from charterer.lifecycle.guard import budget_guard, pool_guard
 from charterer.lifecycle.run import run_step
-from charterer.lifecycle.view import View
+from charterer.lifecycle.view import LifecycleView
 from tests.unit.lifecycle.builders import (
     APRIL,
     LAG,
@@ -45,7 +54,7 @@ AIM = Money.parse("1000")
 
 
 def step(snapshot: Snapshot) -> BudgetStep | Wait | None:
-    return budget_step(TEAM, View.of(snapshot))
+    return budget_step(TEAM, LifecycleView.of(snapshot))
 
 
 def asked(when: Instant, *machines: Any) -> Any:
@@ -158,15 +167,15 @@ def test_a_job_that_was_never_predicted_or_still_runs_is_not_counted() -> None:
 
 def test_a_finished_job_is_kept_until_it_is_counted() -> None:
     over = _finished(ttl_seconds_after_finished=0, runs=())
-    assert isinstance(run_step(over.id, View.of(world(over, now=at(4000)))), Wait)
+    assert isinstance(run_step(over.id, LifecycleView.of(world(over, now=at(4000)))), Wait)
     known = budget(balance=balance(counted={over.id: at(3600)}))
-    assert run_step(over.id, View.of(world(known, over, now=at(4000)))) == DeleteJob(over.id)
+    assert run_step(over.id, LifecycleView.of(world(known, over, now=at(4000)))) == DeleteJob(over.id)
 
 
 def test_uids_of_rentals_that_are_gone_are_dropped() -> None:
     over = replace(RUNNING, phase=RentalPhase.ENDED)
     books = budget(balance=balance(folded=frozenset({over.uid, "uid-b", "uid-a"})))
-    assert step(world(over, books)) == Unlist(TEAM, ("uid-a", "uid-b"))
+    assert step(world(over, books)) == PruneFolded(TEAM, ("uid-a", "uid-b"))
 
 
 def test_a_budget_that_observes_keeps_its_books_too() -> None:
@@ -175,30 +184,30 @@ def test_a_budget_that_observes_keeps_its_books_too() -> None:
 
 
 def test_budgets_and_pools_are_guarded_while_a_rental_names_them() -> None:
-    view = View.of(world(RUNNING, budget(guarded=False), pool(guarded=False), survey(MACHINE)))
+    view = LifecycleView.of(world(RUNNING, budget(guarded=False), pool(guarded=False), survey(MACHINE)))
     assert budget_guard(TEAM, view) == SetFinalizer("GPUBudget", TEAM, "team-uid", present=True)
     assert pool_guard(POOL, view) == SetFinalizer("GPUPool", POOL, "pool-uid", present=True)
-    idle = View.of(world(budget(guarded=False), pool(guarded=False), survey()))
+    idle = LifecycleView.of(world(budget(guarded=False), pool(guarded=False), survey()))
     assert budget_guard(TEAM, idle) is None
     assert pool_guard(POOL, idle) is None
 
 
 def test_what_is_being_deleted_is_kept_until_its_last_rental_is_forgotten() -> None:
     going = budget(deleting=True), pool(deleting=True)
-    view = View.of(world(RUNNING, *going, survey(MACHINE)))
+    view = LifecycleView.of(world(RUNNING, *going, survey(MACHINE)))
     assert isinstance(budget_guard(TEAM, view), Wait)
     assert isinstance(pool_guard(POOL, view), Wait)
-    free = View.of(world(*going, survey()))
+    free = LifecycleView.of(world(*going, survey()))
     assert budget_guard(TEAM, free) == SetFinalizer("GPUBudget", TEAM, "team-uid", present=False)
     assert pool_guard(POOL, free) == SetFinalizer("GPUPool", POOL, "pool-uid", present=False)
 
 
 def test_a_pool_with_instances_that_nobody_has_or_a_target_is_kept() -> None:
     going = pool(deleting=True)
-    assert isinstance(pool_guard(POOL, View.of(world(going, survey(MACHINE)))), Wait)
-    assert isinstance(pool_guard(POOL, View.of(world(going, survey(target=1)))), Wait)
+    assert isinstance(pool_guard(POOL, LifecycleView.of(world(going, survey(MACHINE)))), Wait)
+    assert isinstance(pool_guard(POOL, LifecycleView.of(world(going, survey(target=1)))), Wait)
 
 
 def test_nothing_can_be_guarded_that_is_already_being_deleted() -> None:
-    view = View.of(world(RUNNING, budget(deleting=True, guarded=False), now=at(0)))
+    view = LifecycleView.of(world(RUNNING, budget(deleting=True, guarded=False), now=at(0)))
     assert budget_guard(TEAM, view) is None

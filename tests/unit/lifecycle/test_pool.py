@@ -20,7 +20,7 @@ from charterer.domain.steps import (
     Wait,
 )
 from charterer.lifecycle.pool import orphan_name, pool_step
-from charterer.lifecycle.view import View
+from charterer.lifecycle.view import LifecycleView
 from tests.unit.lifecycle.builders import (
     POOL,
     PRICE,
@@ -46,7 +46,7 @@ COOLING = pool(cooled_until=at(700), cooled_because="StockOut")
 
 
 def step(snapshot: Snapshot) -> PoolStep | Wait | None:
-    return pool_step(POOL, View.of(snapshot))
+    return pool_step(POOL, LifecycleView.of(snapshot))
 
 
 def test_nothing_is_done_before_the_cloud_was_asked() -> None:

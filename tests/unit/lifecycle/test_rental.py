@@ -27,7 +27,7 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import after
 from charterer.lifecycle.rental import rental_step
-from charterer.lifecycle.view import View
+from charterer.lifecycle.view import LifecycleView
 from tests.unit.lifecycle.builders import (
     APRIL,
     LISTED,
@@ -62,7 +62,7 @@ LONG_AFTER = survey(asked=300 + LISTED + 5, target=0)
 
 
 def step(snapshot: Snapshot, one: Rental = READY) -> RentalStep | Wait | None:
-    return rental_step(one.id, View.of(snapshot))
+    return rental_step(one.id, LifecycleView.of(snapshot))
 
 
 def past(number: int = 1) -> RunRecord:

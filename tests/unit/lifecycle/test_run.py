@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from charterer.domain.budget import Mode
-from charterer.domain.job import Allocation, Finish, FinishKind, Job, PodPhase, ResizePolicy, Run, RunOutcome, RunRecord
+from charterer.domain.job import (
+    Allocation,
+    Finish,
+    FinishKind,
+    Job,
+    PodPhase,
+    ResizePolicy,
+    Run,
+    RunOutcome,
+    RunRecord,
+)
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
@@ -28,7 +38,7 @@ from charterer.domain.steps import (
 )
 from charterer.lifecycle import next_steps
 from charterer.lifecycle.run import run_step
-from charterer.lifecycle.view import View
+from charterer.lifecycle.view import LifecycleView
 from tests.unit.lifecycle.builders import (
     allocation,
     at,
@@ -64,7 +74,7 @@ def placed(*things: Any, nodes: Any = LABELLED, asked: float = 600, now: float =
 
 
 def step(snapshot: Snapshot) -> RunStep | Wait | None:
-    return run_step(next(iter(snapshot.jobs)), View.of(snapshot))
+    return run_step(next(iter(snapshot.jobs)), LifecycleView.of(snapshot))
 
 
 def mine(*runs: Run, intent: Allocation | None = ONE, **changes: Any) -> Job:
@@ -114,7 +124,7 @@ def test_a_run_begins_only_on_nodes_that_are_all_ready() -> None:
 
 def test_a_run_begins_only_when_its_gpus_are_free() -> None:
     other = job("other", allocation=allocation("a100-1"), runs=(run(1, pod(job="other"), job="other"),))
-    waiting = run_step(job().id, View.of(placed(mine(SUSPENDED), other)))
+    waiting = run_step(job().id, LifecycleView.of(placed(mine(SUSPENDED), other)))
     assert isinstance(waiting, Wait)
     assert "0 are free" in waiting.reason
 

@@ -10,16 +10,23 @@ from hypothesis import strategies as st
 
 from charterer.domain.money import Money
 from charterer.domain.time import after, parse_instant
-from charterer.policy.allowance import HORIZON_SECONDS, LEAST_HORIZON_SECONDS, Account, account, allowed_rate, horizon
+from charterer.policy.budgets.pacing import (
+    HORIZON_SECONDS,
+    LEAST_HORIZON_SECONDS,
+    PacingState,
+    allowed_rate,
+    horizon,
+    pacing_state,
+)
 from tests.worlds import World
 
 DAY = 86_400.0
 JUNE = (parse_instant("2026-06-01T00:00:00Z"), parse_instant("2026-07-01T00:00:00Z"))
-JUNE_OF_3000 = Account(aim=3_000.0, lasts=30 * DAY, elapsed=10 * DAY, spent=1_000.0)
+JUNE_OF_3000 = PacingState(aim=3_000.0, lasts=30 * DAY, elapsed=10 * DAY, spent=1_000.0)
 """$100 a day, and on course."""
 
 
-def a_day(money: Account) -> float:
+def a_day(money: PacingState) -> float:
     return allowed_rate(money) * DAY
 
 
@@ -70,7 +77,7 @@ def test_a_course_beyond_half_the_horizon_is_no_commitment() -> None:
 def test_the_rate_is_finite_never_negative_and_continuous(
     elapsed: float, spent: float, carries: float, rate: float, left: float
 ) -> None:
-    money = Account(3_000.0, 30 * DAY, elapsed, spent, rate, left, carries)
+    money = PacingState(3_000.0, 30 * DAY, elapsed, spent, rate, left, carries)
     later = replace(money, elapsed=min(elapsed + 1.0, 30 * DAY))
     assert 0.0 <= allowed_rate(money) <= 3_000.0 / (30 * DAY) + 6_000.0 / LEAST_HORIZON_SECONDS
     assert allowed_rate(later) == pytest.approx(allowed_rate(money), rel=1e-3, abs=1e-4)
@@ -78,7 +85,7 @@ def test_the_rate_is_finite_never_negative_and_continuous(
 
 @given(st.floats(0.0, 10_000.0), st.floats(0.0, 1_000.0), st.floats(0.0, 30 * DAY))
 def test_who_spent_more_may_spend_no_more(spent: float, more: float, elapsed: float) -> None:
-    less = Account(3_000.0, 30 * DAY, elapsed, spent)
+    less = PacingState(3_000.0, 30 * DAY, elapsed, spent)
     assert allowed_rate(replace(less, spent=spent + more)) <= allowed_rate(less) + 1e-12
 
 
@@ -90,10 +97,10 @@ def test_the_horizon_lies_between_two_days_and_ten(left: float, carries: float) 
 def test_a_budget_made_in_mid_month_spreads_its_amount_over_the_rest() -> None:
     world = World()
     made = world.budget("research", amount="3600")
-    money = account(made, Money.parse("0"), JUNE, world.now)
+    money = pacing_state(made, Money.parse("0"), JUNE, world.now)
     assert allowed_rate(money) * 3600 == pytest.approx(10.0)
     joined = replace(made, opening_spend=Money.parse("1800"))
-    money = account(joined, Money.parse("1800"), JUNE, world.now)
+    money = pacing_state(joined, Money.parse("1800"), JUNE, world.now)
     assert allowed_rate(money) * 3600 == pytest.approx(5.0)
 
 
@@ -109,4 +116,4 @@ def test_what_was_carried_over_is_aimed_at_too_within_the_hard_limit() -> None:
     assert (aim("150"), aim("500")) == (Money.parse("3150"), Money.parse("3200"))
     assert (aim("-500"), aim("-5000")) == (Money.parse("2500"), Money(0))
     overspent = replace(made, created=after(JUNE[0], -DAY), balance=replace(books, carried=Money.parse("-600")))
-    assert account(overspent, Money(0), JUNE, JUNE[0]).even * DAY == pytest.approx(80.0)
+    assert pacing_state(overspent, Money(0), JUNE, JUNE[0]).even * DAY == pytest.approx(80.0)

@@ -9,13 +9,13 @@ import pytest
 from charterer.domain.ids import JobId, Rate
 from charterer.domain.job import Progress
 from charterer.domain.plan import Rent
-from charterer.domain.profile import Amdahl, Table
-from charterer.policy.alternatives import Alternatives, Basis, Nodes, Rank, alternatives, basis
+from charterer.domain.profile import Amdahl, ThroughputTable
+from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.explain.alternatives import Alternatives, Basis, NodeSource, Rank, alternatives, basis
 from charterer.policy.planner import plan, standings
-from charterer.policy.standing import Standing
 from tests.worlds import World
 
-CURVE = Table(((1, 50.0), (2, 98.0), (4, 180.0), (8, 310.0), (16, 480.0), (32, 640.0)))
+CURVE = ThroughputTable(((1, 50.0), (2, 98.0), (4, 180.0), (8, 310.0), (16, 480.0), (32, 640.0)))
 
 
 def world_with(amount: str = "60000", arrivals: float = 1.0) -> World:
@@ -26,7 +26,7 @@ def world_with(amount: str = "60000", arrivals: float = 1.0) -> World:
     return world
 
 
-def standing_of(world: World) -> Standing:
+def standing_of(world: World) -> BudgetSolution:
     snapshot = world.snapshot()
     return standings(snapshot)[0]
 
@@ -117,7 +117,7 @@ def running(rate: float = 8.0, progress: float = 0.5) -> World:
 
 def test_a_running_jobs_other_rows_contain_the_restart_that_a_move_costs() -> None:
     found = weighed(running(), "new")
-    assert found.chosen.nodes is Nodes.HERE
+    assert found.chosen.nodes is NodeSource.HERE
     for row in found.rows:
         restart = 0.0 if row.rank is Rank.CHOSEN else 30.0
         assert row.seconds == pytest.approx(20 * 3600 / row.option.speed + restart)
@@ -155,7 +155,7 @@ def test_an_option_whose_pool_has_no_room_says_so() -> None:
         world.everything_starts()
     world.job("later", gpus=(8, 8, 32), profile="sft")
     found = weighed(world, "later")
-    assert {row.nodes for row in found.rows} == {Nodes.FULL}
+    assert {row.nodes for row in found.rows} == {NodeSource.FULL}
 
 
 def test_what_a_speed_rests_on_is_told_for_each_width() -> None:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.domain.budget import Experience
+from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import ClassId
 from charterer.domain.money import Money
 from charterer.domain.steps import CountedJob
 from charterer.domain.time import Instant, after
-from charterer.ledger.experience import learn
-from charterer.policy.arrivals import arrivals
+from charterer.ledger.class_history import learn
+from charterer.policy.budgets.arrivals import arrivals
 from tests.worlds import MID_MONTH
 
 DAY = 86_400.0
@@ -31,7 +31,7 @@ def came(per_day: float, days: float, seed: int = 1, until: Instant = MID_MONTH)
     return found
 
 
-def counted(created: list[Instant], hours: float = 5.0) -> Experience | None:
+def counted(created: list[Instant], hours: float = 5.0) -> ClassHistory | None:
     """The memory of jobs that all finished so much later and are gone."""
     known = None
     for at in created:

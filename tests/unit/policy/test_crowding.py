@@ -12,13 +12,13 @@ from charterer.domain.money import Money
 from charterer.domain.plan import Allocate, Limit, Plan, Rent
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.domain.time import after
-from charterer.policy.course import key_of
-from charterer.policy.crowding import sum_of
-from charterer.policy.frontier import Frontier
-from charterer.policy.memo import Memo
+from charterer.policy.budgets.pool_usage import lp_column
+from charterer.policy.budgets.shared_pools import sum_of
+from charterer.policy.explain.frontier import Frontier
+from charterer.policy.options.option_value import JobPosition
+from charterer.policy.plan_cache import Memo
 from charterer.policy.planner import plan
-from charterer.policy.prospects import Position
-from charterer.policy.routes import way_of
+from charterer.policy.solve.phase_dp import key_of
 from tests.crowds import held, rooms_of, stood
 from tests.worlds import World
 
@@ -103,7 +103,7 @@ def test_scarcity_is_on_no_bill() -> None:
     (one,) = stood(world)
     for share in one.shares.values():
         for lot in share.lots:
-            assert lot.dollars == pytest.approx(way_of(lot.path, share.group).money)
+            assert lot.dollars == pytest.approx(lp_column(lot.path, share.group).money)
 
 
 def test_what_a_job_is_predicted_to_cost_is_its_bill() -> None:
@@ -124,7 +124,7 @@ def test_what_a_job_is_predicted_to_cost_is_its_bill() -> None:
         way = ways[key_of(command.allocation.option)]  # type: ignore[union-attr]
         assert command.predicted.dollars == pytest.approx(way.dollars, abs=1e-6)
         assert way.worth == pytest.approx(share.prospects.worth * way.seconds + way.dollars + way.room)
-    assert any(way.room > 0.0 for s in one.shares.values() for way in s.prospects.entering(Position(s.group.work)))
+    assert any(way.room > 0.0 for s in one.shares.values() for way in s.prospects.entering(JobPosition(s.group.work)))
 
 
 def test_budgets_that_contest_a_pool_fill_it_at_one_price() -> None:

@@ -13,18 +13,18 @@ from charterer.domain.ids import NodeName, PoolId, Rate, RentalId
 from charterer.domain.job import PodPhase
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.option import Option
-from charterer.domain.plan import Why
+from charterer.domain.plan import ReasonCode
 from charterer.domain.profile import Amdahl
 from charterer.domain.rental import RentalPhase
-from charterer.policy import explain
-from charterer.policy.capacity import Cell, Nodes, held_by
-from charterer.policy.course import InPlace, Ways
-from charterer.policy.limits import MARGIN_SECONDS, START_BOUND_FACTOR, Purse, exposure, reserve
-from charterer.policy.load import Group
-from charterer.policy.menu import Menu, Menus
-from charterer.policy.placement import Yard
-from charterer.policy.prospects import Position, Prospects, in_place
-from charterer.policy.standing import Lot, Share
+from charterer.policy.budgets import reasons
+from charterer.policy.budgets.demand import GroupDemand
+from charterer.policy.budgets.solution import GroupAssignment, PathShare
+from charterer.policy.nodes.capacity import FreeNodes, NodesByFreeGpus, held_by
+from charterer.policy.nodes.hard_limit import MARGIN_SECONDS, START_BOUND_FACTOR, Purse, exposure, reserve
+from charterer.policy.nodes.placement import PoolAllocator
+from charterer.policy.options.menu import Menu, Menus
+from charterer.policy.options.option_value import JobPosition, OptionValues, in_place
+from charterer.policy.solve.phase_dp import InPlace, OptionTable
 from tests.worlds import World
 
 DOLLAR_A_SECOND = Price.parse("3600")
@@ -36,7 +36,7 @@ def option(gpus: int, speed: float, price: str = "3600", pool: str = "a") -> Opt
 
 
 def menu(*stages: tuple[Option, ...], until: tuple[float, ...] = (1.0,), restart: float = 30.0) -> Menu:
-    return Menu(stages, until, (), True, False, Ways.of(stages, restart))
+    return Menu(stages, until, (), True, False, OptionTable.of(stages, restart))
 
 
 # --- moves ------------------------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ def menu(*stages: tuple[Option, ...], until: tuple[float, ...] = (1.0,), restart
 
 def test_a_move_is_charged_its_restart_in_seconds_and_dollars() -> None:
     here, to = option(1, 1.0), option(2, 1.5)
-    move = Prospects(menu((here, to)), 3.0).move(here, to, Position(900.0), rented=False)
+    move = OptionValues(menu((here, to)), 3.0).move(here, to, JobPosition(900.0), rented=False)
     assert move.saved_seconds == pytest.approx(900 - 600 - 30)
     assert move.cost.dollars == pytest.approx(2 * 600 + 2 * 30 - 900)
     assert move.gain == pytest.approx(3.0 * 270 - 360)
@@ -52,9 +52,9 @@ def test_a_move_is_charged_its_restart_in_seconds_and_dollars() -> None:
 
 def test_nodes_that_must_be_rented_boot_while_the_job_runs_on_and_cost_only_what_it_is_wider() -> None:
     here, to, other = option(1, 1.0), option(2, 1.5), option(2, 1.5, pool="b")
-    prospects = Prospects(menu((here, to, other)), 3.0)
+    prospects = OptionValues(menu((here, to, other)), 3.0)
     for target, wider in ((to, 1), (other, 2)):
-        ready, rented = (prospects.move(here, target, Position(900.0), rented=rented) for rented in (False, True))
+        ready, rented = (prospects.move(here, target, JobPosition(900.0), rented=rented) for rented in (False, True))
         assert rented.saved_seconds == ready.saved_seconds
         assert (rented.cost - ready.cost).dollars == pytest.approx(wider * 120)
 
@@ -64,8 +64,8 @@ def test_a_resize_in_place_is_charged_what_it_takes_and_anything_else_a_restart(
     other = option(8, 1.8, pool="b")
     stage = (one, two, four, other)
     elastic = InPlace(2.0, {PoolId("a"): 4, PoolId("b"): 4})
-    prospects = Prospects(Menu((stage,), (1.0,), (), True, False, Ways.of((stage,), 30.0, elastic)), 3.0)
-    left = Position(9000.0)
+    prospects = OptionValues(Menu((stage,), (1.0,), (), True, False, OptionTable.of((stage,), 30.0, elastic)), 3.0)
+    left = JobPosition(9000.0)
     for here, to, seconds in (
         (two, four, 2.0),
         (four, two, 2.0),
@@ -91,10 +91,10 @@ def test_the_quick_search_finds_exactly_the_moves_that_gain(
 ) -> None:
     options = tuple(option(gpus, speed) for gpus, speed in found)
     in_place = None if resize is None else InPlace(min(resize, restart), {PoolId("a"): 4})
-    ways = Ways.of((options,), restart, in_place)
-    here, prospects = options[0], Prospects(Menu((options,), (1.0,), (), True, False, ways), worth)
-    paying = prospects.paying(here, Position(work))
-    expected = [prospects.move(here, to, Position(work), rented=False) for to in options[1:]]
+    ways = OptionTable.of((options,), restart, in_place)
+    here, prospects = options[0], OptionValues(Menu((options,), (1.0,), (), True, False, ways), worth)
+    paying = prospects.paying(here, JobPosition(work))
+    expected = [prospects.move(here, to, JobPosition(work), rented=False) for to in options[1:]]
     sure = {move.to for move in expected if move.gain > 1e-6 * work}
     assert sure <= {move.to for move in paying} <= {move.to for move in expected if move.gain > 0}
     assert [move.gain for move in paying] == sorted((move.gain for move in paying), reverse=True)
@@ -138,8 +138,8 @@ def test_exposure_is_what_an_end_costs_and_for_a_booting_node_what_is_left_of_it
 def test_the_purse_refuses_what_the_limits_cannot_bear() -> None:
     purse = Purse(Money.parse("10000"), Price.parse("7200"), Money.parse("5000"))
     assert purse.refusal(DOLLAR_A_SECOND, Money.parse("1000"), 1) is None
-    assert purse.refusal(DOLLAR_A_SECOND, Money.parse("1000"), 3) is Why.HOURLY_LIMIT
-    assert purse.refusal(DOLLAR_A_SECOND, Money.parse("4900"), 1) is Why.HARD_LIMIT
+    assert purse.refusal(DOLLAR_A_SECOND, Money.parse("1000"), 3) is ReasonCode.HOURLY_LIMIT
+    assert purse.refusal(DOLLAR_A_SECOND, Money.parse("4900"), 1) is ReasonCode.HARD_LIMIT
     purse.hold(RentalId("a-1"), DOLLAR_A_SECOND, Money.parse("4800"))
     assert purse.committed.dollars == 9800
     assert not purse.must_release
@@ -160,7 +160,7 @@ def test_a_job_with_a_long_grace_is_not_hosted_near_the_limit() -> None:
 
 @given(st.lists(st.integers(0, 8), max_size=12), st.integers(1, 8))
 def test_the_fullest_node_that_fits_is_the_one_a_search_finds(free: list[int], gpus: int) -> None:
-    nodes = Nodes()
+    nodes = NodesByFreeGpus()
     for at, each in enumerate(free):
         nodes.put(RentalId(f"n-{at:02}"), 8)
         nodes.put(RentalId(f"n-{at:02}"), each)
@@ -187,8 +187,8 @@ def test_a_job_holds_the_most_of_its_allocation_its_live_pods_and_its_unrecorded
     assert held_by(replace(stopping, runs=(), replaced=(job.allocation,)), rental_of) == {"a100-1": 4}
 
 
-def yard(ready: dict[str, int], booting: Iterable[str] = (), room: int = 0) -> Yard:
-    cell = Cell()
+def yard(ready: dict[str, int], booting: Iterable[str] = (), room: int = 0) -> PoolAllocator:
+    cell = FreeNodes()
     for name, free in ready.items():
         cell.ready.put(RentalId(name), free)
     for name in booting:
@@ -197,7 +197,7 @@ def yard(ready: dict[str, int], booting: Iterable[str] = (), room: int = 0) -> Y
     def rent(nodes: int) -> list[RentalId]:
         return [RentalId(f"new-{at}") for at in range(nodes)]
 
-    return Yard(cell, 8, lambda nodes: None if nodes <= room else Why.POOL_FULL, rent)
+    return PoolAllocator(cell, 8, lambda nodes: None if nodes <= room else ReasonCode.POOL_FULL, rent)
 
 
 def test_only_what_is_missing_is_rented() -> None:
@@ -208,7 +208,7 @@ def test_only_what_is_missing_is_rented() -> None:
 
 def test_a_blocked_claim_takes_nothing() -> None:
     pool = yard({"a": 8})
-    assert pool.claim(option(16, 1.0), {}, lambda _: True).blocked is Why.POOL_FULL
+    assert pool.claim(option(16, 1.0), {}, lambda _: True).blocked is ReasonCode.POOL_FULL
     assert pool.claim(option(8, 1.0), {}, lambda _: True).placements is not None
 
 
@@ -238,17 +238,17 @@ def test_a_choice_is_explained_with_its_numbers() -> None:
     menus = Menus(world.profiles, world.pools)
     key = menus.key(job)
     hull = menus.hull(key, 36_000.0)
-    group = Group(profile.id, 1.0, menus.menu(key), lambda: hull, 36_000.0, 1, None)
-    prospects = Prospects(group.menu, 0.001)
-    share = Share(group, (Lot(hull.paths[0], 1.0, hull.seconds[0], hull.money[0], prospects),))
+    group = GroupDemand(profile.id, 1.0, menus.menu(key), lambda: hull, 36_000.0, 1, None)
+    prospects = OptionValues(group.menu, 0.001)
+    share = GroupAssignment(group, (PathShare(hull.paths[0], 1.0, hull.seconds[0], hull.money[0], prospects),))
     (narrow,), (wide,) = hull.paths
-    reason = explain.choice(narrow, share, Rate(0.001), Position(36_000.0), feasible=True)
+    reason = reasons.choice(narrow, share, Rate(0.001), JobPosition(36_000.0), feasible=True)
     assert reason.message == (
         "4 GPUs on a100: 3.2 h for $26.00; 8 GPUs on a100 would save 68 min for $8.00, $7.11 per hour saved, "
         "budget pays up to $3.60"
     )
-    wider = explain.choice(wide, share, Rate(0.001), Position(36_000.0), feasible=True)
-    assert (wider.why, wider.instead_of) == (Why.BUDGET_OPTIMAL, narrow)
+    wider = reasons.choice(wide, share, Rate(0.001), JobPosition(36_000.0), feasible=True)
+    assert (wider.why, wider.instead_of) == (ReasonCode.BUDGET_OPTIMAL, narrow)
     assert wider.seconds == pytest.approx(4050.0)
     assert wider.money.dollars == pytest.approx(8.0)
 
@@ -257,4 +257,4 @@ def test_a_choice_is_explained_with_its_numbers() -> None:
     ("seconds", "text"), [(45, "45 s"), (1200, "20 min"), (6480, "1.8 h"), (216_000, "2.5 d"), (0.4, "0 s")]
 )
 def test_spans_are_for_people(seconds: float, text: str) -> None:
-    assert explain.span(seconds) == text
+    assert reasons.format_duration(seconds) == text

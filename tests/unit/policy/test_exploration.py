@@ -10,11 +10,11 @@ from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, ClassId, JobId
 from charterer.domain.job import RunOutcome, RunRecord, Widths
 from charterer.domain.plan import Allocate
-from charterer.domain.profile import FailedWidth, Origin, Phase, Profile, Source, SpeedCurve, Table
+from charterer.domain.profile import CurveSource, FailedWidth, Origin, Phase, Profile, SpeedCurve, ThroughputTable
 from charterer.domain.time import after
-from charterer.policy.alternatives import alternatives
-from charterer.policy.exploration import TRIAL_SECONDS
-from charterer.policy.hope import hopeful, trials
+from charterer.policy.explain.alternatives import alternatives
+from charterer.policy.jobs.exploration_budget import TRIAL_SECONDS
+from charterer.policy.options.optimism import exploration_candidates, optimistic_speed
 from charterer.policy.planner import plan, standings
 from tests.worlds import World
 
@@ -25,10 +25,10 @@ SFT = JobId("sft")
 def learned(profile: Profile, *points: tuple[int, float, int, float]) -> Profile:
     """A class with such a curve: number of GPUs, throughput, reports (0: it never ran), upper end of the interval."""
     origins = tuple(
-        Origin(Source.MEASURED if reports else Source.EXTRAPOLATED, reports, value / 2, high)
+        Origin(CurveSource.MEASURED if reports else CurveSource.EXTRAPOLATED, reports, value / 2, high)
         for _, value, reports, high in points
     )
-    curve = SpeedCurve("a100", Table(tuple((gpus, value) for gpus, value, _, _ in points)), origins)
+    curve = SpeedCurve("a100", ThroughputTable(tuple((gpus, value) for gpus, value, _, _ in points)), origins)
     budget = BudgetId("research")
     return replace(profile, phases=(Phase(1.0, (curve,)),), reports=5, budget=budget)
 
@@ -39,7 +39,7 @@ def world_with(*, percent: int = 2, high: float = 4.0, reports: int = 0) -> Worl
     budget = world.budget(amount="12000")
     world.budgets[budget.id] = replace(budget, exploration_percent=percent)
     world.pool("a100", gpus=8, price="16")
-    world.profile("sft", Table(((8, 1.0), (16, 1.0))), work_hours=10)
+    world.profile("sft", ThroughputTable(((8, 1.0), (16, 1.0))), work_hours=10)
     world.profiles[NAME] = learned(world.profiles[NAME], (8, 1.0, 50, 1.1), (16, 1.0, reports, high))
     world.job("sft", gpus=(8, 8, 32), profile="sft", hours_left=10)
     return world
@@ -129,20 +129,20 @@ def test_a_budget_that_only_observes_says_what_it_would_try() -> None:
 def test_widths_to_try_double(ran: tuple[int, ...], tries: set[int]) -> None:
     world = world_with()
     points = [(gpus, float(gpus), 30 * int(gpus in ran), 2.0 * gpus) for gpus in (1, 2, 4, 8, 12, 16, 20, 24, 32)]
-    assert trials(learned(world.profiles[NAME], *points)).get("a100", set()) == tries
+    assert exploration_candidates(learned(world.profiles[NAME], *points)).get("a100", set()) == tries
 
 
 def test_a_declared_curve_has_nothing_to_try() -> None:
     world = World()
-    world.profile("sft", Table(((8, 1.0), (16, 1.0))), work_hours=10)
+    world.profile("sft", ThroughputTable(((8, 1.0), (16, 1.0))), work_hours=10)
     declared = world.profiles[NAME]
-    assert hopeful(declared, trials(declared)) is declared
+    assert optimistic_speed(declared, exploration_candidates(declared)) is declared
 
 
 def test_a_hoped_speed_lies_half_way_to_the_upper_end() -> None:
     world = world_with(high=4.0)
-    form = hopeful(world.profiles[NAME], trials(world.profiles[NAME])).phases[0].curves[0].form
-    assert isinstance(form, Table)
+    form = optimistic_speed(world.profiles[NAME], exploration_candidates(world.profiles[NAME])).phases[0].curves[0].form
+    assert isinstance(form, ThroughputTable)
     assert [throughput for _, throughput in form.points] == pytest.approx([1.0, 2.0])
 
 

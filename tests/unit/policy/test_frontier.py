@@ -7,14 +7,14 @@ import pytest
 from charterer.domain.ids import Rate
 from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl
-from charterer.policy.exchange_rate import Fit
-from charterer.policy.frontier import Frontier, mean_seconds
+from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.explain.frontier import Frontier, mean_seconds
 from charterer.policy.planner import standings
-from charterer.policy.standing import Standing
+from charterer.policy.solve.exchange_rate import BudgetFit
 from tests.worlds import World
 
 
-def stood(world: World) -> Standing:
+def stood(world: World) -> BudgetSolution:
     snapshot = world.snapshot()
     (standing,) = standings(snapshot)
     return standing
@@ -33,9 +33,9 @@ def test_the_smallest_sufficient_budget_is_every_job_on_its_cheapest_option() ->
     frontier = Frontier(stood(busy()))
     # 360 jobs in a June of 720 hours, each 40 hours on one GPU of a $16 node with eight.
     assert frontier.cheapest.dollars == pytest.approx(360 * 40 * 2.0)
-    assert frontier.at(frontier.cheapest).fit is Fit.MET
+    assert frontier.at(frontier.cheapest).fit is BudgetFit.MET
     below = frontier.at(Money(frontier.cheapest.micros // 2))
-    assert below.fit is Fit.INFEASIBLE
+    assert below.fit is BudgetFit.INFEASIBLE
     assert below.mean_seconds is None
     assert below.seconds_per_dollar is None
     assert below.served == pytest.approx(0.5)
@@ -44,7 +44,7 @@ def test_the_smallest_sufficient_budget_is_every_job_on_its_cheapest_option() ->
 def test_above_the_fastest_options_a_surplus_stays_unspent_and_buys_nothing() -> None:
     frontier = Frontier(stood(busy()))
     twice = frontier.at(Money(frontier.fastest.micros * 2))
-    assert twice.fit is Fit.SURPLUS
+    assert twice.fit is BudgetFit.SURPLUS
     assert twice.spend.dollars == pytest.approx(frontier.fastest.dollars)
     assert twice.seconds_per_dollar == 0.0
     assert twice.mean_seconds == pytest.approx(40 * 3600 * (0.05 + 0.95 / 64))
@@ -61,8 +61,8 @@ def full() -> World:
 def test_where_the_cheap_pool_is_full_the_smallest_sufficient_budget_pays_for_the_dear_one() -> None:
     frontier = Frontier(stood(full()))
     assert frontier.cheapest.dollars == pytest.approx(720 * (16 * 2.0 + 4 * 5.0), rel=0.002)
-    assert frontier.at(frontier.cheapest).fit is not Fit.INFEASIBLE
-    assert frontier.at(Money(round(frontier.cheapest.micros * 0.99))).fit is Fit.INFEASIBLE
+    assert frontier.at(frontier.cheapest).fit is not BudgetFit.INFEASIBLE
+    assert frontier.at(Money(round(frontier.cheapest.micros * 0.99))).fit is BudgetFit.INFEASIBLE
 
 
 def test_where_pools_are_full_no_more_can_be_spent_than_their_room_costs() -> None:

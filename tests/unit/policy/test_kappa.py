@@ -8,42 +8,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.domain.budget import Experience
+from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Progress
 from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import after
 from charterer.policy import plan
-from charterer.policy.exchange_rate import Demand
-from charterer.policy.kappa import corrected, kappa, reckon, usual_squared_cv
-from charterer.policy.memo import know
-from charterer.policy.under_way import NOTHING, Committed, UnderWay
+from charterer.policy.budgets.cost_calibration import calibrate, corrected, cost_factor, usual_squared_cv
+from charterer.policy.jobs.committed_cost import NOTHING, ClassInProgress, CommittedCost
+from charterer.policy.plan_cache import plan_cache
+from charterer.policy.solve.exchange_rate import Demand
 from tests.worlds import MID_MONTH, World
 
-AS_PREDICTED = Experience(10.0, 1_000.0, 1_000.0, 1_000.0, MID_MONTH, MID_MONTH)
+AS_PREDICTED = ClassHistory(10.0, 1_000.0, 1_000.0, 1_000.0, MID_MONTH, MID_MONTH)
 SFT = ClassId("team/sft")
 
 
 def test_nothing_known_corrects_nothing() -> None:
-    assert kappa(None).value == kappa(AS_PREDICTED).value == 1.0
-    assert kappa(None, Committed(running=1, left=10.0)).value == 1.0
+    assert cost_factor(None).value == cost_factor(AS_PREDICTED).value == 1.0
+    assert cost_factor(None, CommittedCost(running=1, left=10.0)).value == 1.0
 
 
 def test_three_pseudo_jobs_hold_back_the_first_surprise() -> None:
-    one = Experience(1.0, 100.0, 200.0, 400.0, MID_MONTH, MID_MONTH)
-    assert kappa(one).value == pytest.approx((200 + 300) / (100 + 300))
+    one = ClassHistory(1.0, 100.0, 200.0, 400.0, MID_MONTH, MID_MONTH)
+    assert cost_factor(one).value == pytest.approx((200 + 300) / (100 + 300))
 
 
 def test_a_running_job_counts_with_what_it_will_cost() -> None:
-    half_done_and_twice_as_dear = Committed(running=1, jobs=1, predicted=100.0, actual=200.0, left=100.0)
-    assert kappa(None, half_done_and_twice_as_dear).value == pytest.approx(500 / 400)
+    half_done_and_twice_as_dear = CommittedCost(running=1, jobs=1, predicted=100.0, actual=200.0, left=100.0)
+    assert cost_factor(None, half_done_and_twice_as_dear).value == pytest.approx(500 / 400)
 
 
 @given(st.floats(0.1, 10.0), st.integers(1, 500))
 def test_kappa_lies_between_one_and_the_truth_and_comes_nearer_with_every_job(truth: float, jobs: int) -> None:
     def after_jobs(count: int) -> float:
-        return kappa(Experience(count, 50.0 * count, 50.0 * count * truth, 1.0, MID_MONTH, MID_MONTH)).value
+        return cost_factor(ClassHistory(count, 50.0 * count, 50.0 * count * truth, 1.0, MID_MONTH, MID_MONTH)).value
 
     value = after_jobs(jobs)
     assert min(1.0, truth) - 1e-9 <= value <= max(1.0, truth) + 1e-9
@@ -51,17 +51,17 @@ def test_kappa_lies_between_one_and_the_truth_and_comes_nearer_with_every_job(tr
 
 
 def test_unequal_jobs_make_kappa_less_certain() -> None:
-    unequal = Experience(10.0, 1_000.0, 1_000.0, 10_000.0, MID_MONTH, MID_MONTH)
-    assert kappa(unequal).error > kappa(AS_PREDICTED).error
+    unequal = ClassHistory(10.0, 1_000.0, 1_000.0, 10_000.0, MID_MONTH, MID_MONTH)
+    assert cost_factor(unequal).error > cost_factor(AS_PREDICTED).error
 
 
 def test_a_class_of_few_jobs_is_taken_to_be_as_unequal_as_all_classes_are() -> None:
-    unequal = Experience(300.0, 1_000.0, 1_000.0, 10_000.0, MID_MONTH, MID_MONTH)
+    unequal = ClassHistory(300.0, 1_000.0, 1_000.0, 10_000.0, MID_MONTH, MID_MONTH)
     usual = usual_squared_cv([unequal, AS_PREDICTED])
     assert 7.0 < usual < 9.0
-    assert kappa(None, NOTHING, usual).squared_cv == usual
-    assert 0.7 * usual < kappa(AS_PREDICTED, NOTHING, usual).squared_cv < usual
-    assert kappa(replace(AS_PREDICTED, jobs=3_000.0), NOTHING, usual).squared_cv < 0.02 * usual
+    assert cost_factor(None, NOTHING, usual).squared_cv == usual
+    assert 0.7 * usual < cost_factor(AS_PREDICTED, NOTHING, usual).squared_cv < usual
+    assert cost_factor(replace(AS_PREDICTED, jobs=3_000.0), NOTHING, usual).squared_cv < 0.02 * usual
 
 
 def test_a_correction_changes_what_is_spent_and_not_what_a_second_costs() -> None:
@@ -85,7 +85,7 @@ def running() -> World:
 
 def test_a_silent_job_is_taken_to_cost_what_was_predicted_times_kappa() -> None:
     world = running()
-    job = UnderWay(know(world.snapshot()).readings.by_id.values())
+    job = ClassInProgress(plan_cache(world.snapshot()).readings.by_id.values())
     assert job.spent(world.now) == pytest.approx(32.0)
     assert job.committed(world.now, 1.0).left == pytest.approx(48.0)
     assert job.committed(world.now, 1.5).left == pytest.approx(88.0)
@@ -98,7 +98,7 @@ def test_a_job_that_reports_is_believed_once_it_is_a_twentieth_through() -> None
     def left(fraction: float) -> float:
         told = Progress(1, fraction, None, None, world.now)
         world.jobs[JobId("train")] = replace(world.jobs[JobId("train")], progress=told, remaining=4.0 * 3600)
-        return UnderWay(know(world.snapshot()).readings.by_id.values()).committed(world.now, 1.0).left
+        return ClassInProgress(plan_cache(world.snapshot()).readings.by_id.values()).committed(world.now, 1.0).left
 
     assert left(0.5) == pytest.approx(16.0)
     assert left(0.01) == pytest.approx(48.0)
@@ -107,9 +107,9 @@ def test_a_job_that_reports_is_believed_once_it_is_a_twentieth_through() -> None
 def test_nodes_that_no_job_held_make_every_dollar_dearer() -> None:
     world = running()
     budget = next(iter(world.budgets.values()))
-    known = know(world.snapshot())
+    known = plan_cache(world.snapshot())
     blocks = known.fleet.blocks.values()
-    found = reckon(budget, known.readings.cohorts[budget.id].values(), blocks, Money.parse("96"), world.now)
+    found = calibrate(budget, known.readings.cohorts[budget.id].values(), blocks, Money.parse("96"), world.now)
     assert found.overhead == pytest.approx((96 + 240) / (32 + 240))
     assert found.factor(SFT) == pytest.approx(found.of(SFT).value * found.overhead)
     assert (found.rate * 3600, found.left) == pytest.approx((16.0, 48.0))
@@ -122,7 +122,7 @@ def test_a_class_that_cost_twice_as_much_is_given_less() -> None:
         world.pool()
         world.profile("sft", Amdahl(0.99, 1.0), work_hours=20, arrivals_per_hour=2.0)
         world.job("train", gpus=(1, 8, 64), profile="sft")
-        known = Experience(100.0, 10_000.0, actual, 10_000.0, after(world.now, -1e6), world.now)
+        known = ClassHistory(100.0, 10_000.0, actual, 10_000.0, after(world.now, -1e6), world.now)
         assert budget.balance is not None
         world.budgets[budget.id] = replace(budget, balance=replace(budget.balance, experience={SFT: known}))
         verdict = plan(world.snapshot()).jobs[JobId("train")]

@@ -10,7 +10,7 @@ from charterer.domain.ids import BudgetId, JobId, Rate, RentalId
 from charterer.domain.job import Progress
 from charterer.domain.plan import Plan, Rent
 from charterer.domain.profile import Amdahl
-from charterer.policy.memo import Known, Memo
+from charterer.policy.plan_cache import Memo, PlanCache
 from charterer.policy.planner import plan
 from tests.worlds import World
 
@@ -35,7 +35,7 @@ def world() -> World:
     return world
 
 
-def after_what(world: World, memo: Memo) -> Known:
+def after_what(world: World, memo: Memo) -> PlanCache:
     """What is known after the next plan."""
     world.passes(1.0)
     plan(world.snapshot(), memo)

@@ -8,26 +8,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.domain.budget import Balance, Experience
+from charterer.domain.budget import Balance, ClassHistory
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.job import Finish, FinishKind
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import after
-from charterer.policy.load import Group, groups
-from charterer.policy.memo import know
-from charterer.policy.menu import Menus
-from charterer.policy.queueing import by_dollars, by_value, next_lot
+from charterer.policy.actions.queue_order import by_dollars, by_value, next_in_queue
+from charterer.policy.budgets.demand import GroupDemand, group_demands
+from charterer.policy.options.menu import Menus
+from charterer.policy.plan_cache import plan_cache
 from tests.worlds import MID_MONTH, World
 
 DAY = 86_400.0
 
 
-def grouped(world: World) -> list[Group]:
-    known = know(world.snapshot())
+def grouped(world: World) -> list[GroupDemand]:
+    known = plan_cache(world.snapshot())
     return list(
-        groups(known.readings.cohorts.get(BudgetId("research"), {}), world.profiles, known.menus, world.now).values()
+        group_demands(
+            known.readings.cohorts.get(BudgetId("research"), {}), world.profiles, known.menus, world.now
+        ).values()
     )
 
 
@@ -48,10 +50,10 @@ def test_a_declared_class_of_which_no_job_has_come_yet_counts_for_its_own_budget
     world.pool()
     made = world.profile("sft", Amdahl(0.9, 1.0), work_hours=10, arrivals_per_hour=4.0, budget="research")
     menus = Menus(world.profiles, world.pools)
-    (group,) = groups({}, world.profiles, menus, world.now, BudgetId("research")).values()
+    (group,) = group_demands({}, world.profiles, menus, world.now, BudgetId("research")).values()
     assert (group.class_id, group.active) == (made.id, 0)
     assert group.arrivals_per_hour(0) == pytest.approx(4.0)
-    assert not groups({}, world.profiles, menus, world.now, BudgetId("another"))
+    assert not group_demands({}, world.profiles, menus, world.now, BudgetId("another"))
 
 
 def test_declared_arrivals_are_shared_by_the_groups_of_a_class() -> None:
@@ -69,12 +71,12 @@ def test_a_class_whose_jobs_are_all_gone_is_planned_for_as_the_balance_remembers
     world = World()
     world.pool()
     profile = world.profile("sft", Amdahl(0.9, 1.0), work_hours=10, budget="research")
-    gone = Experience(60.0, 1.0, 1.0, 1.0, after(MID_MONTH, -1e8), MID_MONTH, 2 * 43.28, 2 * 10.1)
+    gone = ClassHistory(60.0, 1.0, 1.0, 1.0, after(MID_MONTH, -1e8), MID_MONTH, 2 * 43.28, 2 * 10.1)
     empty = world.budget().balance
     assert empty is not None
     balance = replace(empty, experience={profile.id: gone})
     menus = Menus(world.profiles, world.pools)
-    (group,) = groups({}, world.profiles, menus, world.now, BudgetId("research"), balance).values()
+    (group,) = group_demands({}, world.profiles, menus, world.now, BudgetId("research"), balance).values()
     assert group.active == 0
     assert group.arrivals_per_hour(0) * 24 == pytest.approx(2.0, rel=0.01)
     assert 20 < group.counted < 100
@@ -89,11 +91,11 @@ def test_a_finished_job_that_the_balance_has_counted_does_not_count_again() -> N
     for number in range(10):
         job = world.job(f"j{number}", gpus=8, profile="sft", age_seconds=2 * DAY * (number + 1) / 10)
         world.jobs[job.id] = replace(job, finish=Finish(FinishKind.COMPLETE, MID_MONTH, "Completed", ""))
-    known = know(world.snapshot())
+    known = plan_cache(world.snapshot())
 
     def rate(of: Balance) -> float | None:
         cohorts = known.readings.cohorts[BudgetId("research")]
-        found = groups(cohorts, world.profiles, known.menus, world.now, balance=of)
+        found = group_demands(cohorts, world.profiles, known.menus, world.now, balance=of)
         return next((group.arrivals for group in found.values()), None)
 
     assert rate(balance) == pytest.approx(9 / (2 * DAY), rel=0.01)
@@ -133,5 +135,5 @@ def test_the_queue_puts_the_most_weight_for_a_dollar_first_and_the_older_of_equa
 def test_a_credit_counter_is_never_more_than_half_a_job_off(mix: float, jobs: int) -> None:
     wider = 0
     for before in range(jobs):
-        wider += next_lot({"narrow": 1.0 - mix, "wide": mix}, {"narrow": before - wider, "wide": wider}) == "wide"
+        wider += next_in_queue({"narrow": 1.0 - mix, "wide": mix}, {"narrow": before - wider, "wide": wider}) == "wide"
         assert abs(wider - mix * (before + 1)) <= 0.5 + 1e-9

@@ -7,12 +7,12 @@ import pytest
 from charterer.domain.ids import ClassId
 from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.pool import CapacityType
-from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, Table
-from charterer.policy.menu import Menu, build_menu, offered_widths
-from charterer.policy.speedup import speed, throughput
+from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
+from charterer.policy.options.menu import Menu, build_menu, offered_widths
+from charterer.policy.options.speedup import speed, throughput
 from tests.worlds import World
 
-TABLE = Table(((8, 400.0), (16, 700.0), (32, 1000.0)))
+TABLE = ThroughputTable(((8, 400.0), (16, 700.0), (32, 1000.0)))
 
 
 def profile(*curves: SpeedCurve) -> Profile:
@@ -39,7 +39,7 @@ def test_a_power_law_is_a_power() -> None:
 
 
 def test_speed_is_one_at_the_first_curves_smallest_width_and_comparable_across_gpu_types() -> None:
-    known = profile(SpeedCurve("a100", TABLE), SpeedCurve("h100", Table(((8, 800.0),))))
+    known = profile(SpeedCurve("a100", TABLE), SpeedCurve("h100", ThroughputTable(((8, 800.0),))))
     assert speed(known, 0, "a100", 8) == 1.0
     assert speed(known, 0, "h100", 8) == 2.0
     assert speed(known, 0, "t4", 8) is None

@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.domain.budget import Experience
+from charterer.domain.budget import ClassHistory
 from charterer.domain.plan import BudgetVerdict
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import after
 from charterer.policy import plan
-from charterer.policy.allowance import Account
-from charterer.policy.arrivals import Arrivals
-from charterer.policy.promise import Bounds, Coming, Stream, forecast, remembered
+from charterer.policy.budgets.arrivals import Arrivals
+from charterer.policy.budgets.pacing import PacingState
+from charterer.policy.budgets.spend_forecast import CompoundPoisson, JobStream, SpendBounds, forecast, remembered
 from tests.bench import budgets
 from tests.worlds import MID_MONTH, World
 
 DAY = 86_400.0
-ON_COURSE = Account(aim=3_000.0, lasts=30 * DAY, elapsed=10 * DAY, spent=1_000.0)
-HOURLY = Stream(1 / 3600, 100 / 24, 3_600.0, 1.0, 200.0, 0.05)
+ON_COURSE = PacingState(aim=3_000.0, lasts=30 * DAY, elapsed=10 * DAY, spent=1_000.0)
+HOURLY = JobStream(1 / 3600, 100 / 24, 3_600.0, 1.0, 200.0, 0.05)
 """$100 a day."""
-AMPLE = Bounds(1.0)
+AMPLE = SpendBounds(1.0)
 
 
 def test_what_can_be_spent_is_expected_to_meet_the_aim() -> None:
@@ -34,17 +34,17 @@ def test_what_can_be_spent_is_expected_to_meet_the_aim() -> None:
 
 
 def test_a_surplus_that_nothing_can_be_bought_for_is_expected_to_stay() -> None:
-    assert forecast(ON_COURSE, [HOURLY], Bounds(50 / DAY)).expected == pytest.approx(2_000.0)
+    assert forecast(ON_COURSE, [HOURLY], SpendBounds(50 / DAY)).expected == pytest.approx(2_000.0)
 
 
 def test_at_a_fixed_rate_nothing_is_paid_back() -> None:
-    fixed = forecast(ON_COURSE, [HOURLY], Bounds(200 / DAY, 200 / DAY))
+    fixed = forecast(ON_COURSE, [HOURLY], SpendBounds(200 / DAY, 200 / DAY))
     assert fixed.expected == pytest.approx(5_000.0)
 
 
 def test_without_jobs_to_come_what_runs_is_still_spent() -> None:
     last = replace(ON_COURSE, rate=10 / DAY, left=40.0)
-    assert forecast(last, [], Bounds(0.0)).expected == pytest.approx(1_040.0)
+    assert forecast(last, [], SpendBounds(0.0)).expected == pytest.approx(1_040.0)
 
 
 def test_nothing_is_uncertain_once_the_period_is_over() -> None:
@@ -64,13 +64,13 @@ def test_the_interval_holds_no_less_than_is_spent_and_is_in_order(
     arrivals: float, dollars: float, squared_cv: float, elapsed: float, spent: float
 ) -> None:
     money = replace(ON_COURSE, elapsed=elapsed, spent=spent)
-    told = forecast(money, [Stream(arrivals, dollars, DAY, squared_cv, 10.0, 0.1)], Bounds(inf))
+    told = forecast(money, [JobStream(arrivals, dollars, DAY, squared_cv, 10.0, 0.1)], SpendBounds(inf))
     assert spent - 1e-6 <= told.low <= told.high
     assert told.expected >= spent - 1e-6
 
 
 def test_fewer_and_less_equal_jobs_can_be_promised_less_of() -> None:
-    def width(stream: Stream) -> float:
+    def width(stream: JobStream) -> float:
         told = forecast(ON_COURSE, [stream], AMPLE)
         return told.high - told.low
 
@@ -78,7 +78,7 @@ def test_fewer_and_less_equal_jobs_can_be_promised_less_of() -> None:
     assert width(HOURLY) < width(replace(HOURLY, squared_cv=9.0)) < width(replace(rare, squared_cv=9.0))
 
 
-def width(*past: float, bounds: Bounds = AMPLE) -> float:
+def width(*past: float, bounds: SpendBounds = AMPLE) -> float:
     told = forecast(ON_COURSE, [HOURLY], bounds, 0.0, past)
     return told.high - told.low
 
@@ -89,7 +89,7 @@ def test_past_periods_widen_the_interval_as_far_as_they_deviated_and_narrow_it_w
 
 
 def test_a_surplus_that_nothing_could_be_bought_for_is_no_deviation() -> None:
-    short = Bounds(80 / DAY)
+    short = SpendBounds(80 / DAY)
     assert width(*[0.8] * 12, bounds=short) == pytest.approx(width(*[1.0] * 12, bounds=short))
     assert width(*[0.6] * 12, bounds=short) > width(*[0.8] * 12, bounds=short)
 
@@ -113,7 +113,7 @@ def test_what_jobs_longer_than_the_horizon_cost_is_corrected_late() -> None:
 def test_a_job_spends_by_then_no_more_than_it_costs_and_no_faster_than_it_can(
     dollars: float, squared_cv: float, seconds: float, by: float
 ) -> None:
-    coming = Coming([Stream(1e-3, dollars, seconds, squared_cv, 10.0, 0.1)])
+    coming = CompoundPoisson([JobStream(1e-3, dollars, seconds, squared_cv, 10.0, 0.1)])
     first, second = coming.spent(by)
     assert 0.0 <= first <= min(dollars, by * dollars / seconds) * (1 + 1e-6)
     assert first**2 <= second * (1 + 1e-6)
@@ -124,7 +124,7 @@ def test_a_job_spends_by_then_no_more_than_it_costs_and_no_faster_than_it_can(
 
 
 def test_a_class_of_which_no_job_is_in_sight_is_remembered() -> None:
-    known = Experience(43.0, 500.0, 430.0, 500.0, after(MID_MONTH, -1e9), MID_MONTH)
+    known = ClassHistory(43.0, 500.0, 430.0, 500.0, after(MID_MONTH, -1e9), MID_MONTH)
     stream = remembered(known, 2.0, 1.1, Arrivals(1 / DAY, 40.0))
     assert (stream.arrivals, stream.counted) == (1 / DAY, 40.0)
     assert stream.dollars == pytest.approx(11.0)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.policy.spare import Stream, blocks
+from charterer.policy.actions.warm_nodes import ExpectedArrivals, _warm_groups
 
 PRICE, START = 4.0, 120.0
 
@@ -16,21 +16,21 @@ PRICE, START = 4.0, 120.0
 def test_a_node_is_kept_where_a_job_is_likelier_to_come_than_its_price_is_of_what_it_saves() -> None:
     """1 − exp(−Λ·T) against p / (p + θ)."""
     even = -log(1 - PRICE / (PRICE + 12.0)) / START
-    assert blocks([Stream(even * 0.99, 1, 12.0)], PRICE, START) == []
-    (kept,) = blocks([Stream(even * 1.01, 1, 12.0)], PRICE, START)
+    assert _warm_groups([ExpectedArrivals(even * 0.99, 1, 12.0)], PRICE, START) == []
+    (kept,) = _warm_groups([ExpectedArrivals(even * 1.01, 1, 12.0)], PRICE, START)
     assert kept.nodes == 1
     assert kept.seconds == pytest.approx(1 / even)
 
 
 def test_jobs_that_need_several_nodes_are_kept_all_of_them_or_none() -> None:
-    often = Stream(1 / 30, 4, 40.0)
-    assert [block.nodes for block in blocks([often], PRICE, START)] == [4]
-    assert blocks([Stream(1 / 300, 4, 12.0)], PRICE, START) == []
+    often = ExpectedArrivals(1 / 30, 4, 40.0)
+    assert [block.nodes for block in _warm_groups([often], PRICE, START)] == [4]
+    assert _warm_groups([ExpectedArrivals(1 / 300, 4, 12.0)], PRICE, START) == []
 
 
 def test_more_nodes_are_kept_as_long_as_the_next_one_pays() -> None:
-    mixed = [Stream(1 / 60, 1, 40.0), Stream(1 / 60, 2, 40.0), Stream(1 / 6000, 9, 40.0)]
-    one, two = blocks(mixed, PRICE, START)
+    mixed = [ExpectedArrivals(1 / 60, 1, 40.0), ExpectedArrivals(1 / 60, 2, 40.0), ExpectedArrivals(1 / 6000, 9, 40.0)]
+    one, two = _warm_groups(mixed, PRICE, START)
     assert (one.nodes, two.nodes) == (1, 1)
     assert one.seconds > two.seconds
 
@@ -38,28 +38,28 @@ def test_more_nodes_are_kept_as_long_as_the_next_one_pays() -> None:
 @pytest.mark.parametrize(
     ("stream", "price", "start"),
     [
-        (Stream(1.0, 1, 10.0), PRICE, 0.0),
-        (Stream(0.0, 1, 10.0), PRICE, START),
-        (Stream(1.0, 1, 0.0), PRICE, START),
-        (Stream(1.0, 1, 10.0), 0.0, START),
+        (ExpectedArrivals(1.0, 1, 10.0), PRICE, 0.0),
+        (ExpectedArrivals(0.0, 1, 10.0), PRICE, START),
+        (ExpectedArrivals(1.0, 1, 0.0), PRICE, START),
+        (ExpectedArrivals(1.0, 1, 10.0), 0.0, START),
     ],
 )
 def test_nothing_is_kept_where_nodes_start_at_once_or_nobody_comes_or_a_second_is_worth_nothing(
-    stream: Stream, price: float, start: float
+    stream: ExpectedArrivals, price: float, start: float
 ) -> None:
-    assert blocks([stream], price, start) == []
+    assert _warm_groups([stream], price, start) == []
 
 
 STREAMS = st.lists(
-    st.builds(Stream, st.floats(1e-7, 0.1), st.integers(1, 12), st.floats(0.0, 500.0)), min_size=1, max_size=6
+    st.builds(ExpectedArrivals, st.floats(1e-7, 0.1), st.integers(1, 12), st.floats(0.0, 500.0)), min_size=1, max_size=6
 )
 
 
 @given(STREAMS, st.floats(0.01, 50.0), st.floats(1.0, 3000.0))
 def test_what_is_kept_saves_more_than_it_costs_and_no_more_is_kept_than_a_job_needs(
-    found: list[Stream], price: float, start: float
+    found: list[ExpectedArrivals], price: float, start: float
 ) -> None:
-    kept = blocks(found, price, start)
+    kept = _warm_groups(found, price, start)
     assert sum(block.nodes for block in kept) <= max(one.nodes for one in found)
     assert [block.seconds for block in kept] == sorted((block.seconds for block in kept), reverse=True)
     arrivals = sum(one.arrivals for one in found)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from charterer.domain.profile import Amdahl
-from charterer.policy.frontier import Frontier
+from charterer.policy.explain.frontier import Frontier
 from charterer.policy.planner import standings
-from charterer.report.frontier import Curve, draw
+from charterer.report.frontier import FrontierCurve, draw
 from charterer.report.pictures import CannotDraw, file_format
 from tests.worlds import World
 
@@ -26,13 +26,13 @@ def frontier(amount: str = "40000") -> Frontier:
 
 
 def test_the_same_frontier_is_the_same_svg() -> None:
-    curve = Curve("research", frontier(), frontier("20000"))
+    curve = FrontierCurve("research", frontier(), frontier("20000"))
     assert draw([curve], "svg") == draw([curve], "svg")
 
 
 @pytest.mark.parametrize("amount", ["0", "10", "40000", "10000000"])
 def test_any_amount_can_be_drawn(amount: str) -> None:
-    assert draw([Curve("research", frontier(amount))], "png").startswith(b"\x89PNG")
+    assert draw([FrontierCurve("research", frontier(amount))], "png").startswith(b"\x89PNG")
 
 
 def test_without_a_curve_there_is_nothing_to_draw() -> None:

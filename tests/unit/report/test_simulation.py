@@ -6,8 +6,8 @@ import pytest
 
 from charterer.domain.money import Money
 from charterer.report.simulation import Simulated, draw, integral, means
-from charterer.simulate.choices import Choice
-from charterer.simulate.replay import replay
+from charterer.simulate.history.replay import replay
+from charterer.simulate.policy_registry import PolicyChoice
 from tests.unit.simulate.test_replay import FLEET
 
 STEPS = [(10.0, 2.0), (30.0, 6.0), (50.0, 0.0)]
@@ -24,7 +24,10 @@ def test_means_lose_nothing() -> None:
 
 @pytest.mark.parametrize("budget", [None, Money(0), Money.parse("60000")])
 def test_any_simulations_can_be_drawn_and_the_same_are_the_same_picture(budget: Money | None) -> None:
-    found = [Simulated(choice, (replay(FLEET, choice),)) for choice in (Choice("charterer", 2.0), Choice("as-asked"))]
+    found = [
+        Simulated(choice, (replay(FLEET, choice),))
+        for choice in (PolicyChoice("charterer", 2.0), PolicyChoice("as-asked"))
+    ]
     svg = draw(found, "svg", budget)
     assert svg == draw(found, "svg", budget)
     assert (b"spent evenly" in svg or budget is None) is True

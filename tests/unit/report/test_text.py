@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.report.document import Cell, Column, Document, Heading, Item, Items, Paragraph, Picture, Table, Tone, row
+from charterer.report.document import (
+    Document,
+    DocumentTable,
+    Heading,
+    Item,
+    Items,
+    Paragraph,
+    Picture,
+    TableCell,
+    TableColumn,
+    Tone,
+    row,
+)
 from charterer.report.html import page
 from charterer.report.text import TextRenderer
 
-COLUMNS = (Column("NAME"), Column("COST", right=True), Column("ZONE", optional=True), Column("WHY", elastic=True))
-TABLE = Table(
+COLUMNS = (
+    TableColumn("NAME"),
+    TableColumn("COST", right=True),
+    TableColumn("ZONE", optional=True),
+    TableColumn("WHY", elastic=True),
+)
+TABLE = DocumentTable(
     COLUMNS,
     (
         row("a", "$1.00", "us-east", "because it is the cheapest way to finish in time"),
-        row("longer", Cell("$100.00", Tone.BAD), "eu", "no"),
+        row("longer", TableCell("$100.00", Tone.BAD), "eu", "no"),
     ),
 )
 DOCUMENT = Document(
@@ -67,7 +84,7 @@ def test_colour_marks_whole_cells_and_leaves_the_alignment_as_it_is() -> None:
 
 def test_a_row_of_the_wrong_length_is_refused() -> None:
     with pytest.raises(ValueError, match="row 0 has 1 cells for 4 columns"):
-        Table(COLUMNS, (row("a"),))
+        DocumentTable(COLUMNS, (row("a"),))
 
 
 def test_a_page_escapes_texts_and_carries_pictures_with_their_words() -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from charterer.domain.ids import JobId
 from charterer.domain.time import Instant
 from charterer.server.directory import CurrentRun
-from charterer.server.progress import Report
+from charterer.server.progress import ProgressReport
 
 JOB = JobId("0b6b5f3e-6d3c-4a0e-9d6e-000000000001")
 POD_UID = "0b6b5f3e-6d3c-4a0e-9d6e-0000000000aa"
@@ -45,9 +45,9 @@ class Adviser:
     """Hears reports and has one batch size for everybody."""
 
     batch: int | None = None
-    heard: list[Report] = field(default_factory=list)
+    heard: list[ProgressReport] = field(default_factory=list)
 
-    def hear(self, job: JobId, run: int, report: Report, at: Instant) -> int | None:
+    def hear(self, job: JobId, run: int, report: ProgressReport, at: Instant) -> int | None:
         assert (job, run) == (JOB, 2)
         self.heard.append(report)
         return self.batch

@@ -12,16 +12,16 @@ import pytest
 from charterer.domain.job import Progress
 from charterer.domain.time import Instant
 from charterer.server.directory import CurrentRun
-from charterer.server.http import Check, Site, health_app, progress_app, serve
-from charterer.server.pace import Pace
+from charterer.server.http import Check, HttpServer, health_app, progress_app, serve
 from charterer.server.progress import ProgressBoard
+from charterer.server.rate_limiter import RateLimiter
 from charterer.server.tokens import Authenticator
 from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Adviser, Clock, Directory, Reviewer, bearer, token
 
 NOW = Instant(1_700_000_000_000_000)
 
 
-async def fetch(site: Site, path: str) -> tuple[int, str, str]:
+async def fetch(site: HttpServer, path: str) -> tuple[int, str, str]:
     url = f"http://127.0.0.1:{site.port}{path}"
     async with aiohttp.ClientSession() as session, session.get(url) as answer:
         return answer.status, answer.headers["Content-Type"], await answer.text()
@@ -70,7 +70,7 @@ class Endpoint:
     board: ProgressBoard = field(default_factory=ProgressBoard)
     clock: Clock = field(default_factory=Clock)
     adviser: Adviser = field(default_factory=Adviser)
-    site: Site | None = None
+    site: HttpServer | None = None
 
     async def open(self) -> None:
         app = progress_app(
@@ -79,7 +79,7 @@ class Endpoint:
             self.board,
             lambda: NOW,
             self.adviser,
-            pace=Pace(rate=1.0, burst=5, clock=self.clock),
+            pace=RateLimiter(rate=1.0, burst=5, clock=self.clock),
         )
         self.site = await serve(app, "127.0.0.1", 0)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from charterer.domain.ids import JobId
 from charterer.domain.job import Progress
 from charterer.domain.time import Instant, after
-from charterer.server.progress import ProgressBoard, Report
+from charterer.server.progress import ProgressBoard, ProgressReport
 
 JOB = JobId("a")
 START = Instant(1_700_000_000_000_000)
@@ -29,52 +29,52 @@ def flush(board: ProgressBoard, seconds: float) -> tuple[Progress, ...]:
 
 def test_the_first_report_of_a_job_is_due_at_once() -> None:
     board = ProgressBoard()
-    board.report(JOB, 2, Report(fraction=0.1, step=10, throughput=5.0), at(0))
+    board.report(JOB, 2, ProgressReport(fraction=0.1, step=10, throughput=5.0), at(0))
     assert flush(board, 0) == (Progress(run=2, fraction=0.1, step=10, throughput=5.0, at=at(0)),)
     assert flush(board, 100) == ()
 
 
 def test_a_job_is_due_at_most_once_a_minute() -> None:
     board = ProgressBoard()
-    board.report(JOB, 2, Report(fraction=0.1), at(0))
+    board.report(JOB, 2, ProgressReport(fraction=0.1), at(0))
     flush(board, 0)
-    board.report(JOB, 2, Report(fraction=0.5), at(30))
+    board.report(JOB, 2, ProgressReport(fraction=0.5), at(30))
     assert flush(board, 59) == ()
     assert [progress.fraction for progress in flush(board, 60)] == [0.5]
 
 
 def test_a_small_change_is_not_worth_a_write_until_it_adds_up() -> None:
     board = ProgressBoard()
-    board.report(JOB, 2, Report(fraction=0.100), at(0))
+    board.report(JOB, 2, ProgressReport(fraction=0.100), at(0))
     flush(board, 0)
-    board.report(JOB, 2, Report(fraction=0.105), at(100))
+    board.report(JOB, 2, ProgressReport(fraction=0.105), at(100))
     assert flush(board, 100) == ()
-    board.report(JOB, 2, Report(fraction=0.111), at(200))
+    board.report(JOB, 2, ProgressReport(fraction=0.111), at(200))
     assert len(flush(board, 200)) == 1
 
 
 def test_a_tenth_of_the_throughput_is_noticeable() -> None:
     board = ProgressBoard()
-    board.report(JOB, 2, Report(throughput=100.0), at(0))
+    board.report(JOB, 2, ProgressReport(throughput=100.0), at(0))
     flush(board, 0)
-    board.report(JOB, 2, Report(throughput=95.0), at(100))
+    board.report(JOB, 2, ProgressReport(throughput=95.0), at(100))
     assert flush(board, 100) == ()
-    board.report(JOB, 2, Report(throughput=80.0), at(200))
+    board.report(JOB, 2, ProgressReport(throughput=80.0), at(200))
     assert len(flush(board, 200)) == 1
 
 
 def test_reaching_the_end_is_noticed() -> None:
     board = ProgressBoard()
-    board.report(JOB, 2, Report(fraction=0.995), at(0))
+    board.report(JOB, 2, ProgressReport(fraction=0.995), at(0))
     flush(board, 0)
-    board.report(JOB, 2, Report(fraction=1.0), at(61))
+    board.report(JOB, 2, ProgressReport(fraction=1.0), at(61))
     assert len(flush(board, 61)) == 1
 
 
 def test_falling_back_to_a_checkpoint_is_accepted() -> None:
     board = ProgressBoard()
-    board.report(JOB, 2, Report(fraction=0.5), at(0))
-    board.report(JOB, 2, Report(fraction=0.4), at(1))
+    board.report(JOB, 2, ProgressReport(fraction=0.5), at(0))
+    board.report(JOB, 2, ProgressReport(fraction=0.4), at(1))
     latest = board.latest(JOB)
     assert latest is not None
     assert latest.fraction == 0.4
@@ -82,30 +82,30 @@ def test_falling_back_to_a_checkpoint_is_accepted() -> None:
 
 def test_what_a_report_leaves_out_keeps_its_value_within_the_run_only() -> None:
     board = ProgressBoard()
-    board.report(JOB, 2, Report(fraction=0.5, throughput=100.0), at(0))
-    board.report(JOB, 2, Report(fraction=0.6), at(1))
+    board.report(JOB, 2, ProgressReport(fraction=0.5, throughput=100.0), at(0))
+    board.report(JOB, 2, ProgressReport(fraction=0.6), at(1))
     assert board.latest(JOB) == Progress(run=2, fraction=0.6, step=None, throughput=100.0, at=at(1))
-    board.report(JOB, 3, Report(fraction=0.6), at(2))
+    board.report(JOB, 3, ProgressReport(fraction=0.6), at(2))
     assert board.latest(JOB) == Progress(run=3, fraction=0.6, step=None, throughput=None, at=at(2))
 
 
 def test_only_index_0_speaks_for_the_run() -> None:
     board = ProgressBoard()
-    board.report(JOB, 2, Report(index=1, fraction=0.9), at(0))
-    board.report(JOB, 2, Report(index=0), at(0))
+    board.report(JOB, 2, ProgressReport(index=1, fraction=0.9), at(0))
+    board.report(JOB, 2, ProgressReport(index=0), at(0))
     assert board.latest(JOB) is None
 
 
 def test_jobs_that_are_gone_are_forgotten() -> None:
     board = ProgressBoard()
     for name in "abc":
-        board.report(JobId(name), 1, Report(fraction=0.5), at(0))
+        board.report(JobId(name), 1, ProgressReport(fraction=0.5), at(0))
     board.retain({JobId("b")})
     assert [job for job, _ in board.due(at(0))] == [JobId("b")]
 
 
 reports = st.builds(
-    Report,
+    ProgressReport,
     index=st.integers(0, 1),
     fraction=st.none() | st.floats(0, 1),
     step=st.none() | st.integers(0, 1000),
@@ -115,7 +115,7 @@ reports = st.builds(
 
 @given(st.lists(st.tuples(reports, st.integers(1, 3), st.floats(0.1, 50)), max_size=60))
 def test_without_run_ends_writes_of_a_job_are_a_minute_apart_and_never_repeat_themselves(
-    steps: list[tuple[Report, int, float]],
+    steps: list[tuple[ProgressReport, int, float]],
 ) -> None:
     board, now = ProgressBoard(), 0.0
     writes: list[tuple[float, Progress]] = []
@@ -129,7 +129,7 @@ def test_without_run_ends_writes_of_a_job_are_a_minute_apart_and_never_repeat_th
 
 
 @given(st.lists(st.tuples(reports, st.integers(1, 3)), min_size=1, max_size=30))
-def test_the_latest_is_what_was_said_last_of_each_number(said: list[tuple[Report, int]]) -> None:
+def test_the_latest_is_what_was_said_last_of_each_number(said: list[tuple[ProgressReport, int]]) -> None:
     board = ProgressBoard()
     for second, (report, run) in enumerate(said):
         board.report(JOB, run, report, at(second))

@@ -10,39 +10,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.server.errors import Refused
-from charterer.server.progress import Report
+from charterer.server.progress import ProgressReport
 
 
 def test_a_full_report_is_read() -> None:
     body = {"run": 2, "index": 1, "fraction": 0.42, "step": 1200, "totalSteps": 3000, "throughput": 812.5, "new": []}
-    report = Report.parse(json.dumps(body).encode())
-    assert report == Report(run=2, index=1, fraction=0.42, step=1200, total_steps=3000, throughput=812.5)
+    report = ProgressReport.parse(json.dumps(body).encode())
+    assert report == ProgressReport(run=2, index=1, fraction=0.42, step=1200, total_steps=3000, throughput=812.5)
 
 
 def test_an_empty_report_only_listens() -> None:
-    assert not Report.parse(b"{}").says_something
+    assert not ProgressReport.parse(b"{}").says_something
 
 
 def test_the_fraction_follows_from_the_steps_where_it_is_not_said() -> None:
-    assert Report(step=30, total_steps=120).done == 0.25
-    assert Report(step=130, total_steps=120).done == 1.0
-    assert Report(step=30).done is None
-    assert Report(step=30, total_steps=0).done is None
-    assert Report(fraction=0.5, step=30, total_steps=120).done == 0.5
+    assert ProgressReport(step=30, total_steps=120).done == 0.25
+    assert ProgressReport(step=130, total_steps=120).done == 1.0
+    assert ProgressReport(step=30).done is None
+    assert ProgressReport(step=30, total_steps=0).done is None
+    assert ProgressReport(fraction=0.5, step=30, total_steps=120).done == 0.5
 
 
 def test_what_a_class_is_learned_from_is_read() -> None:
-    report = Report.parse(b'{"batch": 512, "stepSeconds": 0.25, "gradSqr": 0, "gradVar": 3.5}')
-    assert report == Report(batch=512, step_seconds=0.25, grad_sqr=0.0, grad_var=3.5)
+    report = ProgressReport.parse(b'{"batch": 512, "stepSeconds": 0.25, "gradSqr": 0, "gradVar": 3.5}')
+    assert report == ProgressReport(batch=512, step_seconds=0.25, grad_sqr=0.0, grad_var=3.5)
 
 
 def test_seconds_per_step_follow_from_samples_a_second_where_they_are_not_said() -> None:
-    assert Report(batch=512, step_seconds=0.25, throughput=1.0).seconds_per_step == 0.25
-    assert Report(batch=512, throughput=1024.0).seconds_per_step == 0.5
-    assert Report(batch=512).seconds_per_step is None
-    assert Report(throughput=1024.0).seconds_per_step is None
-    assert Report(batch=512, throughput=0.0).seconds_per_step is None
-    assert Report(batch=10**9, throughput=1e-9).seconds_per_step is None
+    assert ProgressReport(batch=512, step_seconds=0.25, throughput=1.0).seconds_per_step == 0.25
+    assert ProgressReport(batch=512, throughput=1024.0).seconds_per_step == 0.5
+    assert ProgressReport(batch=512).seconds_per_step is None
+    assert ProgressReport(throughput=1024.0).seconds_per_step is None
+    assert ProgressReport(batch=512, throughput=0.0).seconds_per_step is None
+    assert ProgressReport(batch=10**9, throughput=1e-9).seconds_per_step is None
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_seconds_per_step_follow_from_samples_a_second_where_they_are_not_said()
 )
 def test_a_wrong_number_is_refused_by_field_and_value(field: str, value: object) -> None:
     with pytest.raises(Refused) as refused:
-        Report.parse(json.dumps({field: value}).encode())
+        ProgressReport.parse(json.dumps({field: value}).encode())
     assert refused.value.status == 400
     assert refused.value.message.startswith(f"{field}: {value!r}")
 
@@ -81,13 +81,13 @@ def test_a_wrong_number_is_refused_by_field_and_value(field: str, value: object)
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_no_number_is_not_a_number(text: str) -> None:
     with pytest.raises(Refused, match="fraction"):
-        Report.parse(b'{"fraction": ' + text.encode() + b"}")
+        ProgressReport.parse(b'{"fraction": ' + text.encode() + b"}")
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"3", b"\xff", b"[" * 4000])
 def test_what_is_no_json_object_is_refused(body: bytes) -> None:
     with pytest.raises(Refused) as refused:
-        Report.parse(body)
+        ProgressReport.parse(body)
     assert refused.value.status == 400
 
 
@@ -99,5 +99,5 @@ def test_what_is_no_json_object_is_refused(body: bytes) -> None:
 )
 def test_any_body_is_either_a_report_or_refused(body: bytes) -> None:
     with suppress(Refused):
-        report = Report.parse(body)
+        report = ProgressReport.parse(body)
         assert report.done is None or 0 <= report.done <= 1

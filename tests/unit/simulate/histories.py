@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType
-from charterer.domain.profile import Phase, SpeedCurve, Table
-from charterer.simulate.history import Fleet, History, PastJob, placeable
-from charterer.simulate.market import PoolModel
+from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
+from charterer.simulate.engine.node_market import PoolModel
+from charterer.simulate.history.history import History, PastJob, PastPool, placeable
 
 POOL = PoolModel("a100", 8, Price.parse("16"), "a100", start_seconds=120.0, max_nodes=20)
 
 
 def curve(points: dict[int, float], gpu_type: str = "a100", until: float = 1.0) -> Phase:
     """One phase with a table."""
-    return Phase(until, (SpeedCurve(gpu_type, Table(tuple(sorted(points.items())))),))
+    return Phase(until, (SpeedCurve(gpu_type, ThroughputTable(tuple(sorted(points.items())))),))
 
 
 _TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=12)
@@ -41,7 +41,7 @@ def _curves(draw: st.DrawFn, gpu_type: str) -> tuple[Phase, ...]:
 
 
 @st.composite
-def _fleets(draw: st.DrawFn, name: str, names: st.SearchStrategy[str]) -> Fleet:
+def _fleets(draw: st.DrawFn, name: str, names: st.SearchStrategy[str]) -> PastPool:
     pool = PoolModel(
         name,
         draw(st.sampled_from((4, 8))),
@@ -74,7 +74,7 @@ def _fleets(draw: st.DrawFn, name: str, names: st.SearchStrategy[str]) -> Fleet:
         )
     used = {job.kind for job in jobs}
     known = {kind: phases for kind, phases in curves.items() if kind in used}
-    return Fleet(pool, tuple(sorted(jobs, key=lambda job: (job.submitted, job.name))), known, draw(_SPAN))
+    return PastPool(pool, tuple(sorted(jobs, key=lambda job: (job.submitted, job.name))), known, draw(_SPAN))
 
 
 @st.composite

@@ -1,6 +1,6 @@
 """The baselines as planners that look at everything at every event: slow, and plain enough to be right.
 
-What ``charterer.simulate.baselines`` keeps as things happen is found anew here from each snapshot.
+What ``charterer.simulate.policies.baselines`` keeps as things happen is found anew here from each snapshot.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from charterer.domain.ids import ClassId, JobId, RentalId
 from charterer.domain.job import Allocation, Job, Placement
 from charterer.domain.money import ZERO
 from charterer.domain.option import Option
-from charterer.domain.plan import Allocate, Command, Plan, Reason, Release, Rent, Why
+from charterer.domain.plan import Allocate, Command, Plan, Reason, ReasonCode, Release, Rent
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after, seconds_between
-from charterer.simulate.fleet import nodes_for
+from charterer.simulate.policies.fleet import nodes_for
 
-_REASON = Reason(Why.DEMAND, 0.0, ZERO, "a baseline")
+_REASON = Reason(ReasonCode.DEMAND, 0.0, ZERO, "a baseline")
 Asked = Callable[[Job], int]
 
 

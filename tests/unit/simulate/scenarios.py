@@ -13,16 +13,16 @@ from charterer.domain.money import Money, Price
 from charterer.domain.profile import Profile
 from charterer.domain.time import parse_instant
 from charterer.policy.planner import Memo, plan
-from charterer.simulate import oracle
-from charterer.simulate.learning import Exact
-from charterer.simulate.market import PoolModel
-from charterer.simulate.planned import Planner
-from charterer.simulate.policy import Policy
-from charterer.simulate.result import Result
-from charterer.simulate.scenario import Scenario, Terms, class_of, new_budget
+from charterer.simulate.engine.node_market import PoolModel
+from charterer.simulate.engine.policy import Policy
+from charterer.simulate.engine.result import Result
+from charterer.simulate.engine.scenario import Scenario, Terms, class_of, new_budget
+from charterer.simulate.engine.workload import Submission
+from charterer.simulate.knowledge import exact_profiles
+from charterer.simulate.knowledge.ground_truth import Application, from_speeds
+from charterer.simulate.knowledge.learning import Exact
+from charterer.simulate.policies.planner_policy import Planner
 from charterer.simulate.simulation import Simulation
-from charterer.simulate.truth import Application, from_speeds
-from charterer.simulate.workload import Submission
 
 START = parse_instant("2026-06-01T00:00:00Z")
 NODE = PoolModel("a100", 4, Price.parse("14400"), "a100")
@@ -52,7 +52,7 @@ def scenario(*arrivals: float, application: Application = HALVES, pool: PoolMode
 
 def truth(applications: Sequence[Application], gpu_type: str, restart: float) -> Mapping[ClassId, Profile]:
     """What a planner knows that knows all."""
-    return oracle.profiles({class_of(one.name): one for one in applications}, gpu_type, restart)
+    return exact_profiles.profiles({class_of(one.name): one for one in applications}, gpu_type, restart)
 
 
 def run(given: Scenario, planner: Policy | Planner | None = None) -> Result:

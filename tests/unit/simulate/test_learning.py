@@ -13,13 +13,13 @@ from charterer.domain.job import Widths
 from charterer.estimate.goodput import configurations
 from charterer.estimate.observation import split
 from charterer.policy.planner import Memo, plan
-from charterer.simulate.learning import Learning, Reporting
-from charterer.simulate.result import Result
-from charterer.simulate.scenario import Scenario, Terms, class_of
+from charterer.simulate.engine.result import Result
+from charterer.simulate.engine.scenario import Scenario, Terms, class_of
+from charterer.simulate.engine.sim_job import SimJob
+from charterer.simulate.engine.workload import Submission
+from charterer.simulate.knowledge.ground_truth import Application, TrainerMeasurement
+from charterer.simulate.knowledge.learning import Learning, Reporting
 from charterer.simulate.simulation import Simulation
-from charterer.simulate.tasks import Task
-from charterer.simulate.truth import Application, Reading
-from charterer.simulate.workload import Submission
 from tests.unit.estimate.trainers import WIDTHS, Trainer, shape
 from tests.unit.simulate.scenarios import NODE, START, budget, run
 
@@ -44,9 +44,9 @@ class Made:
         """In the middle of an epoch."""
         return (epoch + 0.5) / self.epochs
 
-    def reading(self, epoch: int, gpus: int, batch: int) -> Reading | None:
+    def reading(self, epoch: int, gpus: int, batch: int) -> TrainerMeasurement | None:
         batch = split(self.trainer.terms, shape(gpus), batch).batch
-        return Reading(batch, self.trainer.seconds(gpus, batch), 1.0, self.trainer.noise(self.done(epoch)))
+        return TrainerMeasurement(batch, self.trainer.seconds(gpus, batch), 1.0, self.trainer.noise(self.done(epoch)))
 
     def rate(self, epoch: int, gpus: int, batch: int) -> float | None:
         batch = split(self.trainer.terms, shape(gpus), batch).batch
@@ -139,7 +139,7 @@ def test_the_batch_size_is_chosen_anew_on_the_way() -> None:
     class Watched(Learning):
         __slots__ = ()
 
-        def batch(self, task: Task) -> int:
+        def batch(self, task: SimJob) -> int:
             chosen = Learning.batch(self, task)
             seen.add(chosen)
             return chosen

@@ -10,12 +10,12 @@ import pytest
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.time import Instant
-from charterer.simulate.choices import Choice
-from charterer.simulate.history import Fleet, PastJob
-from charterer.simulate.replay import Sizes, dollars_by_job, replay
-from charterer.simulate.result import merged, summed
-from charterer.simulate.tasks import Task
-from charterer.simulate.workload import Submission
+from charterer.simulate.engine.result import merged, summed
+from charterer.simulate.engine.sim_job import SimJob
+from charterer.simulate.engine.workload import Submission
+from charterer.simulate.history.history import PastJob, PastPool
+from charterer.simulate.history.replay import ReplayedSizes, dollars_by_job, replay
+from charterer.simulate.policy_registry import PolicyChoice
 from tests.unit.simulate.histories import POOL, curve
 
 SFT = (curve({1: 1.0, 2: 1.9, 4: 3.6, 8: 6.4, 16: 11.0}),)
@@ -24,11 +24,11 @@ JOBS = (
     PastJob("short", 60.0, 8, 900.0, "sft", 1, 16, ResizePolicy.RESTART),
     PastJob("odd", 120.0, 4, 600.0),
 )
-FLEET = Fleet(POOL, JOBS, {"sft": SFT})
+FLEET = PastPool(POOL, JOBS, {"sft": SFT})
 
 
 def test_as_asked_every_job_takes_what_it_took_and_its_node_and_restart() -> None:
-    result = replay(FLEET, Choice("as-asked")).result
+    result = replay(FLEET, PolicyChoice("as-asked")).result
     took = {job.name: job.completion_seconds for job in result.jobs}
     assert took["long"] == pytest.approx(7200.0 + 120.0 + 30.0)
     assert {job.name: job.gpu_seconds for job in result.jobs}["odd"] == pytest.approx(4 * 630.0)
@@ -36,34 +36,34 @@ def test_as_asked_every_job_takes_what_it_took_and_its_node_and_restart() -> Non
 
 def test_two_phases_take_as_long_as_the_job_did() -> None:
     phases = (curve({1: 1.0, 8: 4.0}, until=0.3), curve({1: 1.0, 8: 7.0}))
-    fleet = Fleet(POOL, JOBS[:1], {"sft": phases})
+    fleet = PastPool(POOL, JOBS[:1], {"sft": phases})
     application = fleet.application(JOBS[0])
     assert application.seconds_left(0.0, 8) == pytest.approx(7200.0)
     assert application.seconds_left(0.0, 1) == pytest.approx(7200.0 / (0.3 / 4 + 0.7 / 7))
 
 
 def test_charterer_widens_what_it_knows_and_leaves_the_unknown_as_it_was() -> None:
-    result = replay(FLEET, Choice("charterer", 1000.0)).result
+    result = replay(FLEET, PolicyChoice("charterer", 1000.0)).result
     took = {job.name: job.completion_seconds for job in result.jobs}
     assert took["long"] == pytest.approx(7200.0 * 6.4 / 11.0 + 150.0, rel=0.02)
     odd = next(job for job in result.jobs if job.name == "odd")
     assert odd.gpu_seconds == pytest.approx(4 * 630.0)
 
 
-def many() -> Fleet:
+def many() -> PastPool:
     """A job of a known class every hour, and one of which nothing is known."""
     jobs = (PastJob(f"j{at}", 3600.0 * at, 8, 3600.0, "sft", 1, 16, ResizePolicy.RESTART) for at in range(12))
-    return Fleet(POOL, (*jobs, JOBS[2]), {"sft": SFT})
+    return PastPool(POOL, (*jobs, JOBS[2]), {"sft": SFT})
 
 
-def took(choice: Choice) -> dict[str, float]:
+def took(choice: PolicyChoice) -> dict[str, float]:
     """Completion times by job."""
     return {job.name: job.completion_seconds or 0.0 for job in replay(many(), choice).result.jobs}
 
 
 def test_charterer_that_has_to_learn_the_curves_does_so_from_the_first_jobs() -> None:
-    known = took(Choice("charterer", 200.0))
-    learned = took(Choice("charterer", 200.0, random.Random(0).gauss))
+    known = took(PolicyChoice("charterer", 200.0))
+    learned = took(PolicyChoice("charterer", 200.0, random.Random(0).gauss))
     assert learned["j0"] > known["j0"]
     assert [learned[f"j{at}"] for at in range(6, 12)] == pytest.approx(
         [known[f"j{at}"] for at in range(6, 12)], rel=0.1
@@ -72,21 +72,21 @@ def test_charterer_that_has_to_learn_the_curves_does_so_from_the_first_jobs() ->
 
 
 def test_what_is_learned_from_follows_from_the_seed() -> None:
-    one, other = (replay(many(), Choice("charterer", 200.0, random.Random(1).gauss)).result for _ in range(2))
+    one, other = (replay(many(), PolicyChoice("charterer", 200.0, random.Random(1).gauss)).result for _ in range(2))
     assert one.jobs == other.jobs
 
 
 @pytest.mark.parametrize(("done", "work"), [(0.0, 4050.0), (0.04, 4050.0), (0.05, 7200.0), (0.5, 7200.0)])
 def test_a_jobs_own_size_is_known_once_its_progress_tells_it(done: float, work: float) -> None:
-    sizes = Sizes(FLEET, {job.name: job for job in JOBS}, {})
+    sizes = ReplayedSizes(FLEET, {job.name: job for job in JOBS}, {})
     assert sizes.mean_work(task(JOBS[0], done)) == pytest.approx(work * 6.4)
     assert sizes.mean_work(task(JOBS[2], done)) is None
 
 
-def task(job: PastJob, done: float) -> Task:
+def task(job: PastJob, done: float) -> SimJob:
     submission = Submission(job.name, job.submitted, job.name, job.gpus)
     application = FLEET.application(job)
-    return Task(JobId(job.name), submission, application, ClassId("any"), Instant(0), 0.0, 0.0, done)
+    return SimJob(JobId(job.name), submission, application, ClassId("any"), Instant(0), 0.0, 0.0, done)
 
 
 def test_a_job_without_a_curve_is_rigid() -> None:
@@ -95,7 +95,7 @@ def test_a_job_without_a_curve_is_rigid() -> None:
 
 
 def test_a_larger_job_of_the_same_class_takes_longer_in_proportion() -> None:
-    result = replay(replace(FLEET, jobs=JOBS[:2]), Choice("charterer", 1000.0)).result
+    result = replay(replace(FLEET, jobs=JOBS[:2]), PolicyChoice("charterer", 1000.0)).result
     long, short = (next(job for job in result.jobs if job.name == name) for name in ("long", "short"))
     assert long.completion_seconds is not None
     assert short.completion_seconds is not None
@@ -103,8 +103,8 @@ def test_a_larger_job_of_the_same_class_takes_longer_in_proportion() -> None:
 
 
 def test_each_jobs_dollars_add_up_to_the_bill_of_all_pools() -> None:
-    other = Fleet(replace(POOL, name="h100", hourly=POOL.hourly), (replace(JOBS[2], name="there"),), {})
-    parts = [replay(one, Choice("as-asked")) for one in (FLEET, other)]
+    other = PastPool(replace(POOL, name="h100", hourly=POOL.hourly), (replace(JOBS[2], name="there"),), {})
+    parts = [replay(one, PolicyChoice("as-asked")) for one in (FLEET, other)]
     together = merged([part.result for part in parts])
     assert sum(dollars_by_job(parts).values()) == pytest.approx(together.spent.dollars)
     assert len(together.jobs) == 4

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.simulate.savings import LEAST_JOBS, Envelope, Replay, next_rates, savings
+from charterer.simulate.history.savings import LEAST_JOBS, Envelope, SavingsReplay, next_rates, savings
 
 
-def replayed(rate: float | None, seconds: float, dollars: float, jobs: int = LEAST_JOBS) -> Replay:
-    return Replay(rate, [seconds] * jobs, [dollars / jobs] * jobs)
+def replayed(rate: float | None, seconds: float, dollars: float, jobs: int = LEAST_JOBS) -> SavingsReplay:
+    return SavingsReplay(rate, [seconds] * jobs, [dollars / jobs] * jobs)
 
 
 ASKED = replayed(None, 200.0, 100.0)
@@ -73,8 +73,8 @@ def test_intervals_hold_as_often_as_they_say(jobs: int) -> None:
     for _ in range(trials):
         sizes = [random.expovariate(1 / 3600) for _ in range(jobs)]
         faster = [size * random.uniform(0.3, 0.7) for size in sizes]
-        asked = Replay(None, sizes, [size / 100 for size in sizes])
-        found = savings(asked, [Replay(1, faster, [size / 101 for size in sizes])], random.random, 200)
+        asked = SavingsReplay(None, sizes, [size / 100 for size in sizes])
+        found = savings(asked, [SavingsReplay(1, faster, [size / 101 for size in sizes])], random.random, 200)
         assert found is not None
         assert found.hours is not None
         assert found.hours.low is not None

@@ -14,11 +14,11 @@ from charterer.domain.money import Money, Price
 from charterer.domain.pool import CapacityType
 from charterer.domain.snapshot import Snapshot
 from charterer.policy.planner import Memo, plan
-from charterer.simulate.baselines import AsAsked, ByUtilisation, FixedFleet, Order
-from charterer.simulate.result import Result
-from charterer.simulate.scenario import Terms
-from charterer.simulate.truth import Application, from_speeds
-from charterer.simulate.workload import Submission
+from charterer.simulate.engine.result import Result
+from charterer.simulate.engine.scenario import Terms
+from charterer.simulate.engine.workload import Submission
+from charterer.simulate.knowledge.ground_truth import Application, from_speeds
+from charterer.simulate.policies.baselines import ByUtilisation, FixedFleet, Order, RequestedWidth
 from tests.bench import year
 from tests.unit.simulate.scenarios import HALVES, NODE, budget, run, scenario
 
@@ -177,7 +177,7 @@ def test_a_plan_with_a_memo_is_the_plan_without() -> None:
 
 
 def test_an_autoscaler_keeps_an_idle_node_for_its_delay() -> None:
-    result = run(scenario(0.0), AsAsked(lambda _: 4, scale_down_seconds=600.0))
+    result = run(scenario(0.0), RequestedWidth(lambda _: 4, scale_down_seconds=600.0))
     assert result.mean_completion_seconds == 250.0
     assert result.spent == Money.parse("3400")
 

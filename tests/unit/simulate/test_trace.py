@@ -9,9 +9,9 @@ from hypothesis import given, settings
 
 from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Price
-from charterer.simulate.history import History
-from charterer.simulate.trace import is_trace, read_history, write_history
-from charterer.simulate.workload import BadRow
+from charterer.simulate.engine.workload import BadRow
+from charterer.simulate.history.history import History
+from charterer.simulate.history.trace import is_trace, read_history, write_history
 from tests.unit.simulate.histories import POOL, curve, histories
 
 

@@ -12,16 +12,16 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.job import Widths
-from charterer.domain.profile import Table
+from charterer.domain.profile import ThroughputTable
 from charterer.domain.time import parse_instant
 from charterer.policy.planner import Memo, plan
-from charterer.simulate import oracle
-from charterer.simulate.baselines import Plain
-from charterer.simulate.learning import Exact
-from charterer.simulate.scenario import Terms, class_of
+from charterer.simulate.engine.scenario import Terms, class_of
+from charterer.simulate.engine.sim_job import SimJob
+from charterer.simulate.knowledge import exact_profiles
+from charterer.simulate.knowledge.ground_truth import from_speeds
+from charterer.simulate.knowledge.learning import Exact
+from charterer.simulate.policies.baselines import BoaReference
 from charterer.simulate.simulation import Simulation
-from charterer.simulate.tasks import Task
-from charterer.simulate.truth import from_speeds
 from tests.bench import _pollux as pollux
 from tests.unit.simulate.scenarios import budget, run, scenario
 
@@ -53,8 +53,8 @@ def test_with_a_budget_the_spend_of_a_steady_load_is_the_budget() -> None:
     while (at := (arrivals[-1] if arrivals else 0.0) + draw.expovariate(rate)) < days:
         arrivals.append(at)
     given = scenario(*arrivals, application=application, budget=budget(amount="55000000"), until=days)
-    truth = oracle.phases(application, "a100")
-    profile = oracle.profile(class_of(application.name), truth, 0.0, arrivals_per_hour=rate * 3600)
+    truth = exact_profiles.phases(application, "a100")
+    profile = exact_profiles.profile(class_of(application.name), truth, 0.0, arrivals_per_hour=rate * 3600)
     memo = Memo()
     result = Simulation(given, lambda snapshot: plan(snapshot, memo), Exact({profile.id: profile})).run()
     assert result.spent.dollars == pytest.approx(55e6 * 9 / 30, rel=0.1)
@@ -75,7 +75,9 @@ def test_a_budget_too_small_for_its_load_rents_nothing_that_it_then_does_not_use
     start = parse_instant("2026-06-26T00:00:00Z")
     made = replace(budget(amount=f"{amount:.0f}"), created=start)
     given = scenario(*arrivals, application=application, budget=made, start=start, until=days)
-    profile = oracle.profile(class_of(application.name), oracle.phases(application, "a100"), 0.0, rate * 3600)
+    profile = exact_profiles.profile(
+        class_of(application.name), exact_profiles.phases(application, "a100"), 0.0, rate * 3600
+    )
     result = Simulation(given, plan, Exact({profile.id: profile})).run()
     assert result.total_gpu_hours == pytest.approx(sum(job.gpu_seconds for job in result.jobs) / 3600, rel=1e-6)
     assert result.spent.dollars == pytest.approx(amount, rel=0.1)
@@ -84,18 +86,18 @@ def test_a_budget_too_small_for_its_load_rents_nothing_that_it_then_does_not_use
 @pytest.mark.skipif(bool(pollux.absent()), reason=pollux.absent() or "present")
 def test_the_plain_policy_comes_out_as_in_an_independent_reproduction() -> None:
     """Workload 3 under the plain policy, widths by coarse phases, against the same measured there (true tables)."""
-    phases = {name: oracle.phases(one, "gpu", 6, 0.05) for name, one in pollux.applications().items()}
+    phases = {name: exact_profiles.phases(one, "gpu", 6, 0.05) for name, one in pollux.applications().items()}
 
-    def rates(task: Task, done: float) -> Mapping[int, float]:
+    def rates(task: SimJob, done: float) -> Mapping[int, float]:
         mine = phases[task.application.name]
         at = min(bisect_right([phase.until for phase in mine], done), len(mine) - 1)
         form = mine[at].curves[0].form
-        assert isinstance(form, Table)
+        assert isinstance(form, ThroughputTable)
         return dict(form.points)
 
     points = []
     for rate in pollux.rates(14, 3.0, 60.0):
-        result = Simulation(pollux.scenario(3, rate), Plain(rate / 3600, rates), Exact({})).run()
+        result = Simulation(pollux.scenario(3, rate), BoaReference(rate / 3600, rates), Exact({})).run()
         points.append((result.total_gpu_hours, result.mean_completion_seconds))
     theirs = pollux.envelope(
         (float(row["rented_gpu_h"]), float(row["mean_jct_s"]))

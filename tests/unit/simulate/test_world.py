@@ -10,18 +10,18 @@ from charterer.domain.ids import RentalId
 from charterer.domain.job import Allocation, Placement
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
-from charterer.domain.plan import Reason, Rent, Why
+from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant
-from charterer.simulate.baselines import FixedFleet, Order
-from charterer.simulate.clock import Clock
-from charterer.simulate.policy import Policy
-from charterer.simulate.tasks import Task
-from charterer.simulate.truth import from_speeds
-from charterer.simulate.world import PlannerError, World
+from charterer.simulate.engine.clock import Clock
+from charterer.simulate.engine.policy import Policy
+from charterer.simulate.engine.sim_job import SimJob
+from charterer.simulate.engine.world import PlannerError, World
+from charterer.simulate.knowledge.ground_truth import from_speeds
+from charterer.simulate.policies.baselines import FixedFleet, Order
 from tests.unit.simulate.scenarios import HALVES, NODE, run, scenario
 
-WHY = Reason(Why.DEMAND, 0.0, ZERO, "test")
+WHY = Reason(ReasonCode.DEMAND, 0.0, ZERO, "test")
 
 
 def test_what_is_due_at_one_second_happens_in_the_order_in_which_it_was_put_there_after_what_comes_before_all() -> None:
@@ -47,7 +47,7 @@ class Gives(Policy):
     def begins(self, world: World) -> None:
         self.world = world
 
-    def arrived(self, task: Task) -> None:
+    def arrived(self, task: SimJob) -> None:
         world = self.world
         (pool,) = world.market.pools
         budget = world.scenario.budget.id

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from charterer.api import gpubudget
 from charterer.api.decode.reading import Meta, Raw
 from charterer.api.names import FINALIZER_IN_USE
-from charterer.domain.budget import Balance, Budget, Experience, MoveLimits, PastPeriod, Selector
+from charterer.domain.budget import Balance, Budget, ClassHistory, MoveLimits, PastPeriod, Selector
 from charterer.domain.ids import BudgetId, ClassId
 from charterer.domain.money import ZERO
 from charterer.domain.period import QuietHours
@@ -73,7 +73,7 @@ def _balance(status: gpubudget.GPUBudgetRecord) -> Balance | None:
         history=tuple(PastPeriod(one.start, one.spent, one.aim) for one in status.history),
         carried=ZERO if status.carried is None else status.carried,
         experience={
-            ClassId(one.name): Experience(
+            ClassId(one.name): ClassHistory(
                 one.jobs, one.predicted, one.actual, one.squares, one.since, one.at, one.came, one.came_lately
             )
             for one in status.classes

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from charterer.api import learned_record
 from charterer.api.learned import LearnedStatus
-from charterer.domain.profile import Phase, Profile, SpeedCurve, Table
+from charterer.domain.profile import Phase, Profile, SpeedCurve, ThroughputTable
 
 
 def learned_profile(declared: Profile, status: LearnedStatus) -> Profile:
@@ -27,11 +27,11 @@ def _reference(curves: tuple[SpeedCurve, ...]) -> tuple[str, int] | None:
     if not curves:
         return None
     form = curves[0].form
-    return curves[0].gpu_type, form.points[0][0] if isinstance(form, Table) else 1
+    return curves[0].gpu_type, form.points[0][0] if isinstance(form, ThroughputTable) else 1
 
 
 def _points(curve: SpeedCurve) -> tuple[tuple[int, float], ...]:
-    assert isinstance(curve.form, Table)
+    assert isinstance(curve.form, ThroughputTable)
     return curve.form.points
 
 

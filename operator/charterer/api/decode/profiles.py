@@ -10,7 +10,7 @@ from charterer.api.decode.learned import learned_profile
 from charterer.api.decode.reading import Meta, Raw
 from charterer.domain.errors import InvalidObject
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import Amdahl, BatchTerms, Phase, PowerLaw, Profile, SpeedCurve, Table
+from charterer.domain.profile import Amdahl, BatchTerms, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 
 
 def profile(raw: Raw) -> Profile:
@@ -43,7 +43,7 @@ def _batch(batch: speedupprofile.Batch) -> BatchTerms:
     return BatchTerms(batch.own, batch.largest, batch.largest_per_gpu, batch.smallest_per_gpu)
 
 
-def _curve(meta: Meta, path: str, curve: speedupprofile.Curve) -> SpeedCurve:
+def _curve(meta: Meta, path: str, curve: speedupprofile.CurveSpec) -> SpeedCurve:
     if curve.throughput is not None:
         return SpeedCurve(curve.gpu_type, _table(meta, f"{path}.throughput", curve.throughput))
     if curve.amdahl is not None:
@@ -53,7 +53,7 @@ def _curve(meta: Meta, path: str, curve: speedupprofile.Curve) -> SpeedCurve:
     raise meta.invalid(path, "NoCurve", "give exactly one of throughput, amdahl and power")
 
 
-def _table(meta: Meta, path: str, points: tuple[speedupprofile.ThroughputPoint, ...]) -> Table:
+def _table(meta: Meta, path: str, points: tuple[speedupprofile.ThroughputPoint, ...]) -> ThroughputTable:
     ascending = tuple(sorted((point.gpus, point.value) for point in points))
     for (fewer, fast), (more, slow) in pairwise(ascending):
         if more == fewer:
@@ -61,4 +61,4 @@ def _table(meta: Meta, path: str, points: tuple[speedupprofile.ThroughputPoint, 
         if slow < fast:
             message = f"throughput falls from {fast:g} on {fewer} GPUs to {slow:g} on {more}; leave the slower one out"
             raise meta.invalid(path, "CurveNotIncreasing", message)
-    return Table(ascending)
+    return ThroughputTable(ascending)

@@ -85,7 +85,7 @@ def gpus_of(container: Raw, resource: str) -> int:
 
 
 class _Conditions(ApiModel):
-    conditions: tuple[base.Condition, ...] = ()
+    conditions: tuple[base.ConditionModel, ...] = ()
 
 
 def conditions(raw: Raw) -> tuple[Condition, ...]:

@@ -4,7 +4,7 @@ Every write carries a guard (resourceVersion, uid, deterministic name, absolute 
 is STALE, and the next turn decides anew. Answers go into the store at once.
 """
 
+from charterer.controller.execute.context import ExecutionContext
 from charterer.controller.execute.executor import ClusterExecutor
-from charterer.controller.execute.tools import Tools
 
-__all__ = ["ClusterExecutor", "Tools"]
+__all__ = ["ClusterExecutor", "ExecutionContext"]

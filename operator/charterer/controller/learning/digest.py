@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from charterer.domain.ids import ClassId
 from charterer.domain.job import Job, Widths
-from charterer.domain.profile import SpeedCurve, Table
+from charterer.domain.profile import SpeedCurve, ThroughputTable
 from charterer.domain.snapshot import Snapshot
 from charterer.estimate.declared import with_declared
 from charterer.estimate.learned import MOST_WIDTHS, Learned
 from charterer.estimate.learner import Learner
 from charterer.estimate.offered import offered, points
-from charterer.policy.menu import offered_widths
-from charterer.policy.speedup import throughput
+from charterer.policy.options.menu import offered_widths
+from charterer.policy.options.speedup import throughput
 
 
 def digest(learner: Learner, class_id: ClassId, snapshot: Snapshot) -> Learned | None:
@@ -69,7 +69,7 @@ def _widths(
     for size in nodes.values():
         found |= set(points(offered_widths(size, between, most), size))
     found |= {job.widths.preferred for job in jobs}
-    found |= {gpus for one in declared if isinstance(one.form, Table) for gpus, _ in one.form.points}
+    found |= {gpus for one in declared if isinstance(one.form, ThroughputTable) for gpus, _ in one.form.points}
     return sorted(found)[:MOST_WIDTHS]
 
 

@@ -1,0 +1,296 @@
+"""What-ifs: objects from files, other prices and other amounts, put into what was seen before it is thought through."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from charterer.api import decode
+from charterer.api.names import API_VERSION
+from charterer.cluster.store import ObjectKey
+from charterer.controller.snapshot.observe import ClusterState
+from charterer.domain.budget import Budget
+from charterer.domain.errors import InvalidObject
+from charterer.domain.ids import BudgetId, PoolId
+from charterer.domain.job import Job
+from charterer.domain.money import Money, Price
+from charterer.domain.pool import Pool
+from charterer.domain.profile import Profile
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant, format_instant
+
+_NAMESPACED = ("TrainingJob", "SpeedupProfile")
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestSource:
+    """One object as it stands in a file, ``at`` says where."""
+
+    at: str
+    raw: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What is to be different; nothing by default. ``prices`` are of one node."""
+
+    objects: tuple[ManifestSource, ...] = ()
+    prices: tuple[tuple[PoolId, Price], ...] = ()
+    amounts: tuple[tuple[BudgetId, Money], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.objects or self.prices or self.amounts)
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about a name that does not exist: names like it, or all there are if those are few."""
+    names = sorted(known)
+    alike = get_close_matches(name, names, n=3, cutoff=0.5)
+    if alike:
+        return f"did you mean {' or '.join(alike)}?"
+    if not names:
+        return "there is none"
+    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names[:8])}{' and more' if len(names) > 8 else ''}"
+
+
+# --- reading what the user gave ---------------------------------------------------------------------------------------
+
+
+def sources(files: Sequence[Path]) -> tuple[ManifestSource, ...]:
+    """The objects of YAML or JSON files, ``-`` for stdin. ClickException names file and document."""
+    found: list[ManifestSource] = []
+    for file in files:
+        try:
+            text = sys.stdin.read() if str(file) == "-" else file.read_text()
+            documents = list(yaml.safe_load_all(text))
+        except (OSError, UnicodeDecodeError) as error:
+            raise click.ClickException(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        except yaml.YAMLError as error:
+            raise click.ClickException(f"{file} is no YAML: {' '.join(str(error).split())}") from error
+        for number, document in enumerate(documents, start=1):
+            name = "stdin" if str(file) == "-" else str(file)
+            at = f"{name}, document {number}" if len(documents) > 1 else name
+            found += _objects(at, document)
+    return tuple(found)
+
+
+def _objects(at: str, document: object) -> list[ManifestSource]:
+    if document is None:
+        return []
+    if not isinstance(document, dict):
+        raise click.ClickException(f"{at}: this is no Kubernetes object; begin it with apiVersion and kind")
+    if document.get("kind") == "List":
+        items = document.get("items") or []
+        return [one for index, item in enumerate(items) for one in _objects(f"{at}, items[{index}]", item)]
+    return [ManifestSource(at, document)]
+
+
+def price(text: str) -> tuple[PoolId, Price]:
+    """``POOL=2.10/h``; click.BadParameter otherwise."""
+    name, given, amount = text.partition("=")
+    try:
+        if not name or not given:
+            raise ValueError(f"{text!r} is no price of a pool")
+        return PoolId(name), Price.parse(amount.removeprefix("$").removesuffix("/h"))
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; write POOL=2.10/h, the dollars that an hour of one node costs") from error
+
+
+def amount(text: str) -> tuple[BudgetId, Money]:
+    """``BUDGET=60000``; click.BadParameter otherwise."""
+    name, given, dollars = text.partition("=")
+    try:
+        if not name or not given or dollars.startswith("-"):
+            raise ValueError(f"{text!r} is no amount of a budget")
+        return BudgetId(name), Money.parse(dollars.removeprefix("$").replace(",", ""))
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; write BUDGET=60000, the dollars of a month") from error
+
+
+# --- objects into what was seen ---------------------------------------------------------------------------------------
+
+
+def into_seen(seen: ClusterState, objects: Iterable[ManifestSource], namespace: str, now: Instant) -> ClusterState:
+    """As if the objects had been applied: new ones are there, those of a name that exists have the new spec.
+
+    ``namespace`` is for objects that name none. ClickException names the file, the object and the field.
+    """
+    jobs, profiles = dict(seen.jobs), dict(seen.profiles)
+    budgets, pools = dict(seen.budgets), dict(seen.pools)
+    for source in objects:
+        kind, name, key = _identity(source, namespace, seen)
+        raw = _complete(source.raw, kind, key, now)
+        try:
+            match kind:
+                case "TrainingJob":
+                    before = jobs.get(key)
+                    decoded = decode.training_job(raw)
+                    _ordered_widths(source, decoded.job)
+                    job = decoded.job if before is None else _job_of(decoded.job, before.job)
+                    jobs[key] = replace(decoded, job=job)
+                case "SpeedupProfile":
+                    profiles[key] = _profile(raw)
+                case "GPUBudget":
+                    budgets[key] = _budget_of(decode.budget(raw), budgets.get(key))
+                case "GPUPool":
+                    pools[key] = _pool_of(source, decode.pool(raw), pools.get(key), pools.values())
+                case _:
+                    what = "TrainingJob, SpeedupProfile, GPUBudget or GPUPool"
+                    raise click.ClickException(f"{source.at}: {kind} {name} is no {what} of {API_VERSION}")
+        except InvalidObject as error:
+            raise click.ClickException(
+                f"{source.at}: {kind} {name}: {error.problem.field}: {error.problem.message}"
+            ) from error
+    return replace(seen, jobs=jobs, profiles=profiles, budgets=budgets, pools=pools)
+
+
+def _identity(source: ManifestSource, namespace: str, seen: ClusterState) -> tuple[str, str, ObjectKey]:
+    raw = source.raw
+    kind, version = str(raw.get("kind") or ""), str(raw.get("apiVersion") or "")
+    metadata = raw.get("metadata") or {}
+    name = str(metadata.get("name") or "")
+    if version != API_VERSION or not kind:
+        raise click.ClickException(
+            f"{source.at}: apiVersion is {version!r}, kind {kind!r}; Charterer's are {API_VERSION}"
+        )
+    if not name:
+        raise click.ClickException(f"{source.at}: {kind} has no metadata.name; give it one")
+    if kind not in _NAMESPACED:
+        return kind, name, ObjectKey("", name)
+    where = str(metadata.get("namespace") or namespace)
+    known = [found for found, _ in seen.namespaces.values()]
+    if where not in known:
+        raise click.ClickException(f"{source.at}: {kind} {name}: no namespace {where!r}; {near(where, known)}")
+    return kind, name, ObjectKey(where, name)
+
+
+def _complete(raw: Mapping[str, Any], kind: str, key: ObjectKey, now: Instant) -> Mapping[str, Any]:
+    """The object with what the API server would have added; of its status only what a pool offers is taken."""
+    metadata = {
+        "name": key.name,
+        "uid": f"what-if/{kind}/{key.namespace}/{key.name}",
+        "resourceVersion": "0",
+        "creationTimestamp": format_instant(now),
+        **({"namespace": key.namespace} if key.namespace else {}),
+    }
+    return {
+        "metadata": metadata,
+        "spec": raw.get("spec") or {},
+        "status": _offer(raw, now) if kind == "GPUPool" else {},
+    }
+
+
+def _offer(raw: Mapping[str, Any], now: Instant) -> Mapping[str, Any]:
+    """``status.offering`` and ``status.quote`` as far as they are written, the rest filled in."""
+    spec, status = raw.get("spec") or {}, raw.get("status") or {}
+    found: dict[str, Any] = {}
+    if status.get("offering"):
+        found["offering"] = {"instanceType": "", "zone": "", **status["offering"]}
+    hourly = (spec.get("price") or {}).get("hourly") or (status.get("quote") or {}).get("hourly")
+    if hourly:
+        unknown = {"worstHourly": hourly, "billingMinimumSeconds": 0, "source": "what-if", "asOf": format_instant(now)}
+        found["quote"] = {**unknown, **(status.get("quote") or {}), "hourly": hourly}
+    return found
+
+
+def _profile(raw: Mapping[str, Any]) -> Profile:
+    return decode.profile(raw)
+
+
+def _ordered_widths(source: ManifestSource, job: Job) -> None:
+    """The one rule of the API server that a plan could not live without."""
+    widths = job.widths
+    if not widths.min <= widths.preferred <= widths.max:
+        told = f"min {widths.min}, preferred {widths.preferred}, max {widths.max}"
+        raise click.ClickException(f"{source.at}: TrainingJob {job.name}: spec.gpus: {told} must ascend")
+
+
+def _job_of(new: Job, before: Job) -> Job:
+    """The job with another spec: what it has and what happened to it stay."""
+    return replace(
+        new,
+        id=before.id,
+        generation=before.generation + 1,
+        resource_version=before.resource_version,
+        created=before.created,
+        class_id=before.class_id
+        if new.class_id.startswith("uid/") and before.class_id.startswith("uid/")
+        else new.class_id,
+        progress=before.progress,
+        allocation=before.allocation,
+        last_run=before.last_run,
+        records=before.records,
+        failures=before.failures,
+        restarts=before.restarts,
+        finish=before.finish,
+        replaced=before.replaced,
+        predicted=before.predicted,
+    )
+
+
+def _budget_of(new: Budget, before: Budget | None) -> Budget:
+    if before is None:
+        return new
+    return replace(new, uid=before.uid, created=before.created, balance=before.balance, guarded=before.guarded)
+
+
+def _pool_of(source: ManifestSource, new: Pool, before: Pool | None, others: Iterable[Pool]) -> Pool:
+    """The pool with an offering and a quote: its own, its former, or those of a pool of the same instance group."""
+    alike = before or next((other for other in others if other.cloud == new.cloud), None)
+    offering = new.offering or (None if alike is None else alike.offering)
+    quote = new.quote or (None if alike is None else alike.quote)
+    if offering is None or quote is None:
+        lacking = "status.offering {gpuType, gpusPerNode}" if offering is None else "spec.price.hourly"
+        raise click.ClickException(
+            f"{source.at}: GPUPool {new.id}: no cloud has been asked what its nodes are and cost: add {lacking}"
+        )
+    kept = replace(new, offering=offering, quote=quote)
+    if before is None:
+        return kept
+    return replace(kept, uid=before.uid, cooled_until=before.cooled_until, cooled_because=before.cooled_because)
+
+
+# --- prices and amounts into the snapshot -----------------------------------------------------------------------------
+
+
+def into_snapshot(snapshot: Snapshot, what: WhatIf) -> Snapshot:
+    """As if new nodes cost this and the budgets were those. ClickException: no such pool or budget, or no price yet."""
+    pools, budgets = dict(snapshot.pools), dict(snapshot.budgets)
+    for name, node_price in what.prices:
+        pool = pools.get(name)
+        if pool is None:
+            raise click.ClickException(f"--price: no GPUPool {name!r}; {near(name, pools)}")
+        if pool.quote is None:
+            raise click.ClickException(f"--price: GPUPool {name} has no quote yet; look at its condition Ready")
+        worst = max(node_price, pool.quote.worst) if pool.quote.worst > pool.quote.price else node_price
+        pools[name] = replace(pool, quote=replace(pool.quote, price=node_price, worst=worst))
+    for budget_name, dollars in what.amounts:
+        budget = budgets.get(budget_name)
+        if budget is None:
+            raise click.ClickException(f"--amount: no GPUBudget {budget_name!r}; {near(budget_name, budgets)}")
+        budgets[budget_name] = replace(budget, amount=dollars)
+    return replace(snapshot, pools=pools, budgets=budgets)
+
+
+def in_words(what: WhatIf, snapshot: Snapshot, namespace: str) -> list[str]:
+    """The changes, a sentence each, against the snapshot of today."""
+    words = []
+    for source in what.objects:
+        metadata = source.raw.get("metadata") or {}
+        kind, name = source.raw["kind"], metadata.get("name")
+        where = f"{metadata.get('namespace') or namespace}/" if kind in _NAMESPACED else ""
+        words.append(f"{kind} {where}{name} as in {source.at}")
+    for pool, node_price in what.prices:
+        quote = snapshot.pools[pool].quote if pool in snapshot.pools else None
+        words.append(f"a node of {pool} costs {node_price}" + (f" instead of {quote.price}" if quote else ""))
+    for budget, dollars in what.amounts:
+        before = snapshot.budgets.get(budget)
+        words.append(f"budget {budget} is {dollars} a month" + (f" instead of {before.amount}" if before else ""))
+    return words

@@ -1,0 +1,72 @@
+"""Numbers and values as people read them; the same words in every command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from charterer.domain.ids import ClassId, Rate
+from charterer.domain.money import Money, Price
+from charterer.domain.plan import PathVerdict, Stage
+from charterer.domain.time import Instant, moment
+from charterer.policy.budgets.reasons import format_duration, format_money, name
+from charterer.policy.solve.exchange_rate import BudgetFit
+
+
+def rate(value: Rate) -> str:
+    """An exchange rate: dollars that are paid for an hour of a job's life."""
+    return format_money(value * 3600)
+
+
+def hourly(price: Price) -> str:
+    """Dollars an hour, for a column that says so."""
+    return str(Money(price.micros_per_hour))
+
+
+def whole(amount: Money) -> str:
+    """An amount that is not known to the cent: ``$1,235``."""
+    return f"${amount.dollars:,.0f}"
+
+
+def when(at: Instant) -> str:
+    """An instant to the minute."""
+    return moment(at).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds for people, a dash where they are not known."""
+    return "-" if seconds is None else format_duration(seconds)
+
+
+def class_name(class_id: ClassId) -> str:
+    """A class: its profile, or that there is none."""
+    return "(no profile)" if class_id.startswith("uid/") else class_id
+
+
+def path(stages: Sequence[Stage]) -> str:
+    """A path: ``8 GPUs on a100``, or with parts of the work ``2 GPUs on t4 to 30 %, then 8 GPUs on a100``."""
+    parts = [name(stage.option) + (f" to {stage.until:.0%}" if stage.until < 1.0 else "") for stage in stages]
+    return ", then ".join(parts)
+
+
+def mixed(paths: Sequence[PathVerdict]) -> str:
+    """The first path, and for which parts of the jobs the others."""
+    others = "".join(f"; for {one.part:.0%} of jobs {path(one.stages)}" for one in paths[1:])
+    return path(paths[0].stages) + others
+
+
+def minutes_per_dollar(seconds: float | None) -> str:
+    """What one more dollar saves."""
+    if seconds is None:
+        return "-"
+    return "nothing" if not seconds else f"{seconds / 60:.3g} min"
+
+
+def note(fit: BudgetFit, served: float) -> str:
+    """What is to be said of an amount."""
+    match fit:
+        case BudgetFit.INFEASIBLE:
+            return f"too small: jobs queue, it pays for {served:.0%} of the load"
+        case BudgetFit.SURPLUS:
+            return "more than can be used: every job has its fastest option"
+        case _:
+            return ""

@@ -1,0 +1,142 @@
+"""What ``charterer simulate`` simulates: a history, or a workload file with its speeds."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from charterer.domain.money import Money
+from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
+from charterer.domain.time import parse_instant
+from charterer.report.simulation import span
+from charterer.simulate.engine.node_market import PoolModel
+from charterer.simulate.engine.scenario import Scenario, new_budget
+from charterer.simulate.engine.workload import BadRow, read_speeds, read_workload
+from charterer.simulate.history.history import History
+from charterer.simulate.history.replay import ReplayResult, replay
+from charterer.simulate.history.savings import rates_around
+from charterer.simulate.history.trace import is_trace, read_history
+from charterer.simulate.knowledge.ground_truth import from_speeds
+from charterer.simulate.policy_registry import AnyWidth, PolicyChoice
+from charterer.simulate.policy_registry import simulate as run_one
+
+_RATES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+_START = parse_instant("2026-01-01T00:00:00Z")
+_LEFT_OUT = "Left out: storage, egress, CPU nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationInput:
+    """What is simulated. ``parts(choice)``: one simulation for each pool; ``rates``: those tried where none is named.
+
+    ``budget``: dollars a month that its spend is drawn against. ``gaps``: those of the notes that say what is not
+    modelled, which programs that read numbers are told too (on stderr).
+    """
+
+    title: str
+    notes: tuple[str, ...]
+    parts: Callable[[PolicyChoice], Sequence[Callable[[], ReplayResult]]]
+    rates: tuple[float, ...]
+    budget: Money | None = None
+    gaps: tuple[str, ...] = ()
+
+
+def of_history(title: str, history: History, gaps: tuple[str, ...], budget: Money | None) -> SimulationInput:
+    """The history, with what is to be known of it."""
+    jobs = history.jobs
+    pools = ", ".join(
+        f"{fleet.pool.name} ({fleet.pool.gpus_per_node} GPUs a node at {fleet.pool.hourly}, ready after "
+        f"{fleet.pool.start_seconds:g} s; {fleet.restart_seconds:.3g} s a restart)"
+        for fleet in history.fleets
+    )
+    curves = f"{history.known} of {len(jobs)} jobs have a curve, which is taken to be true."
+    said = (f"{curves} Pools: {pools}. {_LEFT_OUT}.", *gaps)
+    took = [job.took for job in jobs if job.took is not None]
+    if took:
+        really = f"Really, {len(took)} of them took {span(sum(took) / len(took))} in the mean."
+        said = (really, *said)
+
+    def parts(choice: PolicyChoice) -> Sequence[Callable[[], ReplayResult]]:
+        return [partial(replay, fleet, choice) for fleet in history.fleets]
+
+    return SimulationInput(f"{title}: {len(jobs)} jobs", said, parts, rates_around(history, 2.0), budget, gaps)
+
+
+def from_file(
+    workload: Path, speeds: Path | None, pool: PoolModel, restart_seconds: float, budget: Money | None
+) -> SimulationInput:
+    """A workload file of either kind. BadRow says what is wrong with it."""
+    try:
+        return _from_lines(_lines(workload), workload, speeds, pool, restart_seconds, budget)
+    except csv.Error as error:
+        raise BadRow(f"{workload.name}: is no CSV file: {error}") from None
+
+
+def _lines(file: Path) -> io.StringIO:
+    try:
+        return io.StringIO(file.read_text(encoding="utf-8"), newline="")
+    except UnicodeDecodeError as error:
+        raise BadRow(f"{file.name}: is no text in UTF-8 (byte {error.start}): save it as CSV in UTF-8") from None
+
+
+def _from_lines(
+    lines: io.StringIO,
+    workload: Path,
+    speeds: Path | None,
+    pool: PoolModel,
+    restart_seconds: float,
+    budget: Money | None,
+) -> SimulationInput:
+    trace = is_trace(lines.readline())
+    lines.seek(0)
+    if trace:
+        curves = {} if speeds is None else _curves(speeds)
+        return of_history(workload.name, read_history(lines, workload.name, pool, restart_seconds, curves), (), budget)
+    if speeds is None:
+        raise BadRow(
+            f"{workload.name}: has no column duration, so nothing tells how long its jobs take: add that column, or "
+            "give --speeds"
+        )
+    scenario = _scenario(lines, workload.name, speeds, pool, restart_seconds)
+    notes = (
+        f"{pool.gpus_per_node} GPUs a node at {pool.hourly}, ready after {pool.start_seconds:g} s; a restart takes "
+        f"{restart_seconds:g} s. {_LEFT_OUT}.",
+    )
+    title = f"{workload.name}: {len(scenario.submissions)} jobs"
+    return SimulationInput(title, notes, lambda choice: [partial(_one, scenario, choice)], _RATES, budget)
+
+
+def _one(scenario: Scenario, choice: PolicyChoice) -> ReplayResult:
+    return ReplayResult(scenario.pools[0], run_one(scenario, choice))
+
+
+def _curves(speeds: Path) -> dict[str, tuple[Phase, ...]]:
+    known = read_speeds(_lines(speeds), speeds.name)
+    tables = {
+        name: ThroughputTable(tuple((gpus, 1.0 / time) for gpus, time in sorted(seconds.items())))
+        for name, seconds in known.items()
+    }
+    return {name: (Phase(1.0, (SpeedCurve("", table),)),) for name, table in tables.items()}
+
+
+def _scenario(lines: Iterable[str], file: str, speeds: Path, pool: PoolModel, restart_seconds: float) -> Scenario:
+    curves = read_speeds(_lines(speeds), speeds.name)
+    size = pool.gpus_per_node
+    below = [1 << power for power in range(size.bit_length()) if 1 << power < size]
+    applications = {}
+    for name, seconds in curves.items():
+        widths = [*below, *range(size, max(seconds) + 1, size)]
+        applications[name] = from_speeds(name, seconds, widths)
+        if not applications[name].widths:
+            raise BadRow(
+                f"{speeds.name}: application {name!r} has no width that fits nodes of {size} GPUs: give 1, 2, 4, ... "
+                "or whole nodes"
+            )
+    submissions = read_workload(lines, file, curves)
+    return Scenario(
+        _START, submissions, applications, (pool,), new_budget(_START), AnyWidth(applications), restart_seconds
+    )

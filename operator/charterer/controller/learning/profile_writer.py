@@ -1,0 +1,254 @@
+"""What was learned, kept in SpeedupProfile.status: written at a bounded rate, read back by the next operator."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from charterer.api import learned_record, names
+from charterer.api.decode.reading import Meta
+from charterer.api.manifests import EventSubject
+from charterer.api.speedupprofile import SpeedupProfileRecord
+from charterer.cluster import kinds
+from charterer.cluster.client import Client
+from charterer.cluster.errors import AlreadyExists, ApiError, NotFound
+from charterer.cluster.events import Recorder
+from charterer.cluster.store import ObjectKey, Store
+from charterer.controller.execute.context import status_body
+from charterer.controller.learning.digest import digest
+from charterer.controller.learning.report_collector import ReportCollector
+from charterer.domain.errors import InvalidObject
+from charterer.domain.ids import ClassId
+from charterer.domain.snapshot import Snapshot
+
+_log = logging.getLogger(__name__)
+
+_KIND = kinds.SPEEDUP_PROFILES
+_LABELS = {"app.kubernetes.io/managed-by": "charterer", names.LABEL_LEARNED: "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteIntervals:
+    """Seconds: between two looks; between two thoughts about a class that ran on no new width (each takes some ten
+    milliseconds); between two writes of one profile that say something new (another source), or that
+    say the same with other numbers, or with more reports only; and after a failure."""
+
+    look: float = 5.0
+    think: float = 30.0
+    news: float = 10.0
+    drift: float = 60.0
+    reports: float = 600.0
+    retry: float = 30.0
+
+
+_LEAST_CHANGE = 0.02
+"""Numbers that moved by less are as good: the best of them are known no better."""
+
+
+@dataclass(frozen=True, slots=True)
+class _WrittenProfile:
+    status: Mapping[str, Any]
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _DigestedClass:
+    ran: Mapping[str, tuple[int, ...]]
+    at: float
+
+
+class ProfileWriter:
+    """Writes what the ear has learned, and creates the profiles that jobs name and nobody made."""
+
+    def __init__(
+        self,
+        ear: ReportCollector,
+        client: Client,
+        store: Store,
+        recorder: Recorder,
+        rhythm: WriteIntervals | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ear = ear
+        self._client = client
+        self._store = store
+        self._recorder = recorder
+        self._rhythm = rhythm or WriteIntervals()
+        self._clock = clock
+        self._written: dict[ClassId, _WrittenProfile] = {}
+        self._not_before: dict[ClassId, float] = {}
+        self._thought: dict[ClassId, _DigestedClass] = {}
+
+    async def recall(self) -> None:
+        """Take in what all profiles remember. One that cannot be read is ignored, with a log line and an Event.
+
+        Raises ApiError when the profiles cannot be listed.
+        """
+        listing = await self._client.list(_KIND.resource.all())
+        for raw in listing.items:
+            if "learned" in (raw.get("status") or {}):
+                self._recall(raw)
+
+    def _recall(self, raw: Mapping[str, Any]) -> None:
+        meta = Meta.of(_KIND.name, raw)
+        class_id = ClassId(f"{meta.namespace}/{meta.name}")
+        try:
+            status = meta.read(SpeedupProfileRecord, "status", raw).learned
+            if status is not None:
+                self._ear.recall(class_id, meta.uid, status)
+        except InvalidObject as error:
+            self._ignored(meta, f"{error.problem.field}: {error.problem.message}")
+        except ValueError as error:
+            self._ignored(meta, f"status.learned: {error}")
+        else:
+            self._written[class_id] = _WrittenProfile(raw["status"]["learned"], self._clock())
+
+    def _ignored(self, meta: Meta, why: str) -> None:
+        note = f"what was learned is ignored and learned anew, because its status cannot be read: {why}"
+        _log.warning("%s %s/%s: %s", _KIND.name, meta.namespace, meta.name, note)
+        subject = EventSubject(names.API_VERSION, _KIND.name, meta.namespace, meta.name, meta.uid)
+        self._recorder.record(subject, "LearnedUnreadable", note, action="Recall", warning=True)
+
+    async def run(self) -> None:
+        """Look now and then, for ever."""
+        while True:
+            await asyncio.sleep(self._rhythm.look)
+            snapshot = self._ear.last()
+            if snapshot is not None:
+                await self.look(snapshot)
+
+    async def look(self, snapshot: Snapshot) -> None:
+        """Write what is due."""
+        self._ear.retain(snapshot.jobs.keys())
+        self._ear.finished(snapshot)
+        self._ear.failed(snapshot)
+        for class_id in list(self._ear.classes):
+            if self._clock() < self._not_before.get(class_id, 0.0) or self._deleted(class_id):
+                continue
+            await asyncio.sleep(0)  # the loop and the progress endpoint wait for one class at most
+            try:
+                await self._keep(class_id, snapshot)
+            except ApiError as error:
+                _log.warning("what was learned of %s is not written, again soon: %s", class_id, error)
+                self._not_before[class_id] = self._clock() + self._rhythm.retry
+
+    def _deleted(self, class_id: ClassId) -> bool:
+        """Whether the profile that remembered the class is gone: then so is what was learned."""
+        uid = self._ear.classes[class_id].uid
+        if uid is None or self._store.uid(_KIND, _key(class_id)) == uid:
+            return False
+        _log.info("SpeedupProfile %s was deleted: what was learned of it is forgotten", class_id)
+        self._ear.forget(class_id)
+        self._written.pop(class_id, None)
+        self._thought.pop(class_id, None)
+        return True
+
+    async def _keep(self, class_id: ClassId, snapshot: Snapshot) -> None:
+        taught, written = self._ear.classes[class_id], self._written.get(class_id)
+        spoilt = self._spoilt(class_id, written)
+        if not spoilt and not (taught.news and self._worth_a_thought(class_id)):
+            return
+        found = digest(self._ear.learner, class_id, snapshot)
+        if found is not None:
+            said: Mapping[str, Any] = learned_record.curves_record(found)
+        elif written is not None:
+            said = written.status
+        else:
+            return
+        state = self._ear.learner.state(class_id)
+        status = {**said, **learned_record.statistics_record(state, taught.through, taught.failed.values())}
+        if spoilt or self._due(status, written):
+            await self._write(class_id, status)
+        elif written is not None and _significant_fields(status) != _significant_fields(written.status):
+            self._thought.pop(class_id, None)  # it says something new, only too soon after the last
+
+    def _worth_a_thought(self, class_id: ClassId) -> bool:
+        """Whether the class ran on a new width, or was not thought about for a while."""
+        ran, last = self._ear.learner.seen(class_id), self._thought.get(class_id)
+        if last is not None and last.ran == ran and self._clock() - last.at < self._rhythm.think:
+            return False
+        self._thought[class_id] = _DigestedClass(ran, self._clock())
+        return True
+
+    def _spoilt(self, class_id: ClassId, written: _WrittenProfile | None) -> bool:
+        """Whether somebody changed what was written so that it cannot be planned by any more."""
+        key = _key(class_id)
+        held = self._store.get(_KIND, key.name, key.namespace)
+        if held is None or written is None:
+            return False
+        usable = all(phase.get("widths") for phase in written.status.get("phases", ()))
+        return bool(held.unreadable) or (usable and held.reports != written.status.get("reports"))
+
+    def _due(self, status: Mapping[str, Any], written: _WrittenProfile | None) -> bool:
+        if written is None:
+            return True
+        age = self._clock() - written.at
+        if age >= self._rhythm.news and _significant_fields(status) != _significant_fields(written.status):
+            return True
+        if age >= self._rhythm.drift and _moved(status.get("phases"), written.status.get("phases")):
+            return True
+        return age >= self._rhythm.reports
+
+    async def _write(self, class_id: ClassId, status: Mapping[str, Any]) -> None:
+        """Create the profile where there is none, then write; not into another object of the same name."""
+        taught, key = self._ear.classes[class_id], _key(class_id)
+        taught.news = False
+        try:
+            if taught.uid is None:
+                taught.uid = await self._uid(key)
+            raw = await self._client.get(_KIND.resource.one(key.name, key.namespace))
+            if raw["metadata"]["uid"] != taught.uid:
+                return
+            body = status_body(_KIND, key, raw["metadata"]["resourceVersion"], {"learned": status})
+            path = _KIND.resource.status(key.name, key.namespace)
+            self._store.put(_KIND, await self._client.apply(path, body, names.MANAGER_RECORD))
+        except ApiError:
+            taught.news = True
+            raise
+        self._written[class_id] = _WrittenProfile(status, self._clock())
+
+    async def _uid(self, key: ObjectKey) -> str:
+        """The uid of the profile of that name, which is created where nobody made it."""
+        path = _KIND.resource.one(key.name, key.namespace)
+        try:
+            raw = await self._client.get(path)
+        except NotFound:
+            metadata = {"name": key.name, "namespace": key.namespace, "labels": _LABELS}
+            body = {"apiVersion": names.API_VERSION, "kind": _KIND.name, "metadata": metadata, "spec": {}}
+            try:
+                raw = await self._client.post(_KIND.resource.all(key.namespace), body)
+            except AlreadyExists:
+                raw = await self._client.get(path)
+        self._store.put(_KIND, raw)
+        uid: str = raw["metadata"]["uid"]
+        return uid
+
+
+def _key(class_id: ClassId) -> ObjectKey:
+    namespace, _, name = class_id.partition("/")
+    return ObjectKey(namespace, name)
+
+
+def _significant_fields(status: Mapping[str, Any]) -> object:
+    """What it says without numbers: where each comes from, under which terms."""
+    widths = [
+        [(one["gpuType"], one["gpus"], one["source"]) for one in phase.get("widths", ())]
+        for phase in status.get("phases", ())
+    ]
+    failed = [(one["gpuType"], one["gpus"], one["failures"]) for one in status.get("failed", ())]
+    return status["batch"], widths, failed
+
+
+def _moved(new: Any, old: Any) -> bool:
+    """Whether a number of the phases moved by more than the least change."""
+    if isinstance(new, Mapping) and isinstance(old, Mapping):
+        return any(_moved(new.get(key), old.get(key)) for key in (new.keys() | old.keys()) - {"reports"})
+    if isinstance(new, list) and isinstance(old, list):
+        return len(new) != len(old) or any(_moved(a, b) for a, b in zip(new, old, strict=True))
+    if new == old or isinstance(new, str) or isinstance(old, str) or new is None or old is None:
+        return bool(new != old)
+    return bool(abs(new - old) > _LEAST_CHANGE * max(abs(new), abs(old)))

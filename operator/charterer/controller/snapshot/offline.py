@@ -1,0 +1,99 @@
+"""A look at a cluster by somebody who may only read it: no clouds are asked, nothing is written, nothing is watched.
+
+What a pool's nodes are and cost stands in its status, what is rented in the GPURentals: surveys are made of these. So
+the snapshot lacks what only the clouds' lists show, such as launches that nobody recorded or notices that a spot node
+is taken back, and is at most as old as the last status that the operator wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from charterer.api.decode import ForeignJob, ForeignWorker
+from charterer.cluster import kinds
+from charterer.cluster.client import Client
+from charterer.cluster.resync import Resync
+from charterer.cluster.store import Store
+from charterer.controller.snapshot.cluster_state import cluster_state
+from charterer.controller.snapshot.observe import ClusterState, observe
+from charterer.domain.ids import InstanceId, PoolId
+from charterer.domain.pool import Instance, InstanceState, Offering, Pool, Survey
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant
+
+_STATES = {
+    RentalPhase.STARTING: InstanceState.PENDING,
+    RentalPhase.READY: InstanceState.RUNNING,
+    RentalPhase.DRAINING: InstanceState.RUNNING,
+    RentalPhase.ENDED: InstanceState.ENDED,
+}
+
+
+async def read_cluster(client: Client) -> ClusterState:
+    """List everything once. Raises ApiError: Forbidden names what may not be listed, NotFound a CRD that is missing."""
+    store = Store(kinds.ALL)
+    await Resync(client, store).once()
+    return cluster_state(store, surveys={}, quotes={}, refusals={}, progress={})
+
+
+@dataclass(frozen=True, slots=True)
+class OtherJobs:
+    """What trained in the cluster without Charterer: Jobs with GPUs, and pods with GPUs."""
+
+    jobs: tuple[ForeignJob, ...] = ()
+    workers: tuple[ForeignWorker, ...] = ()
+
+
+async def read_other_jobs(client: Client) -> OtherJobs:
+    """List what is not Charterer's, once. Raises ApiError."""
+    store = Store(kinds.WITHOUT_CHARTERER)
+    await Resync(client, store).once()
+    return OtherJobs(
+        tuple(store.view(kinds.FOREIGN_JOBS).objects.values()),
+        tuple(store.view(kinds.FOREIGN_WORKERS).objects.values()),
+    )
+
+
+def snapshot_of(seen: ClusterState, now: Instant) -> Snapshot:
+    """The snapshot of such a look: a pool whose offering no operator has discovered yet has no survey."""
+    snapshot = observe(seen, now)
+    return replace(snapshot, surveys=surveys(snapshot.pools, snapshot.rentals.values(), now))
+
+
+def surveys(pools: Mapping[PoolId, Pool], rentals: Iterable[Rental], now: Instant) -> Mapping[PoolId, Survey]:
+    """What the clouds would say, as far as the rentals tell."""
+    instances: dict[PoolId, list[Instance]] = {name: [] for name in pools}
+    for rental in rentals:
+        if rental.pool in instances and rental.instance is not None and rental.launched is not None:
+            instances[rental.pool].append(_instance(rental, rental.instance, rental.launched))
+    known = {name: pool.offering for name, pool in pools.items() if pool.offering is not None}
+    return {name: _survey(name, offering, instances[name], now) for name, offering in known.items()}
+
+
+def _survey(pool: PoolId, offering: Offering, instances: list[Instance], now: Instant) -> Survey:
+    return Survey(
+        pool=pool,
+        target=sum(one.state is not InstanceState.ENDED for one in instances),
+        instances=tuple(instances),
+        failures=(),
+        notices=(),
+        asked=now,
+        lag_seconds=0.0,
+        listed_seconds=0.0,
+        offering=offering,
+    )
+
+
+def _instance(rental: Rental, name: InstanceId, launched: Instant) -> Instance:
+    return Instance(
+        id=name,
+        state=_STATES.get(rental.phase, InstanceState.PENDING),
+        provider_id=rental.provider_id,
+        node=rental.node,
+        launched=launched,
+        ended=rental.ended,
+        segments=rental.segments,
+        billing_minimum_seconds=rental.billing_minimum_seconds,
+    )

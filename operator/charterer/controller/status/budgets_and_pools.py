@@ -1,0 +1,173 @@
+"""The views of a GPUBudget and a GPUPool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from charterer.api.view import (
+    Attribution,
+    BudgetState,
+    BudgetView,
+    Condition,
+    ConditionType,
+    PoolState,
+    PoolView,
+)
+from charterer.controller.status.conditions import condition
+from charterer.domain.budget import Budget, Mode
+from charterer.domain.ids import PoolId
+from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.plan import Allocate, BudgetVerdict, Plan, ReasonCode, Rent
+from charterer.domain.pool import Pool
+from charterer.domain.rental import RentalPhase
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import seconds_between
+from charterer.ledger.attribution import attribute
+from charterer.ledger.forecast import current_rate
+
+_FRESH_SECONDS = 900.0
+
+
+def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan) -> BudgetView:
+    """What is shown of a budget now; ``since`` of its conditions is still to be dated."""
+    verdict = plan.budgets.get(budget.id)
+    rentals = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id]
+    waiting = sum(
+        1
+        for job, known in plan.jobs.items()
+        if snapshot.jobs[job].budget == budget.id
+        and known.reason.why in (ReasonCode.WAITING_FOR_BUDGET, ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT)
+    )
+    spent = ZERO if verdict is None else verdict.spent
+    return BudgetView(
+        observed_generation=budget.generation,
+        state=_budget_state(budget, verdict, waiting),
+        spent=spent,
+        committed=ZERO if verdict is None else verdict.committed,
+        forecast=ZERO if verdict is None else verdict.forecast,
+        forecast_low=ZERO if verdict is None else verdict.forecast_low,
+        forecast_high=ZERO if verdict is None else verdict.forecast_high,
+        remaining=budget.aim - spent,
+        hourly=current_rate(budget.id, rentals),
+        pays_per_hour_saved=ZERO if verdict is None else Money(round(verdict.rate * 3600 * 1e6)),
+        attribution=tuple(Attribution(name, amount) for name, amount in attribute(budget, snapshot)),
+        conditions=_budget_conditions(budget, snapshot, plan, len(rentals), waiting),
+    )
+
+
+def _budget_state(budget: Budget, verdict: BudgetVerdict | None, waiting: int) -> BudgetState:
+    if budget.deleting:
+        return BudgetState.DELETING
+    if budget.mode is Mode.OBSERVE:
+        return BudgetState.OBSERVING
+    if budget.amount <= ZERO or (verdict is not None and not verdict.feasible):
+        return BudgetState.TOO_SMALL
+    if verdict is not None and verdict.spent > budget.aim:
+        return BudgetState.OVERSPENT
+    return BudgetState.LIMITED if waiting else BudgetState.READY
+
+
+def _budget_conditions(
+    budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, waiting: int
+) -> tuple[Condition, ...]:
+    now, verdict = snapshot.now, plan.budgets.get(budget.id)
+    if budget.deleting:
+        message = f"being deleted: waits until its {rentals} rental{'s have' if rentals != 1 else ' has'} ended"
+        ready = condition(ConditionType.READY, False, "Draining", message, now)
+    elif budget.amount <= ZERO:
+        message = 'spec.amount is "0": nothing can be rented; set the dollars to spend in a month'
+        ready = condition(ConditionType.READY, False, "ZeroAmount", message, now)
+    elif verdict is not None and not verdict.feasible:
+        message = (
+            f"even the cheapest options of the jobs in sight would spend {verdict.planned} but {verdict.allowed} is "
+            f"left for each hour of the period: jobs queue ({waiting} wait)"
+        )
+        ready = condition(ConditionType.READY, False, "TooSmall", message, now)
+    elif budget.mode is Mode.OBSERVE:
+        ready = condition(ConditionType.READY, True, "Observing", _would(budget, snapshot, plan), now)
+    else:
+        ready = condition(ConditionType.READY, True, "Enforcing", "", now)
+    found = [ready]
+    if verdict is not None:
+        within = verdict.forecast_low <= budget.aim
+        message = f"forecast {verdict.forecast} of {budget.aim}{_interval(verdict)}"
+        reason = "OnCourse" if within else "ForecastExceedsAmount"
+        found.append(condition(ConditionType.WITHIN_BUDGET, within, reason, message, now))
+    return (*found, _prices(snapshot))
+
+
+def _interval(verdict: BudgetVerdict) -> str:
+    low, high = verdict.forecast_low, verdict.forecast_high
+    return "" if low == high else f"; nine months in ten like this one end between {low} and {high}"
+
+
+def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
+    """What would be done now, were the mode Enforce."""
+    rent = sum(isinstance(one, Rent) and one.budget == budget.id for one in plan.would)
+    place = [one for one in plan.would if isinstance(one, Allocate) and snapshot.jobs[one.job].budget == budget.id]
+    waiting = sum(job.budget == budget.id and job.wants_to_run for job in snapshot.jobs.values())
+    return (
+        f"mode Observe: nothing is rented or changed; for {waiting} waiting jobs it would rent {rent} more nodes "
+        f"and place {len(place)} jobs now"
+    )
+
+
+def _prices(snapshot: Snapshot) -> Condition:
+    stale = [
+        pool.id
+        for pool in snapshot.pools.values()
+        if pool.quote is None or seconds_between(pool.quote.as_of, snapshot.now) > _FRESH_SECONDS
+    ]
+    if not stale:
+        return condition(ConditionType.PRICE_DATA_FRESH, True, "Fresh", "every pool's price is known", snapshot.now)
+    message = f"no fresh price of {', '.join(sorted(stale)[:5])}: see the condition Ready of the GPUPool"
+    return condition(ConditionType.PRICE_DATA_FRESH, False, "Stale", message, snapshot.now)
+
+
+def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId, Exception]) -> PoolView:
+    """What is shown of a pool now; ``since`` of its conditions is still to be dated."""
+    rentals = [rental for rental in snapshot.rentals.values() if rental.pool == pool.id]
+    live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
+    here = {rental.id for rental in live}
+    used = sum(
+        placement.gpus
+        for job in snapshot.jobs.values()
+        if job.allocation is not None
+        for placement in job.allocation.placements
+        if placement.rental in here
+    )
+    state, reason, message = _pool_state(pool, snapshot, errors.get(pool.id), len(live), len(rentals))
+    ready = condition(
+        ConditionType.READY,
+        None if state is PoolState.UNKNOWN else state in (PoolState.READY, PoolState.FULL),
+        reason,
+        message,
+        snapshot.now,
+    )
+    return PoolView(
+        observed_generation=pool.generation,
+        state=state,
+        offering=pool.offering,
+        quote=pool.quote,
+        nodes=len(live),
+        ready_nodes=sum(rental.phase is RentalPhase.READY for rental in live),
+        gpus_in_use=used,
+        scarcity=Price(0) if (verdict := plan.pools.get(pool.id)) is None else verdict.scarcity,
+        conditions=(ready,),
+    )
+
+
+def _pool_state(
+    pool: Pool, snapshot: Snapshot, error: Exception | None, live: int, rentals: int
+) -> tuple[PoolState, str, str]:
+    if pool.deleting:
+        return PoolState.DELETING, "Draining", f"being deleted: waits until its {rentals} rental(s) have ended"
+    if error is not None:
+        return PoolState.UNREACHABLE, type(error).__name__, str(error)
+    if pool.id not in snapshot.surveys:
+        return PoolState.UNKNOWN, "NotAskedYet", "the cloud has not answered yet"
+    if pool.cooled_until is not None and pool.cooled_until > snapshot.now:
+        return PoolState.COOLING, pool.cooled_because, pool.cooled_message
+    if live >= pool.max_nodes:
+        return PoolState.FULL, "MaxNodesReached", f"all {pool.max_nodes} nodes of spec.maxNodes are rented"
+    return PoolState.READY, "Available", ""

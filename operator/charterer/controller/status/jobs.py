@@ -1,0 +1,147 @@
+"""The view of a TrainingJob."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from charterer.api.view import Condition, ConditionType, JobState, JobView
+from charterer.controller.status.conditions import condition
+from charterer.domain.errors import Problem
+from charterer.domain.job import FinishKind, Job, PodPhase
+from charterer.domain.job_cost import job_cost
+from charterer.domain.plan import Plan, ReasonCode, Verdict
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant, after
+
+_LIMITED = (
+    ReasonCode.WAITING_FOR_BUDGET,
+    ReasonCode.HARD_LIMIT,
+    ReasonCode.HOURLY_LIMIT,
+    ReasonCode.CHEAPEST_OVER_BUDGET,
+    ReasonCode.MAX_COST,
+)
+
+
+def job_view(job: Job, snapshot: Snapshot, plan: Plan, problems: Mapping[tuple[str, str, str], Problem]) -> JobView:
+    """What is shown of a job now; ``since`` of its conditions is still to be dated."""
+    verdict = plan.jobs.get(job.id)
+    state = job_state(job)
+    problem = problems.get(("TrainingJob", job.namespace, job.name))
+    running = state is JobState.RUNNING and verdict is not None and verdict.remaining_seconds is not None
+    return JobView(
+        observed_generation=job.generation,
+        state=state,
+        gpus=0 if job.allocation is None else job.allocation.option.gpus,
+        want_gpus=0 if verdict is None or verdict.option is None else verdict.option.gpus,
+        pool=None if job.allocation is None else job.allocation.option.pool,
+        progress=_progress(job),
+        eta=after(snapshot.now, verdict.remaining_seconds or 0.0) if running and verdict is not None else None,
+        cost=job_cost(job, snapshot.rentals, snapshot.now),
+        why=_why(job, verdict, problem),
+        conditions=_conditions(job, state, verdict, problem, snapshot.now),
+    )
+
+
+def job_state(job: Job) -> JobState:
+    """The word of the State column."""
+    if job.finish is not None:
+        return JobState.COMPLETE if job.finish.kind is FinishKind.COMPLETE else JobState.FAILED
+    alive = any(pod.live for run in job.runs for pod in run.pods)
+    if job.deleting:
+        return JobState.STOPPING
+    if job.suspend:
+        return JobState.STOPPING if alive else JobState.SUSPENDED
+    if job.allocation is None:
+        return JobState.STOPPING if alive else JobState.INVALID if job.invalid else JobState.QUEUED
+    if pods_ready(job):
+        return JobState.RUNNING
+    older = any(pod.live for run in job.runs if run.number != job.allocation.run for pod in run.pods)
+    run = job.current_run
+    in_place = run is not None and not run.suspended and run.completions != len(job.allocation.placements)
+    return JobState.RESIZING if older or in_place else JobState.STARTING
+
+
+def pods_ready(job: Job) -> bool:
+    """Whether every pod that the job is meant to have is running and ready, and no other of its run."""
+    run = job.current_run
+    if job.allocation is None or run is None or run.suspended:
+        return False
+    ready = {pod.index for pod in run.pods if pod.phase is PodPhase.RUNNING and pod.ready and not pod.deleting}
+    return run.completions == len(job.allocation.placements) and ready >= set(range(run.completions))
+
+
+def _progress(job: Job) -> float | None:
+    if job.finish is not None and job.finish.kind is FinishKind.COMPLETE:
+        return 1.0
+    return None if job.progress is None else job.progress.fraction
+
+
+def _why(job: Job, verdict: Verdict | None, problem: Problem | None) -> str:
+    if job.finish is not None:
+        return job.finish.reason
+    if problem is not None and (job.invalid or verdict is None):
+        return problem.reason
+    return "" if verdict is None else verdict.reason.why.value
+
+
+def _conditions(
+    job: Job, state: JobState, verdict: Verdict | None, problem: Problem | None, now: Instant
+) -> tuple[Condition, ...]:
+    why = "" if verdict is None else verdict.reason.why.value
+    message = "" if verdict is None else verdict.reason.message
+    limited = verdict is not None and verdict.reason.why in _LIMITED
+    placed = job.allocation is not None
+    ready = pods_ready(job)
+    found = [
+        _admitted(job, problem, now),
+        condition(
+            ConditionType.CAPACITY_AVAILABLE,
+            placed if job.finish is None else None,
+            "Placed" if placed else why or "NotNeeded",
+            "the job has its GPUs" if placed else message,
+            now,
+        ),
+        condition(ConditionType.PODS_READY, ready, "AllReady" if ready else "NotReady", _pods_message(job), now),
+        condition(
+            ConditionType.RESIZING,
+            state is JobState.RESIZING,
+            why if state is JobState.RESIZING and why else "Steady",
+            message if state is JobState.RESIZING else "",
+            now,
+        ),
+        condition(
+            ConditionType.BUDGET_LIMITED, limited, why if limited else "NotLimited", message if limited else "", now
+        ),
+        condition(
+            ConditionType.SUSPENDED,
+            state is JobState.SUSPENDED,
+            "SuspendRequested" if job.suspend else "NotRequested",
+            "",
+            now,
+        ),
+    ]
+    if job.finish is not None:
+        kind = ConditionType.COMPLETE if job.finish.kind is FinishKind.COMPLETE else ConditionType.FAILED
+        found.append(condition(kind, True, job.finish.reason, job.finish.message, job.finish.at))
+    return tuple(found)
+
+
+def _admitted(job: Job, problem: Problem | None, now: Instant) -> Condition:
+    if job.checking:
+        return condition(ConditionType.ADMITTED, None, "Checking", "the template is being tried by a dry run", now)
+    if job.invalid:
+        return condition(ConditionType.ADMITTED, False, "InvalidTemplate", job.invalid, now)
+    if job.budget is None:
+        message = f"no GPUBudget selects namespace {job.namespace}: create one, or label the namespace for one"
+        return condition(ConditionType.ADMITTED, False, "NoBudget", message, now)
+    if problem is not None:
+        return condition(ConditionType.ADMITTED, True, problem.reason, f"{problem.field}: {problem.message}", now)
+    return condition(ConditionType.ADMITTED, True, "Accepted", f"paid by GPUBudget {job.budget}", now)
+
+
+def _pods_message(job: Job) -> str:
+    run = job.current_run
+    if run is None:
+        return "no run"
+    ready = sum(pod.ready for pod in run.pods)
+    return f"{ready} of {run.completions} pods of {run.name} are ready"

@@ -1,0 +1,190 @@
+"""Jobs without a place: the queue is offered ready GPUs in order, and only what is missing is rented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import inf
+
+from charterer.domain.ids import JobId
+from charterer.domain.job import Job, Placement
+from charterer.domain.money import ZERO, Price
+from charterer.domain.option import Option
+from charterer.domain.plan import Reason, ReasonCode
+from charterer.policy.actions.max_cost import affordable, too_dear
+from charterer.policy.actions.path_mixing import in_order, last_option, ranked_options
+from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.triage import JobTriage, KeptRuns, reason
+from charterer.policy.budgets import reasons
+from charterer.policy.budgets.solution import GroupAssignment
+from charterer.policy.options.option_value import Completion
+
+_LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT)
+_BLOCKED = {
+    ReasonCode.HARD_LIMIT: "the worst case of one more node would exceed the budget's hard limit",
+    ReasonCode.HOURLY_LIMIT: "one more node would exceed the budget's hourly limit",
+    ReasonCode.POOL_FULL: "its pool has all the nodes that spec.maxNodes allows",
+    ReasonCode.POOL_COOLING: "its pool had none to give and is asked again later",
+    ReasonCode.BUDGET_DELETED: "its budget is being deleted",
+    ReasonCode.POOL_DELETED: "its pool is being deleted",
+    ReasonCode.NO_OPTION: "the cloud of its pool has not answered yet",
+}
+
+
+class Admission:
+    """Serves one budget's queue into its draft."""
+
+    def __init__(self, draft: PlanBuilder, running: Iterable[KeptRuns]) -> None:
+        self._draft = draft
+        self._standing = draft.standing
+        self._placed: set[JobId] = set()
+        self._too_dear: set[JobId] = set()
+        self._queue_ends = False
+        self._rate = Price(sum([one.micros for one in running])).dollars_per_second
+
+    def serve(self, roll: JobTriage) -> None:
+        """Displaced jobs first, then the queue; who is displaced and finds nothing is stopped."""
+        displaced = [job for job, _ in roll.leaving]
+        waiting = sorted([*roll.waiting, *displaced], key=lambda job: (job.created, job.id))
+        wanted = self._within_their_cost(ranked_options(waiting, self._standing), waiting)
+        for job, why in roll.leaving:
+            share = self._standing.share(job)
+            if share is not None and job.id in wanted and why.why not in _LIMITS:
+                self._restart_at_once(job, wanted[job.id], why)
+        for job in waiting:
+            if job.id not in wanted and job.id not in self._too_dear:
+                self._draft.judge(job, None, reason(ReasonCode.NO_OPTION, no_option(job)))
+        for job in in_order([job for job in waiting if job.id not in self._placed], wanted, self._standing):
+            share = self._standing.share(job)
+            if share is not None:
+                self._serve(job, wanted[job.id], share)
+        for job, why in roll.leaving:
+            if job.id not in self._placed:
+                self._draft.stop(job, why)
+
+    def _within_their_cost(
+        self, wanted: dict[JobId, Sequence[Completion]], waiting: Iterable[Job]
+    ) -> dict[JobId, Sequence[Completion]]:
+        """What is wanted, without what would cost more than a job may; who has nothing left is not started."""
+        for job in waiting:
+            if job.max_cost is None or job.id not in wanted:
+                continue
+            outcomes = wanted.pop(job.id)
+            within = affordable(job, outcomes, self._draft.snapshot)
+            if within:
+                wanted[job.id] = within
+            else:
+                self._too_dear.add(job.id)
+                self._draft.judge(job, None, too_dear(job, outcomes, self._draft.snapshot))
+        return wanted
+
+    def _restart_at_once(self, job: Job, wanted: Sequence[Completion], why: Reason) -> None:
+        """On what is left; it is optimised later, as a move."""
+        if not self._affords(job, wanted[0].option):
+            return
+        for option in (outcome.option for outcome in wanted):
+            claim = self._draft.claim(job, option, only_ready=True)
+            if claim.placements is not None:
+                text = f"{why.message}; restarted at once on {reasons.name(option)}"
+                moved = Reason(why.why, 0.0, ZERO, text, last_option(job))
+                self._place(job, option, claim.placements, moved)
+                return
+
+    def _affords(self, job: Job, option: Option) -> bool:
+        """Whether the committed rate still allows it.
+
+        While the budget is too small for all, what runs may not exceed the allowed rate; a first job may, or jobs
+        dearer than the allowed rate would never run. What the first in the queue cannot have, nobody behind it gets.
+        Where its nodes are there already, half its price counts: they were rented when it fitted, and what is rented
+        makes the rate that is still allowed smaller by up to the other half (``allowance``: h / 2 of it, paid over h).
+        """
+        if self._standing.feasible:
+            return True
+        allowed = self._standing.allowed
+        price = option.price.dollars_per_second * (1.0 if self._draft.must_rent(job, option) else 0.5)
+        fits = self._rate == 0 or self._rate + price <= allowed
+        if not self._queue_ends and allowed > 0 and fits:
+            return True
+        self._queue_ends = True
+        return False
+
+    def _serve(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> None:
+        wanted = outcomes[0].option
+        blocks: list[ReasonCode] = []
+        for option in self._by_availability(job, outcomes, share):
+            if not self._affords(job, option):
+                allowed = reasons.format_money(self._standing.allowed * 3600)
+                text = f"the {allowed}/h that the budget still allows are in use"
+                self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, text))
+                return
+            why = self._try(job, option, share)
+            if why is None:
+                return
+            blocks.append(why)
+        if any(why in _LIMITS for why in blocks):
+            for option in sorted(share.group.menu.narrower, key=lambda one: (-one.gpus, one.pool)):
+                if self._try(job, option, share) is None:
+                    return
+        first = blocks[0]
+        self._draft.judge(job, wanted, reasons.waiting(first, wanted, _BLOCKED.get(first, "no node can be had now")))
+
+    def _by_availability(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> Iterable[Option]:
+        """The options, best first, now that some could begin at once and others wait for nodes to start up.
+
+        An outcome counts a whole start-up: where nodes are ready, its seconds are taken off. Its dollars are not, for
+        whoever takes a ready node lets another job rent one; nor is anything for nodes that boot, or a job would want
+        more the more boots for it. A job of a class that mixes takes what its lot gave it, or the mix would not be met.
+        """
+        start_up = self._draft.start_up
+        most = max(start_up(outcome.option) for outcome in outcomes)
+        if share.mixes or not most:
+            return [outcome.option for outcome in outcomes]
+        worth, least = share.prospects.worth, inf
+        ranked: list[tuple[float, int, Option]] = []
+        for rank, outcome in enumerate(outcomes):
+            total = outcome.worth
+            if total - worth * most >= least:
+                break
+            sooner = total - worth * start_up(outcome.option)
+            if sooner < least and self._draft.ready(job, outcome.option):
+                total = sooner
+            least = min(least, total)
+            ranked.append((total, rank, outcome.option))
+        first = [option for _, _, option in sorted(ranked, key=lambda one: one[:2])]
+        return [*first, *(outcome.option for outcome in outcomes[len(first) :])]
+
+    def _try(self, job: Job, option: Option, share: GroupAssignment) -> ReasonCode | None:
+        """Place the job or let it wait for nodes; the reason when neither can be."""
+        claim = self._draft.claim(job, option)
+        if claim.blocked is not None:
+            return claim.blocked
+        if claim.placements is not None:
+            feasible = self._standing.feasible
+            why = reasons.choice(option, share, self._standing.rate, share.position(job), feasible=feasible)
+            why = self._standing.noted(job, why)
+            self._place(job, option, claim.placements, why)
+            return None
+        self._rate += option.price.dollars_per_second
+        nodes = ", ".join(claim.nodes[:3]) + (f" and {len(claim.nodes) - 3} more" if len(claim.nodes) > 3 else "")
+        self._draft.judge(
+            job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, f"until {nodes} can take it")
+        )
+        return None
+
+    def _place(self, job: Job, option: Option, placements: Sequence[Placement], why: Reason) -> None:
+        self._rate += option.price.dollars_per_second
+        self._placed.add(job.id)
+        self._draft.allocate(job, option, next_run(job), tuple(placements), why)
+        self._draft.judge(job, option, why)
+
+
+def next_run(job: Job) -> int:
+    """The number of a new run."""
+    return max(job.last_run, 0 if job.allocation is None else job.allocation.run) + 1
+
+
+def no_option(job: Job) -> str:
+    """What a job without any option asks for, in words."""
+    widths = job.widths
+    gpus = f"{widths.min} GPUs" if widths.min == widths.max else f"{widths.min} to {widths.max} GPUs"
+    types = f" of type {', '.join(job.gpu_types)}" if job.gpu_types else ""
+    return f"no GPUPool with a known price offers {gpus}{types}: widen spec.gpus or spec.gpuTypes, or add a pool"

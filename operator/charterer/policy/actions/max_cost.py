@@ -1,0 +1,96 @@
+"""What a job may cost at most (spec.maxCost): ways that would cost more are not taken, and no run goes on beyond it.
+
+A run is stopped, with its grace, while what that can still cost is left:
+
+    spent + price·(grace + margins) ≤ maxCost
+
+So a way fits only if it is expected to end before it would be stopped. Of a job whose size nobody knows nothing can be
+expected: it is started if it can train for a useful while before it would be stopped.
+
+The margins outlast a restart of the operator: only while none has run for longer can a job cost more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from charterer.domain.job import Job
+from charterer.domain.job_cost import job_cost
+from charterer.domain.option import Option
+from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant, after
+from charterer.policy.actions.triage import JobTriage, KeptRuns, reason
+from charterer.policy.jobs.job_facts import JobFacts
+from charterer.policy.nodes.hard_limit import LOOK_AHEAD_SECONDS, MARGIN_SECONDS, USEFUL_SECONDS
+from charterer.policy.options.option_value import Completion
+
+
+def left_of(job: Job, snapshot: Snapshot) -> float | None:
+    """Dollars that the job may still cost; None when there is no bound."""
+    if job.max_cost is None:
+        return None
+    return (job.max_cost - job_cost(job, snapshot.rentals, snapshot.now)).dollars
+
+
+def leaving(job: Job, option: Option) -> float:
+    """Dollars that its GPUs cost at most from a decision to stop it until they are left."""
+    return option.price.dollars_per_second * (job.grace_seconds + MARGIN_SECONDS + LOOK_AHEAD_SECONDS)
+
+
+def fits(job: Job, option: Option, dollars: float, left: float | None) -> bool:
+    """Whether a way of so many dollars to the end stays within what is left."""
+    return left is None or dollars + leaving(job, option) <= left
+
+
+def _needs(job: Job, outcome: Completion) -> float:
+    """Dollars that must be left for a way to be entered, an orderly stop included."""
+    dollars = outcome.dollars
+    if job.remaining is None:
+        dollars = outcome.option.entry_cost.dollars + outcome.option.price.dollars_per_second * USEFUL_SECONDS
+    return dollars + leaving(job, outcome.option)
+
+
+def affordable(job: Job, outcomes: Sequence[Completion], snapshot: Snapshot) -> Sequence[Completion]:
+    """The ways that stay within the job's maxCost, in the same order."""
+    left = left_of(job, snapshot)
+    return outcomes if left is None else [one for one in outcomes if _needs(job, one) <= left]
+
+
+def too_dear(job: Job, outcomes: Sequence[Completion], snapshot: Snapshot) -> Reason:
+    """Why a job is not started none of whose ways fits."""
+    spent = job_cost(job, snapshot.rentals, snapshot.now)
+    need = min(_needs(job, one) for one in outcomes)
+    what = "the cheapest way to the end" if job.remaining is not None else f"to train for {USEFUL_SECONDS} s"
+    text = f"spec.maxCost is {job.max_cost}, {spent} are spent, and {what} needs ${need:.2f}"
+    return reason(
+        ReasonCode.MAX_COST, f"{text} with what is held back for an orderly stop: raise spec.maxCost to go on"
+    )
+
+
+def stop_spent(roll: JobTriage, snapshot: Snapshot) -> list[Instant]:
+    """Move running jobs that must stop now to those that are stopped; when the first of the others must."""
+    again: list[Instant] = []
+    for at, going in enumerate(roll.running):
+        capped = [one for one in going.readings if one.job.max_cost is not None] if going.cohort.capped else ()
+        stopped = {one for one in capped if _stops(one, roll, again, snapshot)}
+        if stopped:
+            roll.running[at] = KeptRuns(going.cohort, [one for one in going.readings if one not in stopped])
+    return again
+
+
+def _stops(reading: JobFacts, roll: JobTriage, again: list[Instant], snapshot: Snapshot) -> bool:
+    job, allocation = reading.job, reading.job.allocation
+    left = left_of(job, snapshot)
+    if left is None or allocation is None:
+        return False
+    slack = left - leaving(job, allocation.option)
+    if slack <= 0.0:
+        spent = job_cost(job, snapshot.rentals, snapshot.now)
+        text = f"{spent} of spec.maxCost {job.max_cost} are spent, and the rest is held back for an orderly stop"
+        roll.stopped.append((job, reason(ReasonCode.MAX_COST, f"{text}: raise spec.maxCost to go on")))
+        return True
+    price = allocation.option.price.dollars_per_second
+    if price:
+        again.append(after(snapshot.now, max(slack / price, 1.0)))
+    return False

@@ -1,0 +1,92 @@
+"""What each waiting job looks at when it chooses, and the queue."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+
+from charterer.domain.ids import JobId
+from charterer.domain.job import Job
+from charterer.domain.option import Option
+from charterer.policy.actions.queue_order import QueueKey, by_dollars, by_value, next_in_queue
+from charterer.policy.budgets.demand import GroupKey
+from charterer.policy.budgets.solution import BudgetSolution, GroupAssignment, PathShare, draw_path
+from charterer.policy.options.option_value import Completion, OptionValues
+from charterer.policy.solve.phase_dp import OptionKey, key_of
+
+
+class PathMixer:
+    """Which of a mixing class's paths each job takes: by a credit counter, once per job.
+
+    The counter is counted anew from the jobs in sight: each that holds, or first held, the first option of a path.
+    Paths that begin alike tell nothing of who took which: among them a job's uid decides.
+    """
+
+    def __init__(self, standing: BudgetSolution) -> None:
+        self._standing = standing
+        self._taken: dict[GroupKey, Counter[OptionKey]] = {}
+
+    def prospects(self, job: Job, share: GroupAssignment) -> OptionValues:
+        """The prospects of a waiting job; asked once for each new one, in order of creation."""
+        if not share.mixes:
+            return share.prospects
+        doors = _by_first_option(share)
+        if len(doors) == 1:
+            return share.by_lot(job)
+        before = last_option(job)
+        door = None if before is None else key_of(before)
+        if door is None:
+            counter = self._counter(job, share, doors)
+            door = next_in_queue({first: sum(lot.part for lot in lots) for first, lots in doors.items()}, counter)
+            counter[door] += 1
+        lots = doors.get(door)
+        return share.prospects if lots is None else draw_path(job, lots).prospects
+
+    def _counter(self, job: Job, share: GroupAssignment, doors: Container[OptionKey]) -> Counter[OptionKey]:
+        """How many of the job's group took each path by its first option; counted when asked for."""
+        key = self._standing.key(job)
+        if key not in self._taken:
+            alike = [last_option(one.job) for one in self._standing.cohorts[key].members]
+            had = [key_of(option) for option in alike if option is not None]
+            self._taken[key] = Counter(one for one in had if one in doors)
+        return self._taken[key]
+
+
+def _by_first_option(share: GroupAssignment) -> dict[OptionKey, list[PathShare]]:
+    """The lots by the option with which their paths begin."""
+    doors: dict[OptionKey, list[PathShare]] = {}
+    for lot in share.lots:
+        doors.setdefault(key_of(lot.path[0]), []).append(lot)
+    return doors
+
+
+def last_option(job: Job) -> Option | None:
+    """The option the job has, or had when it was first counted."""
+    if job.allocation is not None:
+        return job.allocation.option
+    if job.records:
+        return job.records[-1].option
+    return job.replaced[-1].option if job.replaced else None
+
+
+def ranked_options(jobs: Iterable[Job], standing: BudgetSolution) -> dict[JobId, Sequence[Completion]]:
+    """Each waiting job's options, best first; jobs whose menu is empty are left out."""
+    lots = PathMixer(standing)
+    found: dict[JobId, Sequence[Completion]] = {}
+    for job in jobs:
+        share = standing.share(job)
+        if share is not None:
+            own = standing.own(job)
+            ways = lots.prospects(job, share) if own is None else own
+            found[job.id] = ways.entering(share.position(job))
+    return found
+
+
+def in_order(jobs: Sequence[Job], wanted: Mapping[JobId, Sequence[Completion]], standing: BudgetSolution) -> list[Job]:
+    """The queue: jobs with an option, in the order in which they are offered GPUs."""
+
+    def key(job: Job) -> QueueKey:
+        best = wanted[job.id][0]
+        return by_value(job, best.option) if standing.feasible else by_dollars(job, best.dollars)
+
+    return sorted((job for job in jobs if job.id in wanted), key=key)

@@ -1,0 +1,233 @@
+"""One budget's part of a plan while it is being made: what was decided so far and what that leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from charterer.domain.ids import JobId, PoolId, RentalId
+from charterer.domain.job import Allocation, Job, Placement
+from charterer.domain.money import Money, Price
+from charterer.domain.option import Option
+from charterer.domain.plan import Allocate, Command, Reason, ReasonCode, Release, Rent, Verdict
+from charterer.domain.rental import Rental
+from charterer.domain.snapshot import LOST_AFTER_SECONDS, Node, Snapshot
+from charterer.domain.time import Instant
+from charterer.policy.actions.triage import reason
+from charterer.policy.budgets.reasons import name
+from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.nodes.capacity import Capacity
+from charterer.policy.nodes.hard_limit import Purse, exposure, reserve
+from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
+from charterer.policy.nodes.pool_quota import PoolQuota
+from charterer.policy.solve.phase_dp import key_of
+
+
+@dataclass(slots=True)
+class Decisions:
+    """Commands and verdicts of one budget, in the order in which they were decided."""
+
+    stops: list[Command] = field(default_factory=list)
+    releases: list[Command] = field(default_factory=list)
+    places: list[Command] = field(default_factory=list)
+    rents: list[Command] = field(default_factory=list)
+    verdicts: dict[JobId, Verdict] = field(default_factory=dict)
+    again_at: list[Instant] = field(default_factory=list)
+
+    @property
+    def commands(self) -> list[Command]:
+        """What frees GPUs and money first."""
+        return [*self.stops, *self.releases, *self.places, *self.rents]
+
+
+class PlanBuilder:
+    """Claims GPUs for jobs of one budget, renting where that is allowed, and writes down what was decided."""
+
+    def __init__(self, standing: BudgetSolution, capacity: Capacity, market: PoolQuota, snapshot: Snapshot) -> None:
+        self.standing = standing
+        self.snapshot = snapshot
+        self.decided = Decisions()
+        self._capacity = capacity
+        self._market = market
+        self._yards: dict[PoolId, PoolAllocator] = {}
+        self._blocked: dict[tuple[PoolId, int], ReasonCode] = {}
+        self._grace = max([one.grace for one in standing.cohorts.values()], default=0)
+        self._client: tuple[Job, Option] | None = None
+        budget = standing.budget
+        self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, standing.spent)
+        for pool, site in standing.sites.items():
+            self.purse.hold_all(site.exposed(self._lag(pool), snapshot.now))
+            for one in site.block.booting:
+                self.purse.hold(one.id, one.worst, self._exposure(one, capacity.grace.get(one.id, 0)))
+
+    # --- leaving nodes -----------------------------------------------------------------------------------------------
+
+    def doomed(self) -> Mapping[RentalId, Reason]:
+        """The rentals that must be ended now, used or not, and why."""
+        budget, sites = self.standing.budget, self.standing.sites
+        live = [one for site in sites.values() for one in site.block.staying.values()]
+        if budget.deleting:
+            why = reason(ReasonCode.BUDGET_DELETED, f"GPUBudget {budget.id} is being deleted")
+            return {rental.id: why for rental in live}
+        if self.purse.must_release:
+            text = f"{self.purse.spent} are spent and {self.purse.committed} committed of a hard limit of "
+            why = reason(ReasonCode.HARD_LIMIT, f"{text}{budget.hard_limit}: all nodes are ended before it is reached")
+            return {rental.id: why for rental in live}
+        doomed: dict[RentalId, Reason] = {}
+        for pool_id, site in sites.items():
+            pool = self.snapshot.pools.get(pool_id)
+            if pool is not None and pool.deleting:
+                why = reason(ReasonCode.POOL_DELETED, f"GPUPool {pool_id} is being deleted")
+                doomed |= dict.fromkeys(site.block.staying, why)
+            elif pool_id in self.snapshot.surveys:
+                lost = {rental.id: self._lost(node, rental) for rental, node in site.unwell}
+                doomed |= {rental: why for rental, why in lost.items() if why is not None}
+        if budget.max_hourly_rate is None:
+            return doomed
+        draining = [one.id for site in sites.values() for one in site.block.live if one.id not in site.block.staying]
+        if not self.purse.over_hourly([*draining, *doomed]):
+            return doomed
+        surplus = sorted(live, key=lambda one: (self._capacity.used.get(one.id, 0) > 0, -one.created, one.id))
+        for rental in surplus:
+            if not self.purse.over_hourly([*draining, *doomed]):
+                break
+            text = f"{self.purse.hourly} at worst prices exceed the hourly limit {budget.max_hourly_rate}"
+            doomed.setdefault(rental.id, reason(ReasonCode.HOURLY_LIMIT, text))
+        return doomed
+
+    def _lost(self, node: Node | None, rental: Rental) -> Reason | None:
+        """Why nothing can be expected of a ready node any more; None while it may become well in time."""
+        if node is None:
+            return reason(ReasonCode.LOST_NODE, f"Node {rental.node} was deleted")
+        if node.lost(self.snapshot.now):
+            return reason(ReasonCode.LOST_NODE, f"Node {node.name} was not ready for {LOST_AFTER_SECONDS:.0f} s")
+        if node.lost_at is not None:
+            self.decided.again_at.append(node.lost_at)
+        return None
+
+    def release(self, rental: RentalId, why: Reason) -> None:
+        """End a rental."""
+        self.decided.releases.append(Release(rental, why))
+
+    # --- jobs --------------------------------------------------------------------------------------------------------
+
+    def claim(self, job: Job, option: Option, *, only_ready: bool = False) -> GpuClaim:
+        """GPUs for a job: at once, or promised. What is blocked once stays blocked: a plan only uses things up."""
+        own = self._capacity.held(job.id)
+        place = (option.pool, option.gpus)
+        if not own and place in self._blocked:
+            return GpuClaim(None, blocked=self._blocked[place])
+        self._client = (job, option)
+        claim = self._yard(option.pool).claim(
+            option, own, lambda rentals: self._hosts(rentals, job.grace_seconds), only_ready=only_ready
+        )
+        if claim.blocked is not None and claim.blocked is not ReasonCode.HARD_LIMIT and not only_ready and not own:
+            self._blocked[place] = claim.blocked
+        return claim
+
+    def claim_more(self, job: Job, option: Option) -> GpuClaim:
+        """GPUs beside those that a job keeps, for a run that grows in place."""
+        self._client = (job, option)
+        return self._yard(option.pool).claim(option, {}, lambda rentals: self._hosts(rentals, job.grace_seconds))
+
+    def must_rent(self, job: Job, option: Option) -> bool:
+        """Whether nodes would have to be rented for it."""
+        return self._yard(option.pool).missing(option, self._capacity.held(job.id)) > 0
+
+    def may_rent(self, pool: PoolId) -> bool:
+        """Whether one more node of the pool could be had now, within all limits."""
+        return self._yard(pool).refusal(1) is None
+
+    def start_up(self, option: Option) -> float:
+        """Seconds that a node of the option's pool takes to be ready."""
+        return self.snapshot.pools[option.pool].start_seconds
+
+    def ready(self, job: Job, option: Option) -> bool:
+        """Whether the job could begin there at once."""
+        _, booting, missing = self._yard(option.pool).look(option, self._capacity.held(job.id))
+        return not booting and not missing
+
+    def pods(self, option: Option) -> int:
+        """How many pods the option has: one below a node, else one for each whole node."""
+        pool = self.snapshot.pools[option.pool]
+        size = pool.offering.gpus_per_node if pool.offering is not None else option.gpus
+        return max(option.gpus // size, 1)
+
+    def allocate(self, job: Job, option: Option, run: int, placements: tuple[Placement, ...], why: Reason) -> None:
+        """Give the job its place."""
+        allocation = Allocation(run, option, placements, self.snapshot.now)
+        self.decided.places.append(Allocate(job.id, allocation, why, self._predicted(job, option)))
+
+    def _predicted(self, job: Job, option: Option) -> Money | None:
+        """What a job that was never given GPUs will cost on its way from this option; None where it is not on its menu.
+
+        κ is not in it: κ is learned from it.
+        """
+        share = None if job.last_run else self.standing.share(job)
+        if share is None:
+            return None
+        ways = share.prospects.entering(share.position(job))
+        dollars = next((way.dollars for way in ways if key_of(way.option) == key_of(option)), None)
+        return None if dollars is None else Money(round(dollars * 1_000_000))
+
+    def stop(self, job: Job, why: Reason) -> None:
+        """Take the job's place away."""
+        self.decided.stops.append(Allocate(job.id, None, why))
+
+    def judge(self, job: Job, option: Option | None, why: Reason | Callable[[], Reason]) -> None:
+        """What is thought of the job."""
+        self.decided.verdicts[job.id] = verdict(job, option, why)
+
+    # --- nodes -------------------------------------------------------------------------------------------------------
+
+    def _yard(self, pool_id: PoolId) -> PoolAllocator:
+        yard = self._yards.get(pool_id)
+        if yard is None:
+            pool = self.snapshot.pools[pool_id]
+            budget = self.standing.budget
+            size = pool.offering.gpus_per_node if pool.offering is not None else 1
+            reserved = reserve(pool, self._grace) if pool.quote is not None else Money(0)
+            worst = pool.quote.worst if pool.quote is not None else Price(0)
+
+            def refusal(nodes: int) -> ReasonCode | None:
+                if budget.deleting:
+                    return ReasonCode.BUDGET_DELETED
+                return self._market.refusal(pool, nodes) or self.purse.refusal(worst, reserved, nodes)
+
+            def rent(nodes: int) -> list[RentalId]:
+                return [self._rent(pool_id, reserved, worst, pool.start_seconds) for _ in range(nodes)]
+
+            cell = self._capacity.cell(budget.id, pool_id)
+            yard = self._yards[pool_id] = PoolAllocator(cell, size, refusal, rent)
+        return yard
+
+    def _rent(self, pool: PoolId, reserved: Money, worst: Price, start_seconds: float) -> RentalId:
+        rental = self._market.name(pool)
+        self.purse.hold(rental, worst, reserved)
+        text = "demand"
+        if self._client is not None:
+            job, option = self._client
+            text = f"{job.namespace}/{job.name} waits for {name(option)}"
+        why = Reason(ReasonCode.DEMAND, start_seconds, reserved, f"{text}; {reserved} are held back for the worst case")
+        self.decided.rents.append(Rent(rental, pool, self.standing.budget.id, reserved, worst, why))
+        return rental
+
+    def _hosts(self, rentals: tuple[RentalId, ...], grace_seconds: int) -> bool:
+        known = (self.snapshot.rentals[one] for one in rentals)
+        return self.purse.host([(one.id, self._exposure(one, grace_seconds)) for one in known])
+
+    def _exposure(self, rental: Rental, grace_seconds: int) -> Money:
+        return exposure(rental, grace_seconds, self._lag(rental.pool), self.snapshot.now)
+
+    def _lag(self, pool: PoolId) -> float:
+        """Seconds by which the cloud's list may lag behind."""
+        survey = self.snapshot.surveys.get(pool)
+        return survey.lag_seconds if survey is not None else 0.0
+
+
+def verdict(job: Job, option: Option | None, why: Reason | Callable[[], Reason]) -> Verdict:
+    """What is thought of a job; its time left is known where its work is."""
+    left = None if option is None or job.remaining is None else job.remaining / option.speed
+    if left is not None and option is not None and job.allocation is None:
+        left += option.entry_seconds
+    return Verdict(option, why, left)

@@ -1,0 +1,78 @@
+"""Nodes that nobody uses and nobody waits for: they are ended, but not before their billing minimum has passed.
+
+Nor are those that a job to come is likely to need (``spare``), unless they stand in the way of others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Container, Mapping, Sequence
+
+from charterer.domain.ids import InstanceId, PoolId, RentalId
+from charterer.domain.money import Money
+from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.time import after
+from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.actions.warm_nodes import warm_nodes
+from charterer.policy.nodes.capacity import Capacity
+
+
+def release_idle(draft: PlanBuilder, capacity: Capacity, doomed: Container[RentalId]) -> None:
+    """Release the budget's idle and unneeded rentals; where the cloud has not been asked yet, none.
+
+    None either while a job's template is being checked, which takes milliseconds: a node may be meant for it.
+    """
+    if any(one.checking for one in draft.standing.cohorts.values()):
+        return
+    unused = [
+        one
+        for site in draft.standing.sites.values()
+        for one in site.unused
+        if not one.deleting and one.id not in doomed and one.id not in capacity.touched(one)
+    ]
+    surveys = {pool: draft.snapshot.surveys.get(pool) for pool in {one.pool for one in unused}}
+    listed = {
+        pool: frozenset(instance.id for instance in survey.instances)
+        for pool, survey in surveys.items()
+        if survey is not None
+    }
+    idle: dict[PoolId, list[Rental]] = defaultdict(list)
+    for rental in unused:
+        if not _seen(rental, listed):
+            continue
+        if rental.launched is not None:
+            paid_until = after(rental.launched, rental.billing_minimum_seconds)
+            if draft.snapshot.now < paid_until:
+                draft.decided.again_at.append(paid_until)
+                continue
+        idle[rental.pool].append(rental)
+    for pool, rentals in idle.items():
+        for rental in _surplus(draft, pool, rentals):
+            draft.release(rental.id, _reason(rental))
+
+
+def _surplus(draft: PlanBuilder, name: PoolId, idle: Sequence[Rental]) -> Sequence[Rental]:
+    """Those of a pool's idle rentals that are not worth keeping; ready nodes are kept before booting ones."""
+    standing, pool = draft.standing, draft.snapshot.pools.get(name)
+    if pool is None or name in standing.scarce:
+        return idle
+    rented = Counter({one: len(site.block.staying) for one, site in standing.sites.items()})
+    until = warm_nodes(standing, pool, rented, len(idle))
+    if not until or not draft.may_rent(name):
+        return idle
+    draft.decided.again_at += until
+    return sorted(idle, key=lambda one: (one.phase is not RentalPhase.READY, one.created, one.id))[len(until) :]
+
+
+def _seen(rental: Rental, listed: Mapping[PoolId, frozenset[InstanceId]]) -> bool:
+    """Whether the cloud was asked and, once the rental names an instance, lists it; a lost one is not ours to end."""
+    instances = listed.get(rental.pool)
+    return instances is not None and (rental.instance is None or rental.instance in instances)
+
+
+def _reason(rental: Rental) -> Reason:
+    saved = Money(-rental.worst.cost(3600).micros)
+    if rental.phase is RentalPhase.READY:
+        return Reason(ReasonCode.IDLE, 0.0, saved, f"no job uses {rental.id} and none waits for it")
+    return Reason(ReasonCode.NOT_NEEDED, 0.0, saved, f"no job waits for {rental.id} any more")

@@ -1,0 +1,42 @@
+"""When a running job may be moved because it pays: not in the budget's quiet hours, and so often a day at most.
+
+What cannot wait is no such move: starts, restarts after a loss or a failure, what the job's owner changed, and limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from charterer.domain.budget import Budget
+from charterer.domain.job import Job, moves_in_a_day
+from charterer.domain.period import quiet_until
+from charterer.domain.time import Instant, after, moment
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a job may not move, in words, and until when (None: until its budget allows more)."""
+
+    text: str
+    until: Instant | None
+
+
+class MoveGate:
+    """One budget's limits on moves at one instant."""
+
+    def __init__(self, budget: Budget, now: Instant) -> None:
+        self._now = now
+        self._most = budget.moves.per_job_and_day
+        self._quiet = quiet_until(budget.moves.quiet_hours, budget.time_zone, now) if budget.moves.quiet_hours else None
+
+    def held(self, job: Job) -> Hold | None:
+        """Why this job stays where it is; None when it may move."""
+        if self._quiet is not None:
+            return Hold(f"quiet hours until {moment(self._quiet):%Y-%m-%dT%H:%MZ}", self._quiet)
+        if self._most is None:
+            return None
+        recent = moves_in_a_day(job.moves, self._now)
+        if len(recent) < self._most:
+            return None
+        text = f"it was moved {len(recent)} times in 24 h, and maxPerJobPerDay is {self._most}"
+        return Hold(text, after(recent[-self._most], 86_400.0) if self._most else None)

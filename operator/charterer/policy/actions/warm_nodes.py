@@ -1,0 +1,130 @@
+"""Idle nodes worth keeping: a job is likely to come that would else wait for a new one to start.
+
+A node given back and rented again a start-up time T later costs T of its price p and, if a job waits for it, T of what
+a second of that job is worth. Jobs come at a rate Λ, a part a_i of them such as need n_i nodes of the pool, for which a
+second is worth w_i·θ dollars. As often as jobs come, others end and leave theirs, so who finds nothing waits for
+min(T, the next to end), (1 − exp(−Λ·T)) / Λ on average. So each second in which a k-th idle node is there saves
+
+    P·V_k    with  P = 1 − exp(−Λ·T),  V_k = Σ_i a_i·(p·[n_i ≥ k] + w_i·θ·[n_i = k])    dollars
+
+for which p are paid: the last of the nodes that a job needs saves its wait, the others their start-up's bill. Nodes are
+kept as long as P·V > p, in blocks of falling mean V, for jobs that need several are not helped by one.
+
+Λ is what the load is solved for, or what is remembered of the classes (``domain.budget.Experience``); jobs of classes
+out of sight are taken to need one node. Load changes within hours, of which such a mean knows nothing: it is no more
+than one job for the time since a job last came or finished.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import ceil, log1p
+
+from charterer.domain.ids import ClassId, PoolId
+from charterer.domain.pool import Pool
+from charterer.domain.time import Instant, after
+from charterer.policy.budgets.arrivals import first_arrivals
+from charterer.policy.budgets.solution import BudgetSolution
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedArrivals:
+    """Jobs that come: ``arrivals`` a second that need so many ``nodes`` each, and ``worth`` dollars for a second."""
+
+    arrivals: float
+    nodes: int
+    worth: float
+
+
+@dataclass(frozen=True, slots=True)
+class WarmNodes:
+    """``nodes`` that are worth keeping together for so many ``seconds`` after the last sign of life."""
+
+    nodes: int
+    seconds: float
+
+
+def warm_nodes(standing: BudgetSolution, pool: Pool, rented: Counter[PoolId], idle: int) -> list[Instant]:
+    """Until when which of a pool's ``idle`` nodes are kept, the first for longest; empty where none is worth it now.
+
+    ``rented``: the budget's nodes by pool, as which jobs out of sight are spread over pools.
+    """
+    last = _last_sign(standing)
+    if not standing.feasible or last is None or pool.offering is None or pool.quote is None:
+        return []
+    found = streams(standing, pool.id, pool.offering.gpus_per_node, rented)
+    kept: list[Instant] = []
+    for block in _warm_groups(found, pool.quote.price.dollars_per_second, pool.start_seconds):
+        until = after(last, block.seconds)
+        if standing.now >= until or len(kept) + block.nodes > idle:
+            break
+        kept += [until] * block.nodes
+    return kept
+
+
+def _warm_groups(found: Sequence[ExpectedArrivals], price: float, start_seconds: float) -> list[WarmNodes]:
+    """The nodes worth keeping, those worth most first. ``price``: dollars a second of a node."""
+    arrivals = sum(one.arrivals for one in found)
+    if arrivals <= 0.0 or start_seconds <= 0.0 or price <= 0.0:
+        return []
+    saved = [
+        sum(one.arrivals * (price + (one.worth if one.nodes == count else 0.0)) for one in found if one.nodes >= count)
+        for count in range(1, max(one.nodes for one in found) + 1)
+    ]
+    kept: list[WarmNodes] = []
+    begin = 0
+    while begin < len(saved):
+        means = [total / count / arrivals for count, total in enumerate(accumulate(saved[begin:]), 1)]
+        mean = max(means)
+        if mean <= price:
+            break
+        needed = -log1p(-price / mean) / start_seconds
+        if arrivals <= needed:
+            break
+        nodes = means.index(mean) + 1
+        kept.append(WarmNodes(nodes, 1.0 / needed))
+        begin += nodes
+    return kept
+
+
+def streams(
+    standing: BudgetSolution, pool: PoolId, gpus_per_node: int, rented: Counter[PoolId]
+) -> list[ExpectedArrivals]:
+    """The jobs that may come to the pool: of each group in sight, and of classes remembered."""
+    remembered = _remembered(standing)
+    active: Counter[ClassId] = Counter()
+    for key, share in standing.shares.items():
+        active[key[0]] += share.group.active
+    found: list[ExpectedArrivals] = []
+    for key, share in standing.shares.items():
+        group, known = share.group, remembered.get(key[0], 0.0)
+        rate = known * group.active / active[key[0]] if group.arrivals is None and known else share.arrivals
+        found += [
+            ExpectedArrivals(rate * lot.part, ceil(lot.path[0].gpus / gpus_per_node), standing.rate * group.weight)
+            for lot in share.lots
+            if lot.path[0].pool == pool
+        ]
+    nodes = rented.total()
+    absent = sum(rate for name, rate in remembered.items() if name not in active)
+    if absent and nodes:
+        found.append(ExpectedArrivals(absent * rented[pool] / nodes, 1, standing.rate))
+    return found
+
+
+def _remembered(standing: BudgetSolution) -> dict[ClassId, float]:
+    """Jobs a second that come, by class, as far as finished ones tell."""
+    balance = standing.budget.balance
+    known = {} if balance is None else balance.experience
+    found = {name: first_arrivals(one, standing.now) for name, one in known.items()}
+    return {name: one.rate for name, one in found.items() if one is not None}
+
+
+def _last_sign(standing: BudgetSolution) -> Instant | None:
+    """When a job last came or finished."""
+    balance = standing.budget.balance
+    finished: Iterable[Instant] = () if balance is None else (one.at for one in balance.experience.values())
+    created = (one.created[-1] for one in standing.cohorts.values())
+    return max([*created, *finished], default=None)

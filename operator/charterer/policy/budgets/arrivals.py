@@ -1,0 +1,89 @@
+"""How often jobs of a class come: counted once each, finished or not, still there or deleted long ago.
+
+Finished jobs are in the budget's memory (``ledger.class_history``), all others are in sight. A Poisson process whose
+rate drifts: counts fade, and what they say is a Gamma posterior (discounted conjugate updating: Harvey and Fernandes
+1989). A weight that halves in a month tells what is usual; that is the prior, worth ``PRIOR_JOBS`` jobs, of the count
+whose weights halve in a week:
+
+    λ = (n₀ + S_w) / (n₀ / λ_m + E_w)        λ_m = S_m / E_m
+
+S are the faded counts without the first job, since a clock that starts with an arrival would see one too many; E is
+the time since then, faded alike. So a class of many jobs follows a changing load within a week, and one of few is not
+at the mercy of the last week's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp2, log, sqrt
+
+from charterer.domain.budget import HISTORY_HALF_LIFE_SECONDS, WEEK_SECONDS, ClassHistory, decay
+from charterer.domain.time import Instant, seconds_between
+
+LEAST_SECONDS = 86_400.0
+"""A cycle of hours: of less nothing is said of the others."""
+LEAST_JOBS = 5.0
+"""Fewer, counted in months, say less of the jobs to come than those in sight do."""
+PRIOR_JOBS = LEAST_JOBS
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """``rate``: jobs a second. ``jobs``: how many it is worth: its relative standard error is 1 / √jobs."""
+
+    rate: float
+    jobs: float
+
+
+def arrivals(known: ClassHistory | None, created: Sequence[Instant], now: Instant) -> Arrivals | None:
+    """From the memory, and when the jobs that are not in it were created; None: too few, or not for long enough."""
+    return _counted(known, created, now, LEAST_SECONDS, LEAST_JOBS)
+
+
+def first_arrivals(known: ClassHistory | None, now: Instant) -> Arrivals | None:
+    """From the memory alone, however little it is: from the second job on."""
+    return _counted(known, (), now, 1.0, 1.0)
+
+
+def _counted(
+    known: ClassHistory | None, created: Sequence[Instant], now: Instant, least_seconds: float, least_jobs: float
+) -> Arrivals | None:
+    begun = [*created] if known is None or not known.came else [known.since, *created]
+    if not begun:
+        return None
+    first = min(begun)
+    elapsed = seconds_between(first, now)
+    if elapsed < least_seconds:
+        return None
+    before = None if known is None else known.aged(now)
+    ages = [max(seconds_between(at, now), 0.0) for at in created]
+    month = _faded(ages, HISTORY_HALF_LIFE_SECONDS) + (0.0 if before is None else before.came)
+    if month < least_jobs:
+        return None
+    week = _faded(ages, WEEK_SECONDS) + (0.0 if before is None else before.came_lately)
+    usual = _Count(month, elapsed, HISTORY_HALF_LIFE_SECONDS)
+    lately = _Count(week, elapsed, WEEK_SECONDS)
+    if not usual.jobs:
+        return None
+    usually = usual.jobs / usual.seconds
+    rate = (PRIOR_JOBS + lately.jobs) / (PRIOR_JOBS / usually + lately.seconds)
+    shrunk = PRIOR_JOBS / (PRIOR_JOBS + usually * lately.seconds)
+    error = shrunk / sqrt(rate * usual.memory) + (1.0 - shrunk) / sqrt(rate * lately.memory)
+    return Arrivals(rate, 1.0 / error**2)
+
+
+def _faded(ages: Sequence[float], half_life: float) -> float:
+    per_second = -1.0 / half_life
+    return sum(exp2(age * per_second) for age in ages)
+
+
+class _Count:
+    """A faded count without its first job: ``jobs`` in ``seconds``, as sure as one that never fades of ``memory``."""
+
+    def __init__(self, count: float, elapsed: float, half_life: float) -> None:
+        mean_life = half_life / log(2.0)
+        gone = decay(elapsed, half_life)
+        self.jobs = max(count - gone, 0.0)
+        self.seconds = mean_life * (1.0 - gone)
+        self.memory = 2.0 * mean_life * (1.0 - gone) / (1.0 + gone)

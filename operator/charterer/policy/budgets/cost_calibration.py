@@ -1,0 +1,168 @@
+"""κ: how many dollars a class's jobs really cost for each dollar that was predicted.
+
+    κ = (Σ actual + 3·m) / (Σ predicted + 3·m)
+
+over finished jobs, which fade, and running ones at their committed cost; m is the mean prediction: three jobs that cost
+what was predicted stand for the prior. Whatever makes a class dearer than its curves say (wrong exponents, restarts,
+sizes) is in κ, and Σ λ·κ·m(θ) is what will really be spent. Of running jobs what they will cost counts, or those that
+happen to be short would be heard first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING
+
+from charterer.domain.budget import Budget, ClassHistory
+from charterer.domain.ids import ClassId, RentalId
+from charterer.domain.money import Money, Price
+from charterer.domain.time import Instant
+from charterer.policy.jobs.committed_cost import NOTHING, CommittedCost
+from charterer.policy.solve.exchange_rate import Demand
+
+if TYPE_CHECKING:
+    from charterer.policy.jobs.groups import JobGroup
+    from charterer.policy.nodes.rental_index import PoolRentals
+
+PSEUDO_JOBS = 3.0
+PRIOR_SQUARED_CV = 4.0
+"""Of dollars per job, before a class shows its own. In the Philly trace the GPU-time of a virtual cluster's jobs has a
+coefficient of variation of 1.3 to 3.3 in the even ones (7 of 11); a single class is more even than a team, hence 2."""
+SPREAD_JOBS = 30.0
+"""So many jobs is that worth, and what all classes show beside what one does: a sample's variance is off by the factor
+√((kurtosis − 1) / n), which at such coefficients (lognormal: kurtosis 100 and more) takes a hundred jobs to become 1;
+most samples of a dozen have not seen the jobs that make it."""
+_MOST_OVERHEAD = 2.0
+"""Where more than half is paid for nodes that no job holds, something is broken, and giving jobs less mends nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostFactor:
+    """``value`` is κ; ``jobs``: how many it rests on, pseudo-jobs included; ``squared_cv``: of dollars per job."""
+
+    value: float = 1.0
+    jobs: float = PSEUDO_JOBS
+    squared_cv: float = PRIOR_SQUARED_CV
+
+    @property
+    def error(self) -> float:
+        """The relative standard error of ``value``."""
+        return sqrt(self.squared_cv / self.jobs)
+
+
+NOTHING_KNOWN = CostFactor()
+
+
+def cost_factor(
+    known: ClassHistory | None, running: CommittedCost = NOTHING, usual_squared_cv: float = PRIOR_SQUARED_CV
+) -> CostFactor:
+    """κ of one class; running jobs of which nothing was predicted say nothing. ``usual_squared_cv``: of all classes."""
+    predicted = (0.0 if known is None else known.predicted) + running.predicted
+    if predicted <= 0:
+        return CostFactor(squared_cv=usual_squared_cv)
+    actual = (0.0 if known is None else known.actual) + running.actual
+    jobs = (0.0 if known is None else known.jobs) + running.jobs
+    prior = PSEUDO_JOBS * predicted / jobs
+    value = (actual + prior) / (predicted + prior)
+    return CostFactor(value, jobs + PSEUDO_JOBS, _squared_cv([] if known is None else [known], usual_squared_cv))
+
+
+def usual_squared_cv(classes: Iterable[ClassHistory]) -> float:
+    """Of dollars per job within a class, over all of them."""
+    return _squared_cv(classes, PRIOR_SQUARED_CV)
+
+
+def _squared_cv(classes: Iterable[ClassHistory], prior: float) -> float:
+    """Of actual ÷ predicted, weighted by dollars, over finished jobs: running ones have not shown theirs."""
+    jobs, total = SPREAD_JOBS, SPREAD_JOBS * prior
+    for one in classes:
+        if one.actual > 0 and one.predicted > 0:
+            jobs += one.jobs
+            total += one.jobs * max(one.squares * one.predicted / one.actual**2 - 1.0, 0.0)
+    return total / jobs
+
+
+def corrected(demand: Demand, factor: float) -> Demand:
+    """The demand as it really spends. Time is as wrong as money, so what a second costs stays as it is.
+
+    For the same reason κ has no part in a demand of jobs in sight, which is dollars a second as it stands.
+    """
+    return Demand(demand.slopes, demand.spends, demand.load * factor, demand.weight)
+
+
+# --- of the planner's own values --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CostCalibration:
+    """What a budget's jobs teach of their cost, and what those under way are still committed to.
+
+    ``overhead``: dollars paid for nodes ÷ dollars of GPUs that jobs held: starting and idle ones are paid too.
+    ``rate``: dollars a second that nodes with jobs cost now; ``left``: dollars that those jobs will still cost,
+    ``spread`` the standard deviation of that. Nodes that boot for jobs still waiting are in neither: else to rent one
+    would change what it was rented by, and the next plan, a moment later, would release it.
+    """
+
+    kappas: Mapping[ClassId, CostFactor]
+    overhead: float
+    rate: float
+    left: float
+    spread: float
+
+    def of(self, class_id: ClassId) -> CostFactor:
+        """κ of a class, also of one never seen."""
+        return self.kappas.get(class_id, NOTHING_KNOWN)
+
+    def factor(self, class_id: ClassId) -> float:
+        """Dollars paid for each dollar predicted."""
+        return self.of(class_id).value * self.overhead
+
+
+def calibrate(
+    budget: Budget, cohorts: Iterable[JobGroup], blocks: Iterable[PoolRentals], paid: Money, now: Instant
+) -> CostCalibration:
+    """From the balance's memory and the jobs in sight. ``paid``: all the budget ever paid, running rentals included."""
+    balance = budget.balance
+    known: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.experience
+    usual = usual_squared_cv(known.values())
+    learned = {class_id: cost_factor(experience, NOTHING, usual) for class_id, experience in known.items()}
+    running: dict[ClassId, CommittedCost] = {}
+    held = 0.0 if balance is None else balance.jobs_cost.dollars
+    used: set[RentalId] = set()
+    for cohort in cohorts:
+        used |= cohort.working
+        for reading, finish in cohort.finished:
+            held += 0.0 if balance is not None and balance.counts(reading.job.id, finish.at) else reading.spent(now)
+        for class_id, jobs in cohort.under_way.items():
+            held += jobs.spent(now)
+            if jobs.running:
+                committed = jobs.committed(now, learned.get(class_id, NOTHING_KNOWN).value)
+                running[class_id] = running[class_id] + committed if class_id in running else committed
+    kappas = learned | {
+        class_id: cost_factor(known.get(class_id), under_way, usual) for class_id, under_way in running.items()
+    }
+    pseudo = PSEUDO_JOBS * _mean_prediction(known.values(), running.values())
+    return CostCalibration(
+        kappas=kappas,
+        overhead=_overhead(paid.dollars, held, pseudo),
+        rate=Price(
+            sum([price for one in blocks for name, price in one.billed.items() if name in used])
+        ).dollars_per_second,
+        left=sum(one.left for one in running.values()),
+        spread=sqrt(sum(kappas[class_id].squared_cv * one.squares for class_id, one in running.items())),
+    )
+
+
+def _mean_prediction(known: Iterable[ClassHistory], running: Iterable[CommittedCost]) -> float:
+    sums = [*((one.jobs, one.predicted) for one in known), *((one.running, one.predicted) for one in running)]
+    jobs = sum(jobs for jobs, _ in sums)
+    return sum(predicted for _, predicted in sums) / jobs if jobs else 0.0
+
+
+def _overhead(paid: float, held: float, pseudo: float) -> float:
+    """Shrunk to 1 by jobs that cost what was predicted; nothing is said before a job has a prediction."""
+    if pseudo <= 0:
+        return 1.0
+    return min(max((paid + pseudo) / (held + pseudo), 1.0), _MOST_OVERHEAD)

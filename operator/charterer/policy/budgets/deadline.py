@@ -1,0 +1,117 @@
+"""Deadlines (spec.targetCompletionTime): what a second must be worth at least for a job's path to end in time.
+
+A target is a wish within the budget: the dollars of its path beyond the cheapest are set aside before what a second is
+worth to the others is solved for. They must be left of the period, and all the budget's limits hold as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
+
+from charterer.domain.job import Job, ResizePolicy
+from charterer.domain.time import Instant, after, moment, seconds_between
+from charterer.policy.options.menu import Menu
+from charterer.policy.options.option_value import JobPosition, OptionValues
+
+MARGIN = 0.1
+"""A path that is entered must end so much sooner, of its time, than one that is merely stayed on: measured speeds vary
+by a few percent from one report to the next, and a job must not go to and fro for that."""
+_CLOSE = 1.001
+"""The ratio of two worths that are taken for one."""
+_LEAST, _MOST = 1e-9, 1e6
+"""A second so much cheaper or dearer than one of the dearest option: only money, or only time, counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineNeed:
+    """A job with a target. ``worth``: dollars that a second of it is worth at least.
+
+    ``ends``: seconds in which its path is expected to end; ``met``: whether that is in time. ``extra``: dollars that
+    the path costs beyond the cheapest. ``fastest``: seconds that the fastest path of all takes.
+    """
+
+    job: Job
+    worth: float
+    ends: float
+    extra: float
+    met: bool
+    fastest: float
+
+    def note(self, now: Instant) -> str:
+        """What is to be said of the target."""
+        target = self.job.target_completion or now
+        words = f"target {moment(target):%Y-%m-%dT%H:%MZ}"
+        if self.met:
+            return words
+        end = f"{moment(after(now, self.ends)):%Y-%m-%dT%H:%MZ}"
+        if self.ends > self.fastest:
+            return f"{words} cannot be met with what is left of the budget: the fastest path for that ends {end}"
+        return f"{words} cannot be met: the fastest path ends {end}"
+
+
+def deadline_need(job: Job, menu: Menu, position: JobPosition, now: Instant, money: float) -> DeadlineNeed | None:
+    """What the job's target takes; None without a target that lies ahead, or where there is nothing to choose.
+
+    ``money``: dollars that its path may cost beyond the cheapest. Where no path that costs no more ends in time, it is
+    the fastest of those.
+    """
+    left = 0.0 if job.target_completion is None else seconds_between(now, job.target_completion)
+    fixed = job.allocation is not None and job.resize is ResizePolicy.NEVER
+    if left <= 0.0 or fixed or not menu.known:
+        return None
+    dearest = max(menu.ways.prices)
+    least, most = _LEAST * dearest, _MOST * dearest
+    slow, fast = _end(job, OptionValues(menu, least), position), _end(job, OptionValues(menu, most), position)
+
+    def result(worth: float, end: _End) -> DeadlineNeed:
+        return DeadlineNeed(
+            job, worth, end.seconds, max(end.dollars - slow.dollars, 0.0), end.seconds <= left, fast.seconds
+        )
+
+    def search(enough: Callable[[_End], bool]) -> tuple[tuple[float, _End], tuple[float, _End]]:
+        """Two worths that are all but one, with what they lead to: the last that is not enough, the first that is."""
+        below, above = (least, slow), (most, fast)
+        while above[0] / below[0] > _CLOSE:
+            worth = sqrt(below[0] * above[0])
+            end = _end(job, OptionValues(menu, worth), position)
+            below, above = (below, (worth, end)) if enough(end) else ((worth, end), above)
+        return below, above
+
+    if slow.within(left):
+        return result(least, slow)
+    best = search(lambda end: end.within(left))[1] if fast.within(left) else (most, fast)
+    if best[1].dollars - slow.dollars > money:
+        best = search(lambda end: end.dollars - slow.dollars > money)[0]
+    return result(*best)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """Where a job ends up that does what pays: ``seconds`` and ``dollars`` to its end; ``stay``: if it changes nothing.
+
+    ``stay`` is None while it does not run.
+    """
+
+    seconds: float
+    dollars: float
+    stay: float | None
+
+    def within(self, left: float) -> bool:
+        """Whether that is in time; what is changed to must be so with a margin, unless it is sooner than staying."""
+        if self.stay is not None and self.stay <= left and self.seconds <= self.stay:
+            return True
+        return self.seconds * (1.0 + MARGIN) <= left
+
+
+def _end(job: Job, prospects: OptionValues, position: JobPosition) -> _End:
+    if job.allocation is None:
+        best = prospects.entering(position)[0]
+        return _End(best.seconds, best.dollars, None)
+    here = job.allocation.option
+    stay = prospects.staying(here, position)
+    moves = prospects.paying(here, position)
+    if not moves:
+        return _End(stay.seconds, stay.dollars, stay.seconds)
+    return _End(stay.seconds - moves[0].saved_seconds, stay.dollars + moves[0].cost.dollars, stay.seconds)

@@ -1,0 +1,157 @@
+"""The load on a budget: its jobs in groups that choose alike, how often a job of each arrives and how much work it is.
+
+A group is a class, a menu and a weight. Its load is one of two things (docs/policy.md, section 3):
+
+- λ, arrivals a second: as the profile declares it, or counted (``arrivals``) once there is enough history. It spends
+  λ·m.
+- the number of jobs in sight, where there is no history: they spend m / a a second each for as long as they live, so
+  the committed rate itself is what meets the allowed rate. By Little's law that is the load λ = N / a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING
+
+from charterer.domain.budget import Balance, ClassHistory
+from charterer.domain.ids import BudgetId, ClassId
+from charterer.domain.job import Job
+from charterer.domain.profile import Profile
+from charterer.domain.time import Instant
+from charterer.policy.budgets.arrivals import Arrivals, arrivals
+from charterer.policy.options.menu import Menu, MenuKey, Menus
+from charterer.policy.solve.exchange_rate import Demand
+from charterer.policy.solve.hull import Hull
+
+if TYPE_CHECKING:
+    from charterer.policy.jobs.groups import JobGroup
+
+DEFAULT_WORK_SECONDS = 4 * 3600.0
+"""Mean work of a class that neither declares it nor has a job that knows what it has left."""
+GroupKey = tuple[ClassId, MenuKey, float]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDemand:
+    """Jobs of one budget that choose alike. ``arrivals``: jobs a second, None when only jobs in sight are known.
+
+    ``counted``: how many jobs that is worth, infinite where it is declared. ``active`` counts jobs that want to run;
+    ``work`` is the mean work of a job, seconds of the reference option.
+    """
+
+    class_id: ClassId
+    weight: float
+    menu: Menu
+    frontier: Callable[[], Hull]
+    work: float
+    active: int
+    arrivals: float | None
+    counted: float = inf
+
+    @property
+    def hull(self) -> Hull:
+        """The hull of its ways to run a new job, computed when it is first asked for."""
+        return self.frontier()
+
+    def demand(self) -> Demand:
+        """The group as the solver sees it."""
+        if self.arrivals is None:
+            return Demand(self.hull.slopes, self.hull.rates, float(self.active), self.weight)
+        return Demand(self.hull.slopes, self.hull.money, self.arrivals, self.weight)
+
+    def arrivals_per_hour(self, level: int) -> float:
+        """Declared or counted; for jobs in sight what Little's law gives at that corner of the hull."""
+        rate = self.active / self.hull.seconds[level] if self.arrivals is None else self.arrivals
+        return rate * 3600.0
+
+
+def _mean_work(profile: Profile | None, cohorts: Sequence[JobGroup]) -> float:
+    if profile is not None and profile.mean_work is not None:
+        return profile.mean_work
+    known = sum([one.known for one in cohorts])
+    return sum([one.left for one in cohorts]) / known if known else DEFAULT_WORK_SECONDS
+
+
+def group_key(job: Job, menus: Menus) -> GroupKey:
+    """Which group a job belongs to; jobs without a profile that are alike are one group, whatever their uid."""
+    menu_key = menus.key(job)
+    class_id = job.class_id if menu_key[0] is not None else ClassId("")
+    return class_id, menu_key, job.weight
+
+
+def group_demands(
+    cohorts: Mapping[GroupKey, JobGroup],
+    profiles: Mapping[ClassId, Profile],
+    menus: Menus,
+    now: Instant,
+    budget: BudgetId | None = None,
+    balance: Balance | None = None,
+) -> dict[GroupKey, GroupDemand]:
+    """The groups of one budget's jobs (finished ones too: they are history), in order of their first job.
+
+    A group without any option is left out, and so is one without active jobs unless its profile declares how often
+    jobs arrive and how much work they are, or its history says so. ``balance`` remembers the jobs that are gone.
+    Classes of ``budget`` of which no job is in sight count by what their profile declares, or the balance remembers:
+    else the first jobs of a month would be given all of its money.
+    """
+    in_class: dict[ClassId, list[JobGroup]] = {}
+    for key, cohort in cohorts.items():
+        in_class.setdefault(key[0], []).append(cohort)
+    memory: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.experience
+    works = {class_id: _mean_work(profiles.get(class_id), alike) for class_id, alike in in_class.items()}
+    rates = {
+        class_id: _arrivals(profiles.get(class_id), memory.get(class_id), _uncounted(alike, balance), now)
+        for class_id, alike in in_class.items()
+    }
+    jobs = {class_id: sum([len(one.members) for one in alike]) for class_id, alike in in_class.items()}
+    found: dict[GroupKey, GroupDemand] = {}
+    for key, cohort in cohorts.items():
+        class_id, menu_key, weight = key
+        known, part = rates[class_id], len(cohort.members) / jobs[class_id]
+        menu = menus.menu(menu_key)
+        if menu.options and (cohort.active or known is not None):
+            work = works[class_id]
+            hull = partial(menus.hull, menu_key, work)
+            group = GroupDemand(cohort.members[0].job.class_id, weight, menu, hull, work, cohort.active, None)
+            found[key] = group if known is None else replace(group, arrivals=known.rate * part, counted=known.jobs)
+    for profile in profiles.values():
+        if profile.budget is not None and profile.budget == budget and profile.id not in in_class:
+            found |= _expected(profile, _arrivals(profile, memory.get(profile.id), (), now), menus)
+    return found
+
+
+def _arrivals(
+    profile: Profile | None, known: ClassHistory | None, created: Sequence[Instant], now: Instant
+) -> Arrivals | None:
+    """As declared, else counted; jobs without a profile have too little in common."""
+    if profile is None:
+        return None
+    if profile.arrivals_per_hour is not None:
+        return Arrivals(profile.arrivals_per_hour / 3600.0, inf)
+    return arrivals(known, created, now)
+
+
+def _uncounted(cohorts: Iterable[JobGroup], balance: Balance | None) -> list[Instant]:
+    """When the jobs were created that are not in the balance's sums."""
+    found: list[Instant] = []
+    for cohort in cohorts:
+        ends = cohort.finished
+        counted = {one.job.id for one, end in ends if balance is not None and balance.counts(one.job.id, end.at)}
+        found += [one.order[0] for one in cohort.members if one.job.id not in counted] if counted else cohort.created
+    return found
+
+
+def _expected(profile: Profile, known: Arrivals | None, menus: Menus) -> dict[GroupKey, GroupDemand]:
+    """The group of a class of which no job is in sight, taken to run on anything that its curves cover."""
+    if known is None or profile.mean_work is None:
+        return {}
+    menu_key = MenuKey(profile.id, 1, 1, profile.widest)
+    menu = menus.menu(menu_key)
+    if not menu.options:
+        return {}
+    hull = partial(menus.hull, menu_key, profile.mean_work)
+    group = GroupDemand(profile.id, 1.0, menu, hull, profile.mean_work, 0, known.rate, known.jobs)
+    return {(profile.id, menu_key, 1.0): group}

@@ -1,0 +1,96 @@
+"""How many dollars a second a budget may commit itself to from now on (docs/budgets.md has the reasoning).
+
+    allowed = b + B / h        b: the period's aim, spread evenly over it       h: the horizon over which B is paid back
+    B = b·(time since it opened) − spent − (r − b)·min(L / max(r, b), h / 2)
+
+r is what is being spent a second now and L what running jobs will still cost: for L / r seconds they spend r where the
+plan has b. That is committed already, and counted now instead of when it has been spent. Of more than half a horizon
+it is no commitment: jobs that can be resized follow θ, and a correction must stay smaller than what it corrects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from charterer.domain.budget import Budget
+from charterer.domain.money import Money
+from charterer.domain.time import Instant, seconds_between
+
+HORIZON_SECONDS = 10 * 86_400.0
+"""Longer than a week, whose quiet weekend is no surplus; short enough to make up for all but 5 % (e⁻³) in a month."""
+LEAST_HORIZON_SECONDS = 2 * 86_400.0
+"""Over the last two days the horizon shrinks no more: it would have to be met by whoever happens to come last."""
+
+
+@dataclass(frozen=True, slots=True)
+class PacingState:
+    """One budget's money at one instant, in dollars and seconds.
+
+    ``aim`` is to be spent over ``lasts`` seconds, of which ``elapsed`` are over; ``spent`` of it is. ``rate``: dollars
+    a second that are being spent now; ``left``: what running jobs will still cost. ``carries``: the part of the
+    balance that is not lost at the end.
+    """
+
+    aim: float
+    lasts: float
+    elapsed: float
+    spent: float
+    rate: float = 0.0
+    left: float = 0.0
+    carries: float = 0.0
+
+    @property
+    def even(self) -> float:
+        """b: dollars a second that spend the aim evenly."""
+        return self.aim / self.lasts
+
+    @property
+    def horizon(self) -> float:
+        """h, now."""
+        return horizon(self.lasts - self.elapsed, self.carries)
+
+    @property
+    def over(self) -> float:
+        """What running jobs will spend beyond what the plan has for that time; negative: less."""
+        most = max(self.rate, self.even)
+        return (self.rate - self.even) * min(self.left / most, self.horizon / 2) if most else 0.0
+
+    @property
+    def balance(self) -> float:
+        """B: dollars of the plan up to now that are neither spent nor committed; negative: a deficit."""
+        return self.even * self.elapsed - self.spent - self.over
+
+
+def pacing_state(
+    budget: Budget, spent: Money, period: tuple[Instant, Instant], now: Instant, rate: float = 0.0, left: float = 0.0
+) -> PacingState:
+    """The account of a budget that spent so much in the period; without ``rate`` and ``left``, with nothing running.
+
+    A budget made within the period spreads its aim over what was left of it then, beside its opening spend.
+    """
+    start, end = max(period[0], min(budget.created, now)), period[1]
+    before = budget.opening_spend.dollars if budget.created >= period[0] else 0.0
+    return PacingState(
+        aim=max(budget.aim.dollars - before, 0.0),
+        lasts=seconds_between(start, end),
+        elapsed=seconds_between(start, now),
+        spent=spent.dollars - before,
+        rate=rate,
+        left=left,
+        carries=budget.carry_over_percent / 100,
+    )
+
+
+def horizon(time_left: float, carries: float = 0.0) -> float:
+    """h: seconds over which a balance is paid back.
+
+    What will be carried over has the whole horizon; what is lost at the end of the period has until then.
+    """
+    until_the_end = time_left if time_left < HORIZON_SECONDS else HORIZON_SECONDS
+    until_the_end = until_the_end if until_the_end > LEAST_HORIZON_SECONDS else LEAST_HORIZON_SECONDS
+    return 1.0 / (carries / HORIZON_SECONDS + (1.0 - carries) / until_the_end) if carries else until_the_end
+
+
+def allowed_rate(money: PacingState) -> float:
+    """Dollars a second that may be committed to; never negative."""
+    return max(money.even + money.balance / money.horizon, 0.0)

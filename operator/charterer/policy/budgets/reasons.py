@@ -1,0 +1,107 @@
+"""Reasons as sentences: what an option takes and costs, what the next one would, and what the budget pays a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from charterer.domain.ids import Rate
+from charterer.domain.money import ZERO, Money
+from charterer.domain.option import Option
+from charterer.domain.plan import Reason, ReasonCode
+from charterer.policy.budgets.solution import GroupAssignment
+from charterer.policy.options.option_value import Completion, JobPosition, Move
+from charterer.policy.solve.phase_dp import key_of
+
+
+def format_duration(duration: float) -> str:
+    """Seconds for people: ``45 s``, ``20 min``, ``1.8 h``, ``2.5 d``."""
+    if duration < 100:
+        return f"{duration:.0f} s"
+    if duration < 6000:
+        return f"{duration / 60:.0f} min"
+    return f"{duration / 3600:.1f} h" if duration < 172_800 else f"{duration / 86_400:.1f} d"
+
+
+def format_money(amount: float) -> str:
+    """Dollars for people."""
+    return str(Money(round(amount * 1_000_000)))
+
+
+def name(option: Option) -> str:
+    """``8 GPUs on a100``."""
+    return f"{option.gpus} GPU{'' if option.gpus == 1 else 's'} on {option.pool}"
+
+
+def pays(rate: Rate) -> str:
+    """What the budget pays for an hour of a job's life."""
+    return f"{format_money(rate * 3600)} per job-hour saved"
+
+
+def choice(option: Option, share: GroupAssignment, rate: Rate, position: JobPosition, *, feasible: bool) -> Reason:
+    """Why a job of the group has this option: against the next cheaper one in numbers, the next wider one in words."""
+    group, menu = share.group, share.group.menu
+    here = _to_the_end(option, share, position)
+    text = f"{name(option)}: {format_duration(here.seconds)} for {format_money(here.dollars)}"
+    if not menu.known:
+        why = ReasonCode.RIGID if menu.rigid else ReasonCode.NO_CURVE
+        return Reason(
+            why,
+            0.0,
+            ZERO,
+            f"{text} if {format_duration(position.left)} of work are left; no speedup curve is known yet",
+        )
+    ways = share.prospects.entering(position)  # best first
+    above = next((way for way in ways if way.seconds < here.seconds and key_of(way.option) != key_of(option)), None)
+    below = next((way for way in ways if way.counted < here.counted and key_of(way.option) != key_of(option)), None)
+    if above is not None:
+        saved, more = here.seconds - above.seconds, above.counted - here.counted
+        text += f"; {name(above.option)} would save {format_duration(saved)} for {format_money(more)}, "
+        text += f"{format_money(more / saved * 3600)} per"
+        text += f" hour saved, budget pays up to {format_money(rate * group.weight * 3600)}"
+    elif share.prospects.on_menu(option):
+        text += "; nothing on its menu is faster"
+    text += full(share, (option, above.option if above is not None else option))
+    why = ReasonCode.RIGID if menu.rigid else ReasonCode.BUDGET_OPTIMAL if feasible else ReasonCode.CHEAPEST_OVER_BUDGET
+    if below is None:
+        return Reason(why, 0.0, ZERO, text)
+    saved, more = below.seconds - here.seconds, here.dollars - below.dollars
+    return Reason(why, group.weight * saved, Money(round(more * 1_000_000)), text, below.option)
+
+
+def full(share: GroupAssignment, options: Iterable[Option]) -> str:
+    """What room counts in the pools of some options, where they are full."""
+    charge = share.prospects.charge
+    prices = {} if charge is None else {one.pool: charge.of(one) / one.gpus for one in options}
+    return "".join(
+        f"; {pool} is full, so a GPU-hour there counts {format_money(price * 3600)} more than its bill"
+        for pool, price in prices.items()
+        if price > 0.0
+    )
+
+
+def _to_the_end(option: Option, share: GroupAssignment, position: JobPosition) -> Completion:
+    """The rest of the job, entering the option included, as if for a new run."""
+    way = share.prospects.staying(option, position)
+    time, cost = way.seconds + option.entry_seconds, way.dollars + option.entry_cost.dollars
+    return Completion(option, time, cost, share.prospects.worth * time + cost + way.room, way.room)
+
+
+def moving(move: Move, here: Option, work: float, rate: Rate, weight: float) -> Reason:
+    """Why a running job goes elsewhere."""
+    hours = f"with {format_duration(work / here.speed)} left on {name(here)}, "
+    if move.saved_seconds >= 0:
+        words = (
+            f"{hours}{name(move.to)} save {format_duration(move.saved_seconds)} for {format_money(move.cost.dollars)}"
+        )
+    else:
+        saved = format_money(-move.cost.dollars)
+        words = f"{hours}{name(move.to)} save {saved} for {format_duration(-move.saved_seconds)} more"
+    if abs(move.room) >= 0.005:
+        words += f" and {format_money(abs(move.room))} {'more' if move.room > 0 else 'less'} of room in full pools"
+    words += f", restart included; the budget pays {format_money(rate * weight * 3600)} per hour saved"
+    return Reason(ReasonCode.MOVE_PAYS, weight * move.saved_seconds, move.cost, words, here)
+
+
+def waiting(why: ReasonCode, option: Option, detail: str) -> Reason:
+    """Why a job waits for an option."""
+    return Reason(why, 0.0, ZERO, f"{name(option)} wanted: {detail}")

@@ -1,0 +1,223 @@
+"""What a period's spend will be: the expected amount, and an interval that holds as often as it says.
+
+The planner keeps correcting (``allowance``), so of a dollar too much, x seconds before the end, only the part
+
+    D(x) = exp(−∫ dy / (h(y) + lag(y))),  y from 0 to x,        lag = max(life − h/2, 0)
+
+is left at the end. A commitment is counted at once, but no further ahead than half a horizon: what a longer job costs
+beyond that is corrected as it is spent, so its life (of a dollar of it: E S² / (ρ·E S)) slows the correction. Of a job
+that comes x seconds before the end min(S, ρx) is spent by then, where S are its dollars and ρ what it costs a second.
+With jobs of class i coming at λ_i (compound Poisson), at κm dollars with squared coefficient of variation c², the
+variance is
+
+    Σ λ · ∫ E[min(S, ρx)²] · D² dx                        the jobs to come: nobody can know how many and how large
+  + Σ (λκm)² (1/n + e²) · (∫ E[min(S, ρx)] / E S · D dx)²   λ counted from n jobs, and the standard error e of κ
+  + spread² · D(time left)²                                 what running jobs still cost
+
+S is taken to be lognormal, for which the limited moments are known (Klugman, Panjer and Willmot, Loss Models).
+
+Periods that are over tell whether that is enough. Their deviations, in standard deviations as they are expected now,
+and ``PRIOR_PERIODS`` that were as expected, give a factor of the variance; and since a variance estimated from ν
+periods is itself uncertain, quantiles are Student's with ν degrees of freedom. So whatever the model does not know
+(week ends, a changing load, sizes more unequal than was seen) widens the interval once it has shown.
+
+The interval is that of a gamma distribution of what is still to be spent, which like it is positive and skewed; its
+quantiles by Wilson and Hilferty (1931).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import exp, inf, log, sqrt
+from statistics import NormalDist
+
+from charterer.domain.budget import ClassHistory
+from charterer.policy.budgets.arrivals import Arrivals
+from charterer.policy.budgets.pacing import PacingState, horizon
+
+HOLDS = 0.9
+"""How often the interval is to hold: it fails low in one period of twenty, and high in one."""
+_Z = 1.6448536269514722
+_STEPS = 48
+"""Of the time left: fifteen hours each at the beginning of a month, when the horizon is ten days."""
+PRIOR_PERIODS = 4.0
+"""A variance that was never compared with anything is believed to within a factor of about two: as from so many."""
+_NORMAL = NormalDist()
+_ALIKE = 1e-9
+"""Least squared coefficient of variation: that of jobs that all cost the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStream:
+    """Jobs of one class to come: ``arrivals`` a second, each ``dollars`` over ``seconds``, as expected with κ.
+
+    ``squared_cv``: of its dollars. ``counted``: jobs that ``arrivals`` was counted from (infinite: declared).
+    ``kappa_error``: the relative standard error of κ.
+    """
+
+    arrivals: float
+    dollars: float
+    seconds: float
+    squared_cv: float
+    counted: float
+    kappa_error: float
+
+    @property
+    def spends(self) -> float:
+        """Dollars a second."""
+        return self.arrivals * self.dollars
+
+
+def remembered(known: ClassHistory, squared_cv: float, overhead: float, coming: Arrivals) -> JobStream:
+    """The stream of a class of which no job is in sight: at what its jobs have cost."""
+    dollars = overhead * known.actual / known.jobs if known.jobs else 0.0
+    return JobStream(coming.rate, dollars, 0.0, squared_cv, coming.jobs, sqrt(squared_cv / max(known.jobs, 1.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class SpendBounds:
+    """Dollars a second: ``most`` that all jobs on their fastest options would spend; ``least`` that is spent anyway."""
+
+    most: float
+    least: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Dollars spent in the period at its end: ``expected``, and within [low, high] as often as ``HOLDS`` says."""
+
+    expected: float
+    low: float
+    high: float
+
+
+class CompoundPoisson:
+    """The jobs to come as one stream: ``rate`` of them a second, of ``mean`` dollars and mean ``square``.
+
+    ``pace``: dollars a second that one costs; infinite: all at once. ``guessed``: variance of what they spend a second.
+    """
+
+    def __init__(self, streams: Sequence[JobStream]) -> None:
+        spends = sum(one.spends for one in streams)
+        self.rate = sum(one.arrivals for one in streams)
+        self.mean = spends / self.rate if self.rate else 0.0
+        squares = sum(one.spends * one.dollars * (1.0 + one.squared_cv) for one in streams)
+        self.square = squares / self.rate if self.rate else 0.0
+        known = [one for one in streams if one.seconds and one.spends]
+        paces = sum(one.spends * one.dollars / one.seconds for one in known)
+        self.pace = paces / sum(one.spends for one in known) if known else inf
+        self.guessed = sum(one.spends**2 * (1.0 / one.counted + one.kappa_error**2) for one in streams if one.counted)
+
+    @property
+    def life(self) -> float:
+        """Seconds over which a dollar of a job is spent."""
+        return self.square / self.mean / self.pace if self.mean else 0.0
+
+    def spent(self, seconds: float) -> tuple[float, float]:
+        """Mean and mean square of what a job spends within so many seconds."""
+        if not self.mean or self.pace == inf:
+            return self.mean, self.square
+        most = self.pace * seconds
+        variance = log(max(self.square / self.mean**2, 1.0 + _ALIKE))
+        deviation = sqrt(variance)
+        at = (log(most / self.mean) + variance / 2) / deviation
+        beyond = 1.0 - _NORMAL.cdf(at)
+        first = self.mean * _NORMAL.cdf(at - deviation) + most * beyond
+        return first, self.square * _NORMAL.cdf(at - 2 * deviation) + most * most * beyond
+
+
+def forecast(
+    money: PacingState,
+    streams: Sequence[JobStream],
+    bounds: SpendBounds,
+    spread: float = 0.0,
+    past: Sequence[float] = (),
+) -> Forecast:
+    """The spend at the end of the period. ``spread``: standard deviation of what running jobs will still cost.
+
+    ``past``: what earlier periods spent, as a part of what they were to spend.
+    """
+    left, coming = max(money.lasts - money.elapsed, 0.0), CompoundPoisson(streams)
+    path = _path(money, left, bounds)
+    variance = _variance(path, left, coming, spread)
+    factor, quantile = _shown(money, bounds, coming, past)
+    to_come = max(_to_come(money, left, path), _of_running(money, left))
+    return _interval(money.spent, to_come, variance * factor, quantile)
+
+
+def _variance(path: Sequence[tuple[float, float]], left: float, coming: CompoundPoisson, spread: float) -> float:
+    """Of the spend at the end."""
+    step, life = left / _STEPS, coming.life
+    uncorrected, square, line = 1.0, 0.0, 0.0
+    for number, (_, gain) in enumerate(reversed(path)):
+        slow = gain / (1.0 + gain * max(life - 0.5 / gain, 0.0)) if gain else 0.0
+        middle = uncorrected * exp(-slow * step / 2)
+        first, second = coming.spent((number + 0.5) * step) if step else (0.0, 0.0)
+        square += second * middle**2 * step
+        line += first * middle * step
+        uncorrected *= exp(-slow * step)
+    known = line / coming.mean if coming.mean else 0.0
+    return coming.rate * square + coming.guessed * known**2 + (spread * uncorrected) ** 2
+
+
+def _shown(
+    money: PacingState, bounds: SpendBounds, coming: CompoundPoisson, past: Sequence[float]
+) -> tuple[float, float]:
+    """What past periods make of the variance, and the quantile that then holds.
+
+    A period that spent less than its aim deviated only as far as more could have been spent.
+    """
+    whole = replace(money, elapsed=0.0, spent=0.0, rate=money.even, left=0.0)
+    path = _path(whole, money.lasts, bounds)
+    variance = _variance(path, money.lasts, coming, 0.0)
+    periods = PRIOR_PERIODS + (len(past) if variance else 0)
+    could = min(_to_come(whole, money.lasts, path), money.aim)
+    off = [max(part * money.aim - money.aim, could - part * money.aim, 0.0) for part in past]
+    squares = sum(one**2 for one in off) / variance if variance else 0.0
+    return (PRIOR_PERIODS + squares) / periods, _student(periods)
+
+
+def _student(degrees: float) -> float:
+    """The quantile that ``_Z`` is of the normal distribution, of Student's (Abramowitz and Stegun 26.7.5)."""
+    return _Z + (_Z**3 + _Z) / (4 * degrees) + (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / (96 * degrees**2)
+
+
+def _path(money: PacingState, left: float, bounds: SpendBounds) -> list[tuple[float, float]]:
+    """From now to the end in equal steps: dollars a second committed to, and how fast a deviation is corrected."""
+    step, balance = left / _STEPS, money.balance
+    path = []
+    for number in range(_STEPS):
+        pays_back = horizon(left - (number + 0.5) * step, money.carries)
+        wanted = money.even + balance / pays_back
+        commits = max(min(wanted, bounds.most), bounds.least)
+        path.append((commits, 1.0 / pays_back if commits == wanted else 0.0))
+        balance += (money.even - commits) * step
+    return path
+
+
+def _to_come(money: PacingState, left: float, path: Sequence[tuple[float, float]]) -> float:
+    """What is spent from now on: all that is committed to on the path and before, but for what the end finds running.
+
+    What runs now beyond the plan (``PacingState.over``) is committed to already; as much runs at the end as suits its
+    rate."""
+    step, last = left / _STEPS, path[-1][0]
+    at_end = PacingState(money.aim, money.lasts, money.lasts, 0.0, last, money.left * last / (money.rate or 1.0))
+    return sum(commits for commits, _ in path) * step + money.over - at_end.over
+
+
+def _of_running(money: PacingState, left: float) -> float:
+    """What running jobs spend by then anyway: their rate falls evenly to nothing in twice their mean time left."""
+    if not money.left or not money.rate:
+        return 0.0
+    ends = 2.0 * money.left / money.rate
+    return money.left * (1.0 - max(1.0 - left / ends, 0.0) ** 2)
+
+
+def _interval(spent: float, to_come: float, variance: float, quantile: float) -> Forecast:
+    expected = spent + to_come
+    if to_come <= 0.0 or variance <= 0.0:
+        return Forecast(expected, expected, expected)
+    ninth = variance / to_come**2 / 9.0  # 1 / 9k of a gamma distribution of shape k
+    low, high = (to_come * max(1.0 - ninth + z * sqrt(ninth), 0.0) ** 3 for z in (-quantile, quantile))
+    return Forecast(expected, spent + low, spent + high)

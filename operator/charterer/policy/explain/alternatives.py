@@ -1,0 +1,380 @@
+"""Why this option and no other: a row for each option that a job might have now, and what would make another one win.
+
+Every number is the planner's own: what is left on an option is what ``prospects`` says of it, a running job's row holds
+the move that it would take (restart and start-up included), a waiting job's the new run. Against the chosen option an
+alternative saves a hours for m dollars; it is right exactly when the budget pays more than m / a for an hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import sqrt
+
+from charterer.domain.ids import PoolId, Rate
+from charterer.domain.job import Job, RunOutcome
+from charterer.domain.money import Price
+from charterer.domain.option import Option
+from charterer.domain.plan import Verdict
+from charterer.domain.profile import CurveSource, Profile, ThroughputTable
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant
+from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.policy.budgets.solution import BudgetSolution, GroupAssignment
+from charterer.policy.nodes.capacity import Capacity
+from charterer.policy.nodes.pool_quota import PoolQuota
+from charterer.policy.options.menu import Menu
+from charterer.policy.options.option_value import Completion, JobPosition, OptionValues
+from charterer.policy.options.width_backoff import is_quarantined, untested
+from charterer.policy.plan_cache import plan_cache
+from charterer.policy.solve.phase_dp import OptionKey, OptionTable, key_of
+
+_HALVINGS = 40
+_TIE = 1e-5
+"""Dollars closer to each other than this part are equal: a mixing class's two options are, save for rounding."""
+_MOST = 20.0
+"""A change by more than this factor is no answer to "what would have to change"."""
+
+
+class Basis(StrEnum):
+    """What a speed rests on, the surest first; DECLARED is what the profile's owner measured or said."""
+
+    MEASURED = "measured"
+    DECLARED = "declared"
+    FORMULA = "declared formula"
+    INTERPOLATED = "between two points"
+    EXTRAPOLATED = "extrapolated"
+    PRIOR = "from other classes"
+    ASSUMED = "assumed"
+
+
+_BASES = {
+    CurveSource.MEASURED: Basis.MEASURED,
+    CurveSource.DECLARED: Basis.DECLARED,
+    CurveSource.EXTRAPOLATED: Basis.EXTRAPOLATED,
+    CurveSource.PRIOR: Basis.PRIOR,
+}
+
+
+class NodeSource(StrEnum):
+    """Where the nodes of an option would come from."""
+
+    HERE = "it has them"
+    READY = "ready"
+    BOOTING = "booting"
+    RENT = "to be rented"
+    FULL = "pool full"
+    COOLING = "pool cooling"
+    UNKNOWN = "cloud not heard"
+
+
+class Rank(StrEnum):
+    """How an option compares with the chosen one at the budget's rate."""
+
+    CHOSEN = "chosen"
+    EQUAL = "as good"
+    TOO_DEAR = "too dear"
+    TOO_SLOW = "too slow"
+    WORSE = "slower and dearer"
+    BETTER = "better"
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One option: ``seconds`` and ``dollars`` from now to the job's end, getting there included.
+
+    ``reports``: how many there were of that width. ``room``: dollars that room in full pools counts on top of the bill,
+    and ``room_price`` for an hour of the option; they decide like dollars, though nobody pays them.
+
+    ``per_hour_saved``: dollars, room included, for each hour that it saves over the chosen option, if it is faster, or
+    that the chosen one saves over it, if it is slower; None where one of the two is both faster and cheaper.
+    """
+
+    option: Option
+    seconds: float
+    dollars: float
+    room: float
+    room_price: Price
+    basis: Basis
+    nodes: NodeSource
+    rank: Rank
+    per_hour_saved: float | None
+    reports: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WinningChange:
+    """What alone would make ``to`` win over the chosen option; None where nothing of that kind would.
+
+    ``rate``: dollars per second that the budget would have to pay. ``node_price``: of a node of its pool, at today's
+    rate. ``work``: seconds of the reference option that would have to be left, at today's rate and prices.
+    """
+
+    to: Option
+    rate: Rate
+    node_price: Price | None
+    work: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """A width that is no option because runs failed there: until when, None where the job never goes there again."""
+
+    gpu_type: str
+    gpus: int
+    until: Instant | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """All options of a job, cheapest first, and what would have to change for the nearest faster and slower one.
+
+    ``known_work``: whether what is left is known, or its class's mean is taken for it. ``left_alone``: widths that it
+    asks for and may not have.
+    """
+
+    rows: tuple[Alternative, ...]
+    chosen: Alternative
+    position: JobPosition
+    known_work: bool
+    changes: tuple[WinningChange, ...]
+    left_alone: tuple[LeftAlone, ...]
+
+
+def alternatives(job: Job, standing: BudgetSolution, verdict: Verdict, snapshot: Snapshot) -> Alternatives | None:
+    """The options of a job for which the planner found one; None where its menu is empty or it has no option."""
+    share = standing.share(job)
+    chosen = job.allocation.option if job.allocation is not None else verdict.option
+    if share is None or chosen is None:
+        return None
+    weigh = _Weighing(job, chosen, share, standing, snapshot)
+    prospects, position = standing.own(job) or share.by_lot(job), share.position(job)
+    points = weigh.points(prospects, position)
+    here = points[key_of(chosen)]
+    rows = sorted(
+        (weigh.row(point, here, prospects.worth) for point in points.values()),
+        key=lambda row: (row.dollars, row.seconds, row.option.pool, row.option.gpus),
+    )
+    found = next(row for row in rows if row.rank is Rank.CHOSEN)
+    nearest = [_cheapest_hour(rows, Rank.TOO_DEAR), _dearest_hour(rows, Rank.TOO_SLOW)]
+    changes = [weigh.change(row, prospects, position) for row in nearest if row is not None]
+    alone = _left_alone(job, snapshot)
+    return Alternatives(tuple(rows), found, position, job.remaining is not None, tuple(changes), alone)
+
+
+def _left_alone(job: Job, snapshot: Snapshot) -> tuple[LeftAlone, ...]:
+    profile = snapshot.profiles.get(job.class_id)
+    if profile is None:
+        return ()
+    found = {
+        (one.gpu_type, one.gpus): LeftAlone(one.gpu_type, one.gpus, until, one.message)
+        for one, until in is_quarantined(profile, snapshot.now)
+        if job.widths.min <= one.gpus <= job.widths.max and (not job.gpu_types or one.gpu_type in job.gpu_types)
+    }
+    for one in job.records if job.failures else ():
+        pool = snapshot.pools.get(one.option.pool)
+        if one.outcome is RunOutcome.FAILED and pool is not None and pool.offering is not None:
+            width = pool.offering.gpu_type, one.option.gpus
+            if untested(profile, frozenset({width})):
+                found[width] = LeftAlone(*width, None, one.message)
+    return tuple(found[width] for width in sorted(found))
+
+
+def basis(profile: Profile | None, gpu_type: str, gpus: int) -> Basis:
+    """What the speed on a width rests on: the weakest of the class's phases."""
+    if profile is None:
+        return Basis.ASSUMED
+    found = [_of_phase(profile, phase, gpu_type, gpus) for phase in range(len(profile.phases))]
+    return max(found, key=list(Basis).index, default=Basis.ASSUMED)
+
+
+def _of_phase(profile: Profile, phase: int, gpu_type: str, gpus: int) -> Basis:
+    curve = next((one for one in profile.phases[phase].curves if one.gpu_type == gpu_type), None)
+    if curve is None:
+        return Basis.ASSUMED
+    if not isinstance(curve.form, ThroughputTable):
+        return Basis.FORMULA
+    at = next((at for at, (width, _) in enumerate(curve.form.points) if width == gpus), None)
+    if at is None:
+        return Basis.INTERPOLATED
+    return _BASES[curve.origins[at].source] if curve.origins else Basis.DECLARED
+
+
+def reports(profile: Profile | None, gpu_type: str, gpus: int) -> int:
+    """How many reports of a width there were; of a learned curve, which says the same in every phase."""
+    curves = () if profile is None else profile.phases[0].curves
+    return sum(
+        origin.reports
+        for curve in curves
+        if curve.gpu_type == gpu_type
+        for width, _, origin in curve.learned
+        if width == gpus
+    )
+
+
+def _cheapest_hour(rows: Sequence[Alternative], rank: Rank) -> Alternative | None:
+    return min((row for row in rows if row.rank is rank), key=lambda row: row.per_hour_saved or 0.0, default=None)
+
+
+def _dearest_hour(rows: Sequence[Alternative], rank: Rank) -> Alternative | None:
+    return max((row for row in rows if row.rank is rank), key=lambda row: row.per_hour_saved or 0.0, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _OptionPoint:
+    option: Option
+    seconds: float
+    dollars: float
+    room: float
+
+    @property
+    def counted(self) -> float:
+        return self.dollars + self.room
+
+
+class _Weighing:
+    """One job's options, each from now to the end, at whatever rate, prices and work left are asked about."""
+
+    def __init__(
+        self, job: Job, chosen: Option, share: GroupAssignment, standing: BudgetSolution, snapshot: Snapshot
+    ) -> None:
+        self._job = job
+        self._chosen = chosen
+        self._share = share
+        self._snapshot = snapshot
+        known = plan_cache(snapshot)
+        self._market = PoolQuota(snapshot, known.fleet)
+        capacity = Capacity(snapshot, known.holdings, known.sites)
+        capacity.open(frozenset())
+        self._draft = PlanBuilder(standing, capacity, self._market, snapshot)
+        self._runs = job.allocation is not None
+
+    def points(self, prospects: OptionValues, position: JobPosition) -> dict[OptionKey, _OptionPoint]:
+        """Seconds and dollars from now to the end on every option, the chosen one included."""
+        if not self._runs:
+            return {key_of(one.option): self._entering(one) for one in prospects.entering(position)}
+        stay = prospects.staying(self._chosen, position)
+        points = {key_of(stay.option): _OptionPoint(stay.option, stay.seconds, stay.dollars, stay.room)}
+        for option in prospects.menu.options:
+            if key_of(option) not in points:
+                rented = self._draft.must_rent(self._job, option)
+                move = prospects.move(self._chosen, option, position, rented=rented)
+                seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
+                points[key_of(option)] = _OptionPoint(move.to, seconds, dollars, stay.room + move.room)
+        return points
+
+    def _entering(self, one: Completion) -> _OptionPoint:
+        """As the queue is served: where nodes are ready, nobody waits for their start-up."""
+        ready = self._draft.ready(self._job, one.option)
+        seconds = one.seconds - (self._draft.start_up(one.option) if ready else 0.0)
+        return _OptionPoint(one.option, seconds, one.dollars, one.room)
+
+    def row(self, point: _OptionPoint, here: _OptionPoint, worth: float) -> Alternative:
+        """The option against the chosen one, for which a second is worth ``worth`` dollars."""
+        option = point.option
+        pool = self._snapshot.pools.get(option.pool)
+        gpu_type = "" if pool is None or pool.offering is None else pool.offering.gpu_type
+        rank, price = _rank(here.seconds - point.seconds, point.counted - here.counted, worth)
+        charge = self._share.prospects.charge
+        chosen = key_of(option) == key_of(self._chosen)
+        profile = self._snapshot.profiles.get(self._job.class_id)
+        return Alternative(
+            option=option,
+            seconds=point.seconds,
+            dollars=point.dollars,
+            room=point.room,
+            room_price=Price(0) if charge is None else Price(round(charge.of(option) * 3_600_000_000)),
+            basis=basis(profile, gpu_type, option.gpus),
+            reports=reports(profile, gpu_type, option.gpus),
+            nodes=NodeSource.HERE if chosen and self._runs else self._nodes(option),
+            rank=Rank.CHOSEN if chosen else rank,
+            per_hour_saved=None if chosen or price is None else price * 3600.0,
+        )
+
+    def _nodes(self, option: Option) -> NodeSource:
+        pool = self._snapshot.pools.get(option.pool)
+        if pool is None or option.pool not in self._snapshot.surveys:
+            return NodeSource.UNKNOWN
+        if self._draft.ready(self._job, option):
+            return NodeSource.READY
+        if not self._draft.must_rent(self._job, option):
+            return NodeSource.BOOTING
+        if pool.cooled_until is not None and pool.cooled_until > self._snapshot.now:
+            return NodeSource.COOLING
+        return NodeSource.RENT if self._market.refusal(pool, 1) is None else NodeSource.FULL
+
+    # --- what would have to change ------------------------------------------------------------------------------------
+
+    def change(self, row: Alternative, prospects: OptionValues, position: JobPosition) -> WinningChange:
+        """What alone would make the option of ``row`` win."""
+        to = key_of(row.option)
+        weight = self._share.group.weight
+
+        def loses_by(at: OptionValues, where: JobPosition) -> float:
+            points = self.points(at, where)
+            here, there = points[key_of(self._chosen)], points[to]
+            return there.counted - here.counted + at.worth * (there.seconds - here.seconds)
+
+        def dearer(factor: float) -> float:
+            repriced = OptionValues(
+                _repriced(prospects.menu, row.option.pool, factor), prospects.worth, prospects.charge
+            )
+            return loses_by(repriced, position)
+
+        def more(factor: float) -> float:
+            return loses_by(prospects, JobPosition(position.total * factor, position.done))
+
+        price, work = _turning_point(dearer), _turning_point(more) if self._job.remaining is not None else None
+        pool = self._snapshot.pools[row.option.pool]
+        return WinningChange(
+            to=row.option,
+            rate=Rate((row.per_hour_saved or 0.0) / 3600.0 / weight),
+            node_price=None
+            if price is None or pool.quote is None or self._left_behind(row.option)
+            else Price(round(pool.quote.price.micros_per_hour * price)),
+            work=None if work is None else position.left * work,
+        )
+
+    def _left_behind(self, option: Option) -> bool:
+        """Whether the job's own option is no longer on its menu, so that its price is not one of today's."""
+        return option.pool == self._chosen.pool and not self._share.prospects.on_menu(self._chosen)
+
+
+def _rank(saved: float, more: float, worth: float) -> tuple[Rank, float | None]:
+    """Of an option that saves so many seconds for so many dollars more (or the opposite), with dollars per second."""
+    traded = more / saved if saved * more > 0 else None
+    if abs(more - worth * saved) <= _TIE * max(abs(more), abs(worth * saved)):
+        return Rank.EQUAL, traded
+    if more < worth * saved:
+        return Rank.BETTER, traded
+    if traded is None:
+        return Rank.WORSE, None
+    return (Rank.TOO_DEAR if saved > 0 else Rank.TOO_SLOW), traded
+
+
+def _repriced(menu: Menu, pool: PoolId, factor: float) -> Menu:
+    """The menu if the pool's nodes cost ``factor`` times as much."""
+
+    def repriced(option: Option) -> Option:
+        if option.pool != pool:
+            return option
+        price = Price(round(option.price.micros_per_hour * factor))
+        return replace(option, price=price, entry_cost=price.cost(round(option.entry_seconds)))
+
+    stages = tuple(tuple(repriced(option) for option in stage) for stage in menu.stages)
+    return replace(menu, stages=stages, ways=OptionTable.of(stages, menu.ways.restart, menu.ways.in_place))
+
+
+def _turning_point(loses_by: Callable[[float], float]) -> float | None:
+    """The factor nearest to 1 from which on nothing is lost any more, above or below it; None if there is none."""
+    for far in (1.0 / _MOST, _MOST):
+        loses, wins = 1.0, far
+        if loses_by(wins) > 0:
+            continue
+        for _ in range(_HALVINGS):
+            middle = sqrt(loses * wins)
+            loses, wins = (middle, wins) if loses_by(middle) > 0 else (loses, middle)
+        return wins
+    return None

@@ -1,0 +1,210 @@
+"""What more or less money would buy: completion time against dollars a period, as the planner itself would spend them.
+
+In the long run a budget of A dollars a period of P seconds allows b = A / P. ``exchange_rate.solve`` gives the corner
+of each group's hull at that rate, and with λ_i jobs a second of a_i seconds the mean completion time is Σ λ·a / Σ λ.
+A dollar more saves 1 / θ seconds of (weighted) job life: that is what θ means, and a property test holds it to it.
+
+λ_i is as the group's load says; for jobs in sight it is what Little's law gives at the options they have now, so that
+the mean stays one over the same jobs however much is spent on them (docs/policy.md, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+
+from charterer.domain.ids import Rate
+from charterer.domain.money import Money
+from charterer.domain.period import period_bounds
+from charterer.domain.time import after, seconds_between
+from charterer.policy.budgets.cost_calibration import corrected
+from charterer.policy.budgets.demand import GroupDemand
+from charterer.policy.budgets.pool_usage import expected_use, use_of
+from charterer.policy.budgets.shared_pools import BudgetOutcome, fit, longer, sum_of, with_room
+from charterer.policy.budgets.solution import BudgetSolution, GroupAssignment, dearer
+from charterer.policy.solve.exchange_rate import BudgetFit, Demand, Solution, solve, spend_rate
+
+FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
+"""A quarter to four times: beyond that most teams would ask another question."""
+
+_UNLIMITED = 1e3
+"""So many times what all would spend on their fastest options is money enough for dearer pools."""
+_HALVINGS = 12
+"""Within 0.1 % for ends that lie a factor of sixty apart."""
+
+_EPSILON = 1.0 + 1e-9
+"""At θ itself two corners tie; just above it the faster one is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierPoint:
+    """What ``amount`` dollars a period buy in the long run, ``factor`` times the budget's own amount.
+
+    ``spend``: what is then spent of it (dollars a period). ``mean_seconds``: from submitting a job to its completion;
+    None where even the cheapest options are too dear and jobs queue without end. ``served``: the part of the load that
+    the amount pays for, below 1 only then.
+    """
+
+    factor: float
+    amount: Money
+    spend: Money
+    rate: Rate
+    fit: BudgetFit
+    mean_seconds: float | None
+    served: float
+
+    @property
+    def seconds_per_dollar(self) -> float | None:
+        """Seconds of weighted job life that one more dollar saves; None while jobs queue, 0 where nothing is faster."""
+        if self.fit is BudgetFit.INFEASIBLE:
+            return None
+        return 0.0 if self.fit is BudgetFit.SURPLUS or not self.rate else 1.0 / self.rate
+
+
+class Frontier:
+    """The frontier of one budget. Without any job in sight or expected it is ``empty``, and nothing may be asked.
+
+    More money does not make pools larger: an amount whose choices do not fit into the room that other budgets leave is
+    solved with that room (``crowding``), and so are the ends. ``amount_for`` alone asks the bills only.
+    """
+
+    def __init__(self, standing: BudgetSolution) -> None:
+        start, end = period_bounds(standing.budget.time_zone, after(standing.period_end, -1.0))
+        self._standing = standing
+        self.amount = standing.budget.amount
+        self.period_seconds = seconds_between(start, end)
+        self._groups = [share.group for share in standing.shares.values()]
+        self._demands = _demands(standing)
+        self._loads = [share.arrivals for share in standing.shares.values()]
+        self.empty = not sum(self._loads)
+
+    @cached_property
+    def cheapest(self) -> Money:
+        """The smallest budget (a period) with which no job queues for money."""
+        least = sum(one.load * one.spends[0] for one in self._demands)
+        if self._fits(solve(self._demands, least), 1.0):
+            return self._a_period(least)
+        return self._a_period(self._least_with_room(least))
+
+    @cached_property
+    def fastest(self) -> Money:
+        """The budget (a period) above which a surplus stays unspent: every job has the fastest that there is for it."""
+        most = sum(one.load * one.spends[-1] for one in self._demands)
+        if self._fits(solve(self._demands, most), 1.0):
+            return self._a_period(most)
+        return self._a_period(self._plenty().spend)
+
+    def at(self, amount: Money) -> FrontierPoint:
+        """What that many dollars a period buy."""
+        allowed = amount.dollars / self.period_seconds
+        factor = amount.dollars / self.amount.dollars if self.amount.dollars else 0.0
+        solution = solve(self._demands, allowed)
+        feasible = solution.fit is not BudgetFit.INFEASIBLE
+        served = 1.0 if feasible else max(allowed, 0.0) / solution.spend
+        if not self._fits(solution, served):
+            found = with_room(self._standing, allowed)
+            return FrontierPoint(
+                factor=factor,
+                amount=amount,
+                spend=self._a_period(min(found.spend, allowed)),
+                rate=found.rate,
+                fit=found.fit,
+                mean_seconds=found.mean_seconds,
+                served=found.served,
+            )
+        return FrontierPoint(
+            factor=factor,
+            amount=amount,
+            spend=self._a_period(min(solution.spend, allowed)),
+            rate=solution.rate,
+            fit=solution.fit,
+            mean_seconds=self._mean_seconds(solution) if feasible else None,
+            served=served,
+        )
+
+    def times(self, factors: Sequence[float] = FACTORS) -> tuple[FrontierPoint, ...]:
+        """What so many times the budget's amount buys; of a budget of zero, of the smallest one that suffices."""
+        base = self.amount.micros or self.cheapest.micros
+        return tuple(self.at(Money(round(base * factor))) for factor in factors)
+
+    def amount_for(self, rate: Rate) -> Money:
+        """The budget (a period) from which on a second is worth ``rate`` and whatever costs that much is bought."""
+        return self._a_period(spend_rate(self._demands, Rate(rate * _EPSILON)))
+
+    def _fits(self, solution: Solution, served: float) -> bool:
+        """Whether the pools have room for what is then held, by those who are served."""
+        uses = []
+        for at, (key, share) in enumerate(self._standing.shares.items()):
+            hull, level = share.group.hull, solution.levels[at]
+            mix = solution.mix if at == solution.mixed else 0.0
+            corners = [(1.0 - mix, level)] + ([(mix, level + 1)] if mix else [])
+            held = share.arrivals * longer(self._standing, key, share.group) * served
+            uses.append(
+                expected_use(
+                    ((part, use_of(hull.paths[one], hull.seconds[one], share.group)) for part, one in corners), held
+                )
+            )
+        return fit(sum_of(uses), self._standing.room)
+
+    def _least_with_room(self, least: float) -> float:
+        """The same in dollars a second, where the cheapest options, which cost ``least``, do not all fit. By halving.
+
+        Where there is no room for all however much is paid, it is what serves as many.
+        """
+        plenty = self._plenty()
+        least, most = least * plenty.served, plenty.spend
+        for _ in range(_HALVINGS):
+            middle = sqrt(least * most) if least > 0.0 else most / 2.0
+            if with_room(self._standing, middle).served < plenty.served / _EPSILON:
+                least = middle
+            else:
+                most = middle
+        return most
+
+    def _plenty(self) -> BudgetOutcome:
+        """What is had of the room for any money."""
+        plenty = _UNLIMITED * sum(one.load * one.spends[-1] for one in self._demands)
+        return with_room(self._standing, plenty)
+
+    def _mean_seconds(self, solution: Solution) -> float:
+        whole = sum(
+            load * _seconds(group, level, solution.mix if at == solution.mixed else 0.0)
+            for at, (group, load, level) in enumerate(zip(self._groups, self._loads, solution.levels, strict=True))
+        )
+        return whole / sum(self._loads)
+
+    def _a_period(self, dollars_a_second: float) -> Money:
+        return Money(round(dollars_a_second * self.period_seconds * 1_000_000))
+
+
+def mean_seconds(standing: BudgetSolution) -> float | None:
+    """Mean completion time of the jobs to come at what the budget pays now; None without jobs, or while they queue."""
+    shares = standing.shares.values()
+    load = sum(share.arrivals for share in shares)
+    if not load or not standing.feasible:
+        return None
+    return sum(share.arrivals * expected(share)[0] for share in shares) / load
+
+
+def expected(share: GroupAssignment) -> tuple[float, float]:
+    """Seconds and dollars of a new job of the group, over all its paths where it mixes."""
+    return (
+        sum(lot.part * lot.seconds for lot in share.lots),
+        sum(lot.part * lot.dollars for lot in share.lots),
+    )
+
+
+def _demands(standing: BudgetSolution) -> list[Demand]:
+    """The groups as the planner's own solver sees them: as dear as they turned out to be."""
+    return [
+        corrected(share.group.demand(), dearer(key, share.group, standing.reckoning))
+        for key, share in standing.shares.items()
+    ]
+
+
+def _seconds(group: GroupDemand, level: int, mix: float) -> float:
+    """Expected seconds of a job of the group that takes a corner, or with probability ``mix`` the next one."""
+    seconds = group.hull.seconds
+    return seconds[level] if not mix else (1.0 - mix) * seconds[level] + mix * seconds[level + 1]

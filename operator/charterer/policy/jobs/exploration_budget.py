@@ -1,0 +1,35 @@
+"""What trials of widths never measured (``policy.options.optimism``) may cost: a fraction of their budget's amount."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import ceil
+
+from charterer.domain.budget import Budget
+from charterer.domain.money import ZERO, Money
+from charterer.domain.option import Option
+from charterer.domain.time import Instant, after, seconds_between
+from charterer.policy.jobs.job_facts import JobFacts
+
+TRIAL_SECONDS = 300.0
+"""A run is measured within so long of its first step: a job reports every ten seconds, the first report after a start
+is not counted, and a batch size or two are tried as well."""
+
+
+def may_explore(budget: Budget, tried: Iterable[JobFacts], period_start: Instant, now: Instant) -> bool:
+    """Whether the budget still pays for trials in this period. ``tried``: its jobs that had any.
+
+    Each counts with the whole price of its GPUs until it is measured at the latest, as far as its job is in sight.
+    """
+    if not budget.exploration_percent:
+        return False
+    spent = ZERO
+    for reading in tried:
+        for option, since, until in reading.trials:
+            over = after(since, option.entry_seconds + TRIAL_SECONDS)
+            spent += _cost(option, max(since, period_start), min(now if until is None else until, over))
+    return spent < Money(budget.amount.micros * budget.exploration_percent // 100)
+
+
+def _cost(option: Option, since: Instant, until: Instant) -> Money:
+    return option.price.cost(ceil(max(seconds_between(since, until), 0.0)))

@@ -1,0 +1,95 @@
+"""What each job says by itself, whatever the time and the others: read once for as long as the job stays the same one.
+
+A snapshot hands over what did not change as the same object (``controller.snapshot.observe``), so that after one event
+ten thousand jobs are looked up and one is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from charterer.domain.ids import ClassId, JobId, NodeName, RentalId
+from charterer.domain.job import TRUSTED_FRACTION, Job
+from charterer.domain.option import Option
+from charterer.domain.plan import Reason
+from charterer.domain.time import Instant, seconds_between
+from charterer.policy.actions.triage import not_wanted, ready_by, settled
+from charterer.policy.budgets.demand import GroupKey, group_key
+from charterer.policy.options.menu import Menus
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobFacts:
+    """A job and what follows from it alone.
+
+    ``order``: of creation. ``key``: of its group; ``statistics``: the class that it counts in. ``refused``: why no GPUs
+    are looked for. ``settled``: whether all of its run runs, so that moving it is a question of gain; ``ready_by``: by
+    when it must, if it does not. ``rentals``: of its allocation; ``nodes``: where its pods live. In dollars: ``ended``,
+    the GPUs of its former runs; ``price`` a second of those it has, which are ``micros`` micro-dollars an hour, and
+    ``since`` when; ``predicted`` at its first start; ``reported``, what it still costs as it says. ``trials``: runs on
+    widths that had never been measured, from when until when.
+    """
+
+    job: Job
+    order: tuple[Instant, JobId]
+    key: GroupKey
+    statistics: ClassId
+    refused: Reason | None
+    settled: bool
+    ready_by: Instant | None
+    rentals: frozenset[RentalId]
+    nodes: frozenset[NodeName]
+    ended: float
+    price: float
+    micros: int
+    since: Instant | None
+    predicted: float
+    reported: float | None
+    trials: tuple[tuple[Option, Instant, Instant | None], ...]
+
+    def spent(self, now: Instant) -> float:
+        """Dollars that the GPUs it held have cost, by its own record."""
+        if self.since is None or now <= self.since:
+            return self.ended
+        return self.ended + self.price * seconds_between(self.since, now)
+
+
+def job_facts(job: Job, menus: Menus) -> JobFacts:
+    """Read a job."""
+    allocation = job.allocation
+    return JobFacts(
+        job=job,
+        order=(job.created, job.id),
+        key=group_key(job, menus),
+        statistics=job.statistics,
+        refused=not_wanted(job),
+        settled=settled(job),
+        ready_by=None if allocation is None else ready_by(job, allocation),
+        rentals=frozenset() if allocation is None else frozenset(place.rental for place in allocation.placements),
+        nodes=frozenset(pod.node for run in job.runs for pod in run.pods if pod.node is not None and pod.live),
+        ended=sum(
+            record.option.price.dollars_per_second * max(seconds_between(record.since, record.until), 0.0)
+            for record in job.records
+        ),
+        price=0.0 if allocation is None else allocation.option.price.dollars_per_second,
+        micros=0 if allocation is None else allocation.option.price.micros_per_hour,
+        since=None if allocation is None else allocation.since,
+        predicted=0.0 if job.predicted is None else job.predicted.dollars,
+        reported=_reported(job),
+        trials=_trials(job),
+    )
+
+
+def _trials(job: Job) -> tuple[tuple[Option, Instant, Instant | None], ...]:
+    ended = [(record.option, record.since, record.until) for record in job.records if record.option.trial]
+    if job.allocation is not None and job.allocation.option.trial:
+        return (*ended, (job.allocation.option, job.allocation.since, None))
+    return tuple(ended)
+
+
+def _reported(job: Job) -> float | None:
+    fraction = None if job.progress is None else job.progress.fraction
+    if job.allocation is None or job.remaining is None or (fraction or 0.0) < TRUSTED_FRACTION:
+        return None
+    option = job.allocation.option
+    return job.remaining / option.speed * option.price.dollars_per_second

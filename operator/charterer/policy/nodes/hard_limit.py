@@ -1,0 +1,146 @@
+"""The hard limit and the hourly limit: they hold even if everything rented costs as much as it ever can.
+
+At every plan, of every budget,   spent + Σ exposure(rental) ≤ hard limit   is kept, where a rental's exposure is the
+most it can still cost if its release is ordered at the next look: its worst price over the time that an orderly end
+takes (grace of the jobs on it, and a margin for the operator and the cloud), and for a node that still boots at least
+what is left of the reserve it was rented with. Spending eats the slack between the two sides no faster than the sum of
+worst prices, so the instant when everything must be released is known in advance (docs/policy.md, section 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from charterer.domain.billing import accrued
+from charterer.domain.ids import RentalId
+from charterer.domain.money import ZERO, Money, Price, total
+from charterer.domain.plan import ReasonCode
+from charterer.domain.pool import Pool
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.time import Instant, after
+
+MARGIN_SECONDS = 180
+"""From the last pod's end (or with no pod on it) to the end of billing: looks, cloud calls, lists that lag."""
+LOOK_AHEAD_SECONDS = 60
+"""How much earlier than the last moment everything is released, for a plan that comes late."""
+USEFUL_SECONDS = 600
+"""Nothing is rented that would have to be released sooner than this after it is ready."""
+START_BOUND_FACTOR = 3
+"""A node that takes longer than so many times the pool's start-up time is not waited for in the reserve."""
+
+_BOOTING = (RentalPhase.REQUESTED, RentalPhase.STARTING)
+
+
+def reserve(pool: Pool, grace_seconds: int) -> Money:
+    """Worst-case cost of a node rented now and released, with its jobs' grace, as soon as it is ready.
+
+    Worst price over the billing minimum or the bound on start-up, whichever is longer, and then the time to drain.
+    ValueError without a quote.
+    """
+    if pool.quote is None:
+        raise ValueError(f"GPUPool {pool.id} has no quote: nothing can be reserved for a node of an unknown price")
+    start = max(pool.quote.billing_minimum_seconds, START_BOUND_FACTOR * ceil(pool.start_seconds))
+    return pool.quote.worst.cost(start + grace_seconds + MARGIN_SECONDS)
+
+
+def exposure(rental: Rental, grace_seconds: int, lag_seconds: float, now: Instant) -> Money:
+    """The most the rental can cost beyond what has accrued (billing minimum included), released at the next look."""
+    if rental.phase is RentalPhase.ENDED:
+        return ZERO
+    leaving = rental.worst.cost(grace_seconds + MARGIN_SECONDS + ceil(lag_seconds))
+    if rental.phase in _BOOTING:
+        return max(leaving, rental.reserved - accrued(rental, now))
+    return leaving
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """The most that rentals can still cost, each and in all, and their worst prices."""
+
+    each: Mapping[RentalId, Money]
+    worst: Mapping[RentalId, Price]
+    micros: int
+    worst_micros: int
+
+
+class Purse:
+    """What one budget's limits still allow while a plan is being made; renting and hosting use it up."""
+
+    def __init__(self, hard_limit: Money | None, max_hourly: Price | None, spent: Money) -> None:
+        self.spent = spent
+        self._hard_limit = hard_limit
+        self._max_hourly = max_hourly
+        self._exposed: dict[RentalId, Money] = {}
+        self._worst: dict[RentalId, Price] = {}
+        self._exposed_micros = 0
+        self._worst_micros = 0
+
+    def hold(self, rental: RentalId, worst: Price, exposed: Money) -> None:
+        """Count a rental (once; a second time with another exposure replaces the first)."""
+        self._exposed_micros += exposed.micros - self._exposed.get(rental, ZERO).micros
+        self._worst_micros += worst.micros_per_hour - self._worst.get(rental, Price(0)).micros_per_hour
+        self._exposed[rental] = exposed
+        self._worst[rental] = worst
+
+    def hold_all(self, exposed: Exposed) -> None:
+        """Count rentals that were not counted before."""
+        self._exposed |= exposed.each
+        self._worst |= exposed.worst
+        self._exposed_micros += exposed.micros
+        self._worst_micros += exposed.worst_micros
+
+    @property
+    def committed(self) -> Money:
+        """Spent, and the most that everything rented can still cost until an orderly end."""
+        return self.spent + Money(self._exposed_micros)
+
+    @property
+    def hourly(self) -> Price:
+        """The sum of worst prices."""
+        return Price(self._worst_micros)
+
+    @property
+    def slack(self) -> Money | None:
+        """What is left under the hard limit; None without one."""
+        return None if self._hard_limit is None else self._hard_limit - self.committed
+
+    @property
+    def must_release(self) -> bool:
+        """Whether everything has to be released now for the hard limit to hold."""
+        slack = self.slack
+        return slack is not None and bool(self._exposed) and slack < self.hourly.cost(LOOK_AHEAD_SECONDS)
+
+    def release_at(self, now: Instant) -> Instant | None:
+        """When that will be at the earliest, if nothing else changes; None if never."""
+        slack = self.slack
+        if slack is None or not self._worst_micros:
+            return None
+        seconds = slack.micros * 3600 / self._worst_micros - LOOK_AHEAD_SECONDS
+        return after(now, max(seconds, 1.0))
+
+    def over_hourly(self, leaving: Iterable[RentalId] = ()) -> bool:
+        """Whether the rentals that are not leaving exceed the hourly limit (it was lowered)."""
+        gone = sum(self._worst[rental].micros_per_hour for rental in leaving if rental in self._worst)
+        return self._max_hourly is not None and self._worst_micros - gone > self._max_hourly.micros_per_hour
+
+    def refusal(self, worst: Price, reserved: Money, nodes: int) -> ReasonCode | None:
+        """Which limit forbids ``nodes`` more rentals of a worst price and a reserve each; None when none does."""
+        hourly = self._worst_micros + nodes * worst.micros_per_hour
+        if self._max_hourly is not None and hourly > self._max_hourly.micros_per_hour:
+            return ReasonCode.HOURLY_LIMIT
+        slack = self.slack
+        needed = nodes * reserved.micros + Price(hourly).cost(LOOK_AHEAD_SECONDS + USEFUL_SECONDS).micros
+        return ReasonCode.HARD_LIMIT if slack is not None and needed > slack.micros else None
+
+    def host(self, rentals: Iterable[tuple[RentalId, Money]]) -> bool:
+        """Let rentals have at least these exposures (a job with a long grace comes), if the hard limit allows it."""
+        raised = [(name, exposed) for name, exposed in rentals if exposed > self._exposed.get(name, ZERO)]
+        slack = self.slack
+        more = total(exposed - self._exposed.get(name, ZERO) for name, exposed in raised)
+        if slack is not None and more + self.hourly.cost(LOOK_AHEAD_SECONDS) > slack:
+            return not raised
+        for name, exposed in raised:
+            self.hold(name, self._worst[name], exposed)
+        return True

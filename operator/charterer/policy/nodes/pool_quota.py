@@ -1,0 +1,40 @@
+"""What all budgets share while a plan is made: how many more nodes each pool may have, and the names of new rentals."""
+
+from __future__ import annotations
+
+from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.plan import ReasonCode
+from charterer.domain.pool import Pool
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant
+from charterer.policy.nodes.cooldown import refusal
+from charterer.policy.nodes.rental_index import RentalIndex
+
+
+class PoolQuota:
+    """The pools' rooms and names; renting uses them up. Budgets come to it in order, see ``planner``."""
+
+    def __init__(self, snapshot: Snapshot, fleet: RentalIndex) -> None:
+        self._snapshot = snapshot
+        self._live: dict[PoolId, int] = {}
+        for (_, pool), block in fleet.blocks.items():
+            self._live[pool] = self._live.get(pool, 0) + len(block.live)
+        self._next: dict[PoolId, int] = {}
+        self.cooled: set[Instant] = set()
+
+    def refusal(self, pool: Pool, nodes: int) -> ReasonCode | None:
+        """Why the pool cannot give so many more nodes now; remembers until when a pool that was wanted cools."""
+        surveyed = pool.id in self._snapshot.surveys
+        why = refusal(pool, surveyed, self._live.get(pool.id, 0), nodes, self._snapshot.now)
+        if why is ReasonCode.POOL_COOLING and pool.cooled_until is not None:
+            self.cooled.add(pool.cooled_until)
+        return why
+
+    def name(self, pool: PoolId) -> RentalId:
+        """Take a room of the pool: ``<pool>-<ordinal>`` with the smallest ordinal that no rental has."""
+        ordinal = self._next.get(pool, 1)
+        while (rental := RentalId(f"{pool}-{ordinal}")) in self._snapshot.rentals:
+            ordinal += 1
+        self._next[pool] = ordinal + 1
+        self._live[pool] = self._live.get(pool, 0) + 1
+        return rental

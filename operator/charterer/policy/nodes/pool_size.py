@@ -1,0 +1,54 @@
+"""How many GPUs each pool can have in the long run, and what sets the limit.
+
+A pool that had no node to give is as large as what it has. It is asked again after its cooldown, and then has as long
+again to show that there are nodes: without that, every end of a cooldown would move prices and exchange rates, and the
+next failure, seconds later, would move them back. A node launched after the failure ends the doubt at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from charterer.domain.ids import PoolId
+from charterer.domain.plan import Limit
+from charterer.domain.pool import FailureKind, Pool
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant, after
+from charterer.policy.nodes.rental_index import PoolRentals, RentalIndex
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSize:
+    """``nodes`` of ``gpus_per_node`` GPUs; ``until``: when a limit other than ``spec.maxNodes`` is taken to be over."""
+
+    nodes: int
+    gpus_per_node: int
+    limit: Limit
+    until: Instant | None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs in all."""
+        return self.nodes * self.gpus_per_node
+
+
+def pool_sizes(snapshot: Snapshot, fleet: RentalIndex) -> Mapping[PoolId, PoolSize]:
+    """The room of every pool that may be rented from, by name."""
+    return {
+        name: _pool_size(pool, pool.offering.gpus_per_node, fleet.of(name), snapshot.now)
+        for name, pool in sorted(snapshot.pools.items())
+        if pool.offering is not None and not pool.deleting
+    }
+
+
+def _pool_size(pool: Pool, gpus_per_node: int, blocks: Sequence[PoolRentals], now: Instant) -> PoolSize:
+    if pool.cooled_until is not None:
+        has = min(sum([len(one.launched) for one in blocks]), pool.max_nodes)
+        failed = after(pool.cooled_until, -pool.cooldown_seconds)
+        until = after(pool.cooled_until, pool.cooldown_seconds)
+        gave = any(launched > failed for one in blocks for launched in one.launched)
+        if now < until and has < pool.max_nodes and not gave:
+            limit = Limit.QUOTA if pool.cooled_because == FailureKind.QUOTA_EXCEEDED else Limit.STOCK
+            return PoolSize(has, gpus_per_node, limit, until)
+    return PoolSize(pool.max_nodes, gpus_per_node, Limit.MAX_NODES, None)

@@ -1,0 +1,334 @@
+"""What each option is worth to a job at an exchange rate: from now to its end, and as a move of a running job.
+
+With J(o) from ``course``: dollars of money and of time to the end on option o,
+
+    a new run on o costs      J(o) + w·θ·e + g                     e, g: seconds and dollars of entering o once
+    a move from o to o' gains J(o) − J(o') − (w·θ + c')·r − b      r: restart; b: dollars for nodes that must boot first
+
+Where a pool is full, its room has a price too (``ScarcityCharge``): it counts in J, c' and b wherever jobs choose, and
+never in ``dollars`` and ``cost``, which are what will be billed.
+
+These are the numbers that ``course`` charges for a later change, so that no job puts off what it was promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from charterer.domain.ids import PoolId
+from charterer.domain.money import Money
+from charterer.domain.option import Option
+from charterer.domain.plan import Stage
+from charterer.policy.options.menu import Menu
+from charterer.policy.solve.hull import Path
+from charterer.policy.solve.phase_dp import BackwardInduction, CostToGo, OptionKey, UnitCosts, key_of
+
+_MANY = 64
+"""Sizes of jobs of which the phases are kept worked out."""
+
+_FEW = 4
+"""Worths of which the prospects are kept: a weight's two lots, now and in the plan before."""
+
+_RATE_INTERVAL = 0.02
+"""Of what a second on the cheapest option costs, time included: so far around a worth a job is looked at. Exchange
+rates move by much less from one event to the next, and few jobs are so near to a change."""
+
+SURE = 1e-9
+"""Of the terms' size: so far from a tie no rounding can decide otherwise."""
+
+_TIE_BREAK = 1e-6
+"""An option of the favoured path counts so much less of what a second on it costs, time included."""
+
+
+def in_place(here: Option, here_pods: int, to: Option, to_pods: int) -> bool:
+    """Whether only the number of equal pods changes, so that a resizable run need not be restarted."""
+    same_pods = here.gpus * to_pods == to.gpus * here_pods
+    return here.pool == to.pool and here.variant == to.variant and here_pods > 1 and to_pods > 1 and same_pods
+
+
+@dataclass(frozen=True, slots=True)
+class JobPosition:
+    """Where a job is: ``total`` work of which the part ``done`` is done."""
+
+    total: float
+    done: float = 0.0
+
+    @property
+    def left(self) -> float:
+        """Work left, in seconds of the reference option."""
+        return self.total * (1.0 - self.done)
+
+
+@dataclass(frozen=True, slots=True)
+class ScarcityCharge:
+    """What room costs where pools are full: dollars per GPU-second by pool, for choosing only.
+
+    ``favours``: options of the path that a job is to take where several are equally good: at such prices they are.
+    """
+
+    rents: tuple[tuple[PoolId, float], ...]
+    favours: frozenset[OptionKey]
+
+    def of(self, option: Option) -> float:
+        """Dollars a second for the room that an option takes."""
+        return next((rent * option.gpus for pool, rent in self.rents if pool == option.pool), 0.0)
+
+    def on(self, option: Option, worth: float) -> float:
+        """The same with the favour, for a job for which a second is worth ``worth`` dollars."""
+        rent = self.of(option)
+        if key_of(option) not in self.favours:
+            return rent
+        return rent - _TIE_BREAK * (worth + option.price.dollars_per_second + rent)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A way to the end: ``seconds`` and ``dollars`` from now on, entering it included where that is still to come.
+
+    ``room``: dollars that its room counts on top of that, though nobody pays them. ``worth``: all in dollars, as the
+    budget values seconds.
+    """
+
+    option: Option
+    seconds: float
+    dollars: float
+    worth: float
+    room: float = 0.0
+
+    @property
+    def counted(self) -> float:
+        """Dollars as they count in a choice."""
+        return self.dollars + self.room
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """``saved_seconds`` of the job's life for ``cost`` (negative: money saved); ``gain`` in dollars, net.
+
+    ``room``: dollars that room counts for more there than here (negative: for less).
+    """
+
+    to: Option
+    saved_seconds: float
+    cost: Money
+    gain: float
+    room: float = 0.0
+
+
+def option_values(menu: Menu, worth: float, charge: ScarcityCharge | None = None) -> OptionValues:
+    """The menu's prospects; those of the last few worths are kept with the menu."""
+    key: Hashable = worth if charge is None else (worth, charge)
+    known = menu.seen.get(key)
+    if known is None:
+        if len(menu.seen) >= _FEW:
+            menu.seen.clear()
+        known = menu.seen[key] = OptionValues(menu, worth, charge)
+    return known
+
+
+class OptionValues:
+    """A menu as jobs see it for which a second is worth ``worth`` = w·θ dollars."""
+
+    def __init__(self, menu: Menu, worth: float, charge: ScarcityCharge | None = None) -> None:
+        self.menu = menu
+        self.worth = worth
+        self.charge = charge
+        self._at = menu.ways.places
+        ways = menu.ways
+        if charge is not None:
+            ways = ways.charged([charge.on(option, worth) for option in menu.options])
+        self._ways = ways
+        self._cheapest = min(ways.prices, default=0.0)
+        self._least_change = ways.restart if ways.in_place is None else min(ways.restart, ways.in_place.seconds)
+        self._lives: dict[float, BackwardInduction] = {}
+        self._fresh: dict[JobPosition, list[Completion]] = {}
+        self._last: tuple[JobPosition, CostToGo] | None = None
+        self._newcomer: tuple[float, Completion, Path] | None = None
+        self._drawn: tuple[Path, tuple[Stage, ...]] | None = None
+
+    def on_menu(self, option: Option) -> bool:
+        """Whether a job may still choose that option."""
+        return key_of(option) in self._at
+
+    def entering(self, position: JobPosition) -> list[Completion]:
+        """Every option for a new run, best first; ties go to the cheaper, then by pool and width."""
+        if position.done:
+            return self._entering(position)
+        if position not in self._fresh:
+            self._fresh = {position: self._entering(position)}
+        return self._fresh[position]
+
+    def newcomer(self, work: float) -> tuple[Completion, Path]:
+        """The best that a new job of so much work can do, and its path."""
+        if self._newcomer is None or self._newcomer[0] != work:
+            best = self.entering(JobPosition(work))[0]
+            self._newcomer = work, best, self.path(best.option, JobPosition(work))
+        return self._newcomer[1:]
+
+    def stages(self, path: Path) -> tuple[Stage, ...]:
+        """A path's options with the part of the work up to which each is had; equal neighbours are one stage."""
+        if self._drawn is None or self._drawn[0] is not path:
+            stages: list[Stage] = []
+            for until, option in zip(self.menu.until, path, strict=True):
+                if stages and key_of(stages[-1].option) == key_of(option):
+                    stages.pop()
+                stages.append(Stage(until, option))
+            self._drawn = path, tuple(stages)
+        return self._drawn[1]
+
+    def _entering(self, position: JobPosition) -> list[Completion]:
+        course, options = self._course(position)
+        found: list[Completion] = []
+        for at, option in enumerate(options):
+            money, time = course.point(at)
+            money, time = money + option.entry_cost.dollars, time + option.entry_seconds
+            room = course.room(at) + self._extra(at) * option.entry_seconds
+            found.append(Completion(option, time, money, self.worth * time + money + room, room))
+        return sorted(found, key=lambda one: (one.worth, one.dollars, one.option.pool, one.option.gpus))
+
+    def staying(self, here: Option, position: JobPosition) -> Completion:
+        """The way to the end of a job that runs on ``here``."""
+        at = self._at.get(key_of(here))
+        if at is None:
+            time = position.left / here.speed
+            money = time * here.price.dollars_per_second
+            room = self._room(here) * time
+            return Completion(here, time, money, self.worth * time + money + room, room)
+        course, options = self._course(position)
+        money, time = course.point(at)
+        return Completion(options[at], time, money, course.cost[at], course.room(at))
+
+    def next_change(self, here: Option, position: JobPosition) -> float | None:
+        """Seconds until a phase begins for which the best way leaves ``here``; None if none does."""
+        at = self._at.get(key_of(here))
+        if at is None or len(self.menu.stages) == 1:
+            return None
+        course, _ = self._course(position)
+        return course.leaves_after(at)
+
+    def path(self, option: Option, position: JobPosition) -> tuple[Option, ...]:
+        """The option in each phase from the present one on, for a job that has ``option`` now."""
+        course, _ = self._course(position)
+        stages = self.menu.stages[self.menu.phase(position.done) :]
+        return tuple(stage[at] for stage, at in zip(stages, course.path(self._at[key_of(option)]), strict=True))
+
+    def paying(self, here: Option, position: JobPosition) -> list[Move]:
+        """The moves with a gain when their nodes are ready, the best first; ties by pool and width."""
+        at, (course, options) = self._at.get(key_of(here)), self._course(position)
+        gaining = self._gaining(here, position)
+        moves = [self._move(here, at, to, options[to], course, position, rented=False) for to, _ in gaining]
+        return sorted((move for move in moves if move.gain > 0), key=lambda one: (-one.gain, one.to.pool, one.to.gpus))
+
+    def gains(self, here: Option, position: JobPosition) -> list[tuple[Option, float, float]]:
+        """The moves with a gain: where to, dollars where its nodes are ready, and how many less if they must boot."""
+        at, options = self._at.get(key_of(here)), self.menu.stages[self.menu.phase(position.done)]
+        return [
+            (options[to], gain, self._boot(self._ways.prices, here, at, to))
+            for to, gain in self._gaining(here, position)
+        ]
+
+    def _gaining(self, here: Option, position: JobPosition) -> list[tuple[int, float]]:
+        at = self._at.get(key_of(here))
+        if at is not None and self._cannot_pay(at, position):
+            return []
+        course, _ = self._course(position)
+        stay, worth, ways = self.staying(here, position).worth, self.worth, self._ways
+        fleet = ways.fleet(here)
+        return [
+            (to, gain)
+            for to, (cost, price) in enumerate(zip(course.cost, ways.prices, strict=True))
+            if (gain := stay - cost - (worth + price) * ways.change(fleet, to)) > 0.0 and to != at
+        ]
+
+    def move(self, here: Option, to: Option, position: JobPosition, *, rented: bool) -> Move:
+        """The worth of one move; ``rented`` says that its nodes are still to be rented."""
+        course, options = self._course(position)
+        at = self._at[key_of(to)]
+        return self._move(here, self._at.get(key_of(here)), at, options[at], course, position, rented=rented)
+
+    def _move(
+        self,
+        here: Option,
+        at: int | None,
+        to: int,
+        option: Option,
+        course: CostToGo,
+        position: JobPosition,
+        *,
+        rented: bool,
+    ) -> Move:
+        stay = self.staying(here, position)
+        money, time = course.point(to)
+        ways = self._ways
+        change = ways.change(ways.fleet(here), to)
+        boot = self._boot(ways.bills, here, at, to) if rented else 0.0
+        cost = money + ways.bills[to] * change - stay.dollars + boot
+        saved = stay.seconds - time - change
+        room = 0.0
+        if self.charge is not None:
+            booting = self._boot(ways.prices, here, at, to) - boot if rented else 0.0
+            room = course.room(to) + self._extra(to) * change + booting - stay.room
+        return Move(option, saved, Money(round(cost * 1_000_000)), self.worth * saved - cost - room, room)
+
+    def _boot(self, prices: Sequence[float], here: Option, at: int | None, to: int) -> float:
+        """Dollars at ``prices`` for nodes that boot before a move."""
+        if at is None:
+            return prices[to] * self._ways.starts[to]
+        return self._ways.start_up(prices, at, to, here.pool == self.menu.options[to].pool)
+
+    def _room(self, option: Option) -> float:
+        """Dollars a second for the room of an option, whether it is on the menu or not."""
+        return 0.0 if self.charge is None else self.charge.of(option)
+
+    def _extra(self, at: int) -> float:
+        """What a second on an option counts on top of its bill."""
+        return self._ways.prices[at] - self._ways.bills[at]
+
+    @cached_property
+    def _rates(self) -> UnitCosts:
+        return UnitCosts(self._ways, self.menu.until, self.worth)
+
+    @cached_property
+    def around(self) -> tuple[float, float]:
+        """The least and the most of the worths around this one."""
+        step = _RATE_INTERVAL * (self.worth + self._cheapest)
+        return max(self.worth - step, 0.0), self.worth + step
+
+    @cached_property
+    def _ends(self) -> tuple[UnitCosts, UnitCosts]:
+        low, high = self.around
+        return UnitCosts(self._ways, self.menu.until, low), UnitCosts(self._ways, self.menu.until, high)
+
+    def nothing_pays(self, here: Option, position: JobPosition) -> bool:
+        """Whether a job on ``here`` surely gains by no change, now or later, at any worth ``around`` this one.
+
+        False where that is not known. See ``rest``; a charge for room must be left aside.
+        """
+        at = self._at.get(key_of(here))
+        return at is not None and all(self._surely(rates, at, position) for rates in self._ends)
+
+    def _surely(self, rates: UnitCosts, at: int, position: JobPosition) -> bool:
+        """``_cannot_pay`` at other rates, so clearly that no rounding can make a change pay."""
+        excess = rates.excess(at, position.total, position.done)
+        terms = position.total * rates.units[0][at] + excess
+        return excess + SURE * terms <= (rates.worth + self._cheapest) * self._least_change
+
+    def _cannot_pay(self, at: int, position: JobPosition) -> bool:
+        """Whether the best option of each phase would save less than one change: most jobs, most of the time."""
+        excess = self._rates.excess(at, position.total, position.done)
+        return excess <= (self.worth + self._cheapest) * self._least_change
+
+    def _life(self, total: float) -> BackwardInduction:
+        life = self._lives.get(total)
+        if life is None:
+            if len(self._lives) >= _MANY:
+                self._lives.clear()
+            life = self._lives[total] = BackwardInduction(self._rates, total)
+        return life
+
+    def _course(self, position: JobPosition) -> tuple[CostToGo, tuple[Option, ...]]:
+        if self._last is None or self._last[0] != position:
+            self._last = position, CostToGo(self._life(position.total), position.done)
+        return self._last[1], self.menu.stages[self.menu.phase(position.done)]

@@ -1,0 +1,61 @@
+"""Widths on which runs failed before the class was ever measured there: too little memory shows as any other failure.
+
+No speedup curve tells that a width fails. So it leaves the class's menu for a while, and comes back, since the fault
+may have been another: an hour after the first failure, four times as long after each further one, for each costs a job
+a run. The job whose run it was does not go there again at all: trials must not use up its ``backoffLimit``. What was
+ever measured is not avoided: there it is the job's own fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from charterer.domain.ids import ClassId
+from charterer.domain.profile import FAILURES_KEPT_SECONDS, CurveSource, FailedWidth, Profile
+from charterer.domain.time import Instant, after
+
+QuarantinedWidths = frozenset[tuple[str, int]]
+"""Widths by GPU type."""
+
+_FIRST_SECONDS = 3600.0
+"""What passes by itself, such as an image or a data set that could not be had, is mostly over by then."""
+_FACTOR = 4.0
+
+
+def quarantined_widths(profiles: Mapping[ClassId, Profile], now: Instant) -> Mapping[ClassId, QuarantinedWidths]:
+    """By class, where there are any, the widths that are not to be chosen now."""
+    found = {}
+    for name, profile in profiles.items():
+        if profile.failed:
+            found[name] = frozenset((one.gpu_type, one.gpus) for one, _ in is_quarantined(profile, now))
+    return {name: widths for name, widths in found.items() if widths}
+
+
+def is_quarantined(profile: Profile, now: Instant) -> Sequence[tuple[FailedWidth, Instant]]:
+    """The widths that the class leaves alone now, and until when."""
+    ends = [(one, after(one.at, backoff_seconds(one.failures))) for one in profile.failed]
+    return [(one, end) for one, end in ends if now < end and not _measured(profile, one.gpu_type, one.gpus)]
+
+
+def backoff_seconds(failures: int) -> float:
+    """Seconds for which a width is avoided after so many failures."""
+    seconds = _FIRST_SECONDS
+    for _ in range(failures - 1):
+        seconds = min(seconds * _FACTOR, FAILURES_KEPT_SECONDS)
+    return seconds
+
+
+def untested(profile: Profile, widths: QuarantinedWidths) -> QuarantinedWidths:
+    """Those of the widths on which a learned class was never measured: what a job's own failures say is of these."""
+    if not profile.reports:
+        return frozenset()
+    return frozenset(one for one in widths if not _measured(profile, *one))
+
+
+def _measured(profile: Profile, gpu_type: str, gpus: int) -> bool:
+    return any(
+        width == gpus and origin.source is CurveSource.MEASURED
+        for curve in profile.phases[0].curves
+        if curve.gpu_type == gpu_type
+        for width, _, origin in curve.learned
+    )

@@ -1,0 +1,17 @@
+"""Who learns from reports and knows the batch size that a job should use; the controller is it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from charterer.domain.ids import JobId
+from charterer.domain.time import Instant
+from charterer.server.progress import ProgressReport
+
+
+class BatchAdvisor(Protocol):
+    """Hears every report that was accepted, and answers at once and from memory; it never raises."""
+
+    def hear(self, job: JobId, run: int, report: ProgressReport, at: Instant) -> int | None:
+        """The total batch size that the job should use from now on; None where it should go on as it does."""
+        ...

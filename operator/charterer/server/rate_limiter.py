@@ -1,0 +1,31 @@
+"""How often one pod may call: a token bucket each, for a bounded number of pods."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+
+class RateLimiter:
+    """``rate`` calls a second in the long run and ``burst`` at once, per key; the longest unused keys are forgotten."""
+
+    def __init__(
+        self, *, rate: float = 2.0, burst: int = 20, size: int = 50_000, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._size = size
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait_seconds(self, key: str) -> float:
+        """0 when the call may go on (and is counted), else how many seconds until the next one may."""
+        now = self._clock()
+        tokens, at = self._buckets.pop(key, (float(self._burst), now))
+        tokens = min(float(self._burst), tokens + (now - at) * self._rate)
+        admitted = tokens >= 1.0
+        self._buckets[key] = (tokens - 1.0 if admitted else tokens, now)
+        while len(self._buckets) > self._size:
+            self._buckets.popitem(last=False)
+        return 0.0 if admitted else (1.0 - tokens) / self._rate

@@ -1,0 +1,303 @@
+"""Histories as CSV files: what ``charterer simulate --save`` writes, and published traces, by the names in the header.
+
+Needed are when a job was submitted (seconds, or a timestamp), its GPUs and how long it trained on them (seconds).
+Everything else has a default: see ``COLUMNS`` and docs/simulator.md.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from math import isfinite
+from typing import Final, Protocol, TypeVar
+
+from charterer.domain.job import ResizePolicy
+from charterer.domain.money import Price
+from charterer.domain.pool import CapacityType
+from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
+from charterer.domain.time import instant
+from charterer.simulate.engine.node_market import PoolModel
+from charterer.simulate.engine.workload import BadRow
+from charterer.simulate.history.history import History, PastJob, PastPool, covers, placeable, points, widest
+
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "name": ("name", "job_id", "jobid", "job_name", "job"),
+    "submitted": ("submitted", "submitted_time", "submit_time", "submission_time", "time"),
+    "gpus": ("gpus", "gpu_num", "num_gpus", "num_gpu", "gpu_count", "num_replicas"),
+    "duration": ("duration", "duration_seconds", "run_time", "runtime"),
+    "class": ("class", "application", "model"),
+    **{
+        one: (one,)
+        for one in ("min_gpus", "max_gpus", "resize", "weight", "took", "curve", "pool", "gpu_type", "gpus_per_node")
+    },
+    **{one: (one,) for one in ("node_price", "start_seconds", "billing_minimum_seconds", "max_nodes", "capacity_type")},
+    "restart_seconds": ("restart_seconds",),
+}
+"""By field: the names that its column may have in the header, as files in circulation write them (in any case)."""
+
+_NEEDED = ("submitted", "gpus", "duration")
+_COUNT = "whole number from 1 on"
+_SECONDS = "number of seconds above 0"
+_SPAN = "number of seconds"
+
+V = TypeVar("V")
+Curves = Mapping[str, tuple[Phase, ...]]
+
+
+class _Sink(Protocol):
+    def write(self, text: str, /) -> object: ...
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write_history(history: History, to: _Sink) -> None:
+    """A row for each job, by time of submission, that ``read_history`` reads back as it is."""
+    writer = csv.writer(to, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    rows = [(job.submitted, job.name, _cells(job, fleet)) for fleet in history.fleets for job in fleet.jobs]
+    writer.writerows(cells for _, _, cells in sorted(rows))
+
+
+def _cells(job: PastJob, fleet: PastPool) -> list[str]:
+    pool, phases = fleet.pool, fleet.curves.get(job.kind, ())
+    return [
+        job.name,
+        repr(job.submitted),
+        str(job.gpus),
+        repr(job.seconds),
+        job.kind,
+        str(job.least),
+        str(job.most),
+        job.resize.value,
+        repr(job.weight),
+        "" if job.took is None else repr(job.took),
+        ";".join(f"{phase.until!r}={' '.join(f'{gpus}:{rate!r}' for gpus, rate in points(phase))}" for phase in phases),
+        pool.name,
+        pool.gpu_type,
+        str(pool.gpus_per_node),
+        pool.hourly.decimal(),
+        repr(pool.start_seconds),
+        str(pool.billing_minimum_seconds),
+        str(pool.max_nodes),
+        pool.capacity_type.value,
+        repr(fleet.restart_seconds),
+    ]
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def is_trace(header: str) -> bool:
+    """Whether a file that begins with this line says how long its jobs took."""
+    return "duration" in _mapping(next(csv.reader([header]), []))
+
+
+def read_history(
+    lines: Iterable[str], file: str, pool: PoolModel, restart_seconds: float, curves: Curves | None = None
+) -> History:
+    """The history in a file. BadRow for the first row that cannot be used.
+
+    ``pool`` and ``restart_seconds`` hold for rows that do not say. ``curves``: by class, for rows that give none.
+    """
+    reader = csv.reader(lines)
+    columns = _mapping(next(reader, []))
+    missing = [f"{field} (or {', '.join(COLUMNS[field][1:])})" for field in _NEEDED if field not in columns]
+    if missing:
+        raise BadRow(f"{file}: no column {'; '.join(missing)}: its first line must name {', '.join(_NEEDED)}")
+    rows = [
+        _Row(
+            f"{file} line {reader.line_num}",
+            {field: cells[at].strip() for field, at in columns.items() if at < len(cells)},
+        )
+        for cells in reader
+        if any(cells)
+    ]
+    if not rows:
+        raise BadRow(f"{file}: has no row: add at least one job")
+    return _Reading(pool, restart_seconds, curves or {}).history(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """``where`` names file and line; ``cells`` are the texts by field, empty where the row says nothing."""
+
+    where: str
+    cells: Mapping[str, str]
+
+    def get(self, field: str, parse: Callable[[str], V], what: str, default: V) -> V:
+        """The field's value; BadRow says that the text is no ``what``."""
+        return self.needed(field, parse, what) if self.cells.get(field) else default
+
+    def needed(self, field: str, parse: Callable[[str], V], what: str) -> V:
+        """The same for a field without a default."""
+        try:
+            return parse(self.cells.get(field, ""))
+        except (ValueError, OverflowError):
+            raise self.bad(field, f"is no {what}: correct it, or leave the row out") from None
+
+    def bad(self, field: str, told: str) -> BadRow:
+        """The error about one field of the row."""
+        return BadRow(f"{self.where}: {field} {self.cells.get(field, '')!r} {told}")
+
+
+class _Reading:
+    """What the rows so far have said of pools and classes; a pool is one thing, and so is a class's curve on it."""
+
+    def __init__(self, pool: PoolModel, restart_seconds: float, curves: Curves) -> None:
+        self._pool, self._restart_seconds, self._curves = pool, restart_seconds, curves
+        self._pools: dict[str, tuple[PoolModel, float, str]] = {}
+        self._known: dict[tuple[str, str], tuple[tuple[Phase, ...], str]] = {}
+        self._names: set[str] = set()
+
+    def history(self, rows: Sequence[_Row]) -> History:
+        moments = [row.needed("submitted", _moment, "time: seconds, or like 2026-01-31T12:00:00Z") for row in rows]
+        jobs: dict[str, list[PastJob]] = {}
+        for number, (row, moment) in enumerate(zip(rows, moments, strict=True), start=1):
+            pool = self._pool_of(row)
+            jobs.setdefault(pool.name, []).append(self._job(row, number, moment - min(moments), pool))
+        return History(tuple(self._fleet(name, found) for name, found in sorted(jobs.items())))
+
+    def _fleet(self, name: str, jobs: list[PastJob]) -> PastPool:
+        pool, restart_seconds, _ = self._pools[name]
+        curves = {kind: phases for (of, kind), (phases, _) in self._known.items() if of == name}
+        return PastPool(pool, tuple(sorted(jobs, key=lambda job: (job.submitted, job.name))), curves, restart_seconds)
+
+    def _pool_of(self, row: _Row) -> PoolModel:
+        usual = self._pool
+        name = row.cells.get("pool") or usual.name
+        pool = PoolModel(
+            name=name,
+            gpus_per_node=row.get("gpus_per_node", _count, _COUNT, usual.gpus_per_node),
+            hourly=row.get("node_price", _price, "price: dollars an hour like 19.80", usual.hourly),
+            gpu_type=row.cells.get("gpu_type") or usual.gpu_type,
+            start_seconds=row.get("start_seconds", _span, _SPAN, usual.start_seconds),
+            max_nodes=row.get("max_nodes", _count, _COUNT, usual.max_nodes),
+            billing_minimum_seconds=row.get("billing_minimum_seconds", _whole, _SPAN, usual.billing_minimum_seconds),
+            capacity_type=row.get(
+                "capacity_type", CapacityType, f"one of {', '.join(CapacityType)}", usual.capacity_type
+            ),
+        )
+        restart_seconds = row.get("restart_seconds", _span, _SPAN, self._restart_seconds)
+        first, restarts, where = self._pools.setdefault(name, (pool, restart_seconds, row.where))
+        if (first, restarts) != (pool, restart_seconds):
+            raise row.bad("pool", f"is described otherwise than on {where}: a pool is one thing; give it another name")
+        return pool
+
+    def _job(self, row: _Row, number: int, submitted: float, pool: PoolModel) -> PastJob:
+        name = row.cells.get("name") or f"job-{number}"
+        if name in self._names:
+            raise BadRow(f"{row.where}: name {name!r} occurs twice: give it another")
+        self._names.add(name)
+        gpus = placeable(row.needed("gpus", _count, _COUNT), pool.gpus_per_node)
+        if gpus > pool.max_nodes * pool.gpus_per_node:
+            has = f"{pool.max_nodes} nodes of {pool.gpus_per_node} GPUs"
+            raise row.bad(
+                "gpus", f"is more than pool {pool.name!r} has ({has}): give it more nodes, or leave the row out"
+            )
+        kind = row.cells.get("class", "")
+        phases = self._curve(row, kind, gpus, pool)
+        return PastJob(
+            name=name,
+            submitted=submitted,
+            gpus=gpus,
+            seconds=row.needed("duration", _positive, _SECONDS),
+            kind=kind,
+            least=row.get("min_gpus", _count, _COUNT, 1),
+            most=row.get("max_gpus", _count, _COUNT, widest(phases) if phases else gpus),
+            resize=row.get("resize", ResizePolicy, f"one of {', '.join(ResizePolicy)}", ResizePolicy.NEVER),
+            weight=row.get("weight", _positive, "number above 0", 1.0),
+            took=row.get("took", _positive, _SECONDS, None),
+        )
+
+    def _curve(self, row: _Row, kind: str, gpus: int, pool: PoolModel) -> tuple[Phase, ...]:
+        usual = typed(self._curves.get(kind, ()), pool.gpu_type)
+        what = "curve: write throughput by GPUs, rising, like 1:10 2:19 4:36"
+        phases = row.get("curve", lambda text: _phases(text, pool.gpu_type), what, usual)
+        if not kind and phases:
+            raise row.bad("class", "is empty though the row has a curve: name the class that has it")
+        if not phases:
+            return ()
+        known, where = self._known.setdefault((pool.name, kind), (phases, row.where))
+        if known != phases:
+            raise row.bad("curve", f"is not that of class {kind!r} on {where}: a class has one; name another class")
+        if not covers(phases, gpus):
+            raise row.bad("gpus", f"is outside the curve of class {kind!r}: extend the curve, or leave the class empty")
+        return phases
+
+
+def typed(phases: Iterable[Phase], gpu_type: str) -> tuple[Phase, ...]:
+    """Phases of one curve each, as those of another GPU type."""
+    return tuple(Phase(phase.until, (SpeedCurve(gpu_type, phase.curves[0].form),)) for phase in phases)
+
+
+def _phases(text: str, gpu_type: str) -> tuple[Phase, ...]:
+    """A curve as it is written: ``1:10 2:19``, or phases by the part of the work at their end: ``0.3=1:10;1=1:12``."""
+    found = []
+    for part in text.split(";"):
+        until, _, written = part.rpartition("=")
+        table = [(_count(gpus), _positive(rate)) for gpus, _, rate in (one.partition(":") for one in written.split())]
+        rises = all(few < many and slow <= fast for (few, slow), (many, fast) in pairwise(table))
+        if not table or not rises:
+            raise ValueError(text)
+        found.append(Phase(_positive(until or "1"), (SpeedCurve(gpu_type, ThroughputTable(tuple(table))),)))
+    ends = [phase.until for phase in found]
+    if ends[-1] != 1.0 or any(later <= earlier for earlier, later in pairwise(ends)):
+        raise ValueError(text)
+    return tuple(found)
+
+
+def _mapping(header: Sequence[str]) -> Mapping[str, int]:
+    """Which column each field is in; of several that could be it, the one whose name is earlier in ``COLUMNS``."""
+    at = {name.strip().lstrip("\ufeff").lower(): number for number, name in reversed(list(enumerate(header)))}
+    named = {field: next((name for name in names if name in at), None) for field, names in COLUMNS.items()}
+    return {field: at[name] for field, name in named.items() if name is not None}
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+def _positive(text: str) -> float:
+    if (value := _number(text)) <= 0.0:
+        raise ValueError(text)
+    return value
+
+
+def _span(text: str) -> float:
+    if (value := _number(text)) < 0.0:
+        raise ValueError(text)
+    return value
+
+
+def _whole(text: str) -> int:
+    if (value := _span(text)) != int(value):
+        raise ValueError(text)
+    return int(value)
+
+
+def _count(text: str) -> int:
+    if (value := _whole(text)) < 1:
+        raise ValueError(text)
+    return value
+
+
+def _price(text: str) -> Price:
+    if (price := Price.parse(text)).micros_per_hour < 0:
+        raise ValueError(text)
+    return price
+
+
+def _moment(text: str) -> float:
+    """Seconds, of any beginning; a timestamp without a zone is UTC."""
+    try:
+        return _number(text)
+    except ValueError:
+        stamp = datetime.fromisoformat(text)
+    return instant(stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)) / 1e6
