@@ -1,6 +1,6 @@
 """Kubernetes objects that Charterer creates: the Job and Service of a run, rentals, events. Pure functions.
 
-What a run's Job must be like, and why, is in docs/architecture.md ("A run").
+What a run's Job must be like, and why, is in docs/development/architecture.md ("A run").
 """
 
 from __future__ import annotations

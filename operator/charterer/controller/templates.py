@@ -1,4 +1,4 @@
-"""Trying a job's template by a server-side dry run before money is spent on it (docs/adr/0004).
+"""Trying a job's template by a server-side dry run before money is spent on it (docs/development/adr/0004).
 
 The pod template is opaque to the TrainingJob's schema; only the Job API knows whether it is right.
 """

@@ -1,4 +1,4 @@
-"""What to rent and which job gets which GPUs: a Snapshot in, a Plan out (``planner.plan``; theory in docs/policy.md).
+"""Which nodes to rent and which job gets which GPUs: a Snapshot in, a Plan out (docs/theory/policy.md).
 
 Pure: values of ``domain`` and the standard library only. Nothing here awaits, logs, reads a clock or draws at random.
 """

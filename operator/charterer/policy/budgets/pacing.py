@@ -1,4 +1,4 @@
-"""How many dollars a second a budget may commit itself to from now on (docs/budgets.md has the reasoning).
+"""How many dollars a second a budget may commit itself to from now on (docs/theory/budgets.md has the reasoning).
 
     allowed = b + B / h        b: the period's aim, spread evenly over it       h: the horizon over which B is paid back
     B = b·(time since it opened) − spent − (r − b)·min(L / max(r, b), h / 2)

@@ -6,7 +6,7 @@ of the steps reaches the budget; the class of that step mixes its two corners so
 
 Sorting all H segments would be O(H log H). As each class's segments are sorted already, spend at a given θ costs one
 bisection a class; a few trial rates, picked from a small sample, close in on θ*, and only the segments left between
-them are sorted. The answer is the same, to the last segment (docs/adr/0010-exchange-rate-without-numpy.md).
+them are sorted. The answer is the same, to the last segment (docs/development/adr/0010-exchange-rate-without-numpy.md).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Entering an option costs seconds e and dollars g once; a job of x units of work on an option of speed s and price c
 then is the point  m = c·x/s + g,  a = x/s + e.  Where curves change over a job's phases, a point is a path: an option
 for each phase, with what changing between them costs. For an exchange rate θ and a weight w the best point minimises
-w·θ·a + m, and only corners of the hull can ever be best (docs/policy.md, section 2).
+w·θ·a + m, and only corners of the hull can ever be best (docs/theory/policy.md, section 2).
 """
 
 from __future__ import annotations

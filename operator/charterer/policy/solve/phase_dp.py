@@ -8,8 +8,8 @@ work of phase p and s, c an option's speed and price,
     change(o, o') = (w·θ + c_o')·r + start-up of what o' needs more, in dollars
 
 so that a change is charged in the plan what it costs when it is made; r is the seconds of a restart, or of a resize in
-place between options of several whole nodes, for jobs that can do that. O(phases × options) a job (docs/policy.md).
-"""
+place between options of several whole nodes, for jobs that can do that. O(phases × options) a job
+(docs/theory/policy.md). """
 
 from __future__ import annotations
 

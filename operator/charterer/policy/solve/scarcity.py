@@ -1,4 +1,4 @@
-"""Exchange rates and scarcity prices where room in the pools binds too, not only money (docs/policy.md).
+"""Exchange rates and scarcity prices where room in the pools binds too, not only money (docs/theory/policy.md).
 
     min Σ_b κ_b Σ_i w_i λ_i Σ_o x_io a_io    s.t.  Σ_o x_io = 1,    Σ λ x m ≤ b per budget,    Σ λ x u ≤ G per pool
 
