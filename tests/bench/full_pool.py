@@ -20,7 +20,8 @@ from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.profile import Profile
 from charterer.domain.time import parse_instant
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.engine.node_market import PoolModel
 from charterer.simulate.engine.result import Result
 from charterer.simulate.engine.scenario import Scenario, Terms, class_of, new_budget

@@ -20,7 +20,8 @@ from time import perf_counter
 
 from rich.progress import Progress
 
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.engine.scenario import class_of
 from charterer.simulate.knowledge import exact_profiles
 from charterer.simulate.knowledge.learning import Exact, Knowledge, Learning, Reporting

@@ -8,7 +8,8 @@ from functools import partial
 
 from charterer.domain.ids import Rate
 from charterer.domain.job import Widths
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.engine.policy import Policy
 from charterer.simulate.engine.result import Result
 from charterer.simulate.engine.scenario import Scenario, Terms, class_of

@@ -12,7 +12,8 @@ from charterer.domain.ids import ClassId, Rate
 from charterer.domain.job import Widths
 from charterer.estimate.goodput import configurations
 from charterer.estimate.observation import split
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.engine.result import Result
 from charterer.simulate.engine.scenario import Scenario, Terms, class_of
 from charterer.simulate.engine.sim_job import SimJob

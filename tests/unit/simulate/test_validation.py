@@ -14,7 +14,8 @@ import pytest
 from charterer.domain.job import Widths
 from charterer.domain.profile import ThroughputTable
 from charterer.domain.time import parse_instant
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.engine.scenario import Terms, class_of
 from charterer.simulate.engine.sim_job import SimJob
 from charterer.simulate.knowledge import exact_profiles

@@ -15,7 +15,8 @@ from charterer.domain.ids import ClassId, Rate
 from charterer.domain.job import TRUSTED_FRACTION, SpotPolicy
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.engine.node_market import PoolModel
 from charterer.simulate.engine.result import Result
 from charterer.simulate.engine.scenario import Scenario, Terms, class_of, new_budget
