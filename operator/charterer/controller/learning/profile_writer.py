@@ -14,6 +14,7 @@ from charterer.api.manifests import EventSubject
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models import learned_record
 from charterer.api.models.speedupprofile import SpeedupProfileRecord
+from charterer.api.significant_change import differs_by
 from charterer.cluster import kinds
 from charterer.cluster.client import Client
 from charterer.cluster.errors import AlreadyExists, ApiError, NotFound
@@ -47,7 +48,9 @@ class WriteIntervals:
 
 
 _LEAST_CHANGE = 0.02
-"""Numbers that moved by less are as good: the best of them are known no better."""
+"""Ratio by which a number must have moved to be written: the best ones are known no better."""
+_COUNTS = frozenset({"reports"})
+"""Fields that grow with every report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +193,9 @@ class ProfileWriter:
         age = self._clock() - written.at
         if age >= self._rhythm.news and _significant_fields(status) != _significant_fields(written.status):
             return True
-        if age >= self._rhythm.drift and _moved(status.get("phases"), written.status.get("phases")):
+        if age >= self._rhythm.drift and differs_by(
+            _LEAST_CHANGE, status.get("phases"), written.status.get("phases"), _COUNTS
+        ):
             return True
         return age >= self._rhythm.reports
 
@@ -242,14 +247,3 @@ def _significant_fields(status: Mapping[str, Any]) -> object:
     ]
     failed = [(one["gpuType"], one["gpus"], one["failures"]) for one in status.get("failed", ())]
     return status["batch"], widths, failed
-
-
-def _moved(new: Any, old: Any) -> bool:
-    """Whether a number of the phases moved by more than the least change."""
-    if isinstance(new, Mapping) and isinstance(old, Mapping):
-        return any(_moved(new.get(key), old.get(key)) for key in (new.keys() | old.keys()) - {"reports"})
-    if isinstance(new, list) and isinstance(old, list):
-        return len(new) != len(old) or any(_moved(a, b) for a, b in zip(new, old, strict=True))
-    if new == old or isinstance(new, str) or isinstance(old, str) or new is None or old is None:
-        return bool(new != old)
-    return bool(abs(new - old) > _LEAST_CHANGE * max(abs(new), abs(old)))

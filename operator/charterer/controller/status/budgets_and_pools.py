@@ -23,7 +23,7 @@ from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import seconds_between
 from charterer.ledger.attribution import attribute
-from charterer.ledger.forecast import current_rate
+from charterer.ledger.balance import current_rate
 
 _FRESH_SECONDS = 900.0
 
@@ -49,7 +49,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan) -> BudgetView:
         forecast_high=ZERO if verdict is None else verdict.forecast_high,
         remaining=budget.aim - spent,
         hourly=current_rate(budget.id, rentals),
-        pays_per_hour_saved=ZERO if verdict is None else Money(round(verdict.rate * 3600 * 1e6)),
+        pays_per_hour_saved=ZERO if verdict is None else Money.of(verdict.rate * 3600),
         attribution=tuple(Attribution(name, amount) for name, amount in attribute(budget, snapshot)),
         conditions=_budget_conditions(budget, snapshot, plan, len(rentals), waiting),
     )

@@ -176,7 +176,7 @@ class Frontier:
         return whole / sum(self._loads)
 
     def _a_period(self, dollars_a_second: float) -> Money:
-        return Money(round(dollars_a_second * self.period_seconds * 1_000_000))
+        return Money.of(dollars_a_second * self.period_seconds)
 
 
 def mean_seconds(standing: BudgetSolution) -> float | None:
