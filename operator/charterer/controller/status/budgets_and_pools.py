@@ -163,7 +163,7 @@ def _pool_state(
     if pool.deleting:
         return PoolState.DELETING, "Draining", f"being deleted: waits until its {rentals} rental(s) have ended"
     if error is not None:
-        return PoolState.UNREACHABLE, type(error).__name__, str(error)
+        return PoolState.UNREACHABLE, error.reason, str(error)
     if pool.id not in snapshot.surveys:
         return PoolState.UNKNOWN, "NotAskedYet", "the cloud has not answered yet"
     if pool.cooled_until is not None and pool.cooled_until > snapshot.now:
