@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
-from charterer.api.base import Json
+from charterer.api.models.base import Json
 from charterer.api.names import (
     API_VERSION,
     FINALIZER_LEDGER,

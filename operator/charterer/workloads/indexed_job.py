@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from charterer.api.base import Json
 from charterer.api.decode.core import optional_instant, run_number, sentence, since
-from charterer.api.decode.reading import Meta, Raw, true_condition
+from charterer.api.metadata import ObjectMeta, Raw, true_condition
+from charterer.api.models.base import Json
 from charterer.api.names import API_VERSION, LABEL_JOB, LABEL_JOB_UID, LABEL_RUN
 from charterer.cluster.paths import JOBS
 from charterer.cluster.store import WatchedKind
@@ -28,7 +28,7 @@ def decode_job(raw: Raw) -> tuple[JobId, Run] | None:
 
     Raises InvalidObject when its run label is no number.
     """
-    meta = Meta.of("Job", raw)
+    meta = ObjectMeta.of("Job", raw)
     if LABEL_JOB_UID not in meta.labels:
         return None
     spec, status = raw.get("spec") or {}, raw.get("status") or {}

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-from charterer.api.base import Json
+from charterer.api.models.base import Json
 from charterer.api.names import (
     ALLOCATION_FILE,
     ANNOTATION_ALLOCATION,

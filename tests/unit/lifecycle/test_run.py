@@ -270,7 +270,7 @@ def test_one_interruption_more_than_the_limit_ends_the_job() -> None:
 
 
 def test_the_jobs_message_tells_of_a_disruption_whose_pod_is_gone() -> None:
-    failure = {"failed": at(100), "failed_message": "Pod x was disrupted", "failed_by_disruption": True}
+    failure: dict[str, Any] = {"failed": at(100), "failed_message": "Pod x was disrupted", "failed_by_disruption": True}
     done = recorded(ending(run(1, **failure))).record
     assert (done.outcome, done.until, done.message) == (RunOutcome.INTERRUPTED, at(100), "Pod x was disrupted")
     with_its_pod = run(1, replace(BROKEN, disrupted=True), **failure)
