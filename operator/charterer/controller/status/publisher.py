@@ -21,6 +21,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
 from charterer.domain.time import Instant
 from charterer.metrics import Metrics
+from charterer.providers.errors import ProviderError
 
 
 class StatusPublisher:
@@ -32,7 +33,7 @@ class StatusPublisher:
         metrics: Metrics,
         events: Events,
         writer: ViewWriter,
-        cloud_errors: Mapping[PoolId, Exception],
+        cloud_errors: Mapping[PoolId, ProviderError],
         last: Callable[[], Snapshot],
     ) -> None:
         self._store = store
