@@ -71,5 +71,5 @@ class InstrumentedProviders:
         return result
 
     def _count(self, pool: Pool, call: str, result: object, seconds: float) -> None:
-        outcome = type(result).__name__ if isinstance(result, ProviderError) else "ok"
+        outcome = result.reason if isinstance(result, ProviderError) else "ok"
         self._metrics.cloud_called(type(pool.cloud).__name__.removesuffix("Group").lower(), call, outcome, seconds)

@@ -23,7 +23,7 @@ def format_duration(duration: float) -> str:
 
 def format_money(amount: float) -> str:
     """Dollars for people."""
-    return str(Money(round(amount * 1_000_000)))
+    return str(Money.of(amount))
 
 
 def name(option: Option) -> str:
@@ -66,7 +66,7 @@ def choice(
     if below is None:
         return Reason(why, 0.0, ZERO, text)
     saved, more = below.seconds - here.seconds, here.dollars - below.dollars
-    return Reason(why, weight * saved, Money(round(more * 1_000_000)), text, below.option)
+    return Reason(why, weight * saved, Money.of(more), text, below.option)
 
 
 def full(values: OptionValues, options: Iterable[Option]) -> str:

@@ -178,23 +178,15 @@ class BudgetSolution:
         """The budget's verdict."""
         return BudgetVerdict(
             rate=self.rate,
-            planned=_hourly(self.planned),
-            allowed=_hourly(self.allowed),
+            planned=Price.per_second(self.planned),
+            allowed=Price.per_second(self.allowed),
             feasible=self.feasible,
             spent=self.spent,
             committed=committed,
-            forecast=_money(self.forecast.expected),
-            forecast_low=_money(self.forecast.low),
-            forecast_high=_money(self.forecast.high),
+            forecast=Money.of(self.forecast.expected),
+            forecast_low=Money.of(self.forecast.low),
+            forecast_high=Money.of(self.forecast.high),
         )
-
-
-def _hourly(rate: float) -> Price:
-    return Price(round(rate * 3_600_000_000))
-
-
-def _money(dollars: float) -> Money:
-    return Money(round(dollars * 1_000_000))
 
 
 def _class_verdict(budget: Budget, share: GroupAssignment) -> ClassVerdict:
@@ -206,7 +198,7 @@ def _class_verdict(budget: Budget, share: GroupAssignment) -> ClassVerdict:
         mean_work=group.work,
         paths=tuple(PathVerdict(lot.part, lot.prospects.stages(lot.path)) for lot in share.lots),
         seconds=share.seconds,
-        cost=Money(round(share.dollars * 1_000_000)),
+        cost=Money.of(share.dollars),
     )
 
 

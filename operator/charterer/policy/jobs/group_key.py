@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from charterer.domain.ids import ClassId
+from charterer.domain.ids import NO_PROFILE, ClassId
 from charterer.domain.job import Job, ResizePolicy, RunOutcome
 from charterer.policy.options.menu import NOWHERE, MenuKey
 
@@ -24,5 +24,5 @@ def menu_key(job: Job, classes: frozenset[ClassId]) -> MenuKey:
 def group_key(job: Job, classes: frozenset[ClassId]) -> GroupKey:
     """Which group a job belongs to; jobs without a profile that are alike are one group, whatever their uid."""
     key = menu_key(job, classes)
-    class_id = job.class_id if key.class_id is not None else ClassId("")
+    class_id = job.class_id if key.class_id is not None else NO_PROFILE
     return class_id, key, job.weight

@@ -47,11 +47,7 @@ def pool_rentals(rentals: Sequence[Rental]) -> PoolRentals:
         launched=[rental.launched for rental in staying if rental.launched is not None],
         deleting=[rental for rental in live if rental.deleting],
         nodes={rental.node: rental.id for rental in live if rental.node is not None},
-        billed={
-            rental.id: (rental.segments[-1].price if rental.segments else rental.worst).micros_per_hour
-            for rental in rentals
-            if rental.billed
-        },
+        billed={rental.id: rental.price.micros_per_hour for rental in rentals if rental.billed},
     )
 
 

@@ -178,8 +178,6 @@ def _open(offers: Iterable[PoolOffer], gpu_types: Sequence[str], spot: SpotPolic
             continue
         if offer.capacity_type is CapacityType.SPOT and spot is not SpotPolicy.ALLOWED:
             continue
-        if offer.capacity_type not in (CapacityType.ON_DEMAND, CapacityType.SPOT):
-            continue
         if not gpu_types or offer.gpu_type in gpu_types:
             yield offer, offer.price
 
