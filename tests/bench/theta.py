@@ -1,7 +1,7 @@
 """How long θ* takes:  python -m tests.bench.theta
 
-200 classes of 64 widths each, gathering their demands included, beside numpy, which sorts the same segments, cumulates and
-searches without gathering.
+200 classes of 64 widths each, gathering their demands included, beside numpy without gathering: it sorts the same
+segments, cumulates and searches.
 """
 
 from __future__ import annotations
