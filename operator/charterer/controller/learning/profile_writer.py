@@ -12,6 +12,7 @@ from typing import Any
 from charterer.api import learned_record, names
 from charterer.api.decode.reading import Meta
 from charterer.api.manifests import EventSubject
+from charterer.api.significant_change import differs_by
 from charterer.api.speedupprofile import SpeedupProfileRecord
 from charterer.cluster import kinds
 from charterer.cluster.client import Client
@@ -46,7 +47,9 @@ class WriteIntervals:
 
 
 _LEAST_CHANGE = 0.02
-"""Numbers that moved by less are as good: the best of them are known no better."""
+"""Ratio by which a number must have moved to be written: the best ones are known no better."""
+_COUNTS = frozenset({"reports"})
+"""Fields that grow with every report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +192,9 @@ class ProfileWriter:
         age = self._clock() - written.at
         if age >= self._rhythm.news and _significant_fields(status) != _significant_fields(written.status):
             return True
-        if age >= self._rhythm.drift and _moved(status.get("phases"), written.status.get("phases")):
+        if age >= self._rhythm.drift and differs_by(
+            _LEAST_CHANGE, status.get("phases"), written.status.get("phases"), _COUNTS
+        ):
             return True
         return age >= self._rhythm.reports
 
@@ -241,14 +246,3 @@ def _significant_fields(status: Mapping[str, Any]) -> object:
     ]
     failed = [(one["gpuType"], one["gpus"], one["failures"]) for one in status.get("failed", ())]
     return status["batch"], widths, failed
-
-
-def _moved(new: Any, old: Any) -> bool:
-    """Whether a number of the phases moved by more than the least change."""
-    if isinstance(new, Mapping) and isinstance(old, Mapping):
-        return any(_moved(new.get(key), old.get(key)) for key in (new.keys() | old.keys()) - {"reports"})
-    if isinstance(new, list) and isinstance(old, list):
-        return len(new) != len(old) or any(_moved(a, b) for a, b in zip(new, old, strict=True))
-    if new == old or isinstance(new, str) or isinstance(old, str) or new is None or old is None:
-        return bool(new != old)
-    return bool(abs(new - old) > _LEAST_CHANGE * max(abs(new), abs(old)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from charterer.api import decode, encode, names
+from charterer.api.significant_change import differs_by
 from charterer.api.view import BudgetView, Condition, InvalidView, JobView, PoolView, ProfileView
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, Conflict, NotFound
@@ -95,7 +96,9 @@ class ViewWriter:
         status = _encoded(_dated(shown.view, written.conditions))
         if _words(status) != _words(written.status):
             return True
-        return time.monotonic() - written.at >= self._seldom and _moved(status, written.status)
+        return time.monotonic() - written.at >= self._seldom and differs_by(
+            _LEAST_CHANGE, status, written.status, _DATES
+        )
 
     async def _write(self, shown: ViewedObject) -> bool:
         async with self._slots:
@@ -148,19 +151,3 @@ def _words(status: Any) -> Any:
     if isinstance(status, list):
         return [_words(value) for value in status]
     return status
-
-
-def _moved(new: Any, old: Any) -> bool:
-    """Whether anything but a date moved by more than the least change."""
-    if isinstance(new, Mapping) and isinstance(old, Mapping):
-        keys = (new.keys() | old.keys()) - _DATES
-        return any(_moved(new.get(key), old.get(key)) for key in keys)
-    if isinstance(new, list) and isinstance(old, list):
-        return len(new) != len(old) or any(_moved(a, b) for a, b in zip(new, old, strict=True))
-    if new == old:
-        return False
-    try:
-        a, b = float(new), float(old)
-    except (TypeError, ValueError):
-        return True
-    return abs(a - b) > _LEAST_CHANGE * max(abs(a), abs(b))

@@ -9,7 +9,7 @@ work of phase p and s, c an option's speed and price,
 
 so that a change is charged in the plan what it costs when it is made; r is the seconds of a restart, or of a resize in
 place between options of several whole nodes, for jobs that can do that. O(phases × options) a job
-(docs/theory/policy.md). """
+(docs/theory/policy.md)."""
 
 from __future__ import annotations
 
