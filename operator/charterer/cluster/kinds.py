@@ -56,3 +56,11 @@ ALL: Final[tuple[AnyKind, ...]] = (
 
 WITHOUT_CHARTERER: Final[tuple[AnyKind, ...]] = (FOREIGN_JOBS, FOREIGN_WORKERS)
 """What only a look at the past asks for; nothing of it is planned."""
+
+
+def status_body(kind: AnyKind, key: ObjectKey, version: str, status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The body of a server-side apply to ``/status`` that holds only against this resourceVersion."""
+    metadata = {"name": key.name, "resourceVersion": version}
+    if key.namespace:
+        metadata["namespace"] = key.namespace
+    return {"apiVersion": API_VERSION, "kind": kind.name, "metadata": metadata, "status": dict(status)}

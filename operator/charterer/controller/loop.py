@@ -62,7 +62,8 @@ class TurnObserver(Protocol):
 class Loop:
     """One planning loop. ``observe`` makes the snapshot of now; ``executor`` carries out one mutation at a time.
 
-    For the running event loop's thread only, whose clock it uses.
+    The loop turns soon after ``awake`` was set. It keeps in ``in_flight`` the keys of the steps that it has begun and
+    that have not ended. For the running event loop's thread only, whose clock it uses.
     """
 
     def __init__(
@@ -71,43 +72,39 @@ class Loop:
         now: Callable[[], Instant],
         executor: Executor,
         observer: TurnObserver,
-        timing: LoopTiming | None = None,
+        awake: asyncio.Event,
+        in_flight: set[StepKey],
+        timing: LoopTiming,
     ) -> None:
         self._observe = observe
         self._now = now
         self._executor = executor
         self._observer = observer
-        self._timing = timing or LoopTiming()
+        self._timing = timing
         self._clock = asyncio.get_running_loop().time
-        self._awake = asyncio.Event()
-        self._in_flight: dict[StepKey, asyncio.Task[None]] = {}
+        self._awake = awake
+        self._in_flight = in_flight
+        self._tasks: set[asyncio.Task[None]] = set()
         self._pauses: dict[StepKey, _Pause] = {}
         self._plan_seconds = 0.0
         self._memo = Memo()
-        self._turned = self._clock()
-
-    def wake(self) -> None:
-        """Plan again soon, because something has happened."""
-        self._awake.set()
-
-    def busy(self, key: StepKey) -> bool:
-        """Whether a mutation of this object is in flight."""
-        return key in self._in_flight
+        self._turned: float | None = None
 
     def seconds_since_turn(self) -> float:
-        """Seconds since the last turn ended (before the first one: since the loop was made)."""
-        return self._clock() - self._turned
+        """Seconds since the last turn ended (before the first one: since ``run`` began, and 0 before that)."""
+        return 0.0 if self._turned is None else self._clock() - self._turned
 
     async def run(self) -> None:
         """Turn whenever something happened or an instant that the plan named has come, until cancelled."""
         again_at: Instant | None = None
+        self._turned = self._clock()
         try:
             while True:
                 await self._rest(again_at)
                 again_at = await self.turn()
                 self._turned = self._clock()
         finally:
-            for task in self._in_flight.values():
+            for task in self._tasks:
                 task.cancel()
 
     async def turn(self) -> Instant | None:
@@ -167,10 +164,13 @@ class Loop:
             try:
                 await self._attempt(key, step)
             finally:
-                del self._in_flight[key]
+                self._in_flight.discard(key)
                 self._awake.set()
 
-        self._in_flight[key] = asyncio.create_task(carry_out(), name=str(key))
+        self._in_flight.add(key)
+        task = asyncio.create_task(carry_out(), name=str(key))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _attempt(self, key: StepKey, do: Command | Step) -> ActionOutcome:
         """Carry out one mutation. After a failure the key is left alone for a pause that grows with each failure."""

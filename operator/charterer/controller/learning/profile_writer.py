@@ -19,7 +19,7 @@ from charterer.cluster.client import Client
 from charterer.cluster.errors import AlreadyExists, ApiError, NotFound
 from charterer.cluster.events import Recorder
 from charterer.cluster.store import ObjectKey, Store
-from charterer.controller.execute.context import status_body
+from charterer.cluster.kinds import status_body
 from charterer.controller.learning.digest import digest
 from charterer.controller.learning.report_collector import ReportCollector
 from charterer.domain.errors import InvalidObject
