@@ -313,7 +313,7 @@ class World:
             dollars = job.spent(job.ends)
             self.done += dollars
             began, finished = after(START, job.begins), after(START, job.ends)
-            actual, predicted = Money(round(dollars * 1e6)), Money(round(job.predicted * 1e6))
+            actual, predicted = Money.of(dollars), Money.of(job.predicted)
             job.of.experience = learn(job.of.experience, CountedJob("", job.of.id, predicted, actual, began, finished))
 
     def _arrive(self, number: int, now: float) -> None:

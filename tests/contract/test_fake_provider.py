@@ -17,9 +17,9 @@ from charterer.providers.errors import (
     CloudOutcomeUnknown,
     CloudUnauthorized,
     CloudUnreachable,
-    InstanceNotFound,
     InsufficientCapacity,
     InvalidRequest,
+    NotFoundInCloud,
     ProviderError,
     QuotaExceeded,
     Throttled,
@@ -63,7 +63,7 @@ async def test_one_pools_error_hides_no_other_pool(market: OpenMarket) -> None:
     good, wrong = await market(), pool((await market()).pool.cloud.endpoint, "no-such-group")
     surveys = await good.provider.survey([wrong, good.pool])
     error = surveys[wrong.id]
-    assert isinstance(error, InstanceNotFound)
+    assert isinstance(error, NotFoundInCloud)
     assert str(error).startswith("GPUPool pool-no-such-group: GET /v1/groups/no-such-group: GroupNotFound: ")
     assert isinstance(surveys[good.pool.id], Survey)
 
@@ -179,7 +179,7 @@ async def test_terminating_ends_that_instance_and_lowers_the_target(market: Open
 async def test_terminating_what_is_not_there_has_been_done(market: OpenMarket) -> None:
     m = await market()
     await m.terminate(InstanceId("i-0123456789abcdef0"))
-    with pytest.raises(InstanceNotFound):
+    with pytest.raises(NotFoundInCloud):
         await m.provider.terminate(pool(m.pool.cloud.endpoint, "no-such-group"), InstanceId("i-0"), EMPTY)
 
 
@@ -364,5 +364,5 @@ async def test_there_is_one_provider_an_endpoint_and_each_surveys_its_own_pools(
     surveys = {**await near[0].survey(near[1]), **await far[0].survey(far[1])}
     assert isinstance(surveys[elsewhere.id], CloudUnreachable)
     assert surveys.keys() == {m.pool.id, other.pool.id, elsewhere.id}
-    assert calls == [("fake", "survey", "ok")] * 2 + [("fake", "survey", "CloudUnreachable")]
+    assert calls == [("fake", "survey", "ok")] * 2 + [("fake", "survey", "Unreachable")]
     await accounts.close()

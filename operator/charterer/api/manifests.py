@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-from charterer.api.base import Json
+from charterer.api.models.base import Json
 from charterer.api.names import (
     ALLOCATION_FILE,
     ANNOTATION_ALLOCATION,

@@ -65,8 +65,8 @@ def _budgets(view: MetricsSource, found: Mapping[str, _Family]) -> None:
             (catalogue.BUDGET_SPENT, verdict.spent.dollars),
             (catalogue.BUDGET_COMMITTED, verdict.committed.dollars),
             (catalogue.BUDGET_FORECAST, verdict.forecast.dollars),
-            (catalogue.BUDGET_PLANNED_RATE, verdict.planned.micros_per_hour / 1_000_000),
-            (catalogue.BUDGET_ALLOWED_RATE, verdict.allowed.micros_per_hour / 1_000_000),
+            (catalogue.BUDGET_PLANNED_RATE, verdict.planned.dollars_per_hour),
+            (catalogue.BUDGET_ALLOWED_RATE, verdict.allowed.dollars_per_hour),
             (catalogue.BUDGET_EXCHANGE_RATE, verdict.rate * _SECONDS_PER_HOUR),
             (catalogue.BUDGET_FEASIBLE, float(verdict.feasible)),
         ):
@@ -75,7 +75,7 @@ def _budgets(view: MetricsSource, found: Mapping[str, _Family]) -> None:
 
 def _price_micros(rental: Rental) -> int:
     """The hourly price of the newest segment; the worst one while none is known."""
-    return (rental.segments[-1].price if rental.segments else rental.worst).micros_per_hour
+    return rental.price.micros_per_hour
 
 
 def _pools(view: MetricsSource, found: Mapping[str, _Family]) -> None:
@@ -103,11 +103,11 @@ def _pools(view: MetricsSource, found: Mapping[str, _Family]) -> None:
         cooling = pool.cooled_until is not None and pool.cooled_until > snapshot.now
         found[catalogue.POOL_COOLING.name].add(float(cooling), pool=name)
         verdict = view.plan.pools.get(name)
-        scarcity = 0.0 if verdict is None else verdict.scarcity.micros_per_hour / 1_000_000
+        scarcity = 0.0 if verdict is None else verdict.scarcity.dollars_per_hour
         found[catalogue.POOL_SCARCITY.name].add(scarcity, pool=name)
         found[catalogue.POOL_MAX_NODES.name].add(pool.max_nodes, pool=name)
         if pool.quote is not None:
-            found[catalogue.POOL_NODE_PRICE.name].add(pool.quote.price.micros_per_hour / 1_000_000, pool=name)
+            found[catalogue.POOL_NODE_PRICE.name].add(pool.quote.price.dollars_per_hour, pool=name)
 
 
 def _gpus_in_use(snapshot: Snapshot) -> Counter[str]:

@@ -18,7 +18,7 @@ from charterer.providers.provider import Drained, Provider
 T = TypeVar("T")
 
 CallRecorder: TypeAlias = Callable[[str, str, str, float], None]
-"""Takes the vendor, the call, its outcome (``ok`` or the error's class) and its seconds."""
+"""Takes the vendor, the call, its outcome (``ok`` or the error's reason) and its seconds."""
 
 Environment: TypeAlias = Mapping[str, str]
 """Where credentials come from. ``CHARTERER_FAKECLOUD_TOKEN``: the bearer token for fake clouds, if they ask for one."""
@@ -129,4 +129,4 @@ class Accounts:
 
 
 def _outcome(result: object) -> str:
-    return type(result).__name__ if isinstance(result, ProviderError) else "ok"
+    return result.reason if isinstance(result, ProviderError) else "ok"

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from charterer.api import decode, learned_record
-from charterer.api.learned import LearnedStatus
+from charterer.api import decode
+from charterer.api.models import learned_record
+from charterer.api.models.learned import LearnedStatus
 from charterer.domain.ids import ClassId
 from charterer.domain.time import Instant
 from charterer.estimate.class_state import ClassState

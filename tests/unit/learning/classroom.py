@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from charterer.api import decode, learned_record
-from charterer.api.speedupprofile import SpeedupProfileRecord
+from charterer.api import decode
+from charterer.api.models import learned_record
+from charterer.api.models.speedupprofile import SpeedupProfileRecord
 from charterer.controller.learning.digest import digest
 from charterer.controller.learning.report_collector import ReportCollector
 from charterer.domain.ids import BudgetId, ClassId, JobId

@@ -10,8 +10,8 @@ from charterer.api.decode.core import ForeignPod, OwnPod, batch_job, namespace, 
 from charterer.api.decode.foreign import ForeignJob, ForeignWorker, foreign_job, foreign_worker
 from charterer.api.decode.jobs import DecodedJob, training_job
 from charterer.api.decode.profiles import profile
-from charterer.api.decode.reading import conditions
 from charterer.api.decode.supply import pool, rental
+from charterer.api.metadata import conditions
 
 __all__ = [
     "DecodedJob",

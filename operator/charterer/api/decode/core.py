@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from charterer.api.decode.reading import Meta, Raw, gpus_of, true_condition
+from charterer.api.metadata import ObjectMeta, Raw, gpus_of, true_condition
 from charterer.api.names import (
     ANNOTATION_ALLOCATION,
     COMPLETION_INDEX,
@@ -28,7 +28,7 @@ def namespace(raw: Raw) -> tuple[str, Mapping[str, str]]:
 
 def node(raw: Raw) -> Node:
     """A Node; ``foreign_gpus`` is 0 until pods are joined."""
-    meta = Meta.of("Node", raw)
+    meta = ObjectMeta.of("Node", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     return Node(
         name=NodeName(meta.name),
@@ -54,7 +54,7 @@ def _not_ready_since(status: Raw, created: Instant) -> Instant | None:
 
 def batch_job(raw: Raw) -> tuple[JobId, Run] | None:
     """A Job that is a run of a TrainingJob, with ``pods`` empty until they are joined; None for any other Job."""
-    meta = Meta.of("Job", raw)
+    meta = ObjectMeta.of("Job", raw)
     if LABEL_JOB_UID not in meta.labels:
         return None
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
@@ -79,7 +79,7 @@ def batch_job(raw: Raw) -> tuple[JobId, Run] | None:
 
 def service(raw: Raw) -> JobId | None:
     """The TrainingJob whose Service this is; None for any other Service, and for one that is going."""
-    meta = Meta.of("Service", raw)
+    meta = ObjectMeta.of("Service", raw)
     job = meta.labels.get(LABEL_JOB_UID)
     return None if job is None or meta.deleting else JobId(job)
 
@@ -102,7 +102,7 @@ class ForeignPod:
 
 def pod(raw: Raw) -> OwnPod | ForeignPod | None:
     """A pod, if it matters: one of ours, or one that holds GPUs of a node now."""
-    meta = Meta.of("Pod", raw)
+    meta = ObjectMeta.of("Pod", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     phase = PodPhase(status.get("phase") or PodPhase.UNKNOWN)
     gpus = pod_gpus(spec)
@@ -132,7 +132,7 @@ def pod(raw: Raw) -> OwnPod | ForeignPod | None:
     return OwnPod(JobId(meta.labels[LABEL_JOB_UID]), own)
 
 
-def _run_number(meta: Meta) -> int:
+def _run_number(meta: ObjectMeta) -> int:
     label = meta.labels.get(LABEL_RUN, "")
     if not label.isdecimal():
         message = f"the value {label!r} is no run number; delete this {meta.kind}: Charterer did not make it like this"
@@ -140,7 +140,7 @@ def _run_number(meta: Meta) -> int:
     return int(label)
 
 
-def _index(meta: Meta) -> int:
+def _index(meta: ObjectMeta) -> int:
     return int(meta.annotations.get(COMPLETION_INDEX) or meta.labels.get(COMPLETION_INDEX) or 0)
 
 

@@ -314,11 +314,11 @@ def _restart(profile: Profile | None) -> float:
 
 
 def _sold(snapshot: Snapshot) -> Mapping[PoolId, PoolModel]:
-    """The pools whose nodes can be rented and ended, as far as their offering and price are known."""
+    """The pools whose offering and price are known."""
     found = {}
     for name, pool in snapshot.pools.items():
         offering, quote = pool.offering, pool.quote
-        if offering is None or quote is None or pool.capacity_type not in (CapacityType.ON_DEMAND, CapacityType.SPOT):
+        if offering is None or quote is None:
             continue
         found[name] = PoolModel(
             name=name,

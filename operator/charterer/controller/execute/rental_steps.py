@@ -178,7 +178,7 @@ async def unlist(tools: ExecutionContext, do: PruneFolded) -> ActionOutcome:
     """Uids of rentals that are gone."""
     async with tools.ledger:
         budget = tools.budget(do.budget)
-        await tools.record_budget(replace(budget, balance=balance.apply_unlist(_opened(budget.balance), do)))
+        await tools.record_budget(replace(budget, balance=balance.apply_prune_folded(_opened(budget.balance), do)))
     return ActionOutcome.DONE
 
 

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from charterer.api import learned_record
-from charterer.api.learned import MOST_FAILED, LearnedStatus
+from charterer.api.models import learned_record
+from charterer.api.models.learned import MOST_FAILED, LearnedStatus
 from charterer.controller.snapshot.job_work import total_work
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import FinishKind, Job, RunOutcome, RunRecord

@@ -22,6 +22,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step, StepKey, StepKind
 from charterer.domain.time import Instant
 from charterer.metrics import Metrics
+from charterer.providers.errors import ProviderError
 
 Problems = Mapping[tuple[str, str, str], Problem]
 """By kind, namespace and name of the object that has it."""
@@ -36,7 +37,7 @@ class StatusPublisher:
         metrics: Metrics,
         events: Events,
         writer: ViewWriter,
-        cloud_errors: Mapping[PoolId, Exception],
+        cloud_errors: Mapping[PoolId, ProviderError],
         last: Callable[[], Snapshot],
     ) -> None:
         self._store = store
