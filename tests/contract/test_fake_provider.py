@@ -11,6 +11,7 @@ from charterer.domain.ids import InstanceId, NodeName
 from charterer.domain.money import Price
 from charterer.domain.pool import FailureKind, InstanceState, Offering, Survey
 from charterer.domain.time import parse_instant
+from charterer.providers.accounts import Accounts
 from charterer.providers.errors import (
     AtMinSize,
     Busy,
@@ -28,7 +29,6 @@ from charterer.providers.errors import (
     WouldTerminate,
 )
 from charterer.providers.fake import FakeCloud
-from charterer.providers.accounts import Accounts
 from tests.contract.conftest import GROUP, OpenMarket
 from tests.contract.pools import EMPTY, Market, pool
 from tests.testbed.fakecloud import FakeCloudProcess

@@ -89,7 +89,7 @@ class _Replica:
             "charterer",
             settings.namespace,
             settings.pod_name,
-            on_gained=lambda: self._main.call_soon_threadsafe(self._gained.set),
+            on_gained=self._take_over,
             on_lost=lambda reason: _die(f"lost the lead ({reason})"),
             heartbeat=self._heartbeat,
             times=settings.lease,
@@ -133,6 +133,9 @@ class _Replica:
         await leader.start(stack)
         self._leader = leader
         await leader.run(stack, lambda: self._label_self(client, "true"))
+
+    def _take_over(self) -> None:
+        self._main.call_soon_threadsafe(self._gained.set)
 
     def _repair(self) -> None:
         if self._leader is not None:

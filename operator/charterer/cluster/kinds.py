@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from charterer.api import decode
-from charterer.api.names import LABEL_JOB_UID
+from charterer.api.names import API_VERSION, LABEL_JOB_UID
 from charterer.cluster import paths
-from charterer.cluster.store import WatchedKind
+from charterer.cluster.store import ObjectKey, WatchedKind
 from charterer.domain.budget import Budget
 from charterer.domain.ids import JobId
 from charterer.domain.job import Run

@@ -1,4 +1,4 @@
-"""The loop: observe, plan, write the intents, take the next steps, publish. Level-triggered, without a memory of its own.
+"""The loop: observe, plan, write the intents, take the next steps, publish. Level-triggered, without a memory.
 
 What it keeps between two turns concerns only its own attempts: which mutations are in flight, how long to leave an
 object alone whose mutation failed, and what makes the next plan faster. Losing that in a crash costs nothing.

@@ -172,7 +172,10 @@ class Surveys:
 
     def _answers(self, pools: Iterable[PoolId]) -> object:
         """The pools' answers without their times."""
-        return {pool: (self._timeless_survey(pool), self._timeless_quote(pool), str(self.errors.get(pool))) for pool in pools}
+        return {
+            pool: (self._timeless_survey(pool), self._timeless_quote(pool), str(self.errors.get(pool)))
+            for pool in pools
+        }
 
     def _timeless_survey(self, pool: PoolId) -> object:
         s = self.latest.get(pool)

@@ -7,19 +7,18 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from charterer.api.decode import DecodedJob, ForeignPod, OwnPod
-from charterer.cluster.store import ObjectKey
+from charterer.api.decode import ForeignPod, OwnPod
+from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.job_work import total_work
-from charterer.domain.budget import Budget, Selector
+from charterer.controller.snapshot.payers import payers_of
+from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import ClassId, JobId, NodeName, PoolId
 from charterer.domain.job import TRUSTED_FRACTION, Job, Orphan, Pod, Progress, Run
-from charterer.domain.pool import Instance, Pool, PriceSegment, Quote, Survey
+from charterer.domain.pool import Instance, Pool, PriceSegment, Survey
 from charterer.domain.profile import Profile
-from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant
-
 
 _NEVER = Instant(2**63)
 _Parts = tuple[object, ...]

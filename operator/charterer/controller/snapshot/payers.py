@@ -38,5 +38,3 @@ def _holds(operator: str, values: tuple[str, ...], value: str | None) -> bool:
             return value is None
         case _:
             raise ValueError(f"no selector operator: {operator}")
-
-

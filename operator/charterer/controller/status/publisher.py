@@ -65,7 +65,7 @@ class StatusPublisher:
 
 
 def viewed_objects(
-    snapshot: Snapshot, decided: Plan, cloud_errors: Mapping[PoolId, Exception]
+    snapshot: Snapshot, decided: Plan, cloud_errors: Mapping[PoolId, ProviderError]
 ) -> Iterator[ViewedObject]:
     """The snapshot's objects, whose views can be made of it and its plan."""
     problems = {(problem.kind, problem.namespace, problem.name): problem for problem in snapshot.problems}

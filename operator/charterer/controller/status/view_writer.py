@@ -50,9 +50,9 @@ class ViewedObject:
     """An object whose view is to be shown, and what its view is made of.
 
     ``step_key``: its key in the loop, None where the loop never changes it. ``facts``: values from which all words of
-    the view follow: while they are equal, only its numbers can differ; None makes the view anew each time. ``estimate``:
-    the object that numbers and messages come from; ``drifts``: whether numbers change with time even if that stays the
-    same. ``make`` makes the view as of now.
+    the view follow: while they are equal, only its numbers can differ; None makes the view anew each time.
+    ``estimate``: the object that numbers and messages come from. ``drifts``: whether numbers change with time even if
+    that object stays the same. ``make`` makes the view as of now.
     """
 
     kind: AnyKind
@@ -179,9 +179,7 @@ class ViewWriter:
         answer = await self._client.apply(f"{path}/status", body, names.MANAGER_VIEW)
         self._store.put(shown.kind, answer)
         uid, conditions, now = answer["metadata"]["uid"], decode.conditions(answer), self._clock()
-        self._written[key] = _WrittenView(
-            uid, shown.facts, shown.estimate, status, conditions, now, now + self._seldom
-        )
+        self._written[key] = _WrittenView(uid, shown.facts, shown.estimate, status, conditions, now, now + self._seldom)
 
 
 def _dated(view: AnyView, before: Iterable[Condition]) -> AnyView:
