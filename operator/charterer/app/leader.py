@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 
-from charterer.api.manifests import RunEnvironment
 from charterer.app.certificate import keep_renewed
 from charterer.app.settings import Settings
 from charterer.cluster.client import Client
@@ -45,6 +44,7 @@ from charterer.server.http import progress_app, serve
 from charterer.server.progress import ProgressBoard
 from charterer.server.tls import TlsMaterial
 from charterer.server.tokens import Authenticator, PostReview
+from charterer.workloads import INDEXED_JOB, RunEnvironment
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Leader:
         # Observing
         moving = partial(pools_in_motion, store)
         self._surveys = Surveys(self._accounts, partial(pools_in, store), moving, self._awake.set, settings.surveys)
-        templates = Templates(client, environment, self._awake.set)
+        templates = Templates(client, INDEXED_JOB, environment, self._awake.set)
         self._source = source = SnapshotSource(store, self._surveys, templates, self._board, now)
 
         # Learning
@@ -99,7 +99,7 @@ class Leader:
 
         # Acting and publishing
         context = ExecutionContext(
-            client, store, self._surveys, self._accounts, environment, now, source.last, asyncio.Lock()
+            client, store, self._surveys, self._accounts, INDEXED_JOB, environment, now, source.last, asyncio.Lock()
         )
         self._progress = ProgressWriter(self._board, context, in_flight)
         self._views = ViewWriter(client, store, in_flight)

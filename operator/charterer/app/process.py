@@ -29,6 +29,7 @@ from charterer.cluster.watch import Watch
 from charterer.controller.outcome import Executor
 from charterer.metrics import Metrics
 from charterer.server.http import health_app, serve
+from charterer.workloads import INDEXED_JOB
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ class _Replica:
         self._access = access
         self._wrap = wrap
         self._metrics = Metrics(__version__)
-        self._store = Store(kinds.ALL)
+        self._store = Store((*kinds.ALL, INDEXED_JOB.kind))
         self._heartbeat = Heartbeat()
         self._watch = Watch(
             access,

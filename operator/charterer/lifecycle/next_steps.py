@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from charterer.domain.ids import JobId
+from charterer.domain.job import RUN_LABEL_PREFIX
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import LabelNode, Step, StepKey, StepKind, StopOrphan, Wait
 from charterer.lifecycle.budget import budget_step
@@ -12,7 +13,7 @@ from charterer.lifecycle.guard import budget_guard, pool_guard
 from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.run import active, run_step
-from charterer.lifecycle.view import RUN_LABEL, LifecycleView
+from charterer.lifecycle.view import LifecycleView
 
 
 def next_steps(snapshot: Snapshot) -> tuple[Mapping[StepKey, Step], Mapping[StepKey, Wait]]:
@@ -51,6 +52,6 @@ def _labels_of_nobody(view: LifecycleView) -> Iterator[tuple[StepKey, Step]]:
     for node in view.snapshot.nodes.values():
         for key in sorted(node.run_labels):
             if key not in known and not node.deleting:
-                step = LabelNode(JobId(key.removeprefix(RUN_LABEL)), node.name, node.uid, key, None)
+                step = LabelNode(JobId(key.removeprefix(RUN_LABEL_PREFIX)), node.name, node.uid, key, None)
                 yield StepKey(StepKind.NODE, node.name), step
                 break

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from charterer.api import encode
-from charterer.api.manifests import RunEnvironment
 from charterer.api.names import MANAGER_RECORD
 from charterer.cluster import kinds
 from charterer.cluster.client import Client, RawObject
@@ -25,6 +24,7 @@ from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.providers.accounts import Accounts
+from charterer.workloads import RunEnvironment, Workload
 
 
 class Stale(Exception):
@@ -39,6 +39,7 @@ class ExecutionContext:
     store: Store
     surveys: Surveys
     accounts: Accounts
+    workload: Workload
     environment: RunEnvironment
     now: Callable[[], Instant]
     last: Callable[[], Snapshot]

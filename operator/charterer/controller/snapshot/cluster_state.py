@@ -17,6 +17,7 @@ from charterer.domain.pool import Pool, Quote, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node
+from charterer.workloads import INDEXED_JOB
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def cluster_state(
         budgets=view(kinds.GPU_BUDGETS).objects,
         pools=view(kinds.GPU_POOLS).objects,
         rentals=view(kinds.GPU_RENTALS).objects,
-        runs=view(kinds.RUNS).objects,
+        runs=view(INDEXED_JOB.kind).objects,
         pods=view(kinds.PODS).objects,
         nodes=view(kinds.NODES).objects,
         namespaces=view(kinds.NAMESPACES).objects,

@@ -165,7 +165,7 @@ def _repriced(pool: Pool, instance: Instance) -> Instance:
 
 
 def _paid(profile: Profile, payers: Mapping[str, Budget]) -> Profile:
-    payer = payers.get(profile.id.partition("/")[0])
+    payer = payers.get(profile.id.namespace)
     return profile if payer is None else replace(profile, budget=payer.id)
 
 

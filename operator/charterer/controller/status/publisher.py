@@ -77,9 +77,8 @@ def viewed_objects(
         key, shown = StepKey(StepKind.POOL, pool.id), partial(pool_view, pool, snapshot, decided, cloud_errors)
         yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), key, None, None, True, shown)
     for profile in snapshot.profiles.values():
-        namespace, name = profile.id.split("/", 1)
         good = partial(_profile_view, profile, snapshot.now)
-        yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(namespace, name), None, (profile,), None, False, good)
+        yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, (profile,), None, False, good)
 
 
 def _jobs(snapshot: Snapshot, decided: Plan, problems: Problems) -> Iterator[ViewedObject]:
@@ -114,7 +113,7 @@ def invalid_objects(store: Store, now: Instant) -> Iterator[ViewedObject]:
     for kind in shown:
         for key, problem in store.view(kind).problems.items():
             make = partial(_invalid_view, kind is kinds.TRAINING_JOBS, problem, now)
-            yield ViewedObject(kind, key, None, (problem, store.uid(kind, key)), None, False, make)
+            yield ViewedObject(kind, key, None, (problem,), None, False, make)
 
 
 def _profile_view(profile: Profile, now: Instant) -> ProfileView:

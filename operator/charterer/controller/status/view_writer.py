@@ -132,15 +132,13 @@ class ViewWriter:
     def _due(self, key: tuple[str, ObjectKey], shown: ViewedObject) -> AnyView | None:
         """The view, if it is to be written now."""
         written, now = self._written.get(key), self._clock()
-        if written is None:
+        if written is None or written.uid != self._store.uid(shown.kind, shown.key):
             return shown.make()
         if shown.facts is not None and shown.facts == written.facts:
             if shown.estimate is written.estimate and not shown.drifts:
                 return None
             if now < written.check_at:
                 return None
-        elif written.uid != self._store.uid(shown.kind, shown.key):
-            return shown.make()
         view = shown.make()
         status = _encoded(_dated(view, written.conditions))
         if _words(status) != _words(written.status):
