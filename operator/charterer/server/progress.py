@@ -12,6 +12,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from charterer.api.significant_change import differs_by
 from charterer.domain.ids import JobId
 from charterer.domain.job import Progress
 from charterer.domain.time import Instant, seconds_between
@@ -128,22 +129,16 @@ class ProgressReport:
         return not (self.done is None and self.step is None and self.throughput is None)
 
 
-def _moved(old: float | None, new: float | None, ratio: float) -> bool:
-    if old is None or new is None:
-        return old is not new
-    return abs(new - old) > ratio * max(abs(old), abs(new))
-
-
 def noticeably_different(old: Progress | None, new: Progress) -> bool:
     """Whether ``new`` is worth a write: another run, 1 % of the job, 10 % of throughput, or the first or last of it."""
     if old is None or old.run != new.run:
         return True
     if old.fraction is None or new.fraction is None:
-        if old.fraction is not new.fraction or _moved(old.step, new.step, _NOTICEABLE_RATIO):
+        if old.fraction is not new.fraction or differs_by(_NOTICEABLE_RATIO, new.step, old.step):
             return True
     elif abs(new.fraction - old.fraction) >= _NOTICEABLE_FRACTION or (new.fraction == 1.0 != old.fraction):
         return True
-    return _moved(old.throughput, new.throughput, _NOTICEABLE_RATIO)
+    return differs_by(_NOTICEABLE_RATIO, new.throughput, old.throughput)
 
 
 @dataclass(slots=True)

@@ -9,16 +9,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from charterer.api import learned_record, names
-from charterer.api.decode.reading import Meta
+from charterer.api import names
 from charterer.api.manifests import EventSubject
-from charterer.api.speedupprofile import SpeedupProfileRecord
+from charterer.api.metadata import ObjectMeta
+from charterer.api.models import learned_record
+from charterer.api.models.speedupprofile import SpeedupProfileRecord
+from charterer.api.significant_change import differs_by
 from charterer.cluster import kinds
 from charterer.cluster.client import Client
 from charterer.cluster.errors import AlreadyExists, ApiError, NotFound
 from charterer.cluster.events import Recorder
+from charterer.cluster.kinds import status_body
 from charterer.cluster.store import ObjectKey, Store
-from charterer.controller.execute.context import status_body
 from charterer.controller.learning.digest import digest
 from charterer.controller.learning.report_collector import ReportCollector
 from charterer.domain.errors import InvalidObject
@@ -46,7 +48,9 @@ class WriteIntervals:
 
 
 _LEAST_CHANGE = 0.02
-"""Numbers that moved by less are as good: the best of them are known no better."""
+"""Ratio by which a number must have moved to be written: the best ones are known no better."""
+_COUNTS = frozenset({"reports"})
+"""Fields that grow with every report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +98,8 @@ class ProfileWriter:
                 self._recall(raw)
 
     def _recall(self, raw: Mapping[str, Any]) -> None:
-        meta = Meta.of(_KIND.name, raw)
-        class_id = ClassId(f"{meta.namespace}/{meta.name}")
+        meta = ObjectMeta.of(_KIND.name, raw)
+        class_id = ClassId(meta.namespace, meta.name)
         try:
             status = meta.read(SpeedupProfileRecord, "status", raw).learned
             if status is not None:
@@ -107,7 +111,7 @@ class ProfileWriter:
         else:
             self._written[class_id] = _WrittenProfile(raw["status"]["learned"], self._clock())
 
-    def _ignored(self, meta: Meta, why: str) -> None:
+    def _ignored(self, meta: ObjectMeta, why: str) -> None:
         note = f"what was learned is ignored and learned anew, because its status cannot be read: {why}"
         _log.warning("%s %s/%s: %s", _KIND.name, meta.namespace, meta.name, note)
         subject = EventSubject(names.API_VERSION, _KIND.name, meta.namespace, meta.name, meta.uid)
@@ -189,7 +193,9 @@ class ProfileWriter:
         age = self._clock() - written.at
         if age >= self._rhythm.news and _significant_fields(status) != _significant_fields(written.status):
             return True
-        if age >= self._rhythm.drift and _moved(status.get("phases"), written.status.get("phases")):
+        if age >= self._rhythm.drift and differs_by(
+            _LEAST_CHANGE, status.get("phases"), written.status.get("phases"), _COUNTS
+        ):
             return True
         return age >= self._rhythm.reports
 
@@ -229,8 +235,7 @@ class ProfileWriter:
 
 
 def _key(class_id: ClassId) -> ObjectKey:
-    namespace, _, name = class_id.partition("/")
-    return ObjectKey(namespace, name)
+    return ObjectKey(*class_id)
 
 
 def _significant_fields(status: Mapping[str, Any]) -> object:
@@ -241,14 +246,3 @@ def _significant_fields(status: Mapping[str, Any]) -> object:
     ]
     failed = [(one["gpuType"], one["gpus"], one["failures"]) for one in status.get("failed", ())]
     return status["batch"], widths, failed
-
-
-def _moved(new: Any, old: Any) -> bool:
-    """Whether a number of the phases moved by more than the least change."""
-    if isinstance(new, Mapping) and isinstance(old, Mapping):
-        return any(_moved(new.get(key), old.get(key)) for key in (new.keys() | old.keys()) - {"reports"})
-    if isinstance(new, list) and isinstance(old, list):
-        return len(new) != len(old) or any(_moved(a, b) for a, b in zip(new, old, strict=True))
-    if new == old or isinstance(new, str) or isinstance(old, str) or new is None or old is None:
-        return bool(new != old)
-    return bool(abs(new - old) > _LEAST_CHANGE * max(abs(new), abs(old)))
