@@ -10,15 +10,20 @@ from typing import Any
 
 import pytest
 
-from charterer.api import decode, encode, manifests
-from charterer.api.manifests import EventSubject, Reporter, RunEnvironment
+from charterer.api import decode, manifests
+from charterer.api.manifests import EventSubject, Reporter
+from charterer.api.models.base import dump
+from charterer.api.models.gpubudget_status import GPUBudgetRecord
+from charterer.api.models.gpupool import GPUPoolRecord
+from charterer.api.models.gpurental import GPURentalRecord
+from charterer.api.models.trainingjob_status import TrainingJobRecord
 from charterer.domain.budget import Balance, PastPeriod
 from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Finish, FinishKind, Placement, Progress, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
-from charterer.domain.pool import PriceSegment
+from charterer.domain.pool import Offering, PriceSegment, Quote
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import parse_instant
 from tests.cluster.crd_cases import Json, install_crds, make
@@ -27,7 +32,6 @@ from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 SINCE = parse_instant("2026-01-31T12:00:00.123456Z")
 OPTION = Option(PoolId("a100"), 8, 1.7560975609756098, Price(39_600_001), 150.25, Money(825_000), "compressed")
 ALLOCATION = Allocation(2, OPTION, (Placement(RentalId("a100-0"), 4), Placement(RentalId("a100-1"), 4)), SINCE)
-ENVIRONMENT = RunEnvironment("https://charterer-progress.charterer.svc", "-----BEGIN CERTIFICATE-----\n")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +84,7 @@ def test_a_jobs_record_survives_the_api_server(api: ControlPlane, make_kept: Any
         invalid="spec.template: unknown field",
         progress=Progress(2, 1.0, 1200, 1e-9, SINCE),
     )
-    after = decode.training_job(_write_status(api, raw, encode.job_record(job))).job
+    after = decode.training_job(_write_status(api, raw, dump(TrainingJobRecord.from_domain(job)))).job
     assert after == replace(job, resource_version=after.resource_version)
 
 
@@ -89,14 +93,21 @@ def test_a_budgets_ledger_survives_the_api_server(api: ControlPlane, make_kept: 
     past = (PastPeriod(SINCE, Money(5), Money(6)),)
     balance = Balance(SINCE, Money(1), Money(10**15 + 1), frozenset({"uid-2", "uid-1"}), past)
     budget = replace(decode.budget(raw), balance=balance)
-    after = decode.budget(_write_status(api, raw, encode.budget_record(budget)))
+    after = decode.budget(_write_status(api, raw, dump(GPUBudgetRecord.from_domain(budget.balance))))
     assert after == replace(budget, resource_version=after.resource_version)
 
 
-def test_a_pools_cooling_survives_the_api_server(api: ControlPlane, make_kept: Any) -> None:
+def test_a_pools_offer_and_cooling_survive_the_api_server(api: ControlPlane, make_kept: Any) -> None:
     raw = make_kept(make("GPUPool", "record-pool"))
-    pool = replace(decode.pool(raw), cooled_until=SINCE, cooled_because="StockOut", cooled_message="none left")
-    after = decode.pool(_write_status(api, raw, encode.pool_record(pool)))
+    pool = replace(
+        decode.pool(raw),
+        offering=Offering("NVIDIA-A100-SXM4-40GB", 8, "p4d.24xlarge", "use1-az1"),
+        quote=Quote(Price(19_800_000), Price(32_770_000), 60, "list", SINCE),
+        cooled_until=SINCE,
+        cooled_because="StockOut",
+        cooled_message="none left",
+    )
+    after = decode.pool(_write_status(api, raw, dump(GPUPoolRecord.from_domain(pool))))
     assert after == replace(pool, resource_version=after.resource_version)
 
 
@@ -118,31 +129,8 @@ def test_a_rental_is_made_and_its_record_survives_the_api_server(api: ControlPla
         cost=Money(100_001),
         released_because="Idle",
     )
-    after = decode.rental(_write_status(api, raw, encode.rental_record(rental)))
+    after = decode.rental(_write_status(api, raw, dump(GPURentalRecord.from_domain(rental))))
     assert after == replace(rental, resource_version=after.resource_version)
-
-
-@pytest.mark.parametrize("policy", ["Never", "Restart", "InPlace"])
-def test_a_runs_job_and_service_are_taken_without_a_warning(policy: str, api: ControlPlane, make_kept: Any) -> None:
-    raw = make_kept(make("TrainingJob", f"run-{policy.lower()}", resizePolicy=policy))
-    job = decode.training_job(raw).job
-    for what in (manifests.service(job), manifests.run_job(job, raw, ALLOCATION, ENVIRONMENT)):
-        flags = ("--dry-run=server", "--validate=strict", "-o", "json")
-        made = json.loads(api.kubectl("create", "-f", "-", *flags, input=json.dumps(what)))
-        assert made["metadata"]["name"] == what["metadata"]["name"]
-
-
-def test_a_runs_pods_have_names_that_resolve_through_the_service(api: ControlPlane, make_kept: Any) -> None:
-    """The Job controller gives each pod the host name that PET_MASTER_ADDR is made of."""
-    raw = make_kept(make("TrainingJob", "j" * 45))
-    run = manifests.run_job(decode.training_job(raw).job, raw, ALLOCATION, ENVIRONMENT)
-    make_kept({**run, "spec": {**run["spec"], "suspend": False}})
-    selector = f"charterer.dev/job-uid={raw['metadata']['uid']}"
-    api.kubectl("wait", "--for=create", "pod", "-l", selector, "--timeout=20s")
-    pods = json.loads(api.kubectl("get", "pods", "-l", selector, "-o", "json"))["items"]
-    assert {pod["spec"]["subdomain"] for pod in pods} == {"j" * 45}
-    assert all(pod["spec"]["hostname"].startswith("j" * 45 + "-r2-") for pod in pods)
-    assert all(len(pod["spec"]["hostname"]) <= 63 for pod in pods)
 
 
 def test_an_event_is_taken(api: ControlPlane, make_kept: Any) -> None:

@@ -66,7 +66,7 @@ _T = TypeVar("_T")
 
 
 def _reads(kind: type[_T], parse: Callable[[str], _T], rounded: Callable[[_T], _T] | None = None) -> Any:
-    """The validator of a field that holds a ``kind`` and is a string in JSON; values are ``rounded`` as they come in."""
+    """The validator of a field that holds a ``kind``, ``rounded`` when it is set, and is a string in JSON."""
 
     def read(value: object) -> _T:
         if isinstance(value, kind):

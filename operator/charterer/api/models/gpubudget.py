@@ -8,7 +8,6 @@ from zoneinfo import ZoneInfo
 from pydantic import ConfigDict, Field
 
 from charterer.api.metadata import ObjectMeta
-
 from charterer.api.models.base import (
     ATOMIC,
     Amount,

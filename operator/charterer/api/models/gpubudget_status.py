@@ -7,7 +7,17 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field
 
-from charterer.api.models.base import ATOMIC, Amount, ApiModel, Cents, Conditions, Hourly, SignedAmount, SignedCents, Time
+from charterer.api.models.base import (
+    ATOMIC,
+    Amount,
+    ApiModel,
+    Cents,
+    Conditions,
+    Hourly,
+    SignedAmount,
+    SignedCents,
+    Time,
+)
 from charterer.domain.budget import Balance, ClassHistory, PastPeriod
 from charterer.domain.ids import ClassId
 from charterer.domain.money import ZERO
@@ -213,5 +223,3 @@ class GPUBudgetView(ApiModel):
 
 class GPUBudgetStatus(GPUBudgetView, GPUBudgetRecord):
     """The ledger, and the budget's present state."""
-
-

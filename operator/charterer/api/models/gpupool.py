@@ -52,15 +52,17 @@ CLOUD_FIELDS: Final = tuple(CloudChoice.model_fields)
 
 
 def _cloud_rules() -> tuple[Rule, ...]:
-    """Exactly one cloud, the same for ever."""
+    """Exactly one cloud, which never changes."""
     has = ", ".join(f"has(self.{name})" for name in CLOUD_FIELDS)
-    same = " && ".join(f"(!has(self.{name}) || (has(oldSelf.{name}) && self.{name} == oldSelf.{name}))" for name in CLOUD_FIELDS)
+    same = " && ".join(
+        f"(!has(self.{name}) || (has(oldSelf.{name}) && self.{name} == oldSelf.{name}))" for name in CLOUD_FIELDS
+    )
     return (
         Rule(
             f"[{has}].filter(cloud, cloud).size() == 1",
             f"a pool needs exactly one cloud: set exactly one of {', '.join(CLOUD_FIELDS)}",
         ),
-        Rule(same, "the instance group of a pool cannot change: create another GPUPool for another group"),
+        Rule(" && ".join(same), "the instance group of a pool cannot change: create another GPUPool for another group"),
     )
 
 
@@ -278,7 +280,10 @@ GPU_POOL = ResourceKind(
         PrinterColumn("Capacity", ".spec.capacityType", wide=True),
         PrinterColumn("Ready", ".status.readyNodes", "integer", wide=True),
         PrinterColumn(
-            "Scarcity", ".status.scarcityPrice", wide=True, description="Dollars per hour that one more GPU would be worth"
+            "Scarcity",
+            ".status.scarcityPrice",
+            wide=True,
+            description="Dollars per hour that one more GPU would be worth",
         ),
         PrinterColumn("Zone", ".status.offering.zone", wide=True),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),

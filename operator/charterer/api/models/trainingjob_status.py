@@ -327,5 +327,3 @@ class TrainingJobView(ApiModel):
 
 class TrainingJobStatus(TrainingJobView, TrainingJobRecord):
     """What is intended for the job, what has happened to it, and its present state."""
-
-

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from charterer.api.manifests import RunEnvironment
 from charterer.api.models.base import ApiModel, dump
 from charterer.api.models.gpubudget_status import GPUBudgetRecord
 from charterer.api.models.gpupool import GPUPoolRecord
@@ -22,7 +21,6 @@ from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.clouds import InstrumentedProviders
 from charterer.controller.outcome import ActionOutcome
 from charterer.controller.surveys import Surveys
-from charterer.controller.templates import Templates
 from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
 from charterer.domain.job import Job
@@ -30,6 +28,7 @@ from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
+from charterer.workloads import RunEnvironment, Workload
 
 
 class Stale(Exception):
@@ -43,8 +42,8 @@ class ExecutionContext:
     client: Client
     store: Store
     surveys: Surveys
-    templates: Templates
     clouds: InstrumentedProviders
+    workload: Workload
     environment: RunEnvironment
     now: Callable[[], Instant]
     last: Callable[[], Snapshot]

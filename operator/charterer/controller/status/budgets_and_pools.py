@@ -19,6 +19,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import seconds_between
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
+from charterer.providers.errors import ProviderError
 
 _FRESH_SECONDS = 900.0
 
@@ -123,7 +124,7 @@ def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
     return observed(False, "Stale", message)
 
 
-def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId, Exception]) -> GPUPoolView:
+def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId, ProviderError]) -> GPUPoolView:
     """The view of a pool as of now; the transition times of its conditions are still to be set (``dated``)."""
     rentals = [rental for rental in snapshot.rentals.values() if rental.pool == pool.id]
     live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
@@ -156,7 +157,7 @@ def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId
 
 
 def _pool_state(
-    pool: Pool, snapshot: Snapshot, error: Exception | None, live: int, rentals: int
+    pool: Pool, snapshot: Snapshot, error: ProviderError | None, live: int, rentals: int
 ) -> tuple[PoolState, str, str]:
     if pool.deleting:
         return PoolState.DELETING, "Draining", f"being deleted: waits until its {rentals} rental(s) have ended"

@@ -24,7 +24,9 @@ _LIMITED = (
 )
 
 
-def job_view(job: Job, snapshot: Snapshot, plan: Plan, problems: Mapping[tuple[str, str, str], Problem]) -> TrainingJobView:
+def job_view(
+    job: Job, snapshot: Snapshot, plan: Plan, problems: Mapping[tuple[str, str, str], Problem]
+) -> TrainingJobView:
     """The view of a job as of now; the transition times of its conditions are still to be set (``dated``)."""
     verdict = plan.jobs.get(job.id)
     state = job_state(job)
@@ -112,9 +114,7 @@ def _conditions(
             why if state is JobState.RESIZING and why else "Steady",
             message if state is JobState.RESIZING else "",
         ),
-        observed(
-            ConditionType.BUDGET_LIMITED, limited, why if limited else "NotLimited", message if limited else ""
-        ),
+        observed(ConditionType.BUDGET_LIMITED, limited, why if limited else "NotLimited", message if limited else ""),
         observed(
             ConditionType.SUSPENDED,
             state is JobState.SUSPENDED,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
-from charterer.api.view import Condition, ConditionType, InvalidView, ProfileState, ProfileView
+from charterer.api.models.base import Condition, ConditionType, InvalidObjectView
+from charterer.api.models.speedupprofile import ProfileState, SpeedupProfileView
 from charterer.cluster import kinds
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.outcome import ActionOutcome
@@ -21,6 +23,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
 from charterer.domain.time import Instant
 from charterer.metrics import Metrics
+from charterer.providers.errors import ProviderError
 
 
 class StatusPublisher:
@@ -32,7 +35,7 @@ class StatusPublisher:
         metrics: Metrics,
         events: Events,
         writer: ViewWriter,
-        cloud_errors: Mapping[PoolId, Exception],
+        cloud_errors: Mapping[PoolId, ProviderError],
         last: Callable[[], Snapshot],
     ) -> None:
         self._store = store
@@ -69,7 +72,11 @@ class StatusPublisher:
             yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), f"pool/{pool.id}", seen)
         for profile in snapshot.profiles.values():
             namespace, name = profile.id.split("/", 1)
-            good = ProfileView(profile.generation, ProfileState.READY, (_readable(profile, snapshot.now),))
+            good = SpeedupProfileView(
+                observed_generation=profile.generation,
+                state=ProfileState.READY,
+                conditions=(_readable(profile, snapshot.now),),
+            )
             yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(namespace, name), f"profile/{profile.id}", good)
 
     def _invalid(self, now: Instant) -> Iterator[ViewedObject]:
@@ -82,21 +89,27 @@ class StatusPublisher:
         )
         for kind in shown:
             for key, problem in self._store.view(kind).problems.items():
-                view = InvalidView(0, _explained(kind is kinds.TRAINING_JOBS, problem, now))
+                view = InvalidObjectView(
+                    observed_generation=0,
+                    state="Invalid",
+                    conditions=_explained(kind is kinds.TRAINING_JOBS, problem, now),
+                )
                 yield ViewedObject(kind, key, f"{kind.name}/{key.namespace}/{key.name}", view)
 
 
 def _readable(profile: Profile, now: Instant) -> Condition:
     """What jobs of the class are planned by."""
+    ready = partial(condition, ConditionType.READY, True, now=now, generation=profile.generation)
     if profile.unreadable:
-        message = f"what was learned is not used, because it cannot be read: {profile.unreadable}"
-        return condition(ConditionType.READY, True, "LearnedUnreadable", message, now)
+        return ready(
+            "LearnedUnreadable", f"what was learned is not used, because it cannot be read: {profile.unreadable}"
+        )
     if profile.reports:
-        return condition(ConditionType.READY, True, "Learned", f"learned from {profile.reports} reports", now)
+        return ready("Learned", f"learned from {profile.reports} reports")
     message = "" if profile.declared else "nothing is known yet: jobs run on their preferred number of GPUs"
-    return condition(ConditionType.READY, True, "Readable", message, now)
+    return ready("Readable", message)
 
 
 def _explained(is_job: bool, problem: Problem, now: Instant) -> tuple[Condition, ...]:
     kind = ConditionType.ADMITTED if is_job else ConditionType.READY
-    return (condition(kind, False, problem.reason, f"{problem.field}: {problem.message}", now),)
+    return (condition(kind, False, problem.reason, f"{problem.field}: {problem.message}", now, 0),)

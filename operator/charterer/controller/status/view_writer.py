@@ -9,12 +9,16 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from charterer.api import decode, encode, names
+from charterer.api import decode, names
+from charterer.api.models.base import Condition, InvalidObjectView, dump
+from charterer.api.models.gpubudget_status import GPUBudgetView
+from charterer.api.models.gpupool import GPUPoolView
+from charterer.api.models.speedupprofile import SpeedupProfileView
+from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.api.significant_change import differs_by
-from charterer.api.view import BudgetView, Condition, InvalidView, JobView, PoolView, ProfileView
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, Conflict, NotFound
 from charterer.cluster.store import ObjectKey, Store, WatchedKind
@@ -23,7 +27,7 @@ from charterer.controller.status.conditions import dated
 
 _log = logging.getLogger(__name__)
 
-AnyView = JobView | BudgetView | PoolView | ProfileView | InvalidView
+AnyView = TrainingJobView | GPUBudgetView | GPUPoolView | SpeedupProfileView | InvalidObjectView
 
 _DOLLARS = frozenset({"committed", "cost", "forecast", "forecastHigh", "forecastLow", "hourly", "remaining", "spent"})
 _NUMBERS = _DOLLARS | frozenset(
@@ -93,7 +97,7 @@ class ViewWriter:
             return True
         if shown.view == written.view:
             return False
-        status = _encoded(_dated(shown.view, written.conditions))
+        status = dump(_dated(shown.view, written.conditions))
         if _words(status) != _words(written.status):
             return True
         return time.monotonic() - written.at >= self._seldom and differs_by(
@@ -117,7 +121,7 @@ class ViewWriter:
         at = (shown.kind.name, shown.key)
         path = shown.kind.resource.one(shown.key.name, shown.key.namespace or None)
         raw = await self._client.get(path)
-        status = _encoded(_dated(shown.view, decode.conditions(raw)))
+        status = dump(_dated(shown.view, decode.conditions(raw)))
         version = raw["metadata"]["resourceVersion"]
         body = status_body(shown.kind, shown.key, version, status)
         answer = await self._client.apply(f"{path}/status", body, names.MANAGER_VIEW)
@@ -126,21 +130,7 @@ class ViewWriter:
 
 
 def _dated(view: AnyView, before: Iterable[Condition]) -> AnyView:
-    return replace(view, conditions=dated(view.conditions, before))
-
-
-def _encoded(view: AnyView) -> Mapping[str, Any]:
-    match view:
-        case JobView():
-            return encode.job_view(view)
-        case BudgetView():
-            return encode.budget_view(view)
-        case PoolView():
-            return encode.pool_view(view)
-        case ProfileView():
-            return encode.profile_view(view)
-        case InvalidView():
-            return encode.invalid_view(view)
+    return view.model_copy(update={"conditions": dated(view.conditions, before)})
 
 
 def _words(status: Any) -> Any:

@@ -1,6 +1,6 @@
 """The load on a budget: its jobs in groups that choose alike, how often a job of each arrives and how much work it is.
 
-A group is a class, a menu and a weight. Its load is one of two things (docs/theory/policy.md, section 3):
+A group is a class, a menu and a weight. Its load is one of two things (docs/theory/policy.md, section 5):
 
 - λ, arrivals a second: as the profile declares it, or counted (``arrivals``) once there is enough history. It spends
   λ·m.
