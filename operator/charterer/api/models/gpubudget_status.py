@@ -74,7 +74,7 @@ class ClassCost(ApiModel):
     def from_domain(cls, name: ClassId, history: ClassHistory) -> Self:
         """The sums as they are recorded."""
         return cls(
-            name=name,
+            name=str(name),
             jobs=history.jobs,
             predicted=history.predicted,
             actual=history.actual,
@@ -163,7 +163,7 @@ class GPUBudgetRecord(ApiModel):
             folded=frozenset(self.folded),
             history=tuple(period.to_domain() for period in self.history),
             carried=self.carried or ZERO,
-            experience={ClassId(cost.name): cost.to_domain() for cost in self.classes},
+            experience={ClassId.parse(cost.name): cost.to_domain() for cost in self.classes},
             jobs_cost=self.jobs_cost or ZERO,
             counted={job.uid: job.finished for job in self.counted_jobs},
             counted_through=self.counted_through,

@@ -54,15 +54,16 @@ CLOUD_FIELDS: Final = tuple(CloudChoice.model_fields)
 def _cloud_rules() -> tuple[Rule, ...]:
     """Exactly one cloud, which never changes."""
     has = ", ".join(f"has(self.{name})" for name in CLOUD_FIELDS)
-    same = " && ".join(
-        f"(!has(self.{name}) || (has(oldSelf.{name}) && self.{name} == oldSelf.{name}))" for name in CLOUD_FIELDS
-    )
+    same = [f"!has(self.{name}) || (has(oldSelf.{name}) && self.{name} == oldSelf.{name})" for name in CLOUD_FIELDS]
     return (
         Rule(
             f"[{has}].filter(cloud, cloud).size() == 1",
             f"a pool needs exactly one cloud: set exactly one of {', '.join(CLOUD_FIELDS)}",
         ),
-        Rule(" && ".join(same), "the instance group of a pool cannot change: create another GPUPool for another group"),
+        Rule(
+            " && ".join(f"({rule})" for rule in same),
+            "the instance group of a pool cannot change: create another GPUPool for another group",
+        ),
     )
 
 

@@ -135,7 +135,7 @@ class SpeedupProfileSpec(ApiModel):
         """
         curves = tuple(curve.to_domain(meta, f"spec.curves[{index}]") for index, curve in enumerate(self.curves))
         declared = Profile(
-            id=ClassId(f"{meta.namespace}/{meta.name}"),
+            id=ClassId(meta.namespace, meta.name),
             generation=meta.generation,
             phases=(Phase(1.0, curves),),
             mean_work=self.mean_work,

@@ -180,7 +180,9 @@ class TrainingJobSpec(ApiModel):
             resource_version=meta.resource_version,
             created=meta.created,
             budget=None,
-            class_id=ClassId(f"{meta.namespace}/{self.profile_name}" if self.profile_name else f"uid/{meta.uid}"),
+            class_id=ClassId(meta.namespace, self.profile_name)
+            if self.profile_name
+            else ClassId.of_job(JobId(meta.uid)),
             weight=1.0,
             widths=Widths(pod_gpus, pod_gpus, pod_gpus) if self.gpus is None else self.gpus.to_domain(),
             gpu_types=self.gpu_types,
