@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from charterer.api import decode
@@ -27,6 +27,7 @@ def _through_json(status: dict[str, Any]) -> dict[str, Any]:
     return through
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(values.records_of_a_job)
 def test_the_record_of_a_job_is_read_back_as_it_was_written(record: dict[str, Any]) -> None:
     job = replace(decode.training_job(values.raw_job()).job, **record)
