@@ -72,14 +72,14 @@ class Reporting:
     """How trainers report. ``scatter``: standard normal deviates, of which the others are the standard deviations.
 
     ``seconds`` between two reports; ``step`` of the logarithm of seconds a step, ``gradient`` of the logarithms of the
-    gradient's squared norm and variance. ``departure``: see ``Learner``.
+    gradient's squared norm and variance. ``model_misfit``: see ``Learner``.
     """
 
     scatter: Callable[[], float]
     seconds: float = 10.0
     step: float = 0.05
     gradient: float = 0.1
-    departure: float = 0.1
+    model_misfit: float = 0.1
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ class Learning:
 
     def __post_init__(self) -> None:
         terms = [_terms(name, application) for name, application in self.applications.items()]
-        self.learner = Learner(terms, {self.gpu_type: self.node_gpus}, self.reporting.departure)
+        self.learner = Learner(terms, {self.gpu_type: self.node_gpus}, self.reporting.model_misfit)
         self._points = {name: points(one.widths, self.node_gpus) for name, one in self.applications.items()}
 
     @property
