@@ -1,0 +1,97 @@
+"""Reading raw objects: their metadata, their parts by a model, and the error that names what cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from charterer.api.models import base
+from charterer.api.models.base import ApiModel
+from charterer.api.view import Condition, ConditionStatus
+from charterer.domain.errors import InvalidObject, Problem
+from charterer.domain.time import Instant, parse_instant
+
+Raw = Mapping[str, Any]
+"""An object as the API server sends it."""
+
+_M = TypeVar("_M", bound=ApiModel)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectMeta:
+    """The part of metadata that matters; ``kind`` is the caller's, since items of a list do not carry it."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    created: Instant
+    deleting: bool
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    finalizers: tuple[str, ...]
+
+    @classmethod
+    def of(cls, kind: str, raw: Raw) -> ObjectMeta:
+        """Read metadata; ValueError when the API server's own fields are missing."""
+        metadata = raw["metadata"]
+        return cls(
+            kind=kind,
+            namespace=metadata.get("namespace", ""),
+            name=metadata["name"],
+            uid=metadata["uid"],
+            resource_version=metadata["resourceVersion"],
+            generation=metadata.get("generation", 0),
+            created=parse_instant(metadata["creationTimestamp"]),
+            deleting="deletionTimestamp" in metadata,
+            labels=metadata.get("labels") or {},
+            annotations=metadata.get("annotations") or {},
+            finalizers=tuple(metadata.get("finalizers") or ()),
+        )
+
+    def invalid(self, field: str, reason: str, message: str) -> InvalidObject:
+        """The error to raise about one field of this object."""
+        return InvalidObject(Problem(self.kind, self.namespace, self.name, field, reason, message))
+
+    def read(self, model: type[_M], part: str, raw: Raw) -> _M:
+        """``spec`` or ``status`` by its model; InvalidObject names the first field that does not fit."""
+        try:
+            return model.model_validate(raw.get(part) or {})
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            field = part + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
+            message = first["msg"].removeprefix("Value error, ")
+            raise self.invalid(field, f"Invalid{part.title()}", message) from error
+
+
+def true_condition(status: Raw, kind: str) -> Raw | None:
+    """The condition of this type in a raw status, if it is true."""
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == kind and condition.get("status") == "True":
+            found: Raw = condition
+            return found
+    return None
+
+
+def gpus_of(container: Raw, resource: str) -> int:
+    """GPUs in the container's limits (requests must equal them); ValueError when that is not a whole number."""
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return int(str(limits.get(resource, 0)))
+
+
+class _Conditions(ApiModel):
+    conditions: tuple[base.Condition, ...] = ()
+
+
+def conditions(raw: Raw) -> tuple[Condition, ...]:
+    """The conditions in the status of any of Charterer's kinds, with the times of their last transitions."""
+    status = ObjectMeta.of(str(raw.get("kind", "")), raw).read(_Conditions, "status", raw)
+    return tuple(
+        Condition(one.type, ConditionStatus(one.status), one.reason, one.message, one.last_transition_time)
+        for one in status.conditions
+    )

@@ -1,0 +1,79 @@
+"""How much work a job is, from what is done of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from charterer.controller.snapshot.job_work import total_work
+from charterer.domain.ids import ClassId
+from charterer.domain.job import Job, Progress
+from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
+from tests.worlds import World
+
+
+def running(world: World, gpus: int = 8, speed: float = 1.0) -> Job:
+    """A job whose run began now."""
+    world.budget()
+    world.pool("a100", gpus=8)
+    world.profile("sft", ThroughputTable(((1, 1.0), (8, 4.0))), restart_seconds=0.0)
+    world.job("train", gpus=(1, 8, 8), profile="sft")
+    node = world.rental()
+    return world.runs_on("train", node.id, gpus=gpus, speed=speed)
+
+
+def learned(world: World, *phases: tuple[float, float, float]) -> None:
+    """The class's profile was learned: until, goodput on 1 and on 8 GPUs."""
+    name = ClassId("team", "sft")
+    found = tuple(
+        Phase(until, (SpeedCurve("a100", ThroughputTable(((1, one), (8, eight)))),)) for until, one, eight in phases
+    )
+    world.profiles[name] = replace(world.profiles[name], phases=found, reports=10)
+
+
+def size(world: World, job: Job, done: float, seconds: float) -> float:
+    world.passes(seconds)
+    heard = replace(job, progress=Progress(1, done, None, None, world.now))
+    return total_work(heard, world.profiles[ClassId("team", "sft")], world.pools, done, world.now)
+
+
+def test_a_declared_class_has_the_speed_that_its_option_was_chosen_for() -> None:
+    world = World()
+    assert size(world, running(world, speed=4.0), 0.25, 1000.0) == pytest.approx(16_000.0)
+
+
+def test_a_learned_class_has_the_speed_that_is_known_now() -> None:
+    world = World()
+    job = running(world, speed=1.0)
+    learned(world, (1.0, 0.5, 1.5))
+    assert size(world, job, 0.25, 1000.0) == pytest.approx(12_000.0)
+
+
+def test_each_phase_counts_at_its_own_speed() -> None:
+    world = World()
+    job = running(world)
+    learned(world, (0.5, 1.0, 2.0), (1.0, 1.0, 8.0))
+    # 0.5 of the work at speed 2, 0.25 at speed 8: 0.5·W/2 + 0.25·W/8 = 1000 s
+    assert size(world, job, 0.75, 1000.0) == pytest.approx(1000.0 / (0.25 + 0.03125), rel=1e-6)
+
+
+@example(1.0, [1.0, 2.0])
+@given(st.floats(0.05, 1.0), st.lists(st.floats(0.1, 50.0), min_size=1, max_size=4))
+def test_the_work_found_is_the_work_that_was_done(done: float, speeds: list[float]) -> None:
+    world = World()
+    job = running(world)
+    ends = [(at + 1) / len(speeds) for at in range(len(speeds))]
+    learned(world, *((end, speeds[0], speed) for end, speed in zip(ends, speeds, strict=True)))
+    work, begin, seconds = 5_000.0, 0.0, 0.0
+    for end, speed in zip(ends, speeds, strict=True):
+        seconds += max(min(end, done) - begin, 0.0) * work * speeds[0] / speed
+        begin = end
+    assert size(world, job, done, seconds) == pytest.approx(work, rel=1e-4)
+
+
+def test_a_run_that_had_no_time_yet_says_nothing() -> None:
+    world = World()
+    assert size(world, running(world), 0.5, 0.0) == 0.0
