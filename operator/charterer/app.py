@@ -22,7 +22,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from charterer import __version__
-from charterer.api.manifests import RunEnvironment
 from charterer.cluster import credentials, kinds
 from charterer.cluster.client import Client
 from charterer.cluster.credentials import Access
@@ -55,6 +54,7 @@ from charterer.server.http import health_app, progress_app, serve
 from charterer.server.progress import ProgressBoard
 from charterer.server.tls import StoredSecret, TlsMaterial, ensure_tls
 from charterer.server.tokens import Authenticator, PostReview
+from charterer.workloads import INDEXED_JOB, RunEnvironment
 
 _log = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class _Operator:
         self._access = access
         self._wrap = wrap
         self._metrics = Metrics(__version__)
-        self._store = Store(kinds.ALL)
+        self._store = Store((*kinds.ALL, INDEXED_JOB.kind))
         self._heartbeat = Heartbeat()
         self._watch = Watch(
             access,
@@ -202,11 +202,11 @@ class _Operator:
         ear = ReportCollector(sight.last_or_none)
         memory = ProfileWriter(ear, client, self._store, recorder, self._settings.learning)
         await self._again_and_again(memory.recall)
-        templates = Templates(client, environment, self._wake)
+        templates = Templates(client, INDEXED_JOB, environment, self._wake)
         surveys = Surveys(clouds, sight.pools, sight.moving, self._wake, time.monotonic, self._settings.surveys)
         sight.use(surveys, templates)
         tools = ExecutionContext(
-            client, self._store, surveys, templates, clouds, environment, now, sight.last, asyncio.Lock()
+            client, self._store, surveys, clouds, INDEXED_JOB, environment, now, sight.last, asyncio.Lock()
         )
         writer = ViewWriter(client, self._store, lambda key: self._loop is not None and self._loop.busy(key))
         showing = StatusPublisher(self._store, self._metrics, Events(recorder), writer, surveys.errors, sight.last)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from charterer.domain.ids import JobId
+from charterer.domain.job import RUN_LABEL_PREFIX
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import LabelNode, Step, StopOrphan, Wait
 from charterer.lifecycle.budget import budget_step
@@ -12,7 +13,7 @@ from charterer.lifecycle.guard import budget_guard, pool_guard
 from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.run import active, run_step
-from charterer.lifecycle.view import RUN_LABEL, LifecycleView
+from charterer.lifecycle.view import LifecycleView
 
 
 def next_steps(snapshot: Snapshot) -> tuple[Mapping[str, Step], Mapping[str, Wait]]:
@@ -55,5 +56,8 @@ def _labels_of_nobody(view: LifecycleView) -> Iterator[tuple[str, Step]]:
     for node in view.snapshot.nodes.values():
         for key in sorted(node.run_labels):
             if key not in known and not node.deleting:
-                yield f"node/{node.name}", LabelNode(JobId(key.removeprefix(RUN_LABEL)), node.name, node.uid, key, None)
+                yield (
+                    f"node/{node.name}",
+                    LabelNode(JobId(key.removeprefix(RUN_LABEL_PREFIX)), node.name, node.uid, key, None),
+                )
                 break

@@ -270,11 +270,11 @@ def test_one_interruption_more_than_the_limit_ends_the_job() -> None:
 
 
 def test_the_jobs_message_tells_of_a_disruption_whose_pod_is_gone() -> None:
-    told = run(1, failed=at(100), failed_message="Pod x has condition DisruptionTarget matching FailJob rule")
-    done = recorded(ending(told)).record
-    assert (done.outcome, done.until, done.message) == (RunOutcome.INTERRUPTED, at(100), told.failed_message)
-    seen = run(1, replace(BROKEN, disrupted=True), failed=at(100), failed_message=told.failed_message)
-    assert recorded(ending(seen)).record.message == "sft-r1-0 disrupted"
+    failure: dict[str, Any] = {"failed": at(100), "failed_message": "Pod x was disrupted", "failed_by_disruption": True}
+    done = recorded(ending(run(1, **failure))).record
+    assert (done.outcome, done.until, done.message) == (RunOutcome.INTERRUPTED, at(100), "Pod x was disrupted")
+    with_its_pod = run(1, replace(BROKEN, disrupted=True), **failure)
+    assert recorded(ending(with_its_pod)).record.message == "sft-r1-0 disrupted"
 
 
 def test_the_rank_that_failed_first_speaks_for_the_run() -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from charterer.api import encode
-from charterer.api.manifests import RunEnvironment
 from charterer.api.names import API_VERSION, MANAGER_RECORD
 from charterer.cluster import kinds
 from charterer.cluster.client import Client, RawObject
@@ -18,7 +17,6 @@ from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.clouds import InstrumentedProviders
 from charterer.controller.outcome import ActionOutcome
 from charterer.controller.surveys import Surveys
-from charterer.controller.templates import Templates
 from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
 from charterer.domain.job import Job
@@ -26,6 +24,7 @@ from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
+from charterer.workloads import RunEnvironment, Workload
 
 
 class Stale(Exception):
@@ -39,8 +38,8 @@ class ExecutionContext:
     client: Client
     store: Store
     surveys: Surveys
-    templates: Templates
     clouds: InstrumentedProviders
+    workload: Workload
     environment: RunEnvironment
     now: Callable[[], Instant]
     last: Callable[[], Snapshot]

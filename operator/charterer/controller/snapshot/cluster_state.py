@@ -11,6 +11,7 @@ from charterer.controller.snapshot.observe import ClusterState
 from charterer.domain.ids import JobId, PoolId
 from charterer.domain.job import Progress
 from charterer.domain.pool import Quote, Survey
+from charterer.workloads import INDEXED_JOB
 
 
 def cluster_state(
@@ -29,7 +30,7 @@ def cluster_state(
         budgets=view(kinds.GPU_BUDGETS).objects,
         pools=view(kinds.GPU_POOLS).objects,
         rentals=view(kinds.GPU_RENTALS).objects,
-        runs=view(kinds.RUNS).objects,
+        runs=view(INDEXED_JOB.kind).objects,
         pods=view(kinds.PODS).objects,
         nodes=view(kinds.NODES).objects,
         namespaces=view(kinds.NAMESPACES).objects,

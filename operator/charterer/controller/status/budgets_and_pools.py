@@ -24,6 +24,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import seconds_between
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
+from charterer.providers.errors import ProviderError
 
 _FRESH_SECONDS = 900.0
 
@@ -124,7 +125,7 @@ def _prices(snapshot: Snapshot) -> Condition:
     return condition(ConditionType.PRICE_DATA_FRESH, False, "Stale", message, snapshot.now)
 
 
-def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId, Exception]) -> PoolView:
+def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId, ProviderError]) -> PoolView:
     """What is shown of a pool now; ``since`` of its conditions is still to be dated."""
     rentals = [rental for rental in snapshot.rentals.values() if rental.pool == pool.id]
     live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
@@ -158,7 +159,7 @@ def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId
 
 
 def _pool_state(
-    pool: Pool, snapshot: Snapshot, error: Exception | None, live: int, rentals: int
+    pool: Pool, snapshot: Snapshot, error: ProviderError | None, live: int, rentals: int
 ) -> tuple[PoolState, str, str]:
     if pool.deleting:
         return PoolState.DELETING, "Draining", f"being deleted: waits until its {rentals} rental(s) have ended"
