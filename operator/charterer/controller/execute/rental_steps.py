@@ -29,6 +29,7 @@ from charterer.domain.steps import (
     OpenPeriod,
     PruneFolded,
     RaiseTarget,
+    RecordOffer,
     RecordOrphan,
     Refresh,
     SetFinalizer,
@@ -74,6 +75,12 @@ async def cool(tools: ExecutionContext, do: Cool) -> ActionOutcome:
     pool = tools.pool(do.pool)
     cooled = replace(pool, cooled_until=do.until, cooled_because=do.because, cooled_message=do.message)
     await tools.record_pool(cooled)
+    return ActionOutcome.DONE
+
+
+async def record_offer(tools: ExecutionContext, do: RecordOffer) -> ActionOutcome:
+    """Keep what the cloud sells, for when it does not answer."""
+    await tools.record_pool(replace(tools.pool(do.pool), offering=do.offering, quote=do.quote))
     return ActionOutcome.DONE
 
 
@@ -227,6 +234,7 @@ MONEY: Mapping[type, Handler] = {
     CancelUnfulfilled: cancel_unfulfilled,
     Cool: cool,
     Adopt: adopt,
+    RecordOffer: record_offer,
     RecordOrphan: record_orphan,
     CloseUnfulfilled: close_unfulfilled,
     Refresh: refresh,
