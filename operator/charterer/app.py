@@ -34,7 +34,13 @@ from charterer.cluster.resync import Resync
 from charterer.cluster.store import Store
 from charterer.cluster.watch import Watch
 from charterer.controller.clouds import InstrumentedProviders
-from charterer.controller.execute import ClusterExecutor, ExecutionContext
+from charterer.controller.execute import (
+    CloudWriter,
+    ClusterExecutor,
+    DecidedObjects,
+    ExecutionContext,
+    ObjectWriter,
+)
 from charterer.controller.job_directory import StoreJobDirectory
 from charterer.controller.learning.profile_writer import ProfileWriter, WriteIntervals
 from charterer.controller.learning.report_collector import ReportCollector
@@ -205,12 +211,18 @@ class _Operator:
         templates = Templates(client, INDEXED_JOB, environment, self._wake)
         surveys = Surveys(clouds, sight.pools, sight.moving, self._wake, time.monotonic, self._settings.surveys)
         sight.use(surveys, templates)
-        tools = ExecutionContext(
-            client, self._store, surveys, clouds, INDEXED_JOB, environment, now, sight.last, asyncio.Lock()
+        context = ExecutionContext(
+            decided=DecidedObjects(self._store, sight.last),
+            objects=ObjectWriter(client, self._store),
+            clouds=CloudWriter(clouds, surveys),
+            client=client,
+            workload=INDEXED_JOB,
+            environment=environment,
+            now=now,
         )
         writer = ViewWriter(client, self._store, lambda key: self._loop is not None and self._loop.busy(key))
         showing = StatusPublisher(self._store, self._metrics, Events(recorder), writer, surveys.errors, sight.last)
-        self._loop = loop = Loop(sight.look, now, self._wrap(ClusterExecutor(tools)), showing, self._settings.pace)
+        self._loop = loop = Loop(sight.look, now, self._wrap(ClusterExecutor(context)), showing, self._settings.pace)
 
         def changed() -> None:
             loop.wake()
@@ -218,17 +230,17 @@ class _Operator:
 
         self._store.bind(changed)
         directory = StoreJobDirectory(sight.last_or_none)
-        context = material.server_context()
+        tls = material.server_context()
         progress = await serve(
             progress_app(Authenticator(_review(client), directory), directory, board, now, ear),
             self._settings.host,
             self._settings.progress_port,
-            context,
+            tls,
         )
         stack.push_async_callback(progress.close)
         _log.info("progress on port %d", progress.port)
         await self._label_self(client, "true")
-        flush = ProgressWriter(board, tools, loop.busy)
+        flush = ProgressWriter(board, context, loop.busy)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(loop.run(), name="loop")
             tasks.create_task(surveys.run(), name="surveys")
@@ -237,7 +249,7 @@ class _Operator:
             tasks.create_task(writer.run(), name="views")
             tasks.create_task(flush.run(), name="progress")
             tasks.create_task(memory.run(), name="learning")
-            tasks.create_task(self._renew(client, context), name="certificate")
+            tasks.create_task(self._renew(client, tls), name="certificate")
             loop.wake()
 
     def _hand_over(self) -> None:

@@ -17,8 +17,8 @@ from charterer.api.significant_change import differs_by
 from charterer.api.view import BudgetView, Condition, InvalidView, JobView, PoolView, ProfileView
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, Conflict, NotFound
+from charterer.cluster.patches import status_apply
 from charterer.cluster.store import ObjectKey, Store, WatchedKind
-from charterer.controller.execute.context import status_body
 from charterer.controller.status.conditions import dated
 
 _log = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class ViewWriter:
         raw = await self._client.get(path)
         status = _encoded(_dated(shown.view, decode.conditions(raw)))
         version = raw["metadata"]["resourceVersion"]
-        body = status_body(shown.kind, shown.key, version, status)
+        body = status_apply(shown.kind, shown.key, version, status)
         answer = await self._client.apply(f"{path}/status", body, names.MANAGER_VIEW)
         self._store.put(shown.kind, answer)
         self._written[at] = _WrittenView(answer["metadata"]["uid"], shown.view, status, decode.conditions(answer))
