@@ -1,4 +1,4 @@
-"""All next steps of a snapshot, at most one for each object."""
+"""The next steps of a whole snapshot, at most one for each object."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def next_steps(snapshot: Snapshot) -> tuple[Mapping[str, Step], Mapping[str, Wai
     """The steps to take now and the waits, by object: ``rental/<name>``, ``pool/<name>``, ``budget/<name>``,
     ``job/<uid>``, ``node/<name>``, ``guard/budget/<name>``, ``guard/pool/<name>``.
 
-    Steps of different keys may be in flight at the same time, two of the same key never.
+    Steps of different keys may be in flight at the same time, but only one of each key.
     """
     steps: dict[str, Step] = {}
     waits: dict[str, Wait] = {}
@@ -47,11 +47,11 @@ def _all(view: LifecycleView) -> Iterator[tuple[str, Step | Wait | None]]:
     for orphan in snapshot.orphans:
         if active(orphan.run) and not orphan.run.deleting and not view.observes(orphan.budget):
             yield f"job/{orphan.job}", StopOrphan(orphan)
-    yield from _labels_of_nobody(view)
+    yield from _abandoned_labels(view)
 
 
-def _labels_of_nobody(view: LifecycleView) -> Iterator[tuple[str, Step]]:
-    """Placement labels of jobs that are gone: nothing else would ever take them off."""
+def _abandoned_labels(view: LifecycleView) -> Iterator[tuple[str, Step]]:
+    """Remove the placement labels of jobs that are gone, which have no step of their own any more."""
     known = {job.run_label for job in view.snapshot.jobs.values()}
     for node in view.snapshot.nodes.values():
         for key in sorted(node.run_labels):
