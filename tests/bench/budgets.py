@@ -186,7 +186,7 @@ class World:
         self.draw = random.Random(seed)
         self.classes = [
             _Class(
-                ClassId(f"team/{number}"),
+                ClassId("team", str(number)),
                 exponent,
                 min(exponent * case.believed, 0.99),
                 case.mean_hours * 3600 * (0.3 + 1.4 * number / 7),

@@ -146,7 +146,7 @@ def budget_record(budget: Budget) -> Json:
             carried=None if balance.carried == ZERO else balance.carried,
             classes=tuple(
                 gpubudget.ClassCost(
-                    name=name,
+                    name=str(name),
                     jobs=one.jobs,
                     predicted=one.predicted,
                     actual=one.actual,

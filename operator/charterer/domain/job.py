@@ -279,7 +279,7 @@ class Job:
     @property
     def statistics(self) -> ClassId:
         """The class in whose statistics it counts: its profile's, or the empty one of all jobs that follow none."""
-        return ClassId("") if self.class_id.startswith("uid/") else self.class_id
+        return self.class_id.counted_in
 
     @property
     def short_id(self) -> str:

@@ -27,7 +27,7 @@ def seen_of(world: World, *problems: Problem) -> ClusterState:
     jobs = world.jobs.values()
     return ClusterState(
         jobs={ObjectKey(job.namespace, job.name): DecodedJob(job, "", "", ()) for job in jobs},
-        profiles={ObjectKey("", name): profile for name, profile in world.profiles.items()},
+        profiles={ObjectKey(*class_id): profile for class_id, profile in world.profiles.items()},
         budgets={ObjectKey("", name): budget for name, budget in world.budgets.items()},
         pools={ObjectKey("", name): pool for name, pool in world.pools.items()},
         rentals={ObjectKey("", name): rental for name, rental in world.rentals.items()},

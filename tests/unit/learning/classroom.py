@@ -16,7 +16,7 @@ from charterer.domain.profile import Profile
 from charterer.server.progress import ProgressReport
 from tests.worlds import World
 
-CLASS = ClassId("team/resnet")
+CLASS = ClassId("team", "resnet")
 UID = "0a1b2c3d-1111-2222-3333-444455556666"
 SERIAL, SHARED = 0.1, 3.2
 """Seconds of a step of 256 samples: ``SERIAL`` and what the GPUs share of ``SHARED``."""

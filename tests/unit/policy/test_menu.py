@@ -15,7 +15,7 @@ TABLE = ThroughputTable(((8, 400.0), (16, 700.0), (32, 1000.0)))
 
 
 def profile(*curves: SpeedCurve) -> Profile:
-    return Profile(ClassId("team/x"), 1, (Phase(1.0, curves),), None, None, 45.0)
+    return Profile(ClassId("team", "x"), 1, (Phase(1.0, curves),), None, None, 45.0)
 
 
 @pytest.mark.parametrize(("gpus", "value"), [(8, 400.0), (12, 550.0), (16, 700.0), (24, 850.0), (32, 1000.0)])

@@ -73,7 +73,7 @@ def _balance(status: gpubudget.GPUBudgetRecord) -> Balance | None:
         history=tuple(PastPeriod(one.start, one.spent, one.aim) for one in status.history),
         carried=ZERO if status.carried is None else status.carried,
         experience={
-            ClassId(one.name): ClassHistory(
+            ClassId.parse(one.name): ClassHistory(
                 one.jobs, one.predicted, one.actual, one.squares, one.since, one.at, one.came, one.came_lately
             )
             for one in status.classes

@@ -52,7 +52,7 @@ def training_job(raw: Raw) -> DecodedJob:
         resource_version=meta.resource_version,
         created=meta.created,
         budget=None,
-        class_id=ClassId(f"{meta.namespace}/{spec.profile_name}" if spec.profile_name else f"uid/{meta.uid}"),
+        class_id=ClassId(meta.namespace, spec.profile_name) if spec.profile_name else ClassId.of_job(JobId(meta.uid)),
         weight=1.0,
         widths=_widths(spec.gpus, pod_gpus),
         gpu_types=spec.gpu_types,

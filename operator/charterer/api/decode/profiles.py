@@ -22,7 +22,7 @@ def profile(raw: Raw) -> Profile:
     spec = meta.read(speedupprofile.SpeedupProfileSpec, "spec", raw)
     curves = tuple(_curve(meta, f"spec.curves[{index}]", curve) for index, curve in enumerate(spec.curves))
     declared = Profile(
-        id=ClassId(f"{meta.namespace}/{meta.name}"),
+        id=ClassId(meta.namespace, meta.name),
         generation=meta.generation,
         phases=(Phase(1.0, curves),),
         mean_work=spec.mean_work,

@@ -191,7 +191,7 @@ class _HistoryBuilder:
             self._gap("Jobs whose GPU type several GPUPools offer: taken to run in the cheapest")
         if trained_from is None:
             self._gap("Jobs whose pods are gone: what they waited for nodes counts as training")
-        profile = self._snapshot.profiles.get(ClassId(f"{job.namespace}/{job.profile}")) if job.profile else None
+        profile = self._snapshot.profiles.get(ClassId(job.namespace, job.profile)) if job.profile else None
         payer = self._payers.get(job.namespace)
         return _FinishedRun(
             f"{job.namespace}/job/{job.name}",

@@ -99,7 +99,7 @@ class ProfileWriter:
 
     def _recall(self, raw: Mapping[str, Any]) -> None:
         meta = ObjectMeta.of(_KIND.name, raw)
-        class_id = ClassId(f"{meta.namespace}/{meta.name}")
+        class_id = ClassId(meta.namespace, meta.name)
         try:
             status = meta.read(SpeedupProfileRecord, "status", raw).learned
             if status is not None:
@@ -235,8 +235,7 @@ class ProfileWriter:
 
 
 def _key(class_id: ClassId) -> ObjectKey:
-    namespace, _, name = class_id.partition("/")
-    return ObjectKey(namespace, name)
+    return ObjectKey(*class_id)
 
 
 def _significant_fields(status: Mapping[str, Any]) -> object:

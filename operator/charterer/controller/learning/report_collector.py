@@ -86,7 +86,7 @@ class ReportCollector:
         """Learn from a report, and say the batch size to use from now on; None where the job should keep its own."""
         snapshot = self.last()
         known = None if snapshot is None else snapshot.jobs.get(job)
-        if snapshot is None or known is None or known.class_id.startswith("uid/"):
+        if snapshot is None or known is None or not known.class_id.has_profile:
             return None
         offering = _offering(known, run, snapshot)
         if offering is None or known.allocation is None:

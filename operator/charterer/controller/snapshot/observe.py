@@ -204,7 +204,7 @@ def payers_of(seen: ClusterState) -> Mapping[str, Budget]:
 
 
 def _paid(profile: Profile, payers: Mapping[str, Budget]) -> Profile:
-    payer = payers.get(profile.id.partition("/")[0])
+    payer = payers.get(profile.id.namespace)
     return profile if payer is None else replace(profile, budget=payer.id)
 
 

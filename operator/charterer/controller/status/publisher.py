@@ -69,9 +69,8 @@ class StatusPublisher:
             seen = pool_view(pool, snapshot, decided, self._cloud_errors)
             yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), f"pool/{pool.id}", seen)
         for profile in snapshot.profiles.values():
-            namespace, name = profile.id.split("/", 1)
             good = ProfileView(profile.generation, ProfileState.READY, (_readable(profile, snapshot.now),))
-            yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(namespace, name), f"profile/{profile.id}", good)
+            yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), f"profile/{profile.id}", good)
 
     def _invalid(self, now: Instant) -> Iterator[ViewedObject]:
         """Objects that cannot be decoded: nothing is done with them, and their status says why."""
