@@ -13,7 +13,7 @@ from charterer.api.decode import DecodedJob, OwnPod
 from charterer.cli.main import main
 from charterer.cli.shared.cluster import ClusterReading
 from charterer.cluster.store import ObjectKey
-from charterer.controller.snapshot.observe import ClusterState
+from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.errors import Problem
 from tests.worlds import NAMESPACE, World
