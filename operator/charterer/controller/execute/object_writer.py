@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from charterer.api import encode
+from charterer.api.models.base import ApiModel, dump
+from charterer.api.models.gpubudget_status import GPUBudgetRecord
+from charterer.api.models.gpupool import GPUPoolRecord
+from charterer.api.models.gpurental import GPURentalRecord
+from charterer.api.models.trainingjob_status import TrainingJobRecord
 from charterer.api.names import MANAGER_RECORD
 from charterer.cluster import kinds
 from charterer.cluster.client import Client, RawObject
@@ -33,26 +37,27 @@ class ObjectWriter:
     async def record_job(self, job: Job) -> None:
         """Write the job's record."""
         key = ObjectKey(job.namespace, job.name)
-        await self._record(kinds.TRAINING_JOBS, key, job.resource_version, encode.job_record(job))
+        await self._record(kinds.TRAINING_JOBS, key, job.resource_version, TrainingJobRecord.from_domain(job))
 
     async def record_rental(self, rental: Rental) -> None:
         """Write the rental's record."""
         key = ObjectKey("", rental.id)
-        await self._record(kinds.GPU_RENTALS, key, rental.resource_version, encode.rental_record(rental))
+        await self._record(kinds.GPU_RENTALS, key, rental.resource_version, GPURentalRecord.from_domain(rental))
 
     async def record_budget(self, budget: Budget) -> None:
         """Write the budget's record: the ledger."""
         key = ObjectKey("", budget.id)
-        await self._record(kinds.GPU_BUDGETS, key, budget.resource_version, encode.budget_record(budget))
+        await self._record(kinds.GPU_BUDGETS, key, budget.resource_version, GPUBudgetRecord.from_domain(budget.balance))
 
     async def record_pool(self, pool: Pool) -> None:
         """Write the pool's record."""
         key = ObjectKey("", pool.id)
-        await self._record(kinds.GPU_POOLS, key, pool.resource_version, encode.pool_record(pool))
+        await self._record(kinds.GPU_POOLS, key, pool.resource_version, GPUPoolRecord.from_domain(pool))
 
-    async def _record(self, kind: AnyKind, key: ObjectKey, version: str, status: Mapping[str, Any]) -> None:
+    async def _record(self, kind: AnyKind, key: ObjectKey, version: str, record: ApiModel) -> None:
         path = kind.resource.status(key.name, key.namespace or None)
-        self._store.put(kind, await self._client.apply(path, status_apply(kind, key, version, status), MANAGER_RECORD))
+        body = status_apply(kind, key, version, dump(record))
+        self._store.put(kind, await self._client.apply(path, body, MANAGER_RECORD))
 
     # --- whole objects ----------------------------------------------------------------------------------------------
 

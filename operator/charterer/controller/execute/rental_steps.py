@@ -30,6 +30,7 @@ from charterer.domain.steps import (
     OpenPeriod,
     PruneFolded,
     RaiseTarget,
+    RecordOffer,
     RecordOrphan,
     Refresh,
     SetFinalizer,
@@ -75,6 +76,13 @@ async def cool(context: ExecutionContext, step: Cool) -> ActionOutcome:
     pool = context.decided.pool(step.pool)
     cooled = replace(pool, cooled_until=step.until, cooled_because=step.because, cooled_message=step.message)
     await context.objects.record_pool(cooled)
+    return ActionOutcome.DONE
+
+
+async def record_offer(context: ExecutionContext, step: RecordOffer) -> ActionOutcome:
+    """Record what the cloud sells, for when it does not answer."""
+    pool = context.decided.pool(step.pool)
+    await context.objects.record_pool(replace(pool, offering=step.offering, quote=step.quote))
     return ActionOutcome.DONE
 
 
@@ -212,6 +220,7 @@ RENTAL_HANDLERS: Mapping[type, Handler] = {
     CancelUnfulfilled: cancel_unfulfilled,
     Cool: cool,
     Adopt: adopt,
+    RecordOffer: record_offer,
     RecordOrphan: record_orphan,
     CloseUnfulfilled: close_unfulfilled,
     Refresh: refresh,
