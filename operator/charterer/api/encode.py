@@ -153,10 +153,10 @@ def budget_record(budget: Budget) -> Json:
                     squares=one.squares,
                     since=one.since,
                     at=one.at,
-                    came=one.came,
-                    came_lately=one.came_lately,
+                    came=one.arrivals,
+                    came_lately=one.recent_arrivals,
                 )
-                for name, one in sorted(balance.experience.items())
+                for name, one in sorted(balance.class_history.items())
             ),
             jobs_cost=None if balance.jobs_cost == ZERO else balance.jobs_cost,
             counted_jobs=tuple(

@@ -71,7 +71,7 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
         pools={pool: one.verdict for standing in reversed(stands) for pool, one in standing.scarce.items()},
         classes=tuple(verdict for standing in stands for verdict in standing.classes()),
         jobs=verdicts,
-        would=tuple(would),
+        observed_commands=tuple(would),
         again_at=min(later, default=None),
     )
 

@@ -186,4 +186,6 @@ def plan() -> Plan:
         forecast_low=Money.parse("58000"),
         forecast_high=Money.parse("58000"),
     )
-    return Plan(commands=(), budgets={TEAM: verdict}, pools={}, classes=(), jobs={}, would=(), again_at=None)
+    return Plan(
+        commands=(), budgets={TEAM: verdict}, pools={}, classes=(), jobs={}, observed_commands=(), again_at=None
+    )

@@ -72,7 +72,7 @@ def _balance(status: gpubudget.GPUBudgetRecord) -> Balance | None:
         folded=frozenset(status.folded),
         history=tuple(PastPeriod(one.start, one.spent, one.aim) for one in status.history),
         carried=ZERO if status.carried is None else status.carried,
-        experience={
+        class_history={
             ClassId.parse(one.name): ClassHistory(
                 one.jobs, one.predicted, one.actual, one.squares, one.since, one.at, one.came, one.came_lately
             )
