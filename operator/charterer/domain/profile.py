@@ -101,8 +101,8 @@ class BatchTerms:
 
 
 TRIAL_STEP = 2
-"""Largest ratio between a width that a learned class is tried on and the widest that it has run on: the money at risk in
-a trial grows by a known factor."""
+"""Largest ratio between a width that a learned class is tried on and the widest that it has run on, so that the money
+at risk in a trial grows by a known factor."""
 FAILURES_KEPT_SECONDS = 30 * 86_400.0
 """Seconds a failed width is remembered: a month, by when a class's code, images and data have changed."""
 

@@ -12,7 +12,7 @@ from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.time import Instant
 from charterer.ledger.attribution import Holding, by_purpose, share_out
-from tests.unit.lifecycle.builders import T0, instance, rental
+from tests.factory import T0, instance, rental
 
 HOUR = 3_600_000_000
 spans = st.integers(0, 3 * HOUR)

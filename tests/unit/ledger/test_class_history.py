@@ -12,7 +12,7 @@ from charterer.domain.ids import ClassId
 from charterer.domain.money import Money
 from charterer.domain.steps import CountedJob, CountJobs
 from charterer.ledger.class_history import CLASSES_KEPT, apply_count, learn
-from tests.unit.lifecycle.builders import TEAM, at, balance
+from tests.factory import TEAM, at, balance
 
 SFT = ClassId("research", "sft")
 DAY = 86_400.0
