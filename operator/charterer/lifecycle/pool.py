@@ -23,6 +23,7 @@ from charterer.domain.steps import (
     Cool,
     PoolStep,
     RaiseTarget,
+    RecordOffer,
     RecordOrphan,
     Wait,
 )
@@ -40,7 +41,10 @@ def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | Wait | None:
     if survey is None:
         return Wait(f"the cloud has not yet been asked about GPUPool {pool_id}")
     books = _Books.of(pool, survey, view)
-    return _match(books, view) or _fill(books, view)
+    step = _match(books, view) or _fill(books, view)
+    if (step is None or isinstance(step, Wait)) and not pool.offer_recorded and not pool.deleting:
+        return RecordOffer(pool_id, pool.offering, pool.quote)
+    return step
 
 
 @dataclass(frozen=True, slots=True)

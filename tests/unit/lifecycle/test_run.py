@@ -32,6 +32,8 @@ from charterer.domain.steps import (
     RecordRun,
     ResizeRun,
     RunStep,
+    StepKey,
+    StepKind,
     StopRun,
     Unsuspend,
     Wait,
@@ -401,6 +403,6 @@ def test_a_label_left_on_a_node_is_taken_off_also_from_a_job_that_only_waits() -
 
 def test_labels_of_a_job_that_is_gone_are_taken_off() -> None:
     steps, _ = next_steps(placed(nodes=LABELLED))
-    done = steps[f"node/{LABELLED[0].name}"]
+    done = steps[StepKey(StepKind.NODE, LABELLED[0].name)]
     assert isinstance(done, LabelNode)
     assert (done.key, done.value) == (KEY, None)

@@ -7,14 +7,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from charterer.api import encode
-from charterer.api.names import API_VERSION, MANAGER_RECORD
+from charterer.api.models.base import ApiModel, dump
+from charterer.api.models.gpubudget_status import GPUBudgetRecord
+from charterer.api.models.gpupool import GPUPoolRecord
+from charterer.api.models.gpurental import GPURentalRecord
+from charterer.api.models.trainingjob_status import TrainingJobRecord
+from charterer.api.names import MANAGER_RECORD
 from charterer.cluster import kinds
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import AlreadyExists, NotFound
-from charterer.cluster.kinds import AnyKind
+from charterer.cluster.kinds import AnyKind, status_body
 from charterer.cluster.store import ObjectKey, Store
-from charterer.controller.clouds import InstrumentedProviders
 from charterer.controller.outcome import ActionOutcome
 from charterer.controller.surveys import Surveys
 from charterer.domain.budget import Budget
@@ -24,6 +27,7 @@ from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
+from charterer.providers.accounts import Accounts
 from charterer.workloads import RunEnvironment, Workload
 
 
@@ -38,7 +42,7 @@ class ExecutionContext:
     client: Client
     store: Store
     surveys: Surveys
-    clouds: InstrumentedProviders
+    accounts: Accounts
     workload: Workload
     environment: RunEnvironment
     now: Callable[[], Instant]
@@ -86,26 +90,27 @@ class ExecutionContext:
     async def record_job(self, job: Job) -> None:
         """Write the job's record."""
         key = ObjectKey(job.namespace, job.name)
-        await self._record(kinds.TRAINING_JOBS, key, job.resource_version, encode.job_record(job))
+        await self._record(kinds.TRAINING_JOBS, key, job.resource_version, TrainingJobRecord.from_domain(job))
 
     async def record_rental(self, rental: Rental) -> None:
         """Write the rental's record."""
         key = ObjectKey("", rental.id)
-        await self._record(kinds.GPU_RENTALS, key, rental.resource_version, encode.rental_record(rental))
+        await self._record(kinds.GPU_RENTALS, key, rental.resource_version, GPURentalRecord.from_domain(rental))
 
     async def record_budget(self, budget: Budget) -> None:
         """Write the budget's record: the ledger."""
         key = ObjectKey("", budget.id)
-        await self._record(kinds.GPU_BUDGETS, key, budget.resource_version, encode.budget_record(budget))
+        await self._record(kinds.GPU_BUDGETS, key, budget.resource_version, GPUBudgetRecord.from_domain(budget.balance))
 
     async def record_pool(self, pool: Pool) -> None:
         """Write the pool's record."""
         key = ObjectKey("", pool.id)
-        await self._record(kinds.GPU_POOLS, key, pool.resource_version, encode.pool_record(pool))
+        await self._record(kinds.GPU_POOLS, key, pool.resource_version, GPUPoolRecord.from_domain(pool))
 
-    async def _record(self, kind: AnyKind, key: ObjectKey, version: str, status: Mapping[str, Any]) -> None:
+    async def _record(self, kind: AnyKind, key: ObjectKey, version: str, record: ApiModel) -> None:
         path = kind.resource.status(key.name, key.namespace or None)
-        self.store.put(kind, await self.client.apply(path, status_body(kind, key, version, status), MANAGER_RECORD))
+        body = status_body(kind, key, version, dump(record))
+        self.store.put(kind, await self.client.apply(path, body, MANAGER_RECORD))
 
     async def create(self, kind: AnyKind, body: RawObject, *, strict: bool = False) -> ActionOutcome:
         """POST under a deterministic name. What is there already is taken in, if it is the very thing.
@@ -149,14 +154,6 @@ class ExecutionContext:
 
 Handler: TypeAlias = Callable[[ExecutionContext, Any], Awaitable[ActionOutcome]]
 """Carries out one type of command or step."""
-
-
-def status_body(kind: AnyKind, key: ObjectKey, version: str, status: Mapping[str, Any]) -> RawObject:
-    """The body of a server-side apply to ``/status`` that holds only against this resourceVersion."""
-    metadata = {"name": key.name, "resourceVersion": version}
-    if key.namespace:
-        metadata["namespace"] = key.namespace
-    return {"apiVersion": API_VERSION, "kind": kind.name, "metadata": metadata, "status": dict(status)}
 
 
 def escaped(key: str) -> str:

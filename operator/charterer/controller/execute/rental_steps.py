@@ -29,6 +29,7 @@ from charterer.domain.steps import (
     OpenPeriod,
     PruneFolded,
     RaiseTarget,
+    RecordOffer,
     RecordOrphan,
     Refresh,
     SetFinalizer,
@@ -58,14 +59,14 @@ async def release(tools: ExecutionContext, do: Release) -> ActionOutcome:
 async def raise_target(tools: ExecutionContext, do: RaiseTarget) -> ActionOutcome:
     """Ask the cloud for at least so many nodes."""
     pool = tools.pool(do.pool)
-    await tools.on_cloud(pool, tools.clouds.raise_target(pool, do.at_least, do.token))
+    await tools.on_cloud(pool, tools.accounts.account_of(pool).raise_target(pool, do.at_least, do.token))
     return ActionOutcome.DONE
 
 
 async def cancel_unfulfilled(tools: ExecutionContext, do: CancelUnfulfilled) -> ActionOutcome:
     """Stop asking for what did not come."""
     pool = tools.pool(do.pool)
-    await tools.on_cloud(pool, tools.clouds.cancel_unfulfilled(pool, do.keep))
+    await tools.on_cloud(pool, tools.accounts.account_of(pool).cancel_unfulfilled(pool, do.keep))
     return ActionOutcome.DONE
 
 
@@ -74,6 +75,12 @@ async def cool(tools: ExecutionContext, do: Cool) -> ActionOutcome:
     pool = tools.pool(do.pool)
     cooled = replace(pool, cooled_until=do.until, cooled_because=do.because, cooled_message=do.message)
     await tools.record_pool(cooled)
+    return ActionOutcome.DONE
+
+
+async def record_offer(tools: ExecutionContext, do: RecordOffer) -> ActionOutcome:
+    """Keep what the cloud sells, for when it does not answer."""
+    await tools.record_pool(replace(tools.pool(do.pool), offering=do.offering, quote=do.quote))
     return ActionOutcome.DONE
 
 
@@ -227,6 +234,7 @@ MONEY: Mapping[type, Handler] = {
     CancelUnfulfilled: cancel_unfulfilled,
     Cool: cool,
     Adopt: adopt,
+    RecordOffer: record_offer,
     RecordOrphan: record_orphan,
     CloseUnfulfilled: close_unfulfilled,
     Refresh: refresh,

@@ -19,8 +19,8 @@ from charterer.cluster import kinds
 from charterer.cluster.client import Client
 from charterer.cluster.errors import AlreadyExists, ApiError, NotFound
 from charterer.cluster.events import Recorder
+from charterer.cluster.kinds import status_body
 from charterer.cluster.store import ObjectKey, Store
-from charterer.controller.execute.context import status_body
 from charterer.controller.learning.digest import digest
 from charterer.controller.learning.report_collector import ReportCollector
 from charterer.domain.errors import InvalidObject

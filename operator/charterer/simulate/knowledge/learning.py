@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from charterer.domain.ids import BudgetId, ClassId
 from charterer.domain.job import TRUSTED_FRACTION
 from charterer.domain.profile import Profile, ThroughputTable
 from charterer.domain.time import Instant
 from charterer.estimate.learned import MOST_WIDTHS, Learned
-from charterer.estimate.learner import Learner
 from charterer.estimate.observation import ClassTerms, Observation
 from charterer.estimate.offered import offered, points
 from charterer.simulate.engine.scenario import Scenario
 from charterer.simulate.engine.sim_job import SimJob
 from charterer.simulate.knowledge.ground_truth import Application
+
+if TYPE_CHECKING:
+    from charterer.estimate.learner import Learner
 
 _REPLAY_SECONDS = 30.0
 """Between two reports of a job of a workload: rarer than trainers send them, because weeks of them are simulated."""
@@ -72,14 +74,14 @@ class Reporting:
     """How trainers report. ``scatter``: standard normal deviates, of which the others are the standard deviations.
 
     ``seconds`` between two reports; ``step`` of the logarithm of seconds a step, ``gradient`` of the logarithms of the
-    gradient's squared norm and variance. ``departure``: see ``Learner``.
+    gradient's squared norm and variance. ``model_misfit``: see ``Learner``.
     """
 
     scatter: Callable[[], float]
     seconds: float = 10.0
     step: float = 0.05
     gradient: float = 0.1
-    departure: float = 0.1
+    model_misfit: float = 0.1
 
 
 @dataclass(slots=True)
@@ -107,8 +109,10 @@ class Learning:
     _heard: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        from charterer.estimate.learner import Learner  # loads numpy and scipy, which most simulations do without
+
         terms = [_terms(name, application) for name, application in self.applications.items()]
-        self.learner = Learner(terms, {self.gpu_type: self.node_gpus}, self.reporting.departure)
+        self.learner = Learner(terms, {self.gpu_type: self.node_gpus}, self.reporting.model_misfit)
         self._points = {name: points(one.widths, self.node_gpus) for name, one in self.applications.items()}
 
     @property
