@@ -23,7 +23,7 @@ def test_the_example_is_valid() -> None:
     [
         ("groups: [{name: a100}]", r"groups\.0\.instanceType: Field required"),
         ("grops: []", r"grops: Extra inputs are not permitted"),
-        ("groups: {", "is no YAML"),
+        ("groups: {", "is not valid YAML"),
     ],
 )
 def test_a_mistake_in_a_file_is_told_with_file_and_field(tmp_path: Path, text: str, told: str) -> None:
