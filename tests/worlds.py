@@ -161,7 +161,7 @@ class World:
     ) -> Profile:
         """A profile with one curve on ``gpu_type``, and ``others``."""
         made = Profile(
-            id=ClassId(f"{NAMESPACE}/{name}"),
+            id=ClassId(NAMESPACE, name),
             generation=1,
             phases=(Phase(1.0, (SpeedCurve(gpu_type, form), *others)),),
             mean_work=None if work_hours is None else work_hours * 3600,
@@ -192,7 +192,7 @@ class World:
     ) -> Job:
         """A job that waits; ``gpus`` is a rigid width or (min, preferred, max); its target is hours from now."""
         widths = Widths(gpus, gpus, gpus) if isinstance(gpus, int) else Widths(*gpus)
-        class_id = ClassId(f"{NAMESPACE}/{profile}" if profile else f"uid/{name}")
+        class_id = ClassId(NAMESPACE, profile) if profile else ClassId.of_job(JobId(name))
         known = self.profiles.get(class_id)
         declared = known.mean_work if known is not None else None
         made = Job(

@@ -186,7 +186,7 @@ class World:
         self.draw = random.Random(seed)
         self.classes = [
             _Class(
-                ClassId(f"team/{number}"),
+                ClassId("team", str(number)),
                 exponent,
                 min(exponent * case.believed, 0.99),
                 case.mean_hours * 3600 * (0.3 + 1.4 * number / 7),
@@ -313,7 +313,7 @@ class World:
             dollars = job.spent(job.ends)
             self.done += dollars
             began, finished = after(START, job.begins), after(START, job.ends)
-            actual, predicted = Money(round(dollars * 1e6)), Money(round(job.predicted * 1e6))
+            actual, predicted = Money.of(dollars), Money.of(job.predicted)
             job.of.experience = learn(job.of.experience, CountedJob("", job.of.id, predicted, actual, began, finished))
 
     def _arrive(self, number: int, now: float) -> None:

@@ -31,7 +31,7 @@ STEP_SCATTER, GRADIENT_SCATTER = 0.05, 0.1
 def terms(table: Tables) -> ClassTerms:
     """What would be declared of the application."""
     return ClassTerms(
-        ClassId(table.name), table.own_batch, table.batches[-1], table.largest_local, table.smallest_local
+        ClassId("team", table.name), table.own_batch, table.batches[-1], table.largest_local, table.smallest_local
     )
 
 
@@ -57,7 +57,7 @@ def report(table: Tables, epoch: int, gpus: int, batch: int, draw: random.Random
         return None
     end = table.ends[epoch] / table.ends[-1]
     return Observation(
-        ClassId(table.name),
+        ClassId("team", table.name),
         GPU,
         shape(gpus).nodes,
         gpus,
@@ -90,7 +90,7 @@ def step_errors(table: Tables, known: Learner, widths: Sequence[int]) -> list[fl
         for where in configurations(terms(table), shape(gpus)):
             true = table.seconds(gpus, where.local, where.passes)
             if true is not None:
-                predicted = known.step_times(ClassId(table.name), GPU).predict(where).mean
+                predicted = known.step_times(ClassId("team", table.name), GPU).predict(where).mean
                 found.append(abs(predicted - math.log(true)))
     return sorted(found)
 
@@ -166,7 +166,7 @@ def others(name: str, number: int, model_misfit: float = 0.0) -> Learner:
         if other != name:
             for one in reports(tables()[other], OFFERED, number, 7):
                 known.report(one)
-            known.profile(ClassId(other), OFFERED)
+            known.profile(ClassId("team", other), OFFERED)
     return known
 
 
@@ -191,7 +191,7 @@ def main() -> None:
             known = others(name, 300)
             for one in reports(table, SEEN, number, 1):
                 known.report(one)
-            learned = known.profile(ClassId(name), OFFERED, (GPU,))
+            learned = known.profile(ClassId("team", name), OFFERED, (GPU,))
             new = [gpus for gpus in OFFERED if gpus not in SEEN]
             lost = batch_losses(table, learned, OFFERED)
             seen_off, new_off = curve_errors(table, learned, SEEN[1:]), curve_errors(table, learned, new)
@@ -216,7 +216,7 @@ def main() -> None:
             known = others(name, 300, model_misfit)
             for one in reports(tables()[name], OFFERED, 1000, 1):
                 known.report(one)
-            learned = known.profile(ClassId(name), OFFERED)
+            learned = known.profile(ClassId("team", name), OFFERED)
             regret = regrets(tables()[name], learned, OFFERED)
             row(name, {"mean": sum(regret) / len(regret), "worst": max(regret)}, _percent)
     print("\nmilliseconds per report with the whole profile after each")
@@ -227,7 +227,7 @@ def main() -> None:
         for one in told:
             before = time.process_time()
             known.report(one)
-            known.profile(ClassId(name), OFFERED)
+            known.profile(ClassId("team", name), OFFERED)
             slowest = max(slowest, time.process_time() - before)
         mean = (time.process_time() - begin) / len(told)
         row(name, {"mean": mean, "slowest": slowest}, lambda value: f"{1000 * value:.2f}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from charterer.api.kinds import KINDS
+from charterer.api.models.kinds import KINDS
 from tests.testbed.controlplane import ControlPlane
 
 Json = dict[str, Any]

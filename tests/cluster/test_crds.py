@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from charterer.api.kinds import KINDS
+from charterer.api.models.kinds import KINDS
 from charterer.api.schema import crd
 from tests.cluster.crd_cases import (
     CASES,

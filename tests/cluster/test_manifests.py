@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from charterer.api import decode, encode, manifests
-from charterer.api.manifests import EventSubject, Reporter, RunEnvironment
+from charterer.api.manifests import EventSubject, Reporter
 from charterer.domain.budget import Balance, PastPeriod
 from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Finish, FinishKind, Placement, Progress, RunOutcome, RunRecord
@@ -27,7 +27,6 @@ from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 SINCE = parse_instant("2026-01-31T12:00:00.123456Z")
 OPTION = Option(PoolId("a100"), 8, 1.7560975609756098, Price(39_600_001), 150.25, Money(825_000), "compressed")
 ALLOCATION = Allocation(2, OPTION, (Placement(RentalId("a100-0"), 4), Placement(RentalId("a100-1"), 4)), SINCE)
-ENVIRONMENT = RunEnvironment("https://charterer-progress.charterer.svc", "-----BEGIN CERTIFICATE-----\n")
 
 
 @pytest.fixture(scope="module")
@@ -120,29 +119,6 @@ def test_a_rental_is_made_and_its_record_survives_the_api_server(api: ControlPla
     )
     after = decode.rental(_write_status(api, raw, encode.rental_record(rental)))
     assert after == replace(rental, resource_version=after.resource_version)
-
-
-@pytest.mark.parametrize("policy", ["Never", "Restart", "InPlace"])
-def test_a_runs_job_and_service_are_taken_without_a_warning(policy: str, api: ControlPlane, make_kept: Any) -> None:
-    raw = make_kept(make("TrainingJob", f"run-{policy.lower()}", resizePolicy=policy))
-    job = decode.training_job(raw).job
-    for what in (manifests.service(job), manifests.run_job(job, raw, ALLOCATION, ENVIRONMENT)):
-        flags = ("--dry-run=server", "--validate=strict", "-o", "json")
-        made = json.loads(api.kubectl("create", "-f", "-", *flags, input=json.dumps(what)))
-        assert made["metadata"]["name"] == what["metadata"]["name"]
-
-
-def test_a_runs_pods_have_names_that_resolve_through_the_service(api: ControlPlane, make_kept: Any) -> None:
-    """The Job controller gives each pod the host name that PET_MASTER_ADDR is made of."""
-    raw = make_kept(make("TrainingJob", "j" * 45))
-    run = manifests.run_job(decode.training_job(raw).job, raw, ALLOCATION, ENVIRONMENT)
-    make_kept({**run, "spec": {**run["spec"], "suspend": False}})
-    selector = f"charterer.dev/job-uid={raw['metadata']['uid']}"
-    api.kubectl("wait", "--for=create", "pod", "-l", selector, "--timeout=20s")
-    pods = json.loads(api.kubectl("get", "pods", "-l", selector, "-o", "json"))["items"]
-    assert {pod["spec"]["subdomain"] for pod in pods} == {"j" * 45}
-    assert all(pod["spec"]["hostname"].startswith("j" * 45 + "-r2-") for pod in pods)
-    assert all(len(pod["spec"]["hostname"]) <= 63 for pod in pods)
 
 
 def test_an_event_is_taken(api: ControlPlane, make_kept: Any) -> None:

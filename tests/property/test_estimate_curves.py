@@ -86,7 +86,7 @@ def test_a_worse_way_back_never_helps(log_mean: float, variance: float, log_fall
 reports = st.lists(
     st.builds(
         Observation,
-        class_id=st.sampled_from([ClassId("a"), ClassId("b")]),
+        class_id=st.sampled_from([ClassId("team", "a"), ClassId("team", "b")]),
         gpu_type=st.sampled_from(["A", "B"]),
         nodes=st.just(1),
         gpus=st.sampled_from([1, 2, 4]),
@@ -106,10 +106,10 @@ reports = st.lists(
 def test_whatever_is_reported_a_profile_is_sound(
     told: list[Observation], widths: tuple[int, ...], batches: tuple[int, int, int]
 ) -> None:
-    known = Learner([ClassTerms(ClassId(name), *batches) for name in "ab"], {"A": 4})
+    known = Learner([ClassTerms(ClassId("team", name), *batches) for name in "ab"], {"A": 4})
     for report in told:
         known.report(report)
-    learned = known.profile(ClassId("a"), widths)
+    learned = known.profile(ClassId("team", "a"), widths)
     assert 1 <= len(learned.phases) <= MOST_PHASES
     assert learned.phases[-1].until == 1.0
     assert all(one.until < other.until for one, other in pairwise(learned.phases))

@@ -153,7 +153,7 @@ def pairs(asked: dict[str, int]) -> dict[str, tuple[Callable[[], Policy], Callab
         return asked[job.name]
 
     def first(job: Job) -> float:
-        return SECONDS[job.class_id.removeprefix("team/")] / of(job)
+        return SECONDS[job.class_id.name] / of(job)
 
     return {
         "as asked": (lambda: RequestedWidth(gpus, 300.0), lambda: AsAskedByLooking(of, 300.0)),

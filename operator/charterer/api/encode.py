@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from charterer.api import base, gpubudget, gpupool, gpurental, speedupprofile, trainingjob
-from charterer.api.base import Json, dump
+from charterer.api.models import base, gpubudget, gpupool, gpurental, speedupprofile, trainingjob
+from charterer.api.models.base import Json, dump
 from charterer.api.view import BudgetView, Condition, InvalidView, JobView, PoolView, ProfileView
 from charterer.domain.budget import Budget
 from charterer.domain.job import Allocation, Job, Placement, Progress, RunRecord
@@ -146,7 +146,7 @@ def budget_record(budget: Budget) -> Json:
             carried=None if balance.carried == ZERO else balance.carried,
             classes=tuple(
                 gpubudget.ClassCost(
-                    name=name,
+                    name=str(name),
                     jobs=one.jobs,
                     predicted=one.predicted,
                     actual=one.actual,
@@ -279,9 +279,9 @@ def _cents(money: Money) -> Money:
     return Money((money.micros + _CENT // 2) // _CENT * _CENT)
 
 
-def _conditions(conditions: Iterable[Condition], generation: int) -> tuple[base.ConditionModel, ...]:
+def _conditions(conditions: Iterable[Condition], generation: int) -> tuple[base.Condition, ...]:
     return tuple(
-        base.ConditionModel(
+        base.Condition(
             type=one.type,
             status=one.status.value,
             reason=one.reason,

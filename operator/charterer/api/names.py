@@ -20,8 +20,6 @@ LABEL_PROFILE: Final = f"{GROUP}/profile"
 """On a Job that is not Charterer's: the SpeedupProfile in its namespace by which its history is simulated."""
 LABEL_LEARNED: Final = f"{GROUP}/learned"
 """On a SpeedupProfile that nobody wrote: Charterer made it to remember a class that jobs name."""
-RUN_LABEL_PREFIX: Final = f"run.{GROUP}/"
-"""Node labels ``run.charterer.dev/<first 8 of the job's uid>: r<N>`` carry out a placement."""
 
 ANNOTATION_ALLOCATION: Final = f"{GROUP}/allocation"
 
@@ -46,11 +44,6 @@ RENDEZVOUS_PORT: Final = 29500
 def token_audience(job: JobId) -> str:
     """The audience of the tokens with which this job's pods report progress."""
     return f"{GROUP}/tj/{job}"
-
-
-def run_name(job_name: str, run: int) -> str:
-    """The name of a run's Job; its pods are ``<run name>-<index>``."""
-    return f"{job_name}-r{run}"
 
 
 def run_label_value(run: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from charterer.api.base import Json, ResourceKind
+from charterer.api.models.base import Json, ResourceKind
 from charterer.api.names import API_VERSION
 
 _INTRODUCTION = f"""# Reference

@@ -14,8 +14,8 @@ from typing import Any
 import click
 import yaml
 
-from charterer.api.base import ApiModel, Json, PrinterColumn, ResourceKind
-from charterer.api.kinds import KINDS
+from charterer.api.models.base import ApiModel, Json, PrinterColumn, ResourceKind
+from charterer.api.models.kinds import KINDS
 from charterer.api.names import CATEGORY, GROUP, VERSION
 from charterer.api.reference import reference
 

@@ -1,4 +1,7 @@
-"""The watched kinds: where each lives, which of its objects are asked for, and how one is decoded."""
+"""The watched kinds: where each lives, which of its objects are asked for, and how one is decoded.
+
+The objects of runs are not here: their kind is the workload's (``charterer.workloads``).
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,11 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from charterer.api import decode
-from charterer.api.names import LABEL_JOB_UID
+from charterer.api.names import API_VERSION, LABEL_JOB_UID
 from charterer.cluster import paths
-from charterer.cluster.store import WatchedKind
+from charterer.cluster.store import ObjectKey, WatchedKind
 from charterer.domain.budget import Budget
 from charterer.domain.ids import JobId
-from charterer.domain.job import Run
 from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
@@ -24,7 +26,6 @@ SPEEDUP_PROFILES: Final[WatchedKind[Profile]] = WatchedKind("SpeedupProfile", pa
 GPU_BUDGETS: Final[WatchedKind[Budget]] = WatchedKind("GPUBudget", paths.GPU_BUDGETS, decode.budget)
 GPU_POOLS: Final[WatchedKind[Pool]] = WatchedKind("GPUPool", paths.GPU_POOLS, decode.pool)
 GPU_RENTALS: Final[WatchedKind[Rental]] = WatchedKind("GPURental", paths.GPU_RENTALS, decode.rental)
-RUNS: Final[WatchedKind[tuple[JobId, Run]]] = WatchedKind("Job", paths.JOBS, decode.batch_job, labels=LABEL_JOB_UID)
 PODS: Final[WatchedKind[decode.OwnPod | decode.ForeignPod]] = WatchedKind("Pod", paths.PODS, decode.pod)
 NODES: Final[WatchedKind[Node]] = WatchedKind("Node", paths.NODES, decode.node)
 SERVICES: Final[WatchedKind[JobId]] = WatchedKind("Service", paths.SERVICES, decode.service, labels=LABEL_JOB_UID)
@@ -47,7 +48,6 @@ ALL: Final[tuple[AnyKind, ...]] = (
     GPU_BUDGETS,
     GPU_POOLS,
     GPU_RENTALS,
-    RUNS,
     PODS,
     NODES,
     SERVICES,
@@ -56,3 +56,11 @@ ALL: Final[tuple[AnyKind, ...]] = (
 
 WITHOUT_CHARTERER: Final[tuple[AnyKind, ...]] = (FOREIGN_JOBS, FOREIGN_WORKERS)
 """What only a look at the past asks for; nothing of it is planned."""
+
+
+def status_body(kind: AnyKind, key: ObjectKey, version: str, status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The body of a server-side apply to ``/status`` that holds only against this resourceVersion."""
+    metadata = {"name": key.name, "resourceVersion": version}
+    if key.namespace:
+        metadata["namespace"] = key.namespace
+    return {"apiVersion": API_VERSION, "kind": kind.name, "metadata": metadata, "status": dict(status)}

@@ -9,15 +9,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from charterer.api import manifests
-from charterer.cluster.client import Client, RawObject
+from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, BadRequest, NamespaceTerminating, NotFound
-from charterer.cluster.paths import JOBS, TRAINING_JOBS
+from charterer.cluster.paths import TRAINING_JOBS
 from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, Placement
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.time import Instant
+from charterer.workloads import NotATemplate, RunEnvironment, Workload
 
 _log = logging.getLogger(__name__)
 
@@ -27,8 +27,11 @@ _AT_ONCE = 8
 class Templates:
     """The verdicts by job and generation: empty when the API server accepts the template."""
 
-    def __init__(self, client: Client, environment: manifests.RunEnvironment, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, client: Client, workload: Workload, environment: RunEnvironment, changed: Callable[[], None]
+    ) -> None:
         self._client = client
+        self._workload = workload
         self._environment = environment
         self._changed = changed
         self._verdicts: dict[JobId, tuple[int, str]] = {}
@@ -68,12 +71,13 @@ class Templates:
     async def _verdict(self, job: Job) -> str:
         try:
             raw = await self._client.get(TRAINING_JOBS.one(job.name, job.namespace))
+            runs = self._workload.kind.resource.all(job.namespace)
             try:
-                run = manifests.run_job(job, raw, _example(job), self._environment)
-            except manifests.NotATemplate as error:
-                await self._client.post(JOBS.all(job.namespace), _as_written(job, raw), dry_run=True, strict=True)
+                run = self._workload.manifest(job, raw, _example(job), self._environment)
+            except NotATemplate as error:
+                await self._client.post(runs, self._workload.unmodified(job, raw), dry_run=True, strict=True)
                 return refusal(str(error))  # the API server says it better, where it has something to say
-            await self._client.post(JOBS.all(job.namespace), run, dry_run=True, strict=True)
+            await self._client.post(runs, run, dry_run=True, strict=True)
         except NamespaceTerminating:
             return f"namespace {job.namespace} is being deleted"
         except BadRequest as error:
@@ -86,17 +90,6 @@ class Templates:
 def refusal(why: str) -> str:
     """What a user is told of a template that no run can be made of."""
     return f"spec.template: {why}; correct the template"
-
-
-def _as_written(job: Job, raw: RawObject) -> RawObject:
-    """A Job of the template alone, for the API server to say what is wrong with it."""
-    metadata = {"name": job.name, "namespace": job.namespace}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": metadata,
-        "spec": {"suspend": True, "template": raw["spec"]["template"]},
-    }
 
 
 def _example(job: Job) -> Allocation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NewType
+from typing import NamedTuple, NewType
 
 JobId = NewType("JobId", str)
 """The uid of a TrainingJob."""
@@ -12,11 +12,53 @@ PoolId = NewType("PoolId", str)
 """The name of a GPUPool (cluster-scoped)."""
 RentalId = NewType("RentalId", str)
 """The name of a GPURental (cluster-scoped)."""
-ClassId = NewType("ClassId", str)
-"""``namespace/profile`` of the SpeedupProfile a job follows, or ``uid/<job uid>`` for a job that follows none."""
 InstanceId = NewType("InstanceId", str)
 """The cloud's own identifier of one machine."""
 NodeName = NewType("NodeName", str)
 """The name of a Kubernetes Node."""
 Rate = NewType("Rate", float)
 """Dollars per second: the exchange rate θ, what one second of a job's life is worth."""
+
+
+class ClassId(NamedTuple):
+    """A class of jobs with one speedup: those that follow the SpeedupProfile ``name`` of ``namespace``.
+
+    A job that follows no profile is a class of its own (``of_job``); its statistics are counted in ``NO_PROFILE``,
+    together with those of all other such jobs. A tuple, because it is a key of most tables of a plan.
+    """
+
+    namespace: str
+    name: str
+
+    @classmethod
+    def of_job(cls, job: JobId) -> ClassId:
+        """The class of one job that follows no profile."""
+        return cls("", job)
+
+    @classmethod
+    def parse(cls, text: str) -> ClassId:
+        """The class of a profile from ``namespace/name``, NO_PROFILE from the empty string; ValueError otherwise."""
+        namespace, _, name = text.partition("/")
+        if text and not (namespace and name and "/" not in name):
+            raise ValueError(f"{text!r} is not the name of a class: write namespace/name")
+        return cls(namespace, name)
+
+    @property
+    def has_profile(self) -> bool:
+        """Whether its jobs follow a SpeedupProfile."""
+        return self.namespace != ""
+
+    @property
+    def counted_in(self) -> ClassId:
+        """The class whose statistics its jobs count in: itself, or NO_PROFILE."""
+        return self if self.has_profile else NO_PROFILE
+
+    def __str__(self) -> str:
+        """``namespace/name`` of the profile, ``uid/<uid of the job>`` without one, empty for NO_PROFILE."""
+        if self.has_profile:
+            return f"{self.namespace}/{self.name}"
+        return f"uid/{self.name}" if self.name else ""
+
+
+NO_PROFILE = ClassId("", "")
+"""The class in whose statistics all jobs count that follow no profile."""

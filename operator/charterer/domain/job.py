@@ -12,6 +12,14 @@ from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
 from charterer.domain.time import Instant, after
 
+RUN_LABEL_PREFIX = "run.charterer.dev/"
+"""Node labels ``run.charterer.dev/<first 8 of the job's uid>: r<run>`` carry out a placement (``Job.run_label``)."""
+
+
+def run_name(job_name: str, run: int) -> str:
+    """The name of a run and of its Kubernetes object; its pods are ``<run name>-<index>``."""
+    return f"{job_name}-r{run}"
+
 
 class ResizePolicy(StrEnum):
     """How the width of a running job may change."""
@@ -123,13 +131,18 @@ class Pod:
         """Whether it may still hold its GPUs: not finished, or not yet known to be."""
         return self.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
+    @property
+    def proves_completion(self) -> bool:
+        """Whether it succeeded undisturbed: a pod that was made to stop may exit with 0 before its work is done."""
+        return self.phase is PodPhase.SUCCEEDED and not self.deleting and not self.disrupted
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The fact: one Indexed batch/v1 Job ``<job>-r<number>`` and its pods.
+    """The fact: one run's Kubernetes object (see ``workloads``) and its pods, of which ``completions`` must succeed.
 
-    ``complete`` / ``failed`` are the Job's own terminal conditions (with when), which are evidence and not yet truth:
-    see ``lifecycle.run``.
+    ``complete`` / ``failed``: since when the object has that terminal condition, which is evidence and not yet truth:
+    see ``lifecycle.run``. ``failed_by_disruption``: it says that it failed because a pod was disrupted.
     """
 
     number: int
@@ -145,6 +158,13 @@ class Run:
     failed: Instant | None
     failed_message: str
     pods: tuple[Pod, ...]
+    failed_by_disruption: bool = False
+
+    @property
+    def unproven(self) -> tuple[int, ...]:
+        """Indices without an undisturbed Succeeded pod, in order; the run is complete when there is none."""
+        proven = {pod.index for pod in self.pods if pod.proves_completion}
+        return tuple(index for index in range(self.completions) if index not in proven)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +279,7 @@ class Job:
     @property
     def statistics(self) -> ClassId:
         """The class in whose statistics it counts: its profile's, or the empty one of all jobs that follow none."""
-        return ClassId("") if self.class_id.startswith("uid/") else self.class_id
+        return self.class_id.counted_in
 
     @property
     def short_id(self) -> str:
@@ -269,7 +289,7 @@ class Job:
     @property
     def run_label(self) -> str:
         """The node label key that carries out this job's placement; its value is ``r<run>``."""
-        return f"run.charterer.dev/{self.short_id}"
+        return f"{RUN_LABEL_PREFIX}{self.short_id}"
 
     @property
     def current_run(self) -> Run | None:

@@ -1,7 +1,8 @@
 """Money in whole micro-dollars, and prices per hour.
 
 Amounts never pass through a float: a month of many nodes stays exact, and a ledger can equal a bill to the
-micro-dollar. Floats appear only in planning (``dollars``, ``dollars_per_second``), never in accounts.
+micro-dollar. Floats appear only in planning (``Money.of``, ``dollars``, ``Price.per_second``,
+``dollars_per_second``), never in accounts.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _MICROS = 1_000_000
+_HOUR = 3600
 _DECIMAL = re.compile(r"(-?)(\d{1,12})(?:\.(\d{1,6}))?")
 
 
@@ -31,7 +33,7 @@ def _format_micros(micros: int, least_decimals: int) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Money:
-    """An amount in micro-dollars (1 000 000 are one dollar)."""
+    """An amount of money in micro-dollars (1,000,000 are one dollar)."""
 
     micros: int
 
@@ -39,6 +41,11 @@ class Money:
     def parse(cls, text: str) -> Money:
         """Dollars as a decimal string, at most six decimals; ValueError otherwise."""
         return cls(_parse_micros(text))
+
+    @classmethod
+    def of(cls, dollars: float) -> Money:
+        """The amount nearest to ``dollars``, for what planning computed in floats."""
+        return cls(round(dollars * _MICROS))
 
     @property
     def dollars(self) -> float:
@@ -74,7 +81,7 @@ def total(amounts: Iterable[Money]) -> Money:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Price:
-    """What an hour costs, in micro-dollars: $2.48/h is no whole number of micro-dollars a second."""
+    """Micro-dollars per hour. Not per second: $2.48/h is no whole number of micro-dollars a second."""
 
     micros_per_hour: int
 
@@ -83,20 +90,30 @@ class Price:
         """Dollars per hour as a decimal string; ValueError otherwise."""
         return cls(_parse_micros(text))
 
+    @classmethod
+    def per_second(cls, dollars: float) -> Price:
+        """The price nearest to ``dollars`` a second, for what planning computed in floats."""
+        return cls(round(dollars * _HOUR * _MICROS))
+
     def cost(self, seconds: int) -> Money:
-        """What that many whole seconds cost, to the nearest micro-dollar (half up): the only place that rounds."""
+        """The cost of ``seconds`` whole seconds, rounded half up to the micro-dollar; ValueError if negative."""
         if seconds < 0:
             raise ValueError(f"cannot bill {seconds} seconds")
-        return Money((self.micros_per_hour * seconds + 1800) // 3600)
+        return Money((self.micros_per_hour * seconds + _HOUR // 2) // _HOUR)
 
-    def share(self, part: int, whole: int) -> Price:
-        """The price of ``part`` of ``whole`` GPUs of a node, for planning (rounded to the micro-dollar an hour)."""
-        return Price((self.micros_per_hour * part + whole // 2) // whole)
+    def share(self, gpus: int, of: int) -> Price:
+        """The price of ``gpus`` of the ``of`` GPUs of a node, for planning (rounded to the micro-dollar an hour)."""
+        return Price((self.micros_per_hour * gpus + of // 2) // of)
+
+    @property
+    def dollars_per_hour(self) -> float:
+        """The price as a float, for planning and pictures only."""
+        return self.micros_per_hour / _MICROS
 
     @property
     def dollars_per_second(self) -> float:
         """The price as a float, for planning only."""
-        return self.micros_per_hour / _MICROS / 3600
+        return self.micros_per_hour / _MICROS / _HOUR
 
     def decimal(self) -> str:
         """Dollars per hour as the exact decimal string of the API."""

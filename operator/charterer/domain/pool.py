@@ -11,12 +11,10 @@ from charterer.domain.time import Instant
 
 
 class CapacityType(StrEnum):
-    """How the cloud sells the capacity; only on-demand and spot are rented and ended at will."""
+    """How the cloud sells a node. Both kinds are rented and ended at will; the cloud may take a spot node back."""
 
     ON_DEMAND = "OnDemand"
     SPOT = "Spot"
-    RESERVED = "Reserved"
-    FLEX_START = "FlexStart"
 
 
 @dataclass(frozen=True, slots=True)

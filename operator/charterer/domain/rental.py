@@ -59,3 +59,8 @@ class Rental:
     def billed(self) -> bool:
         """Whether the cloud may be billing it now, as far as the object says."""
         return self.launched is not None and self.ended is None
+
+    @property
+    def price(self) -> Price:
+        """Its newest price; the worst one while the cloud has not told any."""
+        return self.segments[-1].price if self.segments else self.worst

@@ -1,11 +1,14 @@
-"""What Fold, OpenPeriod and Unlist do to a balance: each once, however often it is repeated."""
+"""Fold, OpenPeriod and PruneFolded applied to a balance: each changes it once, however often it is repeated."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from charterer.domain.budget import Balance, PastPeriod
-from charterer.domain.money import ZERO
+from charterer.domain.ids import BudgetId
+from charterer.domain.money import ZERO, Price
+from charterer.domain.rental import Rental
 from charterer.domain.steps import Fold, OpenPeriod, PruneFolded
 
 _HISTORY = 120
@@ -50,6 +53,12 @@ def apply_open_period(balance: Balance | None, step: OpenPeriod) -> Balance:
     return replace(balance, period_start=step.start, settled=ZERO, history=history, carried=step.carried)
 
 
-def apply_unlist(balance: Balance, step: PruneFolded) -> Balance:
+def apply_prune_folded(balance: Balance, step: PruneFolded) -> Balance:
     """Drop the uids of rentals that are gone; sums stay."""
     return replace(balance, folded=balance.folded - frozenset(step.rental_uids))
+
+
+def current_rate(budget: BudgetId, rentals: Iterable[Rental]) -> Price:
+    """The sum of the newest prices of the budget's nodes that the cloud may be billing now."""
+    billed = (rental for rental in rentals if rental.budget == budget and rental.billed)
+    return Price(sum(rental.price.micros_per_hour for rental in billed))

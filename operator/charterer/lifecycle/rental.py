@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from charterer.domain.billing import accrued, accrued_in
 from charterer.domain.ids import RentalId
-from charterer.domain.job import PodPhase
+from charterer.domain.job import PodPhase, run_name
 from charterer.domain.money import ZERO
 from charterer.domain.period import period_end
 from charterer.domain.pool import Instance, InstanceState, Survey
@@ -154,7 +154,7 @@ def _clear_up(rental: Rental, view: LifecycleView) -> RentalStep | Wait | None:
     node = view.node(rental)
     if node is None or node.deleting:
         return None
-    unrecorded = sorted({f"{bound.job.name}-r{bound.pod.run}" for bound in pods if not bound.recorded})
+    unrecorded = sorted({run_name(bound.job.name, bound.pod.run) for bound in pods if not bound.recorded})
     if unrecorded:  # deleting the Node has its finished pods collected, and with them the proof that the run completed
         return _settle(rental, view, beside=f"the record of {names(unrecorded)} before its Node goes")
     return DeleteNode(rental.id, node.name, node.uid)

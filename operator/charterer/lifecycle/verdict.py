@@ -69,10 +69,7 @@ def judge(
 
 
 def _completion(run: Run, complete: Instant, view: LifecycleView) -> _RunVerdict | Wait:
-    proven = {
-        pod.index for pod in run.pods if pod.phase is PodPhase.SUCCEEDED and not pod.deleting and not pod.disrupted
-    }
-    missing = sorted(set(range(run.completions)) - proven)
+    missing = run.unproven
     if not missing:
         return _RunVerdict(RunOutcome.COMPLETE, "")
     settled = after(complete, _SETTLE_SECONDS)
@@ -87,7 +84,7 @@ def _completion(run: Run, complete: Instant, view: LifecycleView) -> _RunVerdict
 
 def _failure(allocation: Allocation, run: Run, failed: Instant, view: LifecycleView) -> _RunVerdict | Wait:
     disrupted = [pod.name for pod in run.pods if pod.disrupted]
-    if disrupted or "DisruptionTarget" in run.failed_message:
+    if disrupted or run.failed_by_disruption:
         told = f"{names(disrupted)} disrupted" if disrupted else run.failed_message
         return _RunVerdict(RunOutcome.INTERRUPTED, told)
     patience = after(failed, _PATIENCE_SECONDS)

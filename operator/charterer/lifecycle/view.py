@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
-from charterer.domain.job import Allocation, Job, Pod
+from charterer.domain.job import Allocation, Job, Pod, run_name
 from charterer.domain.pool import Instance, InstanceState, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
@@ -16,9 +16,6 @@ from charterer.domain.time import Instant, after
 
 HELD = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 """States in which an instance counts towards its group's target."""
-
-RUN_LABEL = "run.charterer.dev/"
-"""Prefix of the node labels that carry out placements (``Job.run_label``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ class LifecycleView:
                         pods[pod.node].append(BoundPod(job, pod))
             for allocation in _to_record(job, snapshot):
                 for placement in allocation.placements:
-                    ending[placement.rental].append(f"{job.name}-r{allocation.run}")
+                    ending[placement.rental].append(run_name(job.name, allocation.run))
         labelled: dict[str, list[Node]] = defaultdict(list)
         for node in snapshot.nodes.values():
             for key in node.run_labels:

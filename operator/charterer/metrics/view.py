@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client.core import GaugeMetricFamily
 
-from charterer.domain.ids import JobId, PoolId
+from charterer.domain.ids import PoolId
+from charterer.domain.job import Job
 from charterer.domain.plan import Plan
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
@@ -21,11 +22,11 @@ _EXISTING = (RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.READY, Ren
 
 @dataclass(frozen=True, slots=True)
 class MetricsSource:
-    """What is shown: a snapshot, the plan made of it, and the word in each job's State column."""
+    """What is shown: a snapshot, the plan made of it, and the function that gives the word in a job's State column."""
 
     snapshot: Snapshot
     plan: Plan
-    states: Mapping[JobId, str]
+    state: Callable[[Job], str]
 
 
 class _Family:
@@ -64,8 +65,8 @@ def _budgets(view: MetricsSource, found: Mapping[str, _Family]) -> None:
             (catalogue.BUDGET_SPENT, verdict.spent.dollars),
             (catalogue.BUDGET_COMMITTED, verdict.committed.dollars),
             (catalogue.BUDGET_FORECAST, verdict.forecast.dollars),
-            (catalogue.BUDGET_PLANNED_RATE, verdict.planned.micros_per_hour / 1_000_000),
-            (catalogue.BUDGET_ALLOWED_RATE, verdict.allowed.micros_per_hour / 1_000_000),
+            (catalogue.BUDGET_PLANNED_RATE, verdict.planned.dollars_per_hour),
+            (catalogue.BUDGET_ALLOWED_RATE, verdict.allowed.dollars_per_hour),
             (catalogue.BUDGET_EXCHANGE_RATE, verdict.rate * _SECONDS_PER_HOUR),
             (catalogue.BUDGET_FEASIBLE, float(verdict.feasible)),
         ):
@@ -74,7 +75,7 @@ def _budgets(view: MetricsSource, found: Mapping[str, _Family]) -> None:
 
 def _price_micros(rental: Rental) -> int:
     """The hourly price of the newest segment; the worst one while none is known."""
-    return (rental.segments[-1].price if rental.segments else rental.worst).micros_per_hour
+    return rental.price.micros_per_hour
 
 
 def _pools(view: MetricsSource, found: Mapping[str, _Family]) -> None:
@@ -102,11 +103,11 @@ def _pools(view: MetricsSource, found: Mapping[str, _Family]) -> None:
         cooling = pool.cooled_until is not None and pool.cooled_until > snapshot.now
         found[catalogue.POOL_COOLING.name].add(float(cooling), pool=name)
         verdict = view.plan.pools.get(name)
-        scarcity = 0.0 if verdict is None else verdict.scarcity.micros_per_hour / 1_000_000
+        scarcity = 0.0 if verdict is None else verdict.scarcity.dollars_per_hour
         found[catalogue.POOL_SCARCITY.name].add(scarcity, pool=name)
         found[catalogue.POOL_MAX_NODES.name].add(pool.max_nodes, pool=name)
         if pool.quote is not None:
-            found[catalogue.POOL_NODE_PRICE.name].add(pool.quote.price.micros_per_hour / 1_000_000, pool=name)
+            found[catalogue.POOL_NODE_PRICE.name].add(pool.quote.price.dollars_per_hour, pool=name)
 
 
 def _gpus_in_use(snapshot: Snapshot) -> Counter[str]:
@@ -122,8 +123,8 @@ def _gpus_in_use(snapshot: Snapshot) -> Counter[str]:
 
 def _jobs(view: MetricsSource, found: Mapping[str, _Family]) -> None:
     states: Counter[tuple[str, str]] = Counter()
-    for key, job in view.snapshot.jobs.items():
-        states[job.namespace, view.states.get(key, "Unknown")] += 1
+    for job in view.snapshot.jobs.values():
+        states[job.namespace, str(view.state(job))] += 1
         if job.allocation is not None:
             gpus = job.allocation.option.gpus
             found[catalogue.JOB_WIDTH.name].add(gpus, namespace=job.namespace, job=job.name)

@@ -11,8 +11,12 @@ from charterer.domain.ids import PoolId
 
 
 class ProviderError(Exception):
-    """A call to a cloud did not do what it should. ``code`` is the vendor's word, ``message`` its explanation."""
+    """A call to a cloud did not do what it should. ``code`` is the vendor's word, ``message`` its explanation.
 
+    ``reason`` names the kind of error in conditions and metrics; ``advice`` says what a user can do about it.
+    """
+
+    reason: ClassVar[str]
     advice: ClassVar[str] = ""
 
     def __init__(self, pool: PoolId, call: str, code: str, message: str) -> None:
@@ -27,6 +31,8 @@ class ProviderError(Exception):
 class InsufficientCapacity(ProviderError):
     """The cloud has no such machine left in ``scope`` (a group or a zone). Try another offer, or later."""
 
+    reason = "InsufficientCapacity"
+
     def __init__(self, pool: PoolId, call: str, code: str, message: str, scope: str) -> None:
         super().__init__(pool, call, code, message)
         self.scope = scope
@@ -35,6 +41,7 @@ class InsufficientCapacity(ProviderError):
 class QuotaExceeded(ProviderError):
     """The account may not have more; ``limit`` says which limit it met."""
 
+    reason = "QuotaExceeded"
     advice = "raise the limit, or lower the pool's maxNodes"
 
     def __init__(self, pool: PoolId, call: str, code: str, message: str, limit: str) -> None:
@@ -45,6 +52,8 @@ class QuotaExceeded(ProviderError):
 class Throttled(ProviderError):
     """Too many calls; nothing happened. Repeat after ``retry_after`` seconds."""
 
+    reason = "Throttled"
+
     def __init__(self, pool: PoolId, call: str, code: str, message: str, retry_after: float) -> None:
         super().__init__(pool, call, code, message)
         self.retry_after = retry_after
@@ -53,48 +62,63 @@ class Throttled(ProviderError):
 class Busy(ProviderError):
     """Something else is changing the same thing; nothing happened. Look again and decide again."""
 
+    reason = "Busy"
 
-class InstanceNotFound(ProviderError):
+
+class NotFoundInCloud(ProviderError):
     """What the call names does not exist."""
 
+    reason = "NotFound"
     advice = "check the pool's spec"
 
 
 class AtMinSize(ProviderError):
     """The group may not become smaller; nothing was ended."""
 
+    reason = "AtMinSize"
     advice = "lower the group's minimum size"
 
 
 class WouldTerminate(ProviderError):
     """A lower target would let the cloud choose which existing instance to end; nothing happened."""
 
+    reason = "WouldTerminate"
+
 
 class CloudUnauthorized(ProviderError):
     """The credentials are missing, wrong or not enough."""
 
+    reason = "Unauthorized"
     advice = "check the operator's credentials for this cloud"
 
 
 class InvalidRequest(ProviderError):
     """The call can never succeed as it is: the pool's spec does not fit the cloud, or there is a bug."""
 
+    reason = "InvalidRequest"
+
 
 class UnknownCode(ProviderError):
     """An answer that the adapter does not know. It is never taken for a lack of capacity."""
 
+    reason = "UnknownCode"
     advice = "the adapter does not know this answer: please report it"
 
 
 class Transient(ProviderError):
     """It did not work this time; nothing happened. It may simply be repeated."""
 
+    reason = "Transient"
+
 
 class CloudUnreachable(Transient):
     """The cloud could not be reached; nothing was sent."""
 
+    reason = "Unreachable"
     advice = "check the pool's endpoint and the network"
 
 
 class CloudOutcomeUnknown(ProviderError):
     """A mutation was sent and nobody knows whether it took effect: look before repeating it."""
+
+    reason = "OutcomeUnknown"

@@ -20,9 +20,9 @@ from charterer.providers.errors import (
     CloudOutcomeUnknown,
     CloudUnauthorized,
     CloudUnreachable,
-    InstanceNotFound,
     InsufficientCapacity,
     InvalidRequest,
+    NotFoundInCloud,
     ProviderError,
     QuotaExceeded,
     Throttled,
@@ -45,8 +45,8 @@ _TARGET_TRIES: Final = 3
 T = TypeVar("T")
 
 _CODES: Final[Mapping[str, type[ProviderError]]] = {
-    "GroupNotFound": InstanceNotFound,
-    "InstanceNotFound": InstanceNotFound,
+    "GroupNotFound": NotFoundInCloud,
+    "InstanceNotFound": NotFoundInCloud,
     "WouldTerminate": WouldTerminate,
     "MinSizeReached": AtMinSize,
     "MaxSizeExceeded": QuotaExceeded,
@@ -152,7 +152,7 @@ class FakeCloud:
         path = f"{_group_path(pool)}/instances/{escaped(instance, safe='')}?decrement=true"
         try:
             await self._mutate(pool, "DELETE", path)
-        except InstanceNotFound as error:
+        except NotFoundInCloud as error:
             if error.code != "InstanceNotFound":
                 raise
         logger.info("GPUPool %s: ended instance %s, whose node %s was empty", pool.id, instance, proof.node)

@@ -50,9 +50,7 @@ def caption(curve: FrontierCurve) -> str:
 def _sampled(frontier: Frontier) -> list[FrontierPoint]:
     base = frontier.amount.dollars or frontier.cheapest.dollars
     ratio = _MOST / _LEAST
-    return [
-        frontier.at(Money(round(base * _LEAST * ratio ** (step / _STEPS) * 1_000_000))) for step in range(_STEPS + 1)
-    ]
+    return [frontier.at(Money.of(base * _LEAST * ratio ** (step / _STEPS))) for step in range(_STEPS + 1)]
 
 
 def _draw_times(axes: Axes, curve: FrontierCurve) -> None:

@@ -42,7 +42,7 @@ from charterer.domain.steps import (
     Terminate,
 )
 from charterer.domain.time import Instant, after, instant
-from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_unlist
+from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_prune_folded
 from tests.unit.lifecycle import builders as make
 
 SECOND = 1_000_000
@@ -321,7 +321,7 @@ class World:
                     self._write_balance(apply_open_period(self.budget.balance, step))
                 case PruneFolded():
                     assert self.budget.balance is not None
-                    self._write_balance(apply_unlist(self.budget.balance, step))
+                    self._write_balance(apply_prune_folded(self.budget.balance, step))
         except StalePeriod as error:
             if isinstance(step, Fold):
                 self.folded.pop()

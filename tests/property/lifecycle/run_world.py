@@ -153,8 +153,8 @@ class RunWorld:
             self._delete_pods(number, only_live=True)
             if not self.live(number):
                 disrupted = any(pod.disrupted for pod in run.pods)
-                told = "matched DisruptionTarget" if disrupted else "backoff limit"
-                self._change(number, failed=self.now, failed_message=told)
+                message = "matched DisruptionTarget" if disrupted else "backoff limit"
+                self._change(number, failed=self.now, failed_message=message, failed_by_disruption=disrupted)
             return
         counted = {pod.index for pod in run.pods}
         for index in sorted(set(range(run.completions)) - counted):

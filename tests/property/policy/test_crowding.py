@@ -42,7 +42,7 @@ def worlds(draw: st.DrawFn, budgets: int = 2) -> World:
             others=curves[1:],
         )
         budget = draw(st.sampled_from(names))
-        world.job(f"j{number}", gpus=(1, 4, 32), profile=profile.id.split("/")[1], budget=budget)
+        world.job(f"j{number}", gpus=(1, 4, 32), profile=profile.id.name, budget=budget)
     return world
 
 

@@ -35,7 +35,7 @@ def gpus_by_pool(world: World) -> Counter[tuple[str, PoolId]]:
     held: Counter[tuple[str, PoolId]] = Counter()
     for job in world.jobs.values():
         if job.allocation is not None:
-            held[job.class_id.split("/")[1], job.allocation.option.pool] += job.allocation.option.gpus
+            held[job.class_id.name, job.allocation.option.pool] += job.allocation.option.gpus
     return held
 
 
@@ -65,7 +65,7 @@ def test_without_the_others_they_have_the_cheap_pool() -> None:
 @pytest.mark.parametrize(("restart_seconds", "moves"), [(30.0, True), (900.0, False)])
 def test_a_running_job_makes_room_only_if_that_pays_for_its_restart(restart_seconds: float, moves: bool) -> None:
     world = two_pools(near=1)
-    known = world.profiles[ClassId("team/anywhere")]
+    known = world.profiles[ClassId("team", "anywhere")]
     world.profiles[known.id] = replace(known, restart_seconds=restart_seconds)
     world.job("anywhere", gpus=8, profile="anywhere", hours_left=0.3)
     settle(world)

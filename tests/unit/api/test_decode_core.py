@@ -100,45 +100,6 @@ class TestPods:
             decode.pod(_pod({**OURS, "charterer.dev/run": "two"}, {}))
 
 
-class TestRuns:
-    def _raw(self, labels: dict[str, str], **status: Any) -> dict[str, Any]:
-        spec = {"completions": 2, "parallelism": 2, "suspend": True}
-        return values.raw("Job", spec, name="sft-r2", status=status, labels=labels)
-
-    def test_a_job_that_is_not_ours_does_not_matter(self) -> None:
-        assert decode.batch_job(self._raw({})) is None
-
-    def test_a_suspended_run(self) -> None:
-        found = decode.batch_job(self._raw(OURS))
-        assert found is not None
-        job, run = found
-        assert (job, run.number, run.name, run.completions, run.suspended) == ("uid-1", 2, "sft-r2", 2, True)
-        assert (run.started, run.complete, run.failed, run.pods) == (None, None, None, ())
-
-    def test_a_failed_run_says_when_and_why(self) -> None:
-        failed = {
-            "type": "Failed",
-            "status": "True",
-            "reason": "PodFailurePolicy",
-            "message": "Pod research/sft-r2-0 has condition DisruptionTarget",
-            "lastTransitionTime": "2026-01-31T12:00:05Z",
-        }
-        found = decode.batch_job(
-            self._raw(OURS, startTime="2026-01-31T12:00:00Z", conditions=[failed | {"type": "FailureTarget"}, failed])
-        )
-        assert found is not None
-        run = found[1]
-        assert run.started == parse_instant("2026-01-31T12:00:00Z")
-        assert (run.complete, run.failed) == (None, parse_instant("2026-01-31T12:00:05Z"))
-        assert run.failed_message == "PodFailurePolicy: Pod research/sft-r2-0 has condition DisruptionTarget"
-
-    def test_a_condition_that_is_not_true_says_nothing(self) -> None:
-        condition = {"type": "Complete", "status": "False", "lastTransitionTime": "2026-01-31T12:00:05Z"}
-        found = decode.batch_job(self._raw(OURS, conditions=[condition]))
-        assert found is not None
-        assert found[1].complete is None
-
-
 class TestNodes:
     def test_a_node_with_gpus(self) -> None:
         labels = {"run.charterer.dev/0a1b2c3d": "r2", "nvidia.com/gpu.product": "A100"}

@@ -10,6 +10,7 @@ from charterer.api import decode
 from charterer.api.view import Condition, ConditionStatus
 from charterer.domain.budget import Mode, MoveLimits, Selector
 from charterer.domain.errors import InvalidObject, Problem
+from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.period import QuietHours, Weekday
@@ -48,8 +49,8 @@ class TestTrainingJob:
         assert decode.training_job(values.raw_job(gpus={"min": 2, "max": 16})).job.widths == Widths(2, 2, 16)
 
     def test_its_class_is_its_profile_or_itself(self) -> None:
-        assert decode.training_job(values.raw_job(profileName="sft-7b")).job.class_id == "research/sft-7b"
-        assert decode.training_job(values.raw_job()).job.class_id == f"uid/{values.UID}"
+        assert decode.training_job(values.raw_job(profileName="sft-7b")).job.class_id == ClassId("research", "sft-7b")
+        assert decode.training_job(values.raw_job()).job.class_id == ClassId.of_job(JobId(values.UID))
 
     def test_names_that_only_a_join_can_resolve_come_beside_it(self) -> None:
         decoded = decode.training_job(values.raw_job(profileName="sft-7b", priorityClassName="high"))
@@ -108,7 +109,7 @@ class TestSpeedupProfile:
             {"gpuType": "T4", "power": {"exponent": 0.8, "value": 9}},
         ]
         profile = decode.profile(values.raw("SpeedupProfile", {"curves": curves}, name="sft-7b"))
-        assert profile.id == "research/sft-7b"
+        assert profile.id == ClassId("research", "sft-7b")
         assert profile.phases[0].curves == (
             SpeedCurve("A100", ThroughputTable(((8, 410.5), (16, 718.0)))),
             SpeedCurve("H100", Amdahl(0.95, 70.0)),

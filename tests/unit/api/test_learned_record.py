@@ -10,8 +10,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from charterer.api import decode, learned_record
-from charterer.api.learned import LearnedStatus
+from charterer.api import decode
+from charterer.api.models import learned_record
+from charterer.api.models.learned import LearnedStatus
 from charterer.domain.ids import ClassId
 from charterer.domain.time import Instant
 from charterer.estimate.class_state import ClassState
@@ -20,7 +21,7 @@ from charterer.estimate.step_times import StepTimes
 from tests.unit.api import values
 from tests.unit.estimate.trainers import NODE_GPUS, WIDTHS, Trainer
 
-NAME = ClassId("research/sft")
+NAME = ClassId("team", "sft")
 
 
 def learner(trainer: Trainer) -> Learner:
@@ -28,7 +29,7 @@ def learner(trainer: Trainer) -> Learner:
 
 
 def taught(seed: int, widths: tuple[int, ...], reports: int, sizes: list[float]) -> Learner:
-    trainer = Trainer(name=NAME)
+    trainer = Trainer(name=NAME.name)
     known = learner(trainer)
     for report in trainer.reports(widths, reports, seed):
         known.report(report)
@@ -52,7 +53,7 @@ def rebuilt(status: dict[str, Any]) -> Learner:
 
 def exactly(known: Learner) -> Learner:
     """The same statistics with nothing worked out of them, so that both have fitted the same number of times."""
-    state, again = known.state(NAME), learner(Trainer(name=NAME))
+    state, again = known.state(NAME), learner(Trainer(name=NAME.name))
     times = {name: StepTimes(one.largest_local, dict(one.cells), one.reports) for name, one in state.times.items()}
     again.restore(ClassState(state.terms, times, state.noise, state.sizes))
     return again
@@ -98,7 +99,7 @@ def test_a_profile_is_read_with_what_was_learned() -> None:
 
 
 def test_a_status_stays_small() -> None:
-    trainers = [Trainer(name=NAME, gpu_type=name) for name in "ABC"]
+    trainers = [Trainer(name=NAME.name, gpu_type=name) for name in "ABC"]
     known = learner(trainers[0])
     draw = random.Random(0)
     for trainer in trainers:

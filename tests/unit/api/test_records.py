@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.api import decode, encode
-from charterer.api.gpubudget import PERIODS_KEPT
-from charterer.api.trainingjob import RUNS_KEPT
+from charterer.api.models.gpubudget import PERIODS_KEPT
+from charterer.api.models.trainingjob import RUNS_KEPT
 from charterer.domain.budget import Balance, PastPeriod
 from charterer.domain.job import RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Money

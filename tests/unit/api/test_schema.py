@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from click.testing import CliRunner
 from pydantic import Field
 
-from charterer.api.base import ApiModel
+from charterer.api.models.base import ApiModel
 from charterer.api.schema import crd_files, main, structural
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.api import decode, encode
-from charterer.api.gpubudget import ATTRIBUTIONS_SHOWN
+from charterer.api.models.gpubudget import ATTRIBUTIONS_SHOWN
 from charterer.api.view import (
     Attribution,
     BudgetState,

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from charterer.domain.budget import Balance, ClassHistory, PastPeriod
-from charterer.domain.ids import ClassId, InstanceId, NodeName, PoolId, RentalId
+from charterer.domain.ids import NO_PROFILE, ClassId, InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Finish, FinishKind, Placement, Progress, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
@@ -147,7 +147,7 @@ balances = st.builds(
     folded=st.frozensets(names, max_size=5),
     history=st.lists(past_periods, max_size=5).map(tuple),
     carried=st.integers(-(10**18) + 1, 10**18 - 1).map(Money),
-    experience=st.dictionaries(names.map(ClassId) | st.just(ClassId("")), experiences, max_size=4),
+    experience=st.dictionaries(st.builds(ClassId, names, names) | st.just(NO_PROFILE), experiences, max_size=4),
     jobs_cost=amounts,
     counted=st.dictionaries(names, instants, max_size=4),
     counted_through=st.none() | instants,

@@ -13,7 +13,7 @@ from charterer.api.decode import DecodedJob, OwnPod
 from charterer.cli.main import main
 from charterer.cli.shared.cluster import ClusterReading
 from charterer.cluster.store import ObjectKey
-from charterer.controller.snapshot.observe import ClusterState
+from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.errors import Problem
 from tests.worlds import NAMESPACE, World
@@ -27,7 +27,7 @@ def seen_of(world: World, *problems: Problem) -> ClusterState:
     jobs = world.jobs.values()
     return ClusterState(
         jobs={ObjectKey(job.namespace, job.name): DecodedJob(job, "", "", ()) for job in jobs},
-        profiles={ObjectKey("", name): profile for name, profile in world.profiles.items()},
+        profiles={ObjectKey(*class_id): profile for class_id, profile in world.profiles.items()},
         budgets={ObjectKey("", name): budget for name, budget in world.budgets.items()},
         pools={ObjectKey("", name): pool for name, pool in world.pools.items()},
         rentals={ObjectKey("", name): rental for name, rental in world.rentals.items()},

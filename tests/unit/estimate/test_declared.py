@@ -24,7 +24,7 @@ def entry(
 
 
 def learned(*entries: Entry) -> Learned:
-    return Learned(ClassId("team/resnet"), 64, 5, (LearnedPhase(1.0, 1.0, 0.5, 2.0, 0.0, entries),))
+    return Learned(ClassId("team", "resnet"), 64, 5, (LearnedPhase(1.0, 1.0, 0.5, 2.0, 0.0, entries),))
 
 
 def linear(value: float = 1.0) -> Declared:

@@ -69,7 +69,7 @@ def test_more_noise_makes_larger_batches_worth_while() -> None:
 
 def test_the_largest_batch_is_offered_where_full_passes_would_be_too_many() -> None:
     """384 samples on 12 GPUs of at most 12 each: three passes of 10 are 360, of 11 already 396."""
-    terms = ClassTerms(ClassId("ml/bert"), 12, 384, 12, 4)
+    terms = ClassTerms(ClassId("ml", "bert"), 12, 384, 12, 4)
     found = configurations(terms, Shape(3, 12))
     assert max(where.batch for where in found) == 360
     assert all(where.batch <= 384 for where in found)

@@ -16,7 +16,7 @@ from charterer.estimate.observation import ClassTerms
 from charterer.estimate.phases import MOST_PHASES
 from tests.unit.estimate.trainers import NODE_GPUS, UNKNOWNS, WIDTHS, Trainer
 
-RESNET = ClassId("team/resnet")
+RESNET = ClassId("team", "resnet")
 
 
 def learner(*trainers: Trainer, model_misfit: float = 0.0) -> Learner:
@@ -107,13 +107,13 @@ def test_another_class_starts_from_what_the_first_one_showed() -> None:
     for one in first:
         for report in one.reports(WIDTHS, 200):
             informed.report(report)
-        informed.profile(ClassId(one.name), WIDTHS)
+        informed.profile(ClassId("team", one.name), WIDTHS)
     for known in (informed, naive):
         for report in fresh.reports((1, 2, 4), 60):
             known.report(report)
     off = []
     for known in (informed, naive):
-        entry = known.profile(ClassId(fresh.name), WIDTHS).entry(-1, 16)
+        entry = known.profile(ClassId("team", fresh.name), WIDTHS).entry(-1, 16)
         off.append(abs(math.log(entry.goodput / fresh.goodput(16, entry.batch, 0.97))))
     assert off[0] < 0.5 * off[1]
 
@@ -126,10 +126,10 @@ def test_another_gpu_type_is_scaled_by_the_classes_that_ran_on_both() -> None:
     for one in both:
         for report in (*one.reports(WIDTHS, 150), *replace(one, unknowns=slower, gpu_type="B").reports(WIDTHS, 150)):
             known.report(report)
-        known.profile(ClassId(one.name), WIDTHS)
+        known.profile(ClassId("team", one.name), WIDTHS)
     for report in fresh.reports(WIDTHS, 150):
         known.report(report)
-    learned = known.profile(ClassId(fresh.name), WIDTHS, ("A", "B"))
+    learned = known.profile(ClassId("team", fresh.name), WIDTHS, ("A", "B"))
     there = learned.entry(0, 4, "B")
     assert there.source is CurveSource.EXTRAPOLATED
     assert learned.entry(0, 4, "A").goodput / there.goodput == pytest.approx(3.0, rel=0.4)
@@ -144,10 +144,10 @@ def test_a_quirk_that_all_classes_meet_is_expected_of_the_next() -> None:
             for report in one.reports(WIDTHS, 100):
                 slow = 1.4 if report.gpus == 8 else 1.0
                 known.report(replace(report, step_seconds=report.step_seconds * slow))
-            known.profile(ClassId(one.name), WIDTHS)
+            known.profile(ClassId("team", one.name), WIDTHS)
     for report in fresh.reports((1, 2, 4, 16), 200):
         known.report(report)
-    entry = known.profile(ClassId(fresh.name), (8,)).entry(-1, 8)
+    entry = known.profile(ClassId("team", fresh.name), (8,)).entry(-1, 8)
     truth = fresh.goodput(8, entry.batch, 0.97)
     assert entry.goodput < 0.92 * truth
 
@@ -211,7 +211,7 @@ def test_a_report_without_gradients_teaches_speed_alone() -> None:
 def test_what_is_not_declared_or_not_offered_is_named() -> None:
     known = told(Trainer())
     with pytest.raises(ValueError, match="class team/none is not declared"):
-        known.profile(ClassId("team/none"), WIDTHS)
+        known.profile(ClassId("team", "none"), WIDTHS)
     with pytest.raises(ValueError, match=r"widths \[4, 2\]"):
         known.profile(RESNET, (4, 2))
     with pytest.raises(ValueError, match="nothing is known of 3 GPUs of any type: ask for one of"):
@@ -236,7 +236,7 @@ def test_sizes_of_a_new_class_are_the_others() -> None:
     other = Trainer("team/other")
     known = learner(Trainer(), other)
     for _ in range(200):
-        known.completed(ClassId(other.name), 1000.0)
+        known.completed(ClassId("team", other.name), 1000.0)
     assert known.work(RESNET).value == pytest.approx(1000.0)
 
 

@@ -40,7 +40,7 @@ def shape(gpus: int) -> Shape:
 
 def terms(name: str) -> ClassTerms:
     one = table(name)
-    return ClassTerms(ClassId(name), one.own_batch, one.batches[-1], one.largest_local, one.smallest_local)
+    return ClassTerms(ClassId("team", name), one.own_batch, one.batches[-1], one.largest_local, one.smallest_local)
 
 
 def tell(known: Learner, name: str, widths: tuple[int, ...], number: int) -> None:
@@ -53,7 +53,7 @@ def tell(known: Learner, name: str, widths: tuple[int, ...], number: int) -> Non
         if reading is not None:
             known.report(
                 Observation(
-                    ClassId(name),
+                    ClassId("team", name),
                     "T4",
                     shape(gpus).nodes,
                     gpus,
@@ -74,14 +74,14 @@ def learned(name: str) -> Learner:
     for other in EPOCHS:
         if other != name:
             tell(known, other, (*SEEN, *HELD_OUT), 100)
-            known.profile(ClassId(other), (*SEEN, *HELD_OUT))
+            known.profile(ClassId("team", other), (*SEEN, *HELD_OUT))
     tell(known, name, SEEN, 100)
     return known
 
 
 def step_errors(name: str, widths: tuple[int, ...]) -> list[float]:
     known, found = learned(name), []
-    fit = known.step_times(ClassId(name), "T4")
+    fit = known.step_times(ClassId("team", name), "T4")
     for gpus in widths:
         for where in configurations(terms(name), shape(gpus)):
             truth = true_seconds(name, where)
@@ -108,7 +108,7 @@ def test_step_times_of_wider_ones_are_extrapolated_usefully(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(EPOCHS))
 def test_the_chosen_batch_has_nearly_the_best_goodput(name: str) -> None:
-    one, profile = table(name), learned(name).profile(ClassId(name), SEEN)
+    one, profile = table(name), learned(name).profile(ClassId("team", name), SEEN)
     best, lost = one.application(SEEN), []
     for epoch, end in enumerate(best.ends):
         for gpus in SEEN:

@@ -32,7 +32,7 @@ def log_step(unknowns: Sequence[float], where: Configuration, largest_local: int
 class Trainer:
     """True step times are the model's with ``unknowns``; true noise follows ``noise`` by the part of the work done."""
 
-    name: str = "team/resnet"
+    name: str = "resnet"
     unknowns: Sequence[float] = UNKNOWNS
     noise: Callable[[float], float] = field(default=lambda done: 5.0 * math.exp(4.0 * done))
     gpu_type: str = "A"
@@ -43,7 +43,7 @@ class Trainer:
     @property
     def terms(self) -> ClassTerms:
         """What is declared."""
-        return ClassTerms(ClassId(self.name), self.own, self.largest, self.local)
+        return ClassTerms(ClassId("team", self.name), self.own, self.largest, self.local)
 
     def seconds(self, gpus: int, batch: int) -> float:
         """True seconds per step."""
@@ -60,7 +60,7 @@ class Trainer:
         off = [math.exp(draw.gauss(0.0, spread)) if draw else 1.0 for _ in range(3)]
         batch = split(self.terms, shape(gpus), batch).batch
         return Observation(
-            ClassId(self.name),
+            ClassId("team", self.name),
             self.gpu_type,
             shape(gpus).nodes,
             gpus,
@@ -74,7 +74,7 @@ class Trainer:
 
     def reports(self, widths: Sequence[int], number: int, seed: int = 0) -> Iterator[Observation]:
         """So many at those widths, at batch sizes and progress drawn evenly (batches by their logarithm)."""
-        draw = random.Random(f"{self.name}/{self.gpu_type}/{seed}")
+        draw = random.Random(f"{self.terms.class_id}/{self.gpu_type}/{seed}")
         for _ in range(number):
             gpus = draw.choice(widths)
             least = max(self.own, gpus)

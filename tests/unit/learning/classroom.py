@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from charterer.api import decode, learned_record
-from charterer.api.speedupprofile import SpeedupProfileRecord
+from charterer.api import decode
+from charterer.api.models import learned_record
+from charterer.api.models.speedupprofile import SpeedupProfileRecord
 from charterer.controller.learning.digest import digest
 from charterer.controller.learning.report_collector import ReportCollector
 from charterer.domain.ids import BudgetId, ClassId, JobId
@@ -15,7 +16,7 @@ from charterer.domain.profile import Profile
 from charterer.server.progress import ProgressReport
 from tests.worlds import World
 
-CLASS = ClassId("team/resnet")
+CLASS = ClassId("team", "resnet")
 UID = "0a1b2c3d-1111-2222-3333-444455556666"
 SERIAL, SHARED = 0.1, 3.2
 """Seconds of a step of 256 samples: ``SERIAL`` and what the GPUs share of ``SHARED``."""

@@ -114,7 +114,7 @@ def test_other_batch_sizes_in_the_spec_begin_anew() -> None:
 def test_more_classes_than_can_be_kept_are_not_learned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_collector, "MOST_CLASSES", 1)
     room = Classroom()
-    room.ear.classes[ClassId("team/other")] = report_collector.ClassLearning()
+    room.ear.classes[ClassId("team", "other")] = report_collector.ClassLearning()
     room.says(room.runs())
     assert CLASS not in room.ear.classes
 

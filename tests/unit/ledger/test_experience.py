@@ -14,7 +14,7 @@ from charterer.domain.steps import CountedJob, CountJobs
 from charterer.ledger.class_history import CLASSES_KEPT, apply_count, learn
 from tests.unit.lifecycle.builders import TEAM, at, balance
 
-SFT = ClassId("research/sft")
+SFT = ClassId("research", "sft")
 DAY = 86_400.0
 
 
@@ -79,7 +79,7 @@ def test_of_a_job_that_was_predicted_to_cost_nothing_only_its_coming_counts() ->
 
 
 def test_the_class_that_was_silent_longest_is_forgotten_first() -> None:
-    many = [job(f"{number}", number, class_id=ClassId(f"team/{number:04}")) for number in range(CLASSES_KEPT + 1)]
+    many = [job(f"{number}", number, class_id=ClassId("team", f"{number:04}")) for number in range(CLASSES_KEPT + 1)]
     known = count(balance(), *many).experience
     assert len(known) == CLASSES_KEPT
-    assert ClassId("team/0000") not in known
+    assert ClassId("team", "0000") not in known

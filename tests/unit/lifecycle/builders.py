@@ -265,7 +265,7 @@ def job(name: str = "sft", **changes: Any) -> Job:
         "resource_version": "1",
         "created": T0,
         "budget": TEAM,
-        "class_id": ClassId(f"uid/{name}"),
+        "class_id": ClassId.of_job(JobId(name)),
         "weight": 1.0,
         "widths": Widths(4, 4, 16),
         "gpu_types": (),

@@ -32,6 +32,8 @@ from charterer.domain.steps import (
     RecordRun,
     ResizeRun,
     RunStep,
+    StepKey,
+    StepKind,
     StopRun,
     Unsuspend,
     Wait,
@@ -270,11 +272,11 @@ def test_one_interruption_more_than_the_limit_ends_the_job() -> None:
 
 
 def test_the_jobs_message_tells_of_a_disruption_whose_pod_is_gone() -> None:
-    told = run(1, failed=at(100), failed_message="Pod x has condition DisruptionTarget matching FailJob rule")
-    done = recorded(ending(told)).record
-    assert (done.outcome, done.until, done.message) == (RunOutcome.INTERRUPTED, at(100), told.failed_message)
-    seen = run(1, replace(BROKEN, disrupted=True), failed=at(100), failed_message=told.failed_message)
-    assert recorded(ending(seen)).record.message == "sft-r1-0 disrupted"
+    failure: dict[str, Any] = {"failed": at(100), "failed_message": "Pod x was disrupted", "failed_by_disruption": True}
+    done = recorded(ending(run(1, **failure))).record
+    assert (done.outcome, done.until, done.message) == (RunOutcome.INTERRUPTED, at(100), "Pod x was disrupted")
+    with_its_pod = run(1, replace(BROKEN, disrupted=True), **failure)
+    assert recorded(ending(with_its_pod)).record.message == "sft-r1-0 disrupted"
 
 
 def test_the_rank_that_failed_first_speaks_for_the_run() -> None:
@@ -401,6 +403,6 @@ def test_a_label_left_on_a_node_is_taken_off_also_from_a_job_that_only_waits() -
 
 def test_labels_of_a_job_that_is_gone_are_taken_off() -> None:
     steps, _ = next_steps(placed(nodes=LABELLED))
-    done = steps[f"node/{LABELLED[0].name}"]
+    done = steps[StepKey(StepKind.NODE, LABELLED[0].name)]
     assert isinstance(done, LabelNode)
     assert (done.key, done.value) == (KEY, None)

@@ -128,7 +128,7 @@ def job(name: str, *, gpus: int = 0, pods: tuple[Pod, ...] = (), progress: float
         resource_version="1",
         created=NOW,
         budget=TEAM,
-        class_id=ClassId(f"uid/u-{name}"),
+        class_id=ClassId.of_job(JobId(f"u-{name}")),
         weight=1.0,
         widths=Widths(1, 1, 4),
         gpu_types=(),

@@ -35,7 +35,7 @@ def counted(created: list[Instant], hours: float = 5.0) -> ClassHistory | None:
     """The memory of jobs that all finished so much later and are gone."""
     known = None
     for at in created:
-        job = CountedJob("", ClassId("team/sft"), Money(5), Money(7), at, after(at, hours * 3600))
+        job = CountedJob("", ClassId("team", "sft"), Money(5), Money(7), at, after(at, hours * 3600))
         known = learn(known, job)
     return known
 

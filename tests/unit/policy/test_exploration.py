@@ -18,7 +18,7 @@ from charterer.policy.options.optimism import exploration_candidates, optimistic
 from charterer.policy.planner import plan, standings
 from tests.worlds import World
 
-NAME = ClassId("team/sft")
+NAME = ClassId("team", "sft")
 SFT = JobId("sft")
 
 

@@ -22,7 +22,7 @@ from charterer.policy.solve.exchange_rate import Demand
 from tests.worlds import MID_MONTH, World
 
 AS_PREDICTED = ClassHistory(10.0, 1_000.0, 1_000.0, 1_000.0, MID_MONTH, MID_MONTH)
-SFT = ClassId("team/sft")
+SFT = ClassId("team", "sft")
 
 
 def test_nothing_known_corrects_nothing() -> None:

@@ -109,7 +109,7 @@ def test_every_class_with_a_job_that_wants_to_run_is_there() -> None:
     world.job("known", gpus=(1, 8, 8), profile="sft")
     world.job("unknown", gpus=8)
     world.job("asleep", gpus=4, suspend=True)
-    assert [(group.class_id, group.active) for group in grouped(world)] == [("team/sft", 1), ("uid/unknown", 1)]
+    assert [(str(group.class_id), group.active) for group in grouped(world)] == [("team/sft", 1), ("uid/unknown", 1)]
 
 
 def option(gpus: int) -> Option:

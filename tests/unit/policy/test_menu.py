@@ -6,7 +6,6 @@ import pytest
 
 from charterer.domain.ids import ClassId
 from charterer.domain.job import SpotPolicy, Widths
-from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 from charterer.policy.options.menu import Menu, build_menu, offered_widths
 from charterer.policy.options.speedup import speed, throughput
@@ -16,7 +15,7 @@ TABLE = ThroughputTable(((8, 400.0), (16, 700.0), (32, 1000.0)))
 
 
 def profile(*curves: SpeedCurve) -> Profile:
-    return Profile(ClassId("team/x"), 1, (Phase(1.0, curves),), None, None, 45.0)
+    return Profile(ClassId("team", "x"), 1, (Phase(1.0, curves),), None, None, 45.0)
 
 
 @pytest.mark.parametrize(("gpus", "value"), [(8, 400.0), (12, 550.0), (16, 700.0), (24, 850.0), (32, 1000.0)])
@@ -100,10 +99,3 @@ def test_gpu_types_without_a_curve_are_not_mixed_with_those_that_have_one() -> N
     world.pool("t4", price="1")
     offered = menu(world, profile(SpeedCurve("a100", Amdahl(0.9, 1.0))), Widths(8, 8, 8))
     assert [option.pool for option in offered.options] == ["a100"]
-
-
-@pytest.mark.parametrize("capacity", [CapacityType.RESERVED, CapacityType.FLEX_START])
-def test_capacity_that_cannot_be_ended_at_will_is_not_offered(capacity: CapacityType) -> None:
-    world = World()
-    world.pool("a100", capacity=capacity)
-    assert menu(world, None, Widths(8, 8, 8)).options == ()

@@ -117,7 +117,7 @@ def test_what_is_learned_comes_close_to_the_truth_where_jobs_ran() -> None:
     _, knowledge = learned(scenario(EVERY_HOUR))
     measured = [
         entry
-        for until, entry in knowledge.learner.profile(ClassId("team/resnet"), WIDTHS).entries
+        for until, entry in knowledge.learner.profile(ClassId("team", "resnet"), WIDTHS).entries
         if until == 1.0 and entry.reports > 20
     ]
     assert measured

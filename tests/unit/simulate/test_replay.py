@@ -86,7 +86,7 @@ def test_a_jobs_own_size_is_known_once_its_progress_tells_it(done: float, work: 
 def task(job: PastJob, done: float) -> SimJob:
     submission = Submission(job.name, job.submitted, job.name, job.gpus)
     application = FLEET.application(job)
-    return SimJob(JobId(job.name), submission, application, ClassId("any"), Instant(0), 0.0, 0.0, done)
+    return SimJob(JobId(job.name), submission, application, ClassId("team", "any"), Instant(0), 0.0, 0.0, done)
 
 
 def test_a_job_without_a_curve_is_rigid() -> None:

@@ -6,12 +6,12 @@ problem names object, field, value and what to do. Nothing else may look into ra
 """
 
 from charterer.api.decode.budgets import budget
-from charterer.api.decode.core import ForeignPod, OwnPod, batch_job, namespace, node, pod, service
+from charterer.api.decode.core import ForeignPod, OwnPod, namespace, node, pod, service
 from charterer.api.decode.foreign import ForeignJob, ForeignWorker, foreign_job, foreign_worker
 from charterer.api.decode.jobs import DecodedJob, training_job
 from charterer.api.decode.profiles import profile
-from charterer.api.decode.reading import conditions
 from charterer.api.decode.supply import pool, rental
+from charterer.api.metadata import conditions
 
 __all__ = [
     "DecodedJob",
@@ -19,7 +19,6 @@ __all__ = [
     "ForeignPod",
     "ForeignWorker",
     "OwnPod",
-    "batch_job",
     "budget",
     "conditions",
     "foreign_job",

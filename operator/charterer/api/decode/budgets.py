@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from zoneinfo import ZoneInfo
 
-from charterer.api import gpubudget
-from charterer.api.decode.reading import Meta, Raw
+from charterer.api.metadata import ObjectMeta, Raw
+from charterer.api.models import gpubudget
 from charterer.api.names import FINALIZER_IN_USE
 from charterer.domain.budget import Balance, Budget, ClassHistory, MoveLimits, PastPeriod, Selector
 from charterer.domain.ids import BudgetId, ClassId
@@ -15,7 +15,7 @@ from charterer.domain.period import QuietHours
 
 def budget(raw: Raw) -> Budget:
     """A GPUBudget with its balance; InvalidObject when its time zone is not known here."""
-    meta = Meta.of("GPUBudget", raw)
+    meta = ObjectMeta.of("GPUBudget", raw)
     spec = meta.read(gpubudget.GPUBudgetSpec, "spec", raw)
     try:
         ZoneInfo(spec.time_zone)
@@ -73,7 +73,7 @@ def _balance(status: gpubudget.GPUBudgetRecord) -> Balance | None:
         history=tuple(PastPeriod(one.start, one.spent, one.aim) for one in status.history),
         carried=ZERO if status.carried is None else status.carried,
         experience={
-            ClassId(one.name): ClassHistory(
+            ClassId.parse(one.name): ClassHistory(
                 one.jobs, one.predicted, one.actual, one.squares, one.since, one.at, one.came, one.came_lately
             )
             for one in status.classes

@@ -1,21 +1,23 @@
-"""Decoding Kubernetes' own kinds, as far as Charterer looks at them: Node, Pod, Job, Namespace."""
+"""Decoding Kubernetes' own kinds, as far as Charterer looks at them: Node, Pod, Service, Namespace.
+
+The object of a run is decoded by its workload (``charterer.workloads``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from charterer.api.decode.reading import Meta, Raw, gpus_of, true_condition
+from charterer.api.metadata import ObjectMeta, Raw, gpus_of, true_condition
 from charterer.api.names import (
     ANNOTATION_ALLOCATION,
     COMPLETION_INDEX,
     GPU_RESOURCE,
     LABEL_JOB_UID,
     LABEL_RUN,
-    RUN_LABEL_PREFIX,
 )
 from charterer.domain.ids import JobId, NodeName
-from charterer.domain.job import Pod, PodPhase, Run
+from charterer.domain.job import RUN_LABEL_PREFIX, Pod, PodPhase
 from charterer.domain.snapshot import Node
 from charterer.domain.time import Instant, parse_instant
 
@@ -28,7 +30,7 @@ def namespace(raw: Raw) -> tuple[str, Mapping[str, str]]:
 
 def node(raw: Raw) -> Node:
     """A Node; ``foreign_gpus`` is 0 until pods are joined."""
-    meta = Meta.of("Node", raw)
+    meta = ObjectMeta.of("Node", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     return Node(
         name=NodeName(meta.name),
@@ -52,34 +54,9 @@ def _not_ready_since(status: Raw, created: Instant) -> Instant | None:
     return None if ready.get("status") == "True" else optional_instant(ready, "lastTransitionTime") or created
 
 
-def batch_job(raw: Raw) -> tuple[JobId, Run] | None:
-    """A Job that is a run of a TrainingJob, with ``pods`` empty until they are joined; None for any other Job."""
-    meta = Meta.of("Job", raw)
-    if LABEL_JOB_UID not in meta.labels:
-        return None
-    spec, status = raw.get("spec") or {}, raw.get("status") or {}
-    failed = true_condition(status, "Failed")
-    run = Run(
-        number=_run_number(meta),
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        completions=spec.get("completions", 1),
-        suspended=bool(spec.get("suspend")),
-        deleting=meta.deleting,
-        created=meta.created,
-        started=optional_instant(status, "startTime"),
-        complete=_since(true_condition(status, "Complete")),
-        failed=_since(failed),
-        failed_message="" if failed is None else _sentence(failed),
-        pods=(),
-    )
-    return JobId(meta.labels[LABEL_JOB_UID]), run
-
-
 def service(raw: Raw) -> JobId | None:
     """The TrainingJob whose Service this is; None for any other Service, and for one that is going."""
-    meta = Meta.of("Service", raw)
+    meta = ObjectMeta.of("Service", raw)
     job = meta.labels.get(LABEL_JOB_UID)
     return None if job is None or meta.deleting else JobId(job)
 
@@ -102,7 +79,7 @@ class ForeignPod:
 
 def pod(raw: Raw) -> OwnPod | ForeignPod | None:
     """A pod, if it matters: one of ours, or one that holds GPUs of a node now."""
-    meta = Meta.of("Pod", raw)
+    meta = ObjectMeta.of("Pod", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     phase = PodPhase(status.get("phase") or PodPhase.UNKNOWN)
     gpus = pod_gpus(spec)
@@ -115,7 +92,7 @@ def pod(raw: Raw) -> OwnPod | ForeignPod | None:
     own = Pod(
         name=meta.name,
         uid=meta.uid,
-        run=_run_number(meta),
+        run=run_number(meta),
         index=_index(meta),
         gpus=gpus,
         node=NodeName(node_name) if node_name else None,
@@ -125,14 +102,15 @@ def pod(raw: Raw) -> OwnPod | ForeignPod | None:
         disrupted=true_condition(status, "DisruptionTarget") is not None,
         exit_code=next((end["exitCode"] for end in [*failed_ends, *ends]), None),
         finished=max((at for end in ends if (at := optional_instant(end, "finishedAt")) is not None), default=None),
-        message=_sentence(status) or next((_sentence(end) for end in failed_ends), ""),
+        message=sentence(status) or next((sentence(end) for end in failed_ends), ""),
         allocation=meta.annotations.get(ANNOTATION_ALLOCATION, ""),
         resource_version=meta.resource_version,
     )
     return OwnPod(JobId(meta.labels[LABEL_JOB_UID]), own)
 
 
-def _run_number(meta: Meta) -> int:
+def run_number(meta: ObjectMeta) -> int:
+    """The run that an object belongs to, by its label. Raises InvalidObject when that is no number."""
     label = meta.labels.get(LABEL_RUN, "")
     if not label.isdecimal():
         message = f"the value {label!r} is no run number; delete this {meta.kind}: Charterer did not make it like this"
@@ -140,7 +118,7 @@ def _run_number(meta: Meta) -> int:
     return int(label)
 
 
-def _index(meta: Meta) -> int:
+def _index(meta: ObjectMeta) -> int:
     return int(meta.annotations.get(COMPLETION_INDEX) or meta.labels.get(COMPLETION_INDEX) or 0)
 
 
@@ -156,7 +134,7 @@ def _terminations(status: Raw) -> list[Raw]:
     return [state["terminated"] for state in states if state.get("terminated")]
 
 
-def _sentence(said: Raw) -> str:
+def sentence(said: Raw) -> str:
     """Reason and message of a condition, a status or a termination, in one line."""
     return ": ".join(part for part in (said.get("reason"), said.get("message")) if part)
 
@@ -166,5 +144,6 @@ def optional_instant(of: Raw, field: str) -> Instant | None:
     return parse_instant(of[field]) if of.get(field) else None
 
 
-def _since(condition: Raw | None) -> Instant | None:
+def since(condition: Raw | None) -> Instant | None:
+    """When a condition became what it is; None where there is none."""
     return None if condition is None else optional_instant(condition, "lastTransitionTime")

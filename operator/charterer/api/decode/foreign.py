@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from charterer.api.decode.core import optional_instant, pod_gpus
-from charterer.api.decode.reading import Meta, Raw, true_condition
+from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.names import GPU_TYPE_LABEL, LABEL_JOB_UID, LABEL_PROFILE
 from charterer.domain.job import PodPhase
 from charterer.domain.time import Instant
@@ -53,7 +53,7 @@ class ForeignWorker:
 
 def foreign_job(raw: Raw) -> ForeignJob | None:
     """A Job that holds GPUs and is not Charterer's; None for any other."""
-    meta = Meta.of("Job", raw)
+    meta = ObjectMeta.of("Job", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     template = (spec.get("template") or {}).get("spec") or {}
     parallelism = spec.get("parallelism", 1)
@@ -83,7 +83,7 @@ def foreign_job(raw: Raw) -> ForeignJob | None:
 
 def foreign_worker(raw: Raw) -> ForeignWorker | None:
     """A pod that holds or held GPUs and is not Charterer's; None for any other."""
-    meta = Meta.of("Pod", raw)
+    meta = ObjectMeta.of("Pod", raw)
     status = raw.get("status") or {}
     gpus = _gpus(raw.get("spec") or {})
     if LABEL_JOB_UID in meta.labels or gpus < 1:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from charterer.api import trainingjob
-from charterer.api.decode.reading import Meta, Raw, conditions, gpus_of
+from charterer.api.metadata import ObjectMeta, Raw, conditions, gpus_of
+from charterer.api.models import trainingjob
 from charterer.api.names import GPU_RESOURCE
 from charterer.api.view import Condition
 from charterer.domain.ids import ClassId, JobId, PoolId, RentalId
@@ -36,7 +36,7 @@ class DecodedJob:
 
 def training_job(raw: Raw) -> DecodedJob:
     """A TrainingJob. What is wrong with its template makes ``Job.invalid``, so that its runs stay in sight."""
-    meta = Meta.of("TrainingJob", raw)
+    meta = ObjectMeta.of("TrainingJob", raw)
     spec = meta.read(trainingjob.TrainingJobSpec, "spec", raw)
     status = meta.read(trainingjob.TrainingJobRecord, "status", raw)
     pod_gpus, refusal = _template_gpus(spec)
@@ -52,7 +52,7 @@ def training_job(raw: Raw) -> DecodedJob:
         resource_version=meta.resource_version,
         created=meta.created,
         budget=None,
-        class_id=ClassId(f"{meta.namespace}/{spec.profile_name}" if spec.profile_name else f"uid/{meta.uid}"),
+        class_id=ClassId(meta.namespace, spec.profile_name) if spec.profile_name else ClassId.of_job(JobId(meta.uid)),
         weight=1.0,
         widths=_widths(spec.gpus, pod_gpus),
         gpu_types=spec.gpu_types,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.api import learned_record
-from charterer.api.learned import LearnedStatus
+from charterer.api.models import learned_record
+from charterer.api.models.learned import LearnedStatus
 from charterer.domain.profile import Phase, Profile, SpeedCurve, ThroughputTable
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from charterer.api import speedupprofile
 from charterer.api.decode.learned import learned_profile
-from charterer.api.decode.reading import Meta, Raw
+from charterer.api.metadata import ObjectMeta, Raw
+from charterer.api.models import speedupprofile
 from charterer.domain.errors import InvalidObject
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import Amdahl, BatchTerms, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
@@ -18,11 +18,11 @@ def profile(raw: Raw) -> Profile:
 
     What is wrong with the learned part of its status makes ``Profile.unreadable``: the declared curves count then.
     """
-    meta = Meta.of("SpeedupProfile", raw)
+    meta = ObjectMeta.of("SpeedupProfile", raw)
     spec = meta.read(speedupprofile.SpeedupProfileSpec, "spec", raw)
     curves = tuple(_curve(meta, f"spec.curves[{index}]", curve) for index, curve in enumerate(spec.curves))
     declared = Profile(
-        id=ClassId(f"{meta.namespace}/{meta.name}"),
+        id=ClassId(meta.namespace, meta.name),
         generation=meta.generation,
         phases=(Phase(1.0, curves),),
         mean_work=spec.mean_work,
@@ -43,7 +43,7 @@ def _batch(batch: speedupprofile.Batch) -> BatchTerms:
     return BatchTerms(batch.own, batch.largest, batch.largest_per_gpu, batch.smallest_per_gpu)
 
 
-def _curve(meta: Meta, path: str, curve: speedupprofile.CurveSpec) -> SpeedCurve:
+def _curve(meta: ObjectMeta, path: str, curve: speedupprofile.CurveSpec) -> SpeedCurve:
     if curve.throughput is not None:
         return SpeedCurve(curve.gpu_type, _table(meta, f"{path}.throughput", curve.throughput))
     if curve.amdahl is not None:
@@ -53,7 +53,7 @@ def _curve(meta: Meta, path: str, curve: speedupprofile.CurveSpec) -> SpeedCurve
     raise meta.invalid(path, "NoCurve", "give exactly one of throughput, amdahl and power")
 
 
-def _table(meta: Meta, path: str, points: tuple[speedupprofile.ThroughputPoint, ...]) -> ThroughputTable:
+def _table(meta: ObjectMeta, path: str, points: tuple[speedupprofile.ThroughputPoint, ...]) -> ThroughputTable:
     ascending = tuple(sorted((point.gpus, point.value) for point in points))
     for (fewer, fast), (more, slow) in pairwise(ascending):
         if more == fewer:

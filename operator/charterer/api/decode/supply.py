@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from charterer.api import gpupool, gpurental
-from charterer.api.decode.reading import Meta, Raw
+from charterer.api.metadata import ObjectMeta, Raw
+from charterer.api.models import gpupool, gpurental
 from charterer.api.names import FINALIZER_IN_USE
 from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.pool import CapacityType, FakeGroup, Offering, Pool, PriceSegment, Quote
@@ -21,7 +21,7 @@ class _PoolStatus(gpupool.GPUPoolRecord):
 
 def pool(raw: Raw) -> Pool:
     """A GPUPool, with the offering and the quote that its status shows."""
-    meta = Meta.of("GPUPool", raw)
+    meta = ObjectMeta.of("GPUPool", raw)
     spec = meta.read(gpupool.GPUPoolSpec, "spec", raw)
     status = meta.read(_PoolStatus, "status", raw)
     price = spec.price or gpupool.PoolPrice()
@@ -61,7 +61,7 @@ def _quote(status: gpupool.PoolQuote) -> Quote:
 
 def rental(raw: Raw) -> Rental:
     """A GPURental; one that was made for an instance nobody had asked for knows it before its status does."""
-    meta = Meta.of("GPURental", raw)
+    meta = ObjectMeta.of("GPURental", raw)
     spec = meta.read(gpurental.GPURentalSpec, "spec", raw)
     status = meta.read(gpurental.GPURentalRecord, "status", raw)
     instance = status.instance or spec.instance

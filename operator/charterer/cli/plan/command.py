@@ -17,7 +17,7 @@ from charterer.cli.plan.what_if import WhatIf, amount, in_words, into_seen, into
 from charterer.cli.shared.cluster import ClusterReading, cluster_options, read, read_others
 from charterer.cli.shared.formatting import when
 from charterer.cli.shared.output import CHANGES, FORMATS, NOTHING, Looking, emit, sign_of_life, write
-from charterer.controller.snapshot.observe import ClusterState
+from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import snapshot_of
 from charterer.domain.budget import Mode
 from charterer.domain.snapshot import Snapshot

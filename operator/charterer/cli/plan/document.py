@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from charterer.cli.plan.report import Action, ActionKind, ClassRow, PlanReport, hourly
+from charterer.cli.plan.report import Action, ActionKind, ClassRow, PlanReport
 from charterer.cli.shared import formatting
 from charterer.controller.status.jobs import job_state
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, JobId
 from charterer.domain.job import Job
-from charterer.domain.money import Money
+from charterer.domain.money import Money, Price
 from charterer.domain.plan import Limit, PoolVerdict
 from charterer.domain.time import after
 from charterer.policy.budgets.reasons import format_money, name
@@ -221,7 +221,7 @@ def budget_state(standing: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
     if frontier.empty:
         return "no jobs, and no profile says that any are expected", Tone.FAINT
     if not standing.feasible:
-        allowed = hourly(standing.allowed)
+        allowed = Price.per_second(standing.allowed)
         return f"too small for what is left of the month ({allowed}): jobs queue; {needs}", Tone.BAD
     if standing.planned < standing.allowed * (1.0 - 1e-9):
         return "more than can be used: every job has its fastest option", Tone.PLAIN

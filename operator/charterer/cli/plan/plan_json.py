@@ -117,7 +117,7 @@ def _bought(one: FrontierPoint) -> JsonValue:
 def _class(one: ClassRow) -> JsonValue:
     return {
         "budget": one.budget,
-        "class": one.class_id,
+        "class": str(one.class_id),
         "weight": one.weight,
         "arrivalsPerHour": one.arrivals_per_hour,
         "seconds": one.seconds,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from charterer.domain.ids import BudgetId, ClassId, PoolId
-from charterer.domain.money import Price
 from charterer.domain.plan import Allocate, Command, PathVerdict, Plan, Release, Rent
 from charterer.domain.snapshot import Snapshot
 from charterer.policy.budgets import reasons
@@ -140,8 +139,3 @@ def _of_job(command: Allocate, snapshot: Snapshot, observed: bool) -> Action:
     if before is None:
         return Action(ActionKind.START, name, f"on {to}", why, 1, observed)
     return Action(ActionKind.MOVE, name, f"from {reasons.name(before.option)} to {to}", why, 1, observed)
-
-
-def hourly(rate: float) -> Price:
-    """Dollars a second as a price an hour."""
-    return Price(round(rate * 3_600_000_000))

@@ -15,7 +15,7 @@ import yaml
 from charterer.api import decode
 from charterer.api.names import API_VERSION
 from charterer.cluster.store import ObjectKey
-from charterer.controller.snapshot.observe import ClusterState
+from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.domain.budget import Budget
 from charterer.domain.errors import InvalidObject
 from charterer.domain.ids import BudgetId, PoolId
@@ -220,9 +220,7 @@ def _job_of(new: Job, before: Job) -> Job:
         generation=before.generation + 1,
         resource_version=before.resource_version,
         created=before.created,
-        class_id=before.class_id
-        if new.class_id.startswith("uid/") and before.class_id.startswith("uid/")
-        else new.class_id,
+        class_id=before.class_id if not new.class_id.has_profile and not before.class_id.has_profile else new.class_id,
         progress=before.progress,
         allocation=before.allocation,
         last_run=before.last_run,

@@ -191,7 +191,7 @@ class _HistoryBuilder:
             self._gap("Jobs whose GPU type several GPUPools offer: taken to run in the cheapest")
         if trained_from is None:
             self._gap("Jobs whose pods are gone: what they waited for nodes counts as training")
-        profile = self._snapshot.profiles.get(ClassId(f"{job.namespace}/{job.profile}")) if job.profile else None
+        profile = self._snapshot.profiles.get(ClassId(job.namespace, job.profile)) if job.profile else None
         payer = self._payers.get(job.namespace)
         return _FinishedRun(
             f"{job.namespace}/job/{job.name}",
@@ -314,11 +314,11 @@ def _restart(profile: Profile | None) -> float:
 
 
 def _sold(snapshot: Snapshot) -> Mapping[PoolId, PoolModel]:
-    """The pools whose nodes can be rented and ended, as far as their offering and price are known."""
+    """The pools whose offering and price are known."""
     found = {}
     for name, pool in snapshot.pools.items():
         offering, quote = pool.offering, pool.quote
-        if offering is None or quote is None or pool.capacity_type not in (CapacityType.ON_DEMAND, CapacityType.SPOT):
+        if offering is None or quote is None:
             continue
         found[name] = PoolModel(
             name=name,

@@ -39,7 +39,7 @@ def duration(seconds: float | None) -> str:
 
 def class_name(class_id: ClassId) -> str:
     """A class: its profile, or that there is none."""
-    return "(no profile)" if class_id.startswith("uid/") else class_id
+    return str(class_id) if class_id.has_profile else "(no profile)"
 
 
 def path(stages: Sequence[Stage]) -> str:

@@ -17,8 +17,8 @@ from charterer.cli.shared.formatting import when
 from charterer.cli.shared.output import FORMATS, emit, write
 from charterer.cli.shared.processes import side_by_side
 from charterer.cli.simulate.simulation_input import SimulationInput, from_file, of_history
-from charterer.controller.snapshot.observe import payers_of
 from charterer.controller.snapshot.offline import snapshot_of
+from charterer.controller.snapshot.payers import payers_of
 from charterer.domain.money import Money, Price
 from charterer.domain.time import after
 from charterer.report import html, simulation

@@ -8,17 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from charterer.api import encode
-from charterer.api.manifests import RunEnvironment
-from charterer.api.names import API_VERSION, MANAGER_RECORD
+from charterer.api.names import MANAGER_RECORD
 from charterer.cluster import kinds
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import AlreadyExists, NotFound
-from charterer.cluster.kinds import AnyKind
+from charterer.cluster.kinds import AnyKind, status_body
 from charterer.cluster.store import ObjectKey, Store
-from charterer.controller.clouds import InstrumentedProviders
 from charterer.controller.outcome import ActionOutcome
 from charterer.controller.surveys import Surveys
-from charterer.controller.templates import Templates
 from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
 from charterer.domain.job import Job
@@ -26,6 +23,8 @@ from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
+from charterer.providers.accounts import Accounts
+from charterer.workloads import RunEnvironment, Workload
 
 
 class Stale(Exception):
@@ -39,8 +38,8 @@ class ExecutionContext:
     client: Client
     store: Store
     surveys: Surveys
-    templates: Templates
-    clouds: InstrumentedProviders
+    accounts: Accounts
+    workload: Workload
     environment: RunEnvironment
     now: Callable[[], Instant]
     last: Callable[[], Snapshot]
@@ -150,14 +149,6 @@ class ExecutionContext:
 
 Handler: TypeAlias = Callable[[ExecutionContext, Any], Awaitable[ActionOutcome]]
 """Carries out one type of command or step."""
-
-
-def status_body(kind: AnyKind, key: ObjectKey, version: str, status: Mapping[str, Any]) -> RawObject:
-    """The body of a server-side apply to ``/status`` that holds only against this resourceVersion."""
-    metadata = {"name": key.name, "resourceVersion": version}
-    if key.namespace:
-        metadata["namespace"] = key.namespace
-    return {"apiVersion": API_VERSION, "kind": kind.name, "metadata": metadata, "status": dict(status)}
 
 
 def escaped(key: str) -> str:

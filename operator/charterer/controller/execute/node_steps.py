@@ -44,7 +44,7 @@ async def terminate(tools: ExecutionContext, do: Terminate) -> ActionOutcome:
     if do.node is not None and not await _lost(tools, do.node) and (alive := await _alive(tools, do.node)):
         _log.info("instance %s is not ended: %s live on Node %s", do.instance.id, ", ".join(alive), do.node)
         raise Stale
-    await tools.on_cloud(pool, tools.clouds.terminate(pool, do.instance.id, proof))
+    await tools.on_cloud(pool, tools.accounts.account_of(pool).terminate(pool, do.instance.id, proof))
     return ActionOutcome.DONE
 
 

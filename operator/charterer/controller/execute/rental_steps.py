@@ -58,14 +58,14 @@ async def release(tools: ExecutionContext, do: Release) -> ActionOutcome:
 async def raise_target(tools: ExecutionContext, do: RaiseTarget) -> ActionOutcome:
     """Ask the cloud for at least so many nodes."""
     pool = tools.pool(do.pool)
-    await tools.on_cloud(pool, tools.clouds.raise_target(pool, do.at_least, do.token))
+    await tools.on_cloud(pool, tools.accounts.account_of(pool).raise_target(pool, do.at_least, do.token))
     return ActionOutcome.DONE
 
 
 async def cancel_unfulfilled(tools: ExecutionContext, do: CancelUnfulfilled) -> ActionOutcome:
     """Stop asking for what did not come."""
     pool = tools.pool(do.pool)
-    await tools.on_cloud(pool, tools.clouds.cancel_unfulfilled(pool, do.keep))
+    await tools.on_cloud(pool, tools.accounts.account_of(pool).cancel_unfulfilled(pool, do.keep))
     return ActionOutcome.DONE
 
 
@@ -178,7 +178,7 @@ async def unlist(tools: ExecutionContext, do: PruneFolded) -> ActionOutcome:
     """Uids of rentals that are gone."""
     async with tools.ledger:
         budget = tools.budget(do.budget)
-        await tools.record_budget(replace(budget, balance=balance.apply_unlist(_opened(budget.balance), do)))
+        await tools.record_budget(replace(budget, balance=balance.apply_prune_folded(_opened(budget.balance), do)))
     return ActionOutcome.DONE
 
 

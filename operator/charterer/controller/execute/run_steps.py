@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from charterer.api import decode, manifests
+from charterer.api import decode
 from charterer.api.names import ANNOTATION_ALLOCATION, LABEL_JOB_UID
 from charterer.cluster import kinds
+from charterer.cluster.client import RawObject
 from charterer.cluster.errors import BadRequest, NotFound
-from charterer.cluster.paths import JOBS, PODS, TRAINING_JOBS
+from charterer.cluster.paths import PODS, TRAINING_JOBS
 from charterer.controller.execute.context import ExecutionContext, Handler, Stale, escaped
 from charterer.controller.outcome import ActionOutcome
 from charterer.controller.templates import refusal
 from charterer.domain.ids import JobId
-from charterer.domain.job import Allocation, Job, PodPhase, Run, RunOutcome
+from charterer.domain.job import Allocation, Job, Run, RunOutcome
 from charterer.domain.job import Pod as RunPod
 from charterer.domain.plan import Allocate, moves_with
 from charterer.domain.steps import (
@@ -30,6 +30,7 @@ from charterer.domain.steps import (
     StopRun,
     Unsuspend,
 )
+from charterer.workloads import NotATemplate
 
 
 async def allocate(tools: ExecutionContext, do: Allocate) -> ActionOutcome:
@@ -51,7 +52,7 @@ def _replaced(job: Job, by: Allocation | None) -> tuple[Allocation, ...]:
 async def create_service(tools: ExecutionContext, do: CreateService) -> ActionOutcome:
     """The headless Service of the job."""
     job = tools.job(do.job)
-    return await tools.create(kinds.SERVICES, manifests.service(job))
+    return await tools.create(kinds.SERVICES, tools.workload.service(job))
 
 
 async def create_run(tools: ExecutionContext, do: CreateRun) -> ActionOutcome:
@@ -63,11 +64,11 @@ async def create_run(tools: ExecutionContext, do: CreateRun) -> ActionOutcome:
     if raw["metadata"]["uid"] != job.id:
         raise Stale
     try:
-        body = manifests.run_job(job, raw, job.allocation, tools.environment)
-        return await tools.create(kinds.RUNS, body, strict=True)
+        body = tools.workload.manifest(job, raw, job.allocation, tools.environment)
+        return await tools.create(tools.workload.kind, body, strict=True)
     except BadRequest as error:
         await _withdraw(tools, job, refusal(f"the Job API refuses it: {error.message}"))
-    except manifests.NotATemplate as error:
+    except NotATemplate as error:
         await _withdraw(tools, job, refusal(str(error)))
     return ActionOutcome.DONE
 
@@ -100,14 +101,14 @@ async def unsuspend(tools: ExecutionContext, do: Unsuspend) -> ActionOutcome:
     job, run = _run(tools, do.job, do.run)
     if any(pod.live and pod.run != do.run for pod in await _pods(tools, job)):
         raise Stale
-    await _patch_run(tools, job.namespace, run, {"suspend": False})
+    await _patch_run(tools, job.namespace, run, tools.workload.resume())
     return ActionOutcome.DONE
 
 
 async def stop_run(tools: ExecutionContext, do: StopRun) -> ActionOutcome:
     """SIGTERM and the checkpoint grace."""
     job, run = _run(tools, do.job, do.run)
-    await _patch_run(tools, job.namespace, run, {"suspend": True})
+    await _patch_run(tools, job.namespace, run, tools.workload.suspend())
     return ActionOutcome.DONE
 
 
@@ -120,21 +121,21 @@ async def stop_orphan(tools: ExecutionContext, do: StopOrphan) -> ActionOutcome:
         found = {}
     if found.get("metadata", {}).get("uid") == orphan.job:
         raise Stale
-    await _patch_run(tools, orphan.namespace, orphan.run, {"suspend": True})
+    await _patch_run(tools, orphan.namespace, orphan.run, tools.workload.suspend())
     return ActionOutcome.DONE
 
 
 async def resize_run(tools: ExecutionContext, do: ResizeRun) -> ActionOutcome:
-    """Both numbers in one patch: apart, rank 0 would go."""
+    """Change the number of the run's pods in place."""
     job, run = _run(tools, do.job, do.run)
-    await _patch_run(tools, job.namespace, run, {"parallelism": do.completions, "completions": do.completions})
+    await _patch_run(tools, job.namespace, run, tools.workload.resize(do.completions))
     return ActionOutcome.DONE
 
 
-async def _patch_run(tools: ExecutionContext, namespace: str, run: Run, spec: Mapping[str, Any]) -> None:
-    path = JOBS.one(run.name, namespace)
-    body = {"metadata": {"resourceVersion": run.resource_version}, "spec": dict(spec)}
-    tools.store.put(kinds.RUNS, await tools.client.merge_patch(path, body))
+async def _patch_run(tools: ExecutionContext, namespace: str, run: Run, patch: RawObject) -> None:
+    kind = tools.workload.kind
+    body = {**patch, "metadata": {"resourceVersion": run.resource_version}}
+    tools.store.put(kind, await tools.client.merge_patch(kind.resource.one(run.name, namespace), body))
 
 
 async def annotate_pod(tools: ExecutionContext, do: AnnotatePod) -> ActionOutcome:
@@ -177,8 +178,7 @@ async def record_run(tools: ExecutionContext, do: RecordRun) -> ActionOutcome:
 
 def _all_succeeded(job: Job, number: int, pods: list[RunPod]) -> bool:
     run = next((one for one in job.runs if one.number == number), None)
-    done = {pod.index for pod in pods if pod.phase is PodPhase.SUCCEEDED and not pod.deleting and not pod.disrupted}
-    return run is not None and done >= set(range(run.completions))
+    return run is not None and not replace(run, pods=tuple(pods)).unproven
 
 
 async def delete_run(tools: ExecutionContext, do: DeleteRun) -> ActionOutcome:
@@ -187,7 +187,9 @@ async def delete_run(tools: ExecutionContext, do: DeleteRun) -> ActionOutcome:
     run = None if job is None else next((one for one in job.runs if one.uid == do.uid), None)
     if job is None or run is None:
         raise Stale
-    await tools.delete(kinds.RUNS, JOBS.one(run.name, job.namespace), do.uid, propagation="Foreground")
+    kind = tools.workload.kind
+    path = kind.resource.one(run.name, job.namespace)
+    await tools.delete(kind, path, do.uid, propagation="Foreground")
     return ActionOutcome.DONE
 
 

@@ -9,17 +9,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from charterer.api import learned_record, names
-from charterer.api.decode.reading import Meta
+from charterer.api import names
 from charterer.api.manifests import EventSubject
+from charterer.api.metadata import ObjectMeta
+from charterer.api.models import learned_record
+from charterer.api.models.speedupprofile import SpeedupProfileRecord
 from charterer.api.significant_change import differs_by
-from charterer.api.speedupprofile import SpeedupProfileRecord
 from charterer.cluster import kinds
 from charterer.cluster.client import Client
 from charterer.cluster.errors import AlreadyExists, ApiError, NotFound
 from charterer.cluster.events import Recorder
+from charterer.cluster.kinds import status_body
 from charterer.cluster.store import ObjectKey, Store
-from charterer.controller.execute.context import status_body
 from charterer.controller.learning.digest import digest
 from charterer.controller.learning.report_collector import ReportCollector
 from charterer.domain.errors import InvalidObject
@@ -97,8 +98,8 @@ class ProfileWriter:
                 self._recall(raw)
 
     def _recall(self, raw: Mapping[str, Any]) -> None:
-        meta = Meta.of(_KIND.name, raw)
-        class_id = ClassId(f"{meta.namespace}/{meta.name}")
+        meta = ObjectMeta.of(_KIND.name, raw)
+        class_id = ClassId(meta.namespace, meta.name)
         try:
             status = meta.read(SpeedupProfileRecord, "status", raw).learned
             if status is not None:
@@ -110,7 +111,7 @@ class ProfileWriter:
         else:
             self._written[class_id] = _WrittenProfile(raw["status"]["learned"], self._clock())
 
-    def _ignored(self, meta: Meta, why: str) -> None:
+    def _ignored(self, meta: ObjectMeta, why: str) -> None:
         note = f"what was learned is ignored and learned anew, because its status cannot be read: {why}"
         _log.warning("%s %s/%s: %s", _KIND.name, meta.namespace, meta.name, note)
         subject = EventSubject(names.API_VERSION, _KIND.name, meta.namespace, meta.name, meta.uid)
@@ -234,8 +235,7 @@ class ProfileWriter:
 
 
 def _key(class_id: ClassId) -> ObjectKey:
-    namespace, _, name = class_id.partition("/")
-    return ObjectKey(namespace, name)
+    return ObjectKey(*class_id)
 
 
 def _significant_fields(status: Mapping[str, Any]) -> object:

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from charterer.api import learned_record
-from charterer.api.learned import MOST_FAILED, LearnedStatus
+from charterer.api.models import learned_record
+from charterer.api.models.learned import MOST_FAILED, LearnedStatus
 from charterer.controller.snapshot.job_work import total_work
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import FinishKind, Job, RunOutcome, RunRecord
@@ -86,7 +86,7 @@ class ReportCollector:
         """Learn from a report, and say the batch size to use from now on; None where the job should keep its own."""
         snapshot = self.last()
         known = None if snapshot is None else snapshot.jobs.get(job)
-        if snapshot is None or known is None or known.class_id.startswith("uid/"):
+        if snapshot is None or known is None or not known.class_id.has_profile:
             return None
         offering = _offering(known, run, snapshot)
         if offering is None or known.allocation is None:

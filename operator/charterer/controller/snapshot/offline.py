@@ -15,13 +15,14 @@ from charterer.cluster import kinds
 from charterer.cluster.client import Client
 from charterer.cluster.resync import Resync
 from charterer.cluster.store import Store
-from charterer.controller.snapshot.cluster_state import cluster_state
-from charterer.controller.snapshot.observe import ClusterState, observe
+from charterer.controller.snapshot.cluster_state import ClusterState, cluster_state
+from charterer.controller.snapshot.observe import observe
 from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.pool import Instance, InstanceState, Offering, Pool, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
+from charterer.workloads import INDEXED_JOB
 
 _STATES = {
     RentalPhase.STARTING: InstanceState.PENDING,
@@ -33,7 +34,7 @@ _STATES = {
 
 async def read_cluster(client: Client) -> ClusterState:
     """List everything once. Raises ApiError: Forbidden names what may not be listed, NotFound a CRD that is missing."""
-    store = Store(kinds.ALL)
+    store = Store((*kinds.ALL, INDEXED_JOB.kind))
     await Resync(client, store).once()
     return cluster_state(store, surveys={}, quotes={}, refusals={}, progress={})
 

@@ -23,7 +23,8 @@ from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import seconds_between
 from charterer.ledger.attribution import attribute
-from charterer.ledger.forecast import current_rate
+from charterer.ledger.balance import current_rate
+from charterer.providers.errors import ProviderError
 
 _FRESH_SECONDS = 900.0
 
@@ -49,7 +50,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan) -> BudgetView:
         forecast_high=ZERO if verdict is None else verdict.forecast_high,
         remaining=budget.aim - spent,
         hourly=current_rate(budget.id, rentals),
-        pays_per_hour_saved=ZERO if verdict is None else Money(round(verdict.rate * 3600 * 1e6)),
+        pays_per_hour_saved=ZERO if verdict is None else Money.of(verdict.rate * 3600),
         attribution=tuple(Attribution(name, amount) for name, amount in attribute(budget, snapshot)),
         conditions=_budget_conditions(budget, snapshot, plan, len(rentals), waiting),
     )
@@ -124,7 +125,7 @@ def _prices(snapshot: Snapshot) -> Condition:
     return condition(ConditionType.PRICE_DATA_FRESH, False, "Stale", message, snapshot.now)
 
 
-def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId, Exception]) -> PoolView:
+def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId, ProviderError]) -> PoolView:
     """What is shown of a pool now; ``since`` of its conditions is still to be dated."""
     rentals = [rental for rental in snapshot.rentals.values() if rental.pool == pool.id]
     live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
@@ -158,12 +159,12 @@ def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId
 
 
 def _pool_state(
-    pool: Pool, snapshot: Snapshot, error: Exception | None, live: int, rentals: int
+    pool: Pool, snapshot: Snapshot, error: ProviderError | None, live: int, rentals: int
 ) -> tuple[PoolState, str, str]:
     if pool.deleting:
         return PoolState.DELETING, "Draining", f"being deleted: waits until its {rentals} rental(s) have ended"
     if error is not None:
-        return PoolState.UNREACHABLE, type(error).__name__, str(error)
+        return PoolState.UNREACHABLE, error.reason, str(error)
     if pool.id not in snapshot.surveys:
         return PoolState.UNKNOWN, "NotAskedYet", "the cloud has not answered yet"
     if pool.cooled_until is not None and pool.cooled_until > snapshot.now:

@@ -168,7 +168,7 @@ class PlanBuilder:
             return None
         ways = share.prospects.entering(share.position(job))
         dollars = next((way.dollars for way in ways if key_of(way.option) == key_of(option)), None)
-        return None if dollars is None else Money(round(dollars * 1_000_000))
+        return None if dollars is None else Money.of(dollars)
 
     def stop(self, job: Job, why: Reason) -> None:
         """Take the job's place away."""

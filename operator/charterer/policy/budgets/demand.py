@@ -1,6 +1,6 @@
 """The load on a budget: its jobs in groups that choose alike, how often a job of each arrives and how much work it is.
 
-A group is a class, a menu and a weight. Its load is one of two things (docs/theory/policy.md, section 3):
+A group is a class, a menu and a weight. Its load is one of two things (docs/theory/policy.md, section 5):
 
 - λ, arrivals a second: as the profile declares it, or counted (``arrivals``) once there is enough history. It spends
   λ·m.
@@ -17,7 +17,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from charterer.domain.budget import Balance, ClassHistory
-from charterer.domain.ids import BudgetId, ClassId
+from charterer.domain.ids import NO_PROFILE, BudgetId, ClassId
 from charterer.domain.job import Job
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant
@@ -78,7 +78,7 @@ def _mean_work(profile: Profile | None, cohorts: Sequence[JobGroup]) -> float:
 def group_key(job: Job, menus: Menus) -> GroupKey:
     """Which group a job belongs to; jobs without a profile that are alike are one group, whatever their uid."""
     menu_key = menus.key(job)
-    class_id = job.class_id if menu_key[0] is not None else ClassId("")
+    class_id = job.class_id if menu_key[0] is not None else NO_PROFILE
     return class_id, menu_key, job.weight
 
 

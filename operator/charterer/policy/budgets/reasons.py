@@ -24,7 +24,7 @@ def format_duration(duration: float) -> str:
 
 def format_money(amount: float) -> str:
     """Dollars for people."""
-    return str(Money(round(amount * 1_000_000)))
+    return str(Money.of(amount))
 
 
 def name(option: Option) -> str:
@@ -65,7 +65,7 @@ def choice(option: Option, share: GroupAssignment, rate: Rate, position: JobPosi
     if below is None:
         return Reason(why, 0.0, ZERO, text)
     saved, more = below.seconds - here.seconds, here.dollars - below.dollars
-    return Reason(why, group.weight * saved, Money(round(more * 1_000_000)), text, below.option)
+    return Reason(why, group.weight * saved, Money.of(more), text, below.option)
 
 
 def full(share: GroupAssignment, options: Iterable[Option]) -> str:

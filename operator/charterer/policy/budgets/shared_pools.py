@@ -321,5 +321,5 @@ def _member(standing: BudgetSolution, key: GroupKey, share: GroupAssignment) -> 
 
 
 def _verdict(room: PoolSize, price: float, short: bool) -> PoolVerdict:
-    hourly = price * 3_600_000_000
-    return PoolVerdict(room.limit, room.nodes, Price(round(hourly)), Price(round(hourly * room.gpus_per_node)), short)
+    node_price = Price.per_second(price * room.gpus_per_node)
+    return PoolVerdict(room.limit, room.nodes, Price.per_second(price), node_price, short)

@@ -177,14 +177,14 @@ class BudgetSolution:
         """The budget's verdict."""
         return BudgetVerdict(
             rate=self.rate,
-            planned=_hourly(self.planned),
-            allowed=_hourly(self.allowed),
+            planned=Price.per_second(self.planned),
+            allowed=Price.per_second(self.allowed),
             feasible=self.feasible,
             spent=self.spent,
             committed=committed,
-            forecast=_money(self.forecast.expected),
-            forecast_low=_money(self.forecast.low),
-            forecast_high=_money(self.forecast.high),
+            forecast=Money.of(self.forecast.expected),
+            forecast_low=Money.of(self.forecast.low),
+            forecast_high=Money.of(self.forecast.high),
         )
 
 
@@ -192,14 +192,6 @@ def _position(job: Job, group: GroupDemand) -> JobPosition:
     """Where a job of the group is."""
     done = 0.0 if job.progress is None or job.progress.fraction is None else min(job.progress.fraction, _ALL_BUT)
     return JobPosition(group.work if job.remaining is None else job.remaining / (1.0 - done), done)
-
-
-def _hourly(rate: float) -> Price:
-    return Price(round(rate * 3_600_000_000))
-
-
-def _money(dollars: float) -> Money:
-    return Money(round(dollars * 1_000_000))
 
 
 def _class_verdict(budget: Budget, share: GroupAssignment) -> ClassVerdict:
@@ -211,7 +203,7 @@ def _class_verdict(budget: Budget, share: GroupAssignment) -> ClassVerdict:
         mean_work=group.work,
         paths=tuple(PathVerdict(lot.part, lot.prospects.stages(lot.path)) for lot in share.lots),
         seconds=share.seconds,
-        cost=Money(round(share.dollars * 1_000_000)),
+        cost=Money.of(share.dollars),
     )
 
 

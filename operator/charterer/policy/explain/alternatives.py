@@ -285,7 +285,7 @@ class _Weighing:
             seconds=point.seconds,
             dollars=point.dollars,
             room=point.room,
-            room_price=Price(0) if charge is None else Price(round(charge.of(option) * 3_600_000_000)),
+            room_price=Price(0) if charge is None else Price.per_second(charge.of(option)),
             basis=basis(profile, gpu_type, option.gpus),
             reports=reports(profile, gpu_type, option.gpus),
             nodes=NodeSource.HERE if chosen and self._runs else self._nodes(option),

@@ -5,7 +5,7 @@ of each group's hull at that rate, and with λ_i jobs a second of a_i seconds th
 A dollar more saves 1 / θ seconds of (weighted) job life: that is what θ means, and a property test holds it to it.
 
 λ_i is as the group's load says; for jobs in sight it is what Little's law gives at the options they have now, so that
-the mean stays one over the same jobs however much is spent on them (docs/theory/policy.md, section 3).
+the mean stays one over the same jobs however much is spent on them (docs/theory/policy.md, section 5).
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class Frontier:
         return whole / sum(self._loads)
 
     def _a_period(self, dollars_a_second: float) -> Money:
-        return Money(round(dollars_a_second * self.period_seconds * 1_000_000))
+        return Money.of(dollars_a_second * self.period_seconds)
 
 
 def mean_seconds(standing: BudgetSolution) -> float | None:

@@ -4,7 +4,7 @@ At every plan, of every budget,   spent + Σ exposure(rental) ≤ hard limit   i
 most it can still cost if its release is ordered at the next look: its worst price over the time that an orderly end
 takes (grace of the jobs on it, and a margin for the operator and the cloud), and for a node that still boots at least
 what is left of the reserve it was rented with. Spending eats the slack between the two sides no faster than the sum of
-worst prices, so the instant when everything must be released is known in advance (docs/theory/policy.md, section 6).
+worst prices, so the instant when everything must be released is known in advance (docs/theory/policy.md, section 4).
 """
 
 from __future__ import annotations

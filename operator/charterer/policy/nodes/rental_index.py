@@ -54,11 +54,7 @@ def pool_rentals(rentals: Iterable[Rental]) -> PoolRentals:
         launched=[one.launched for one in staying if one.launched is not None],
         deleting=[one for one in live if one.deleting],
         nodes={one.node: one.id for one in live if one.node is not None},
-        billed={
-            one.id: (one.segments[-1].price if one.segments else one.worst).micros_per_hour
-            for one in everyone
-            if one.billed
-        },
+        billed={one.id: one.price.micros_per_hour for one in everyone if one.billed},
         bills=AccruedCosts(everyone),
     )
 

@@ -156,8 +156,6 @@ def _open(pools: Iterable[Pool], gpu_types: Sequence[str], spot: SpotPolicy) -> 
             continue
         if pool.capacity_type is CapacityType.SPOT and spot is not SpotPolicy.ALLOWED:
             continue
-        if pool.capacity_type not in (CapacityType.ON_DEMAND, CapacityType.SPOT):
-            continue
         if not gpu_types or pool.offering.gpu_type in gpu_types:
             yield pool, pool.offering.gpu_type, pool.offering.gpus_per_node, pool.quote.price
 

@@ -270,7 +270,7 @@ class OptionValues:
         if self.charge is not None:
             booting = self._boot(ways.prices, here, at, to) - boot if rented else 0.0
             room = course.room(to) + self._extra(to) * change + booting - stay.room
-        return Move(option, saved, Money(round(cost * 1_000_000)), self.worth * saved - cost - room, room)
+        return Move(option, saved, Money.of(cost), self.worth * saved - cost - room, room)
 
     def _boot(self, prices: Sequence[float], here: Option, at: int | None, to: int) -> float:
         """Dollars at ``prices`` for nodes that boot before a move."""

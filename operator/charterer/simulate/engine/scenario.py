@@ -30,7 +30,7 @@ class Terms:
 
 def class_of(application: str) -> ClassId:
     """The class of an application's jobs."""
-    return ClassId(f"team/{application}")
+    return ClassId("team", application)
 
 
 def _by_application(_: Submission, application: Application) -> ClassId:

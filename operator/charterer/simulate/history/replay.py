@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 
-from charterer.domain.ids import ClassId, Rate
+from charterer.domain.ids import ClassId, JobId, Rate
 from charterer.domain.job import TRUSTED_FRACTION, SpotPolicy
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant
@@ -99,7 +99,7 @@ class _Classes:
 
     def __call__(self, submission: Submission, _: Application) -> ClassId:
         kind = self.jobs[submission.name].kind
-        return class_of(kind) if kind in self.fleet.curves else ClassId(f"uid/{submission.name}")
+        return class_of(kind) if kind in self.fleet.curves else ClassId.of_job(JobId(submission.name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ def _reached(points: Sequence[tuple[float, float]], most: float) -> tuple[float,
 def rates_around(history: History, factor: float) -> tuple[float, ...]:
     """Rates, dollars per job-hour, from a sixteenth to 16 times what an hour of a job costs at the width asked for."""
     hourly = [
-        job.gpus * fleet.pool.hourly.micros_per_hour / 1e6 / fleet.pool.gpus_per_node
+        job.gpus * fleet.pool.hourly.dollars_per_hour / fleet.pool.gpus_per_node
         for fleet in history.fleets
         for job in fleet.jobs
     ]

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from charterer.api.base import ApiModel, Conditions, PrinterColumn, ResourceKind, Rule, keyed_by, ruled
-from charterer.api.learned import BatchTermsStatus, LearnedStatus
+from charterer.api.models.base import ApiModel, Conditions, PrinterColumn, ResourceKind, Rule, keyed_by, ruled
+from charterer.api.models.learned import BatchTermsStatus, LearnedStatus
 
 _Positive = Annotated[float, Field(gt=0, le=1e15)]
 

@@ -113,7 +113,7 @@ Time = Annotated[
 ObjectName = Annotated[str, Field(min_length=1, max_length=253)]
 
 
-class ConditionModel(ApiModel):
+class Condition(ApiModel):
     """One observation about the object, as in every Kubernetes API."""
 
     type: Annotated[str, Field(max_length=64)]
@@ -130,7 +130,7 @@ class ConditionModel(ApiModel):
     """The metadata.generation this was judged by."""
 
 
-Conditions = Annotated[tuple[ConditionModel, ...], Field(json_schema_extra=keyed_by("type"), max_length=32)]
+Conditions = Annotated[tuple[Condition, ...], Field(json_schema_extra=keyed_by("type"), max_length=32)]
 
 
 @dataclass(frozen=True, slots=True)

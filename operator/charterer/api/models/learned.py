@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from charterer.api.base import ATOMIC, ApiModel, Time
+from charterer.api.models.base import ATOMIC, ApiModel, Time
 from charterer.domain.profile import CurveSource
 
 MOST_PHASES = 12

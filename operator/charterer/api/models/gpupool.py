@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from charterer.api.base import (
+from charterer.api.models.base import (
     IMMUTABLE,
     ApiModel,
     Conditions,

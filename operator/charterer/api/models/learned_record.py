@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import exp, log, sqrt
 
-from charterer.api import learned as api
-from charterer.api.base import Json, dump
+from charterer.api.models import learned as api
+from charterer.api.models.base import Json, dump
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import BatchTerms, FailedWidth, Origin, Phase, SpeedCurve, ThroughputTable
 from charterer.domain.time import Instant

@@ -27,7 +27,7 @@ def running(world: World, gpus: int = 8, speed: float = 1.0) -> Job:
 
 def learned(world: World, *phases: tuple[float, float, float]) -> None:
     """The class's profile was learned: until, goodput on 1 and on 8 GPUs."""
-    name = ClassId("team/sft")
+    name = ClassId("team", "sft")
     found = tuple(
         Phase(until, (SpeedCurve("a100", ThroughputTable(((1, one), (8, eight)))),)) for until, one, eight in phases
     )
@@ -37,7 +37,7 @@ def learned(world: World, *phases: tuple[float, float, float]) -> None:
 def size(world: World, job: Job, done: float, seconds: float) -> float:
     world.passes(seconds)
     heard = replace(job, progress=Progress(1, done, None, None, world.now))
-    return total_work(heard, world.profiles[ClassId("team/sft")], world.pools, done, world.now)
+    return total_work(heard, world.profiles[ClassId("team", "sft")], world.pools, done, world.now)
 
 
 def test_a_declared_class_has_the_speed_that_its_option_was_chosen_for() -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from charterer.api.base import (
+from charterer.api.models.base import (
     ATOMIC,
     Amount,
     ApiModel,

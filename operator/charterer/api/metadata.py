@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from charterer.api import base
-from charterer.api.base import ApiModel
+from charterer.api.models import base
+from charterer.api.models.base import ApiModel
 from charterer.api.view import Condition, ConditionStatus
 from charterer.domain.errors import InvalidObject, Problem
 from charterer.domain.time import Instant, parse_instant
@@ -21,7 +21,7 @@ _M = TypeVar("_M", bound=ApiModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Meta:
+class ObjectMeta:
     """The part of metadata that matters; ``kind`` is the caller's, since items of a list do not carry it."""
 
     kind: str
@@ -37,7 +37,7 @@ class Meta:
     finalizers: tuple[str, ...]
 
     @classmethod
-    def of(cls, kind: str, raw: Raw) -> Meta:
+    def of(cls, kind: str, raw: Raw) -> ObjectMeta:
         """Read metadata; ValueError when the API server's own fields are missing."""
         metadata = raw["metadata"]
         return cls(
@@ -85,12 +85,12 @@ def gpus_of(container: Raw, resource: str) -> int:
 
 
 class _Conditions(ApiModel):
-    conditions: tuple[base.ConditionModel, ...] = ()
+    conditions: tuple[base.Condition, ...] = ()
 
 
 def conditions(raw: Raw) -> tuple[Condition, ...]:
     """The conditions in the status of any of Charterer's kinds, with the times of their last transitions."""
-    status = Meta.of(str(raw.get("kind", "")), raw).read(_Conditions, "status", raw)
+    status = ObjectMeta.of(str(raw.get("kind", "")), raw).read(_Conditions, "status", raw)
     return tuple(
         Condition(one.type, ConditionStatus(one.status), one.reason, one.message, one.last_transition_time)
         for one in status.conditions

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from charterer.api.base import (
+from charterer.api.models.base import (
     ATOMIC,
     IMMUTABLE,
     Amount,

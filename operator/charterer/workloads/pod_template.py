@@ -1,0 +1,151 @@
+"""The pod template of a run: the user's own with GPUs, placement, rendezvous and the progress report put over it.
+
+docs/development/architecture.md ("A run") says why each value is as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from typing import Any, Final
+
+from charterer.api.models.base import Json
+from charterer.api.names import (
+    ALLOCATION_FILE,
+    ANNOTATION_ALLOCATION,
+    COMPLETION_INDEX,
+    GPU_RESOURCE,
+    MOUNT_PATH,
+    RENDEZVOUS_PORT,
+    TOKEN_FILE,
+    run_label_value,
+    token_audience,
+)
+from charterer.domain.job import Allocation, Job, ResizePolicy, run_name
+from charterer.workloads.workload import NotATemplate, RunEnvironment
+
+_FOREIGN_QUEUES: Final = "kueue.x-k8s.io/"
+"""Prefix of the labels and annotations by which Kueue would take the pods over."""
+_VOLUME: Final = "charterer"
+_LOST_NODE_SECONDS: Final = 30
+"""Seconds until the pods of a node that is not ready are evicted (Kubernetes' default is 300): GPUs wait meanwhile."""
+_TOKEN_SECONDS: Final = 3600
+"""Life of the token for progress reports; the kubelet renews it at 80 % of that."""
+
+
+def pod_template(
+    job: Job, template: Mapping[str, Any], allocation: Allocation, labels: Json, environment: RunEnvironment
+) -> Json:
+    """The user's pod template with Charterer's own values put over it; everything else stays. Raises NotATemplate."""
+    try:
+        return _with_own_values(job, template, allocation, labels, environment)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise NotATemplate(f"it has not the shape of a pod template ({error})") from error
+
+
+def _with_own_values(
+    job: Job, template: Mapping[str, Any], allocation: Allocation, labels: Json, environment: RunEnvironment
+) -> Json:
+    metadata: Json = template.get("metadata") or {}
+    spec: Json = deepcopy(dict(template["spec"]))
+    spec |= {
+        "restartPolicy": "Never",
+        "subdomain": job.name,
+        "nodeSelector": (spec.get("nodeSelector") or {}) | {job.run_label: run_label_value(allocation.run)},
+        "tolerations": [*(spec.get("tolerations") or []), *_tolerations()],
+        "volumes": [*_without(spec.get("volumes"), _VOLUME), _volume(job)],
+    }
+    trainer, *sidecars = spec["containers"]
+    spec["containers"] = [_trainer(job, trainer, allocation, environment), *sidecars]
+    annotations = {
+        ANNOTATION_ALLOCATION: allocation.annotation,
+        "karpenter.sh/do-not-disrupt": "true",
+        "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    }
+    return {
+        "metadata": {
+            "labels": _without_other_queues(metadata.get("labels")) | labels,
+            "annotations": _without_other_queues(metadata.get("annotations")) | annotations,
+        },
+        "spec": spec,
+    }
+
+
+def _without_other_queues(entries: Mapping[str, str] | None) -> Json:
+    """Labels or annotations without those that would hand the pods to another queue."""
+    return {key: value for key, value in (entries or {}).items() if not key.startswith(_FOREIGN_QUEUES)}
+
+
+def _without(entries: Iterable[Json] | None, *names: str) -> list[Json]:
+    """Named entries (volumes, mounts, variables) without those of these names."""
+    return [entry for entry in entries or () if entry.get("name") not in names]
+
+
+def _tolerations() -> list[Json]:
+    lost_node = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _LOST_NODE_SECONDS}
+    return [
+        {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/not-ready", **lost_node},
+        {"key": "node.kubernetes.io/unreachable", **lost_node},
+    ]
+
+
+def _volume(job: Job) -> Json:
+    """The token for progress reports and the allocation as a file."""
+    token = {"audience": token_audience(job.id), "expirationSeconds": _TOKEN_SECONDS, "path": _file(TOKEN_FILE)}
+    allocation = {
+        "path": _file(ALLOCATION_FILE),
+        "fieldRef": {"fieldPath": f"metadata.annotations['{ANNOTATION_ALLOCATION}']"},
+    }
+    return {
+        "name": _VOLUME,
+        "projected": {"sources": [{"serviceAccountToken": token}, {"downwardAPI": {"items": [allocation]}}]},
+    }
+
+
+def _file(path: str) -> str:
+    return path.removeprefix(f"{MOUNT_PATH}/")
+
+
+def _trainer(job: Job, container: Json, allocation: Allocation, environment: RunEnvironment) -> Json:
+    """The user's first container with its GPUs, variables and mount; Charterer's variables win, the others stay."""
+    gpus = {GPU_RESOURCE: str(allocation.placements[0].gpus)}
+    resources = container.get("resources") or {}
+    own = _environment(job, allocation, environment)
+    mounts = [
+        mount for mount in _without(container.get("volumeMounts"), _VOLUME) if mount.get("mountPath") != MOUNT_PATH
+    ]
+    return container | {
+        "env": [*_without(container.get("env"), *(str(variable["name"]) for variable in own)), *own],
+        "resources": resources
+        | {
+            "limits": (resources.get("limits") or {}) | gpus,
+            "requests": (resources.get("requests") or {}) | gpus,
+        },
+        "volumeMounts": [*mounts, {"name": _VOLUME, "mountPath": MOUNT_PATH, "readOnly": True}],
+    }
+
+
+def _environment(job: Job, allocation: Allocation, environment: RunEnvironment) -> list[Json]:
+    """A static launch for torchrun (PET_*) and JAX, and what charterer_trainer needs.
+
+    The number of pods is not in it where it can change in place: pods that come later would get the old number.
+    """
+    master = f"{run_name(job.name, allocation.run)}-0.{job.name}.{job.namespace}.svc"
+    values = {
+        "PET_NPROC_PER_NODE": str(allocation.placements[0].gpus),
+        "PET_MASTER_ADDR": master,
+        "PET_MASTER_PORT": str(RENDEZVOUS_PORT),
+        "JAX_COORDINATOR_ADDRESS": f"{master}:{RENDEZVOUS_PORT}",
+        "CHARTERER_JOB": job.name,
+        "CHARTERER_NAMESPACE": job.namespace,
+        "CHARTERER_RUN": str(allocation.run),
+        "CHARTERER_PROGRESS_URL": environment.progress_url,
+        "CHARTERER_CA": environment.ca_pem,
+        "CHARTERER_TOKEN_FILE": TOKEN_FILE,
+    }
+    if job.resize is not ResizePolicy.IN_PLACE:
+        values["PET_NNODES"] = str(len(allocation.placements))
+    index = {"fieldRef": {"fieldPath": f"metadata.annotations['{COMPLETION_INDEX}']"}}
+    variables: list[Json] = [{"name": name, "value": value} for name, value in values.items()]
+    return [*variables, {"name": "PET_NODE_RANK", "valueFrom": index}]
