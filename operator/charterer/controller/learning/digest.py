@@ -12,7 +12,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.estimate.declared import with_declared
 from charterer.estimate.learned import MOST_WIDTHS, Learned
 from charterer.estimate.learner import Learner
-from charterer.estimate.offered import offered, points
+from charterer.estimate.plannable_widths import plannable_widths, curve_widths
 from charterer.policy.options.menu import offered_widths
 from charterer.policy.options.speedup import throughput
 
@@ -35,7 +35,7 @@ def digest(learner: Learner, class_id: ClassId, snapshot: Snapshot) -> Learned |
     learned = learner.profile(class_id, widths, types)
     if declared:
         learned = with_declared(learned, lambda gpu_type, gpus: _declared(declared, gpu_type, gpus))
-    learned = offered(learned, seen, {one.gpu_type for one in declared})
+    learned = plannable_widths(learned, seen, {one.gpu_type for one in declared})
     return replace(learned, reports=learner.state(class_id).reports)
 
 
@@ -67,7 +67,7 @@ def _widths(
     between = _range(jobs)
     found = {gpus for widths in seen for gpus in widths}
     for size in nodes.values():
-        found |= set(points(offered_widths(size, between, most), size))
+        found |= set(curve_widths(offered_widths(size, between, most), size))
     found |= {job.widths.preferred for job in jobs}
     found |= {gpus for one in declared if isinstance(one.form, ThroughputTable) for gpus, _ in one.form.points}
     return sorted(found)[:MOST_WIDTHS]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from charterer.domain.ids import BudgetId, ClassId
 from charterer.domain.job import TRUSTED_FRACTION
-from charterer.domain.profile import Profile, ThroughputTable
+from charterer.domain.profile import BatchTerms, Profile, ThroughputTable
 from charterer.domain.time import Instant
 from charterer.estimate.learned import MOST_WIDTHS, Learned
-from charterer.estimate.observation import ClassTerms, Observation
-from charterer.estimate.offered import offered, points
+from charterer.estimate.observation import Observation
+from charterer.estimate.plannable_widths import plannable_widths, curve_widths
 from charterer.simulate.engine.scenario import Scenario
 from charterer.simulate.engine.sim_job import SimJob
 from charterer.simulate.knowledge.ground_truth import Application
@@ -111,9 +111,9 @@ class Learning:
     def __post_init__(self) -> None:
         from charterer.estimate.learner import Learner  # loads numpy and scipy, which most simulations do without
 
-        terms = [_terms(name, application) for name, application in self.applications.items()]
+        terms = {name: _terms(application) for name, application in self.applications.items()}
         self.learner = Learner(terms, {self.gpu_type: self.node_gpus}, self.reporting.model_misfit)
-        self._points = {name: points(one.widths, self.node_gpus) for name, one in self.applications.items()}
+        self._points = {name: curve_widths(one.widths, self.node_gpus) for name, one in self.applications.items()}
 
     @property
     def report_seconds(self) -> float:
@@ -174,7 +174,7 @@ class Learning:
         """Look at what is learned of a class; whether anything changed."""
         if not self.learner.state(name).reports:
             return False
-        ran = self.learner.seen(name)
+        ran = self.learner.widths_run(name)
         widths = {*self._points[name], *ran.get(self.gpu_type, ())}
         learned = self.learner.profile(name, sorted(widths)[:MOST_WIDTHS], (self.gpu_type,))
         known = self._known.get(name)
@@ -183,7 +183,7 @@ class Learning:
             return False
         generation = 1 if known is None else known[2].generation + 1
         mean = work / _reference(learned)
-        phases = offered(learned, ran).phases
+        phases = plannable_widths(learned, ran).phases
         self._known[name] = (
             learned,
             work,
@@ -224,9 +224,9 @@ def _reference(learned: Learned) -> float:
     return form.points[0][1]
 
 
-def _terms(name: ClassId, application: Application) -> ClassTerms:
-    """What is declared of it."""
+def _terms(application: Application) -> BatchTerms:
+    """The batch sizes that are declared of it; ValueError where it was measured at one only."""
     measured = application.measured
     if measured is None:
         raise ValueError(f"{application.name}: only an application measured at several batch sizes can be learned")
-    return ClassTerms(name, measured.own_batch, measured.largest_batch, measured.largest_local, measured.smallest_local)
+    return BatchTerms(measured.own_batch, measured.largest_batch, measured.largest_local, measured.smallest_local)
