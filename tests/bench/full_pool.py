@@ -113,7 +113,7 @@ def run(case: Case) -> Figures:
     simulation = Simulation(scenario, lambda snapshot: plan(snapshot, memo), Exact(known))
     if case.priced:
         return _figures(simulation.run())
-    with patch("charterer.policy.planner.solve_with_pool_limits", lambda standings, _: list(standings)):
+    with patch("charterer.policy.planner.solve_with_pool_limits", lambda standings, *_: list(standings)):
         return _figures(simulation.run())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 
 import numpy as np
 import pytest
@@ -134,41 +133,6 @@ def test_the_hull_holds_a_best_point_for_every_theta(points: Points, theta: floa
         min(theta * a + m for m, a in points)
     )
     assert all(points[left][0] < points[right][0] for left, right in itertools.pairwise(chain))
-
-
-def big(classes: int, seed: int, ties: bool) -> list[Demand]:
-    draw = random.Random(seed)
-    made = []
-    for _ in range(classes):
-        parallel = 0.95 if ties else draw.uniform(0.8, 0.999)
-        price, work = (2.0, 3600.0) if ties else (draw.uniform(1, 5), draw.uniform(1, 20) * 3600)
-        speeds = [throughput(Amdahl(parallel, 1.0), gpus) or 0.0 for gpus in range(1, 33)]
-        points = [(price * gpus * work / s, work / s) for gpus, s in zip(range(1, 33), speeds, strict=True)]
-        made.append(demand_of(points, draw.uniform(0.1, 2), draw.choice([1.0, 2.0]))[0])
-    return made
-
-
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("share", [0.001, 0.3, 0.77, 0.999])
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_sampled_bracket_finds_what_sorting_every_segment_finds(share: float, seed: int, ties: bool) -> None:
-    demands = big(200, seed, ties)
-    base = sum(demand.load * demand.spends[0] for demand in demands)
-    top = sum(demand.load * demand.spends[-1] for demand in demands)
-    allowed = base + share * (top - base)
-    segments = sorted(
-        (slope / demand.weight, demand.load * (demand.spends[k + 1] - demand.spends[k]))
-        for demand in demands
-        for k, slope in enumerate(demand.slopes)
-    )
-    spend, theta = base, 0.0
-    for theta, step in segments:  # noqa: B007
-        spend += step
-        if spend > allowed:
-            break
-    solution = solve(demands, allowed)
-    assert solution.rate == theta
-    assert solution.fit is BudgetFit.MET
 
 
 def test_too_small_a_budget_gives_everybody_the_cheapest_and_values_a_second_at_nothing() -> None:
