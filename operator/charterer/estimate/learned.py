@@ -73,7 +73,9 @@ class Learned:
 
     def phase(self, fraction: float) -> int:
         """The index of the phase in which a job is of which that part is done."""
-        return next((at for at, one in enumerate(self.learned_phases) if fraction < one.until), len(self.learned_phases) - 1)
+        return next(
+            (at for at, one in enumerate(self.learned_phases) if fraction < one.until), len(self.learned_phases) - 1
+        )
 
     def entry(self, phase: int, gpus: int, gpu_type: str | None = None) -> Entry:
         """What is known of a width (of the first GPU type where none is named); ValueError where nothing is."""

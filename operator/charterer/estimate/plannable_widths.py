@@ -35,7 +35,8 @@ def plannable_widths(learned: Learned, ran: Mapping[str, Sequence[int]], declare
     return replace(
         learned,
         learned_phases=tuple(
-            replace(stretch, entries=_offered(stretch.entries, widest, ran, declared)) for stretch in learned.learned_phases
+            replace(stretch, entries=_offered(stretch.entries, widest, ran, declared))
+            for stretch in learned.learned_phases
         ),
     )
 

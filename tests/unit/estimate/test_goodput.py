@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from charterer.domain.ids import ClassId
 from charterer.domain.profile import BatchTerms
 from charterer.estimate.fitting import refit
 from charterer.estimate.goodput import best_batch, candidates, configurations

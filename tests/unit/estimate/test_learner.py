@@ -19,7 +19,9 @@ RESNET = ClassId("team", "resnet")
 
 
 def learner(*trainers: Trainer, model_misfit: float = 0.0) -> Learner:
-    return Learner({trainer.class_id: trainer.terms for trainer in trainers}, {"A": NODE_GPUS, "B": NODE_GPUS}, model_misfit)
+    return Learner(
+        {trainer.class_id: trainer.terms for trainer in trainers}, {"A": NODE_GPUS, "B": NODE_GPUS}, model_misfit
+    )
 
 
 def told(trainer: Trainer, widths: tuple[int, ...] = WIDTHS, number: int = 300) -> Learner:

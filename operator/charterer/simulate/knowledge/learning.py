@@ -13,7 +13,7 @@ from charterer.domain.profile import BatchTerms, Profile, ThroughputTable
 from charterer.domain.time import Instant
 from charterer.estimate.learned import MOST_WIDTHS, Learned
 from charterer.estimate.observation import Observation
-from charterer.estimate.plannable_widths import plannable_widths, curve_widths
+from charterer.estimate.plannable_widths import curve_widths, plannable_widths
 from charterer.simulate.engine.scenario import Scenario
 from charterer.simulate.engine.sim_job import SimJob
 from charterer.simulate.knowledge.ground_truth import Application
