@@ -12,7 +12,7 @@ from charterer.policy.options.market import market, pool_offer
 from charterer.policy.options.menu import build_menu
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.planner import plan
-from tests.unit.learning.classroom import CLASS, Classroom, step_seconds
+from tests.unit.controller.learning.classroom import CLASS, Classroom, step_seconds
 
 DECLARED = {"curves": [{"gpuType": "a100", "throughput": [{"gpus": k, "value": 100.0 * k} for k in (1, 8, 64)]}]}
 
@@ -109,7 +109,7 @@ def test_without_a_job_in_sight_nothing_new_is_said() -> None:
     job = room.runs()
     room.says(job)
     del room.world.jobs[job]
-    assert digest(room.ear.learner, CLASS, room.world.snapshot()) is None
+    assert digest(room.collector.learner, CLASS, room.world.snapshot()) is None
 
 
 def test_the_menu_of_a_learned_class_has_its_phases() -> None:
