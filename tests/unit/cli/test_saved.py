@@ -57,7 +57,7 @@ def test_a_simulation_that_fails_does_not_take_the_plan_with_it(monkeypatch: pyt
     def fail(history: object) -> object:
         raise PlannerError("at 7 s: no rest")
 
-    monkeypatch.setattr("charterer.cli.plan.savings_estimate._savings", fail)
+    monkeypatch.setattr("charterer.cli.plan.savings_estimate._simulated_savings", fail)
     world = observing()
     shown = charterer_over(world, monkeypatch, others=observed(world))("plan")
     assert "No number: the simulation failed (at 7 s: no rest); report it." in shown.stdout
