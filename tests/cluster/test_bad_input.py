@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Mapping
 from contextlib import closing
 
-from charterer import app
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, NAMESPACES, SPEEDUP_PROFILES, TRAINING_JOBS, Resource
 from charterer.domain.time import parse_instant
@@ -267,7 +267,7 @@ async def _next_second(bed: Bed, budget: str) -> None:
     """Creation times have whole seconds: let the one pass in which this budget was made."""
     made = (await bed.kube.get(GPU_BUDGETS.one(budget)))["metadata"]["creationTimestamp"]
     over = parse_instant(made) + 1_000_000
-    await asyncio.sleep(max(over - app.now(), 0) / 1_000_000)
+    await asyncio.sleep(max(over - time.time_ns() // 1_000, 0) / 1_000_000)
 
 
 # --- pools and clouds -------------------------------------------------------------------------------------------------

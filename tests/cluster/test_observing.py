@@ -32,7 +32,7 @@ async def _ground(bed: Bed) -> OperatorProcess:
 
 
 def _port(operator: OperatorProcess, what: str) -> int:
-    found = re.findall(rf"charterer.app: {what} on port (\d+)", operator.log.read_text())
+    found = re.findall(rf"{what} on port (\d+)", operator.log.read_text())
     return int(found[-1])
 
 

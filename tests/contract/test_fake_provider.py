@@ -11,6 +11,7 @@ from charterer.domain.ids import InstanceId, NodeName
 from charterer.domain.money import Price
 from charterer.domain.pool import FailureKind, InstanceState, Offering, Survey
 from charterer.domain.time import parse_instant
+from charterer.providers.accounts import Accounts
 from charterer.providers.errors import (
     AtMinSize,
     Busy,
@@ -28,7 +29,6 @@ from charterer.providers.errors import (
     WouldTerminate,
 )
 from charterer.providers.fake import FakeCloud
-from charterer.providers.registry import Registry
 from tests.contract.conftest import GROUP, OpenMarket
 from tests.contract.pools import EMPTY, Market, pool
 from tests.testbed.fakecloud import FakeCloudProcess
@@ -346,20 +346,23 @@ async def test_a_token_is_wanted_where_the_cloud_has_one(
     folder = tmp_path_factory.mktemp("secret")
     async with FakeCloudProcess.running({"token": "s3cret", "groups": [group]}, folder) as cloud:
         mine = pool(cloud.url, "a100")
-        anonymous, known = Registry({}), Registry({"CHARTERER_FAKECLOUD_TOKEN": "s3cret"})
-        assert isinstance((await anonymous.survey([mine]))[mine.id], CloudUnauthorized)
-        assert isinstance((await known.survey([mine]))[mine.id], Survey)
+        anonymous, known = Accounts({}), Accounts({"CHARTERER_FAKECLOUD_TOKEN": "s3cret"})
+        assert isinstance((await anonymous.account_of(mine).survey([mine]))[mine.id], CloudUnauthorized)
+        assert isinstance((await known.account_of(mine).survey([mine]))[mine.id], Survey)
         await anonymous.close()
         await known.close()
 
 
-async def test_the_registry_keeps_one_provider_an_endpoint_and_surveys_them_all(market: OpenMarket) -> None:
+async def test_there_is_one_provider_an_endpoint_and_each_surveys_its_own_pools(market: OpenMarket) -> None:
     m, other = await market(), await market()
-    registry = Registry({})
-    assert registry.provider_for(m.pool) is registry.provider_for(other.pool)
+    calls: list[tuple[str, str, str]] = []
+    accounts = Accounts({}, lambda vendor, call, outcome, seconds: calls.append((vendor, call, outcome)))
     elsewhere = pool("http://127.0.0.1:1", "x")
-    assert registry.provider_for(elsewhere) is not registry.provider_for(m.pool)
-    surveys = await registry.survey([m.pool, other.pool, elsewhere])
+    near, far = accounts.by_account([m.pool, elsewhere, other.pool]).items()
+    assert near == (accounts.account_of(m.pool), [m.pool, other.pool])
+    assert far == (accounts.account_of(elsewhere), [elsewhere])
+    surveys = {**await near[0].survey(near[1]), **await far[0].survey(far[1])}
     assert isinstance(surveys[elsewhere.id], CloudUnreachable)
     assert surveys.keys() == {m.pool.id, other.pool.id, elsewhere.id}
-    await registry.close()
+    assert calls == [("fake", "survey", "ok")] * 2 + [("fake", "survey", "Unreachable")]
+    await accounts.close()

@@ -9,7 +9,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from charterer.controller.snapshot.observe import ClusterState, ObservationCache, observe
+from charterer.controller.snapshot.cluster_state import ClusterState
+from charterer.controller.snapshot.observe import ObservationCache, observe
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId
 from charterer.domain.job import Progress

@@ -1,4 +1,4 @@
-"""Who may report progress, and what they are told: the current run of each job, from the last snapshot."""
+"""The progress endpoint's view of jobs: the run of each whose pods may report, from the last snapshot."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from charterer.domain.snapshot import Snapshot
 from charterer.server.directory import CurrentRun
 
 
-class StoreJobDirectory:
+class SnapshotJobDirectory:
     """``server.directory.JobDirectory`` over the last snapshot."""
 
     def __init__(self, last: Callable[[], Snapshot | None]) -> None:
         self._last = last
 
-    def find(self, job: JobId) -> CurrentRun | None:
-        """The run whose pods are alive, the newest such; None for a job without one."""
+    def find(self, job_id: JobId) -> CurrentRun | None:
+        """The oldest run with live pods; None for a job that is not there or has no such run."""
         snapshot = self._last()
-        known = None if snapshot is None else snapshot.jobs.get(job)
-        if snapshot is None or known is None:
+        job = None if snapshot is None else snapshot.jobs.get(job_id)
+        if snapshot is None or job is None:
             return None
-        alive = [run for run in known.runs if any(pod.live for pod in run.pods)]
+        alive = [run for run in job.runs if any(pod.live for pod in run.pods)]
         if not alive:
             return None
-        run = min(alive, key=lambda one: one.number)
+        run = min(alive, key=lambda run: run.number)
         return CurrentRun(
             number=run.number,
             pod_uids=frozenset(pod.uid for pod in run.pods),
-            allocation=_allocation(known, run),
-            stopping=_stopping(known, run, snapshot),
+            allocation=_allocation(job, run),
+            stopping=_stopping(job, run, snapshot),
         )
 
 
@@ -39,10 +39,10 @@ def _allocation(job: Job, run: Run) -> dict[str, int]:
     if job.allocation is not None and job.allocation.run == run.number:
         allocation = job.allocation
     else:
-        replaced = next((one for one in job.replaced if one.run == run.number), None)
-        if replaced is None:
+        former = next((former for former in job.replaced if former.run == run.number), None)
+        if former is None:
             return {}
-        allocation = replaced
+        allocation = former
     shape: dict[str, int] = json.loads(allocation.annotation)
     return shape
 

@@ -1,14 +1,13 @@
-"""The loop: see, plan, write the intents, take the next steps, show. Level-triggered; nothing is remembered.
+"""The loop: observe, plan, write the intents, take the next steps, publish. Level-triggered, without a memory.
 
-What it keeps between two turns is only about its own attempts: which mutations are in flight, and how long to leave
-a thing alone whose mutation failed; and what makes the next plan faster. Losing that (a crash) costs nothing.
+What it keeps between two turns concerns only its own attempts: which mutations are in flight, how long to leave an
+object alone whose mutation failed, and what makes the next plan faster. Losing that in a crash costs nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,21 +16,32 @@ from charterer.cluster.errors import ApiError
 from charterer.controller.outcome import ActionOutcome, Executor
 from charterer.domain.plan import Allocate, Command, Plan, Release, Rent
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import Step
+from charterer.domain.steps import Step, StepKey, StepKind
 from charterer.domain.time import Instant, seconds_between
+from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
-from charterer.policy.planner import Memo, plan
+from charterer.policy.planner import plan
 from charterer.providers.errors import ProviderError
 
 _log = logging.getLogger(__name__)
 
-_COOLDOWN_FACTOR = 2.0
-"""So many times as long as a thought took nothing is thought: what was decided, seen and shown needs the thread too."""
+_COOLDOWN_FACTOR = 1.0
+"""Multiple of the last planning time to wait before the next plan: at most half of the thread's time goes into plans,
+and the other half is left for mutations, reports and status writes."""
+_SHORTEST_WAIT_SECONDS = 0.05
+"""Seconds to wait at least for an instant that a plan named: one that has just passed must not make the loop spin."""
+_FORGET_RETRY_SECONDS = 60.0
+"""Seconds after the end of a pause at which its length is forgotten: the next failure begins with the first pause."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopTiming:
-    """Seconds: to gather events before thinking, between two thoughts when nothing happens, and of retries."""
+    """Seconds between the loop's actions.
+
+    ``debounce_seconds``: to gather events before planning. ``idle_seconds``: between two plans when nothing happens.
+    ``first_retry_seconds``: the pause after a first failure; it doubles with each further one, up to
+    ``last_retry_seconds``, or up to ``last_stale_seconds`` where the decision was only out of date.
+    """
 
     debounce_seconds: float = 0.02
     idle_seconds: float = 15.0
@@ -41,122 +51,130 @@ class LoopTiming:
 
 
 class TurnObserver(Protocol):
-    """Who is shown each turn: metrics, status views, events."""
+    """Receives what each turn decides and does, to publish it: metrics, status views, Events."""
 
     def planned(self, snapshot: Snapshot, decided: Plan, seconds: float) -> None:
-        """A plan was made."""
+        """A plan was made; it took that many seconds."""
 
     def done(self, do: Command | Step, outcome: ActionOutcome, message: str) -> None:
-        """A command or step was carried out, found stale, or failed with ``message``."""
+        """A command or step was carried out, was found stale, or failed with ``message``."""
 
 
 class Loop:
-    """One planning loop. ``see`` joins what is known now; ``execute`` carries out one mutation."""
+    """One planning loop. ``observe`` makes the snapshot of now; ``executor`` carries out one mutation at a time.
+
+    The loop turns soon after ``awake`` was set. It keeps in ``in_flight`` the keys of the steps that it has begun and
+    that have not ended. For the running event loop's thread only, whose clock it uses.
+    """
 
     def __init__(
         self,
-        see: Callable[[], Snapshot],
+        observe: Callable[[], Snapshot],
         now: Callable[[], Instant],
         executor: Executor,
-        witness: TurnObserver,
-        pace: LoopTiming | None = None,
+        observer: TurnObserver,
+        awake: asyncio.Event,
+        in_flight: set[StepKey],
+        timing: LoopTiming,
     ) -> None:
-        self._see = see
+        self._observe = observe
         self._now = now
         self._executor = executor
-        self._witness = witness
-        self._pace = pace or LoopTiming()
-        self._wake = asyncio.Event()
-        self._in_flight: dict[str, asyncio.Task[None]] = {}
-        self._retry: dict[str, _Retry] = {}
-        self._thought = 0.0
+        self._observer = observer
+        self._timing = timing
+        self._clock = asyncio.get_running_loop().time
+        self._awake = awake
+        self._in_flight = in_flight
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pauses: dict[StepKey, _Pause] = {}
+        self._plan_seconds = 0.0
         self._memo = Memo()
-        self.turned = time.monotonic()
+        self._turned: float | None = None
 
-    def wake(self) -> None:
-        """Something happened: think again soon. For the loop's own thread."""
-        self._wake.set()
-
-    def busy(self, key: str) -> bool:
-        """Whether a mutation of this object is in flight."""
-        return key in self._in_flight
+    def seconds_since_turn(self) -> float:
+        """Seconds since the last turn ended (before the first one: since ``run`` began, and 0 before that)."""
+        return 0.0 if self._turned is None else self._clock() - self._turned
 
     async def run(self) -> None:
         """Turn whenever something happened or an instant that the plan named has come, until cancelled."""
         again_at: Instant | None = None
+        self._turned = self._clock()
         try:
             while True:
                 await self._rest(again_at)
                 again_at = await self.turn()
-                self.turned = time.monotonic()
+                self._turned = self._clock()
         finally:
-            for task in self._in_flight.values():
+            for task in self._tasks:
                 task.cancel()
 
     async def turn(self) -> Instant | None:
-        """See, plan, write the intents and wait for them, start the next steps. Returns when to look again."""
-        began = time.perf_counter()
-        snapshot, decided = self._think()
-        self._thought = time.perf_counter() - began
+        """Observe, plan, write the intents and wait for them, start the next steps. Returns when to turn again."""
+        began = self._clock()
+        snapshot = self._observe()
+        decided = self._plan(snapshot)
+        self._plan_seconds = self._clock() - began
         if decided.commands:
             await self._write_intents(decided.commands)
-            snapshot = self._see()
+            snapshot = self._observe()
         steps, waits = next_steps(snapshot)
         for key, step in steps.items():
             if self._free(key):
                 self._begin(key, step)
-        self._retry = {key: retry for key, retry in self._retry.items() if retry.until > time.monotonic() - 60}
+        self._forget_old_pauses()
         instants = [wait.until for wait in waits.values() if wait.until is not None]
         return min([*instants, *([] if decided.again_at is None else [decided.again_at])], default=None)
 
-    def _think(self) -> tuple[Snapshot, Plan]:
-        snapshot = self._see()
-        began = time.perf_counter()
+    def _plan(self, snapshot: Snapshot) -> Plan:
+        began = self._clock()
         decided = plan(snapshot, self._memo)
-        self._witness.planned(snapshot, decided, time.perf_counter() - began)
-        return snapshot, decided
+        self._observer.planned(snapshot, decided, self._clock() - began)
+        return decided
 
     async def _rest(self, again_at: Instant | None) -> None:
-        delay = self._pace.idle_seconds
+        delay = self._timing.idle_seconds
         if again_at is not None:
-            delay = min(delay, max(seconds_between(self._now(), again_at), 0.05))
+            delay = min(delay, max(seconds_between(self._now(), again_at), _SHORTEST_WAIT_SECONDS))
         try:
             async with asyncio.timeout(delay):
-                await self._wake.wait()
+                await self._awake.wait()
         except TimeoutError:
             return
-        await asyncio.sleep(max(self._pace.debounce_seconds, _COOLDOWN_FACTOR * self._thought))
-        self._wake.clear()
+        await asyncio.sleep(max(self._timing.debounce_seconds, _COOLDOWN_FACTOR * self._plan_seconds))
+        self._awake.clear()
 
     async def _write_intents(self, commands: Iterable[Command]) -> None:
-        """Carry out the commands and wait for them: no plan is made while an intent is in the air.
+        """Carry out the commands and wait for them: no plan is made while an intent is being written.
 
-        The commands of a plan rely on nothing that another of them does, so those that must be left for later (their
-        object has a mutation in flight, or is left alone after a failure) hold no others up.
+        The commands of one plan do not rely on each other, so those that must wait (their object has a mutation in
+        flight, or is left alone after a failure) hold no others up.
         """
         free = [(key, command) for command in commands if self._free(key := command_key(command))]
         outcomes = await asyncio.gather(*(self._attempt(key, command) for key, command in free))
         if any(outcome is not ActionOutcome.DONE for outcome in outcomes):
-            self._wake.set()
+            self._awake.set()
 
-    def _free(self, key: str) -> bool:
+    def _free(self, key: StepKey) -> bool:
         if key in self._in_flight:
             return False
-        retry = self._retry.get(key)
-        return retry is None or time.monotonic() >= retry.until
+        pause = self._pauses.get(key)
+        return pause is None or self._clock() >= pause.until
 
-    def _begin(self, key: str, step: Step) -> None:
+    def _begin(self, key: StepKey, step: Step) -> None:
         async def carry_out() -> None:
             try:
                 await self._attempt(key, step)
             finally:
-                del self._in_flight[key]
-                self._wake.set()
+                self._in_flight.discard(key)
+                self._awake.set()
 
-        self._in_flight[key] = asyncio.create_task(carry_out(), name=key)
+        self._in_flight.add(key)
+        task = asyncio.create_task(carry_out(), name=str(key))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _attempt(self, key: str, do: Command | Step) -> ActionOutcome:
-        """One mutation. A failure is logged, and the key left alone for a while (doubling up to the last)."""
+    async def _attempt(self, key: StepKey, do: Command | Step) -> ActionOutcome:
+        """Carry out one mutation. After a failure the key is left alone for a pause that grows with each failure."""
         try:
             outcome = await self._executor.execute(do)
             message = ""
@@ -165,34 +183,41 @@ class Loop:
             _log.warning("%s %s failed: %s", key, type(do).__name__, message, exc_info=_unexpected(error))
         else:
             _log.info("%s %s: %s%s", key, type(do).__name__, outcome.value, _reason(do))
-        self._witness.done(do, outcome, message)
+        self._observer.done(do, outcome, message)
         if outcome is ActionOutcome.DONE:
-            self._retry.pop(key, None)
+            self._pauses.pop(key, None)
         else:
-            self._hold_back(key, outcome)
+            self._pause(key, outcome)
         return outcome
 
-    def _hold_back(self, key: str, outcome: ActionOutcome) -> None:
-        last = self._retry.get(key)
-        most = self._pace.last_stale_seconds if outcome is ActionOutcome.STALE else self._pace.last_retry_seconds
-        delay = self._pace.first_retry_seconds if last is None else min(last.delay * 2, most)
-        self._retry[key] = _Retry(time.monotonic() + delay, delay)
-        asyncio.get_running_loop().call_later(delay, self._wake.set)
+    def _pause(self, key: StepKey, outcome: ActionOutcome) -> None:
+        last = self._pauses.get(key)
+        timing = self._timing
+        longest = timing.last_stale_seconds if outcome is ActionOutcome.STALE else timing.last_retry_seconds
+        seconds = timing.first_retry_seconds if last is None else min(last.seconds * 2, longest)
+        self._pauses[key] = _Pause(self._clock() + seconds, seconds)
+        asyncio.get_running_loop().call_later(seconds, self._awake.set)
+
+    def _forget_old_pauses(self) -> None:
+        oldest = self._clock() - _FORGET_RETRY_SECONDS
+        self._pauses = {key: pause for key, pause in self._pauses.items() if pause.until > oldest}
 
 
 @dataclass(frozen=True, slots=True)
-class _Retry:
+class _Pause:
+    """Nothing is tried under a key until the clock shows ``until``; it was ``seconds`` long."""
+
     until: float
-    delay: float
+    seconds: float
 
 
-def command_key(command: Command) -> str:
-    """The key of the object that a command writes, in the key space of ``lifecycle.next_steps``."""
+def command_key(command: Command) -> StepKey:
+    """The key of the object that a command writes."""
     match command:
         case Rent() | Release():
-            return f"rental/{command.rental}"
+            return StepKey(StepKind.RENTAL, command.rental)
         case Allocate():
-            return f"job/{command.job}"
+            return StepKey(StepKind.JOB, command.job)
 
 
 def _reason(do: Command | Step) -> str:
@@ -200,5 +225,5 @@ def _reason(do: Command | Step) -> str:
 
 
 def _unexpected(error: Exception) -> bool:
-    """Whether the error is none that a cluster or a cloud makes: then the log wants a traceback."""
+    """Whether neither a cluster nor a cloud raises such an error, so that the log needs a traceback."""
     return not isinstance(error, ApiError | ProviderError)

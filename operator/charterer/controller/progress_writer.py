@@ -1,42 +1,44 @@
-"""Progress reports into status, rarely: a job's last report survives a restart of the operator."""
+"""Progress reports written into status, rarely, so that a job's last report survives a restart of the operator."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import replace
 
 from charterer.cluster.errors import ApiError
-from charterer.controller.execute.context import ExecutionContext, Stale
+from charterer.controller.execute import ExecutionContext, Stale
+from charterer.domain.steps import StepKey, StepKind
 from charterer.server.progress import ProgressBoard
 
 _log = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 5.0
+_CHECK_SECONDS = 5.0
+"""Seconds between two looks at what is due: a report waits for its write a minute at most (``ProgressBoard``)."""
 
 
 class ProgressWriter:
-    """Writes what the board says is due. ``busy``: whether the loop has a mutation of the object in flight."""
+    """Writes what the board says is due, except to jobs of which the loop has a mutation in flight."""
 
-    def __init__(self, board: ProgressBoard, tools: ExecutionContext, busy: Callable[[str], bool]) -> None:
+    def __init__(self, board: ProgressBoard, context: ExecutionContext, in_flight: Collection[StepKey]) -> None:
         self._board = board
-        self._tools = tools
-        self._busy = busy
+        self._context = context
+        self._in_flight = in_flight
 
     async def run(self) -> None:
-        """Look now and then, for ever."""
+        """Write what is due, until cancelled."""
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            self._board.retain(self._tools.last().jobs.keys())
-            for job, progress in self._board.due(self._tools.now()):
-                if self._busy(f"job/{job}"):
+            await asyncio.sleep(_CHECK_SECONDS)
+            self._board.retain(self._context.decided.snapshot().jobs.keys())
+            for job, progress in self._board.due(self._context.now()):
+                if StepKey(StepKind.JOB, job) in self._in_flight:
                     continue
                 try:
-                    await self._tools.record_job(replace(self._tools.job(job), progress=progress))
+                    await self._context.objects.record_job(replace(self._context.decided.job(job), progress=progress))
                 except Stale:
                     continue
                 except ApiError as error:
                     _log.info("progress of %s not recorded, again soon: %s", job, error)
                 else:
-                    self._board.flushed(job, progress, self._tools.now())
+                    self._board.flushed(job, progress, self._context.now())

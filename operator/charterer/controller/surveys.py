@@ -1,28 +1,45 @@
-"""Asking the clouds: the last good survey and quote of each pool, and what went wrong where there is none.
+"""Asking the clouds: the last good survey and quote of each pool, and the error where there is none.
 
-A pool in motion (a rental being asked for, started or ended) is asked often, a quiet one rarely. An answer that fails
-leaves the last good one standing: the plan goes on with what was known, and the pool's condition says since when.
-Accounts are asked apart, so that one whose cloud is slow to answer, or never does, holds up no other.
+A pool in motion (a rental is being asked for, started or ended) is asked often, a quiet one rarely. When a call fails,
+the last good answer stays: the plan goes on with it, and the pool's condition says since when the cloud is unreachable.
+Accounts are asked separately, so that a cloud that answers slowly, or never, holds up no other.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from charterer.controller.clouds import InstrumentedProviders
+from charterer.cluster import kinds
+from charterer.cluster.store import Store
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool, Quote, Survey
+from charterer.domain.rental import RentalPhase
+from charterer.providers.accounts import Account, Accounts
 from charterer.providers.errors import ProviderError
 
 _log = logging.getLogger(__name__)
 
+_NEVER = float("-inf")
+"""Seconds of the clock at which a pool that was never asked counts as asked."""
+
+
+def pools_in(store: Store) -> Mapping[PoolId, Pool]:
+    """The pools there are."""
+    return {pool.id: pool for pool in store.view(kinds.GPU_POOLS).objects.values()}
+
+
+def pools_in_motion(store: Store) -> frozenset[PoolId]:
+    """Pools with a rental that is being asked for, started, drained or settled."""
+    rentals = store.view(kinds.GPU_RENTALS).objects.values()
+    return frozenset(rental.pool for rental in rentals if rental.phase is not RentalPhase.READY or rental.deleting)
+
 
 @dataclass(frozen=True, slots=True)
 class SurveyPace:
-    """Seconds between two questions to a cloud about a quiet pool, about one in motion, and about prices."""
+    """Seconds between two surveys of a quiet pool, two surveys of a pool in motion, and two quotes of a pool."""
 
     quiet_seconds: float = 15.0
     moving_seconds: float = 1.0
@@ -30,29 +47,29 @@ class SurveyPace:
 
 
 class Surveys:
-    """Keeps ``latest``, ``quotes`` and ``errors`` current until ``run`` is cancelled; main loop only.
+    """Keeps ``latest``, ``quotes`` and ``errors`` current until ``run`` is cancelled.
 
-    ``changed`` is called after an answer that differs from the one before in more than its time, and after every
-    answer about a pool in motion (there time itself may decide).
+    For the running event loop's thread only, whose clock it uses. ``pools`` and ``moving`` give the pools there are and
+    those in motion. ``changed`` is called after an answer that differs from the one before in more than its time, and
+    after every answer about a pool in motion (its next step may depend on time alone).
     """
 
     def __init__(
         self,
-        clouds: InstrumentedProviders,
+        accounts: Accounts,
         pools: Callable[[], Mapping[PoolId, Pool]],
         moving: Callable[[], frozenset[PoolId]],
         changed: Callable[[], None],
-        clock: Callable[[], float],
         pace: SurveyPace,
     ) -> None:
-        self._clouds = clouds
+        self._accounts = accounts
         self._pools = pools
         self._moving = moving
         self._changed = changed
-        self._clock = clock
+        self._clock = asyncio.get_running_loop().time
         self._pace = pace
         self._asked: dict[PoolId, float] = {}
-        self._priced: dict[PoolId, float] = {}
+        self._quoted: dict[PoolId, float] = {}
         self._in_flight: set[PoolId] = set()
         self._nudge = asyncio.Event()
         self.latest: dict[PoolId, Survey] = {}
@@ -63,21 +80,21 @@ class Surveys:
         """The pools, or which of them are in motion, may have changed."""
         self._nudge.set()
 
-    async def refresh(self, pool: PoolId) -> None:
-        """Ask about this pool now and wait for the answer, so that no decision rests on what was before a change."""
-        known = self._pools().get(pool)
-        if known is not None:
-            self._asked[pool] = self._clock()
-            await self._ask([known])
+    async def refresh(self, pool_id: PoolId) -> None:
+        """Ask about this pool now and wait for the answer, so that no decision rests on an answer before a change."""
+        pool = self._pools().get(pool_id)
+        if pool is not None:
+            self._asked[pool_id] = self._clock()
+            await self._ask(self._accounts.account_of(pool), [pool])
 
     async def run(self) -> None:
         """Ask whatever is due, forever."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 self._nudge.clear()
-                for account in self._clouds.by_account(self._due()):
-                    self._in_flight |= {pool.id for pool in account}
-                    tasks.create_task(self._ask_and_tell(account))
+                for account, pools in self._accounts.by_account(self._due()).items():
+                    self._in_flight |= {pool.id for pool in pools}
+                    tasks.create_task(self._ask_and_notify(account, pools))
                 delay = self._next_in()
                 if delay > 0:
                     try:
@@ -90,7 +107,7 @@ class Surveys:
         return self._pace.moving_seconds if pool in moving else self._pace.quiet_seconds
 
     def _due_in(self, pool: PoolId, moving: frozenset[PoolId]) -> float:
-        return self._asked.get(pool, -1e9) + self._interval(pool, moving) - self._clock()
+        return self._asked.get(pool, _NEVER) + self._interval(pool, moving) - self._clock()
 
     def _next_in(self) -> float:
         moving = self._moving()
@@ -99,32 +116,32 @@ class Surveys:
 
     def _due(self) -> list[Pool]:
         pools, moving = self._pools(), self._moving()
-        for gone in [known for known in self._asked if known not in pools]:
+        for gone in self._asked.keys() - pools.keys():
             self._drop(gone)
         return [pool for name, pool in pools.items() if name not in self._in_flight and self._due_in(name, moving) <= 0]
 
-    async def _ask_and_tell(self, pools: list[Pool]) -> None:
+    async def _ask_and_notify(self, account: Account, pools: Sequence[Pool]) -> None:
         names = {pool.id for pool in pools}
         for name in names:
             self._asked[name] = self._clock()
-        before = self._told(names)
+        before = self._answers(names)
         try:
-            await self._ask(pools)
+            await self._ask(account, pools)
         finally:
             self._in_flight -= names
             self._nudge.set()
             for gone in names - self._pools().keys():
                 self._drop(gone)
-        if names & self._moving() or before != self._told(names):
+        if names & self._moving() or before != self._answers(names):
             self._changed()
 
     def _drop(self, pool: PoolId) -> None:
-        for memory in (self._asked, self._priced, self.latest, self.quotes, self.errors):
-            memory.pop(pool, None)
+        for by_pool in (self._asked, self._quoted, self.latest, self.quotes, self.errors):
+            by_pool.pop(pool, None)
 
-    async def _ask(self, pools: list[Pool]) -> None:
+    async def _ask(self, account: Account, pools: Sequence[Pool]) -> None:
         answers, _ = await asyncio.gather(
-            self._clouds.survey(pools), asyncio.gather(*(self._price(pool) for pool in pools))
+            account.survey(pools), asyncio.gather(*(self._quote(account, pool) for pool in pools))
         )
         for pool in pools:
             match answers[pool.id]:
@@ -138,31 +155,34 @@ class Surveys:
                     self.errors[pool.id] = error
 
     def _keep(self, survey: Survey) -> None:
-        """Two questions may cross: a survey never goes back in time."""
-        known = self.latest.get(survey.pool)
-        if known is None or survey.asked >= known.asked:
+        """Keep the survey unless a later one is already there: two questions may cross."""
+        latest = self.latest.get(survey.pool)
+        if latest is None or survey.asked >= latest.asked:
             self.latest[survey.pool] = survey
 
-    async def _price(self, pool: Pool) -> None:
+    async def _quote(self, account: Account, pool: Pool) -> None:
         now = self._clock()
-        if now - self._priced.get(pool.id, -1e9) < self._pace.quote_seconds:
+        if now - self._quoted.get(pool.id, _NEVER) < self._pace.quote_seconds:
             return
         try:
-            self.quotes[pool.id] = await self._clouds.quote(pool)
-            self._priced[pool.id] = now
+            self.quotes[pool.id] = await account.quote(pool)
+            self._quoted[pool.id] = now
         except ProviderError as error:
             self.errors[pool.id] = error
 
-    def _told(self, pools: Iterable[PoolId]) -> object:
-        """The answers without their times."""
-        return {pool: (self._survey(pool), self._quote(pool), str(self.errors.get(pool))) for pool in pools}
+    def _answers(self, pools: Iterable[PoolId]) -> object:
+        """The pools' answers without their times."""
+        return {
+            pool: (self._timeless_survey(pool), self._timeless_quote(pool), str(self.errors.get(pool)))
+            for pool in pools
+        }
 
-    def _survey(self, pool: PoolId) -> object:
+    def _timeless_survey(self, pool: PoolId) -> object:
         s = self.latest.get(pool)
         if s is None:
             return None
         return s.target, s.instances, s.failures, s.notices, s.lag_seconds, s.listed_seconds, s.offering
 
-    def _quote(self, pool: PoolId) -> object:
+    def _timeless_quote(self, pool: PoolId) -> object:
         q = self.quotes.get(pool)
         return None if q is None else (q.price, q.worst, q.billing_minimum_seconds)

@@ -112,13 +112,12 @@ class NodeKeeper:
                 pause = min(pause * 2, longest)
                 continue
             pause = shortest
-            next_at = min((at for _, _, at in self._steps()), default=None)
+            next_at = min((at for _, _, at in self._steps(self._cloud.now())), default=None)
             with contextlib.suppress(TimeoutError):
                 wait = None if next_at is None else max(0.0, (next_at - self._cloud.now()) / SECOND)
                 await asyncio.wait_for(changed.wait(), wait)
 
-    def _steps(self) -> Iterator[tuple[Machine, NodeStep, int]]:
-        now = self._cloud.now()
+    def _steps(self, now: int) -> Iterator[tuple[Machine, NodeStep, int]]:
         for machine in self._cloud.machines():
             step = next_step(machine, self._cloud.group(machine.group).spec, now)
             if step is not None:
@@ -128,7 +127,7 @@ class NodeKeeper:
         """Carry out every step that is due; whether all went well."""
         now = self._cloud.now()
         room = asyncio.Semaphore(_AT_ONCE)
-        due = [(machine, step) for machine, step, at in self._steps() if at <= now]
+        due = [(machine, step) for machine, step, at in self._steps(now) if at <= now]
         return all(await asyncio.gather(*(self._carry_out(room, machine, step) for machine, step in due)))
 
     async def _carry_out(self, room: asyncio.Semaphore, machine: Machine, step: NodeStep) -> bool:

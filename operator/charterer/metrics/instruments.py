@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from charterer import __version__
-from charterer.domain.ids import JobId
+from charterer.domain.job import Job
 from charterer.domain.plan import Command, Plan
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
@@ -68,9 +68,9 @@ class Metrics:
         """Everything in Prometheus' text format, version 0.0.4."""
         return generate_latest(self.registry)
 
-    def observe(self, snapshot: Snapshot, plan: Plan, states: Mapping[JobId, str]) -> None:
-        """Show this snapshot, its plan and the jobs' states from now on; the gauges are made when somebody scrapes."""
-        self._snapshot.view = MetricsSource(snapshot, plan, states)
+    def observe(self, snapshot: Snapshot, plan: Plan, state: Callable[[Job], str]) -> None:
+        """Show this snapshot, its plan and the jobs' states from now on; the gauges are made at each scrape."""
+        self._snapshot.view = MetricsSource(snapshot, plan, state)
 
     def plan_took(self, seconds: float) -> None:
         """One plan was made in that time."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client.core import GaugeMetricFamily
 
-from charterer.domain.ids import JobId, PoolId
+from charterer.domain.ids import PoolId
+from charterer.domain.job import Job
 from charterer.domain.plan import Plan
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
@@ -21,11 +22,11 @@ _EXISTING = (RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.READY, Ren
 
 @dataclass(frozen=True, slots=True)
 class MetricsSource:
-    """What is shown: a snapshot, the plan made of it, and the word in each job's State column."""
+    """What is shown: a snapshot, the plan made of it, and the function that gives the word in a job's State column."""
 
     snapshot: Snapshot
     plan: Plan
-    states: Mapping[JobId, str]
+    state: Callable[[Job], str]
 
 
 class _Family:
@@ -122,8 +123,8 @@ def _gpus_in_use(snapshot: Snapshot) -> Counter[str]:
 
 def _jobs(view: MetricsSource, found: Mapping[str, _Family]) -> None:
     states: Counter[tuple[str, str]] = Counter()
-    for key, job in view.snapshot.jobs.items():
-        states[job.namespace, view.states.get(key, "Unknown")] += 1
+    for job in view.snapshot.jobs.values():
+        states[job.namespace, str(view.state(job))] += 1
         if job.allocation is not None:
             gpus = job.allocation.option.gpus
             found[catalogue.JOB_WIDTH.name].add(gpus, namespace=job.namespace, job=job.name)

@@ -10,7 +10,7 @@ from charterer.domain.billing import spent
 from charterer.domain.money import Money, total
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import Step
+from charterer.domain.steps import Step, StepKey, StepKind
 from charterer.lifecycle import next_steps
 from tests.property.lifecycle.rented_world import LAG, LISTED, Refused, Stale, World
 
@@ -24,7 +24,7 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = World()
-        self.pending: dict[str, tuple[Step, Snapshot]] = {}
+        self.pending: dict[StepKey, tuple[Step, Snapshot]] = {}
 
     # --- the operator ----
 
@@ -36,7 +36,7 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
     def think(self) -> None:
         snapshot = self.world.snapshot()
         for key, step in next_steps(snapshot)[0].items():
-            if not key.startswith("job/"):  # pods come and go by rules of this machine
+            if key.kind is not StepKind.JOB:  # pods come and go by rules of this machine
                 self.pending.setdefault(key, (step, snapshot))
 
     @precondition(lambda self: self.pending)
@@ -70,7 +70,7 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
     def crash(self) -> None:
         self.pending.clear()
 
-    def _carry_out(self, key: str) -> None:
+    def _carry_out(self, key: StepKey) -> None:
         step, decided = self.pending.pop(key)
         try:
             self.world.execute(step, decided)

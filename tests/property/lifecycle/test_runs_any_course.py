@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from charterer.domain.job import FinishKind, Pod, PodPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import Step
+from charterer.domain.steps import Step, StepKey, StepKind
 from charterer.domain.time import after
 from charterer.lifecycle import next_steps
 from tests.property.lifecycle.run_world import MACHINES, RunWorld, Stale
@@ -24,7 +24,7 @@ class RunsOnAnyCourse(RuleBasedStateMachine):
         super().__init__()
         self.world = RunWorld()
         self.world.look()
-        self.pending: dict[str, tuple[Step, Snapshot]] = {}
+        self.pending: dict[StepKey, tuple[Step, Snapshot]] = {}
 
     # --- the operator ----
 
@@ -32,7 +32,7 @@ class RunsOnAnyCourse(RuleBasedStateMachine):
     def think(self) -> None:
         snapshot = self.world.snapshot()
         for key, step in next_steps(snapshot)[0].items():
-            if key.startswith(("job/", "node/")):
+            if key.kind in (StepKind.JOB, StepKind.NODE):
                 self.pending.setdefault(key, (step, snapshot))
 
     @rule(again=st.booleans())

@@ -12,7 +12,7 @@ from charterer.api.decode import DecodedJob, OwnPod
 from charterer.cli.main import main
 from charterer.cli.shared.cluster import ClusterOptions, ClusterReading
 from charterer.cluster.store import ObjectKey
-from charterer.controller.snapshot.observe import ClusterState
+from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.errors import Problem
 from tests.worlds import NAMESPACE, World
@@ -25,7 +25,7 @@ def seen_of(world: World, *problems: Problem) -> ClusterState:
     """The world's objects under their names; its clouds have told nothing but what stands in the pools' status."""
     jobs = world.jobs.values()
     return ClusterState(
-        jobs={ObjectKey(job.namespace, job.name): DecodedJob(job, "", "", ()) for job in jobs},
+        jobs={ObjectKey(job.namespace, job.name): DecodedJob(job, "", "") for job in jobs},
         profiles={ObjectKey(*class_id): profile for class_id, profile in world.profiles.items()},
         budgets={ObjectKey("", name): budget for name, budget in world.budgets.items()},
         pools={ObjectKey("", name): pool for name, pool in world.pools.items()},

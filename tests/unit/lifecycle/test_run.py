@@ -32,6 +32,8 @@ from charterer.domain.steps import (
     RecordRun,
     ResizeRun,
     RunStep,
+    StepKey,
+    StepKind,
     StopRun,
     Unsuspend,
     Wait,
@@ -39,7 +41,7 @@ from charterer.domain.steps import (
 from charterer.lifecycle import next_steps
 from charterer.lifecycle.run import run_step
 from charterer.lifecycle.view import LifecycleView
-from tests.unit.lifecycle.builders import (
+from tests.factory import (
     allocation,
     at,
     budget,
@@ -51,8 +53,8 @@ from tests.unit.lifecycle.builders import (
     pod,
     rental,
     run,
+    snapshot,
     survey,
-    world,
 )
 
 ONE = allocation("a100-1")
@@ -70,7 +72,7 @@ def placed(*things: Any, nodes: Any = LABELLED, asked: float = 600, now: float =
     has = {type(thing) for thing in things}
     usual = [*(() if type(RENTALS[0]) in has else RENTALS), *nodes]
     surveys = [] if type(survey()) in has else [survey(*MACHINES, asked=asked)]
-    return world(*things, *usual, *surveys, now=at(now))
+    return snapshot(*things, *usual, *surveys, now=at(now))
 
 
 def step(snapshot: Snapshot) -> RunStep | Wait | None:
@@ -401,6 +403,6 @@ def test_a_label_left_on_a_node_is_taken_off_also_from_a_job_that_only_waits() -
 
 def test_labels_of_a_job_that_is_gone_are_taken_off() -> None:
     steps, _ = next_steps(placed(nodes=LABELLED))
-    done = steps[f"node/{LABELLED[0].name}"]
+    done = steps[StepKey(StepKind.NODE, LABELLED[0].name)]
     assert isinstance(done, LabelNode)
     assert (done.key, done.value) == (KEY, None)

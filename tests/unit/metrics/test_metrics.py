@@ -10,8 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from charterer import __version__
-from charterer.domain.ids import JobId, PoolId, RentalId
-from charterer.domain.job import PodPhase
+from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.job import Job, PodPhase
 from charterer.domain.money import Price
 from charterer.domain.plan import Limit, PoolVerdict
 from charterer.domain.rental import RentalPhase
@@ -37,6 +37,10 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
     return scrape(metrics).get((name, frozenset(labels.items())))
 
 
+def state(job: Job) -> str:
+    return "Running"
+
+
 @pytest.fixture
 def metrics() -> Metrics:
     return Metrics()
@@ -46,7 +50,7 @@ def test_a_budget_shows_its_money_in_dollars(metrics: Metrics) -> None:
     metrics.observe(
         snapshot(rentals=(rental("a100-1", RentalPhase.READY, "n1"), rental("a100-2", RentalPhase.REQUESTED))),
         plan(),
-        {},
+        state,
     )
     shown = {
         name: value(metrics, f"charterer_budget_{name}", budget="team")
@@ -86,7 +90,7 @@ def test_rented_gpus_are_starting_used_or_idle(metrics: Metrics) -> None:
         rental("a100-5", RentalPhase.ENDED, "n5"),
     )
     running = job("sft", gpus=3, pods=(pod(0, "n1", 3), pod(1, "n2", 4, PodPhase.SUCCEEDED)))
-    metrics.observe(snapshot(rentals=rentals, jobs=(running,)), plan(), {})
+    metrics.observe(snapshot(rentals=rentals, jobs=(running,)), plan(), state)
     gpus = {s: value(metrics, "charterer_pool_gpus", pool="a100", state=s) for s in ("starting", "used", "idle")}
     assert gpus == {"starting": 4, "used": 3, "idle": 5}
     phases = ("requested", "starting", "ready", "draining")
@@ -95,28 +99,28 @@ def test_rented_gpus_are_starting_used_or_idle(metrics: Metrics) -> None:
 
 
 def test_a_pool_shows_its_price_limit_and_cooldown(metrics: Metrics) -> None:
-    metrics.observe(snapshot(pools=(pool(cooled_until=after(NOW, 60)),)), plan(), {})
+    metrics.observe(snapshot(pools=(pool(cooled_until=after(NOW, 60)),)), plan(), state)
     assert value(metrics, "charterer_pool_cooling", pool="a100") == 1
     assert value(metrics, "charterer_pool_max_nodes", pool="a100") == 6
     assert value(metrics, "charterer_pool_node_price_dollars_per_hour", pool="a100") == 12
-    metrics.observe(snapshot(pools=(pool(cooled_until=NOW),)), plan(), {})
+    metrics.observe(snapshot(pools=(pool(cooled_until=NOW),)), plan(), state)
     assert value(metrics, "charterer_pool_cooling", pool="a100") == 0
 
 
 def test_a_pool_shows_what_its_room_is_worth(metrics: Metrics) -> None:
-    metrics.observe(snapshot(), plan(), {})
+    metrics.observe(snapshot(), plan(), state)
     assert value(metrics, "charterer_pool_scarcity_dollars_per_gpu_hour", pool="a100") == 0
     full = PoolVerdict(Limit.MAX_NODES, 6, Price.parse("0.50"), Price.parse("4"), short=False)
-    metrics.observe(snapshot(), replace(plan(), pools={PoolId("a100"): full}), {})
+    metrics.observe(snapshot(), replace(plan(), pools={PoolId("a100"): full}), state)
     assert value(metrics, "charterer_pool_scarcity_dollars_per_gpu_hour", pool="a100") == 0.5
 
 
 def test_jobs_are_counted_by_the_word_in_their_state_column(metrics: Metrics) -> None:
     jobs = (job("a", gpus=4, progress=0.25), job("b"), job("c"))
-    states = {JobId("u-a"): "Running", JobId("u-b"): "Queued"}
-    metrics.observe(snapshot(jobs=jobs), plan(), states)
-    for state in ("Running", "Queued", "Unknown"):
-        assert value(metrics, "charterer_jobs", namespace="research", state=state) == 1
+    states = {"a": "Running", "b": "Queued", "c": "Queued"}
+    metrics.observe(snapshot(jobs=jobs), plan(), lambda job: states[job.name])
+    for word, count in (("Running", 1), ("Queued", 2)):
+        assert value(metrics, "charterer_jobs", namespace="research", state=word) == count
     assert value(metrics, "charterer_job_width_gpus", namespace="research", job="a") == 4
     assert value(metrics, "charterer_job_progress_ratio", namespace="research", job="a") == 0.25
     assert value(metrics, "charterer_job_width_gpus", namespace="research", job="b") is None
@@ -124,7 +128,7 @@ def test_jobs_are_counted_by_the_word_in_their_state_column(metrics: Metrics) ->
 
 def test_a_rented_node_carries_what_other_exporters_know_it_by(metrics: Metrics) -> None:
     rentals = (rental("a100-1", RentalPhase.READY, "n1"), rental("a100-2", RentalPhase.STARTING))
-    metrics.observe(snapshot(rentals=rentals), plan(), {})
+    metrics.observe(snapshot(rentals=rentals), plan(), state)
     info = [dict(labels) for name, labels in scrape(metrics) if name == "charterer_rental_info"]
     assert info == [
         {
@@ -139,8 +143,8 @@ def test_a_rented_node_carries_what_other_exporters_know_it_by(metrics: Metrics)
 
 def test_what_is_deleted_disappears(metrics: Metrics) -> None:
     full = snapshot(jobs=(job("a", gpus=4),), rentals=(rental("a100-1", RentalPhase.READY, "n1"),))
-    metrics.observe(full, plan(), {})
-    metrics.observe(snapshot(pools=(), budgets=()), plan(), {})
+    metrics.observe(full, plan(), state)
+    metrics.observe(snapshot(pools=(), budgets=()), plan(), state)
     left = {name for name, _ in scrape(metrics)}
     assert not {
         name
@@ -150,7 +154,7 @@ def test_what_is_deleted_disappears(metrics: Metrics) -> None:
 
 
 def test_a_pool_that_is_gone_leaves_its_rentals_visible_but_uncounted(metrics: Metrics) -> None:
-    metrics.observe(snapshot(pools=(), rentals=(rental("a100-1", RentalPhase.READY, "n1"),)), plan(), {})
+    metrics.observe(snapshot(pools=(), rentals=(rental("a100-1", RentalPhase.READY, "n1"),)), plan(), state)
     names = {name for name, _ in scrape(metrics)}
     assert "charterer_rental_info" in names
     assert "charterer_pool_gpus" not in names
@@ -184,7 +188,7 @@ def test_two_operators_in_a_process_do_not_meet() -> None:
 
 def test_everything_exposed_is_in_the_catalogue_with_its_kind_and_labels(metrics: Metrics) -> None:
     jobs = (job("a", gpus=4, progress=0.25),)
-    metrics.observe(snapshot(jobs=jobs, rentals=(rental("a100-1", RentalPhase.READY, "n1"),)), plan(), {})
+    metrics.observe(snapshot(jobs=jobs, rentals=(rental("a100-1", RentalPhase.READY, "n1"),)), plan(), state)
     metrics.step_done(Forget(RentalId("a100-1")), "done")
     metrics.cloud_called("fake", "survey", "ok", 0.02)
     metrics.api_written("patch", "trainingjobs/status")

@@ -28,7 +28,7 @@ from charterer.cli.shared.formatting import when
 from charterer.cli.shared.option_groups import option_group
 from charterer.cli.shared.output import CHANGES, FORMATS, NOTHING, ReadOnlyCommand, announce_when_slow, emit, write
 from charterer.cli.shared.plan_report import plan_report
-from charterer.controller.snapshot.observe import ClusterState
+from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import snapshot_of
 from charterer.domain.budget import Mode
 from charterer.domain.snapshot import Snapshot

@@ -151,7 +151,7 @@ def _figures(solution: BudgetSolution, report: PlanReport) -> list[tuple[str, st
 
 
 def _rented(report: PlanReport, budget: BudgetId) -> int:
-    commands = (*report.plan.commands, *report.plan.would)
+    commands = (*report.plan.commands, *report.plan.observed_commands)
     return sum(getattr(command, "budget", None) == budget for command in commands)
 
 

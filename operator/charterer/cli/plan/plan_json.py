@@ -127,7 +127,7 @@ def _class(job_class: ClassRow) -> JsonValue:
         "arrivalsPerHour": job_class.arrivals_per_hour,
         "seconds": job_class.seconds,
         "cost": dollars_json(job_class.dollars),
-        "paths": [{"partOfJobs": path.part, "stages": _stages(path.stages)} for path in job_class.paths],
+        "paths": [{"partOfJobs": path.fraction, "stages": _stages(path.stages)} for path in job_class.paths],
     }
 
 

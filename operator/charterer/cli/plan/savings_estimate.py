@@ -9,8 +9,9 @@ from random import Random
 
 from charterer.cli.shared.cluster_history import ClusterHistory, JobFilter, cluster_history
 from charterer.cli.shared.processes import side_by_side
-from charterer.controller.snapshot.observe import ClusterState, payers_of
+from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import OtherJobs, snapshot_of
+from charterer.controller.snapshot.payers import payers_of
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId
 from charterer.domain.time import Instant, after

@@ -15,7 +15,7 @@ from charterer.api import decode
 from charterer.api.names import API_VERSION
 from charterer.cli.shared.similar_names import similar_names
 from charterer.cluster.store import ObjectKey
-from charterer.controller.snapshot.observe import ClusterState
+from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.domain.budget import Budget
 from charterer.domain.errors import InvalidObject
 from charterer.domain.ids import BudgetId, PoolId

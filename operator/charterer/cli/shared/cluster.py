@@ -18,7 +18,7 @@ from charterer.cluster import credentials
 from charterer.cluster.client import Client
 from charterer.cluster.credentials import Access, NoAccess
 from charterer.cluster.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
-from charterer.controller.snapshot.observe import ClusterState
+from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import OtherJobs, read_cluster, read_other_jobs
 from charterer.domain.time import Instant
 

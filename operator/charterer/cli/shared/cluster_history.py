@@ -155,7 +155,7 @@ class _HistoryBuilder:
         """Count finished jobs that the budgets remember and that are gone; a lower bound, because budgets forget."""
         budget, now = self._filter.budget, self._snapshot.now
         budgets = self._snapshot.budgets if budget is None else {budget.id: budget}
-        known = [one.balance.experience.values() for one in budgets.values() if one.balance is not None]
+        known = [one.balance.class_history.values() for one in budgets.values() if one.balance is not None]
         remembered = sum(one.aged(now).jobs for of in known for one in of)
         there = sum(job.finish is not None and job.budget in budgets for job in self._snapshot.jobs.values())
         if (gone := round(remembered - there)) > 0:

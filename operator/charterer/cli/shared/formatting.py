@@ -50,7 +50,7 @@ def path(stages: Sequence[Stage]) -> str:
 
 def mixed(paths: Sequence[PathVerdict]) -> str:
     """The first path, and the others with the share of jobs that take them."""
-    others = "".join(f"; for {other.part:.0%} of jobs {path(other.stages)}" for other in paths[1:])
+    others = "".join(f"; for {other.fraction:.0%} of jobs {path(other.stages)}" for other in paths[1:])
     return path(paths[0].stages) + others
 
 

@@ -80,7 +80,7 @@ def plan_report(snapshot: Snapshot) -> PlanReport:
     solutions = tuple(sorted(standings(snapshot), key=lambda solution: solution.budget.id))
     actions = (
         *_actions(planned.commands, snapshot, observed=False),
-        *_actions(planned.would, snapshot, observed=True),
+        *_actions(planned.observed_commands, snapshot, observed=True),
     )
     frontiers = {solution.budget.id: Frontier(solution) for solution in solutions}
     return PlanReport(snapshot, planned, solutions, actions, frontiers)

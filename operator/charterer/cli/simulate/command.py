@@ -25,8 +25,8 @@ from charterer.cli.simulate.options import (
     source_options,
 )
 from charterer.cli.simulate.simulation_input import SimulationInput, from_file, of_history
-from charterer.controller.snapshot.observe import payers_of
 from charterer.controller.snapshot.offline import snapshot_of
+from charterer.controller.snapshot.payers import payers_of
 from charterer.domain.money import Money
 from charterer.domain.time import after
 from charterer.report import html, simulation

@@ -18,7 +18,7 @@ from charterer.domain.time import Instant, after, seconds_between
 from charterer.estimate.learner import Learner
 from charterer.estimate.noise import BINS
 from charterer.estimate.observation import ClassTerms, Observation
-from charterer.policy.actions.triage import settled
+from charterer.policy.jobs.predicates import settled
 from charterer.policy.options.speedup import reference_throughput
 from charterer.server.progress import ProgressReport
 
@@ -66,7 +66,7 @@ class ReportCollector:
     """``server.counsel.Counsel`` over the last snapshot. For one thread."""
 
     last: Callable[[], Snapshot | None]
-    learner: Learner = field(default_factory=lambda: Learner([], departure=MODEL_MISFIT))
+    learner: Learner = field(default_factory=lambda: Learner([], model_misfit=MODEL_MISFIT))
     classes: dict[ClassId, ClassLearning] = field(default_factory=dict)
     _windows: dict[JobId, _Window] = field(default_factory=dict)
     _full: bool = False

@@ -1,17 +1,48 @@
-"""Everything of a store as it is now, with what clouds, dry runs and pods told, as one Seen."""
+"""Everything that is known at one moment, before it is joined: the store's objects, surveys, dry runs and reports."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import chain
 
+from charterer.api.decode import DecodedJob, ForeignPod, OwnPod
 from charterer.cluster import kinds
-from charterer.cluster.store import Store
-from charterer.controller.snapshot.observe import ClusterState
+from charterer.cluster.store import ObjectKey, Store
+from charterer.domain.budget import Budget
+from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, PoolId
-from charterer.domain.job import Progress
-from charterer.domain.pool import Quote, Survey
+from charterer.domain.job import Progress, Run
+from charterer.domain.pool import Pool, Quote, Survey
+from charterer.domain.profile import Profile
+from charterer.domain.rental import Rental
+from charterer.domain.snapshot import Node
 from charterer.workloads import INDEXED_JOB
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """The objects of the watched kinds and what was learned elsewhere.
+
+    A mapping of the store in which nothing has changed is the same object as in the state before. ``refusals``: why a
+    job's template was refused, None while it is being tried. ``progress``: the last report received of a job.
+    """
+
+    jobs: Mapping[ObjectKey, DecodedJob]
+    profiles: Mapping[ObjectKey, Profile]
+    budgets: Mapping[ObjectKey, Budget]
+    pools: Mapping[ObjectKey, Pool]
+    rentals: Mapping[ObjectKey, Rental]
+    runs: Mapping[ObjectKey, tuple[JobId, Run]]
+    pods: Mapping[ObjectKey, OwnPod | ForeignPod]
+    nodes: Mapping[ObjectKey, Node]
+    namespaces: Mapping[ObjectKey, tuple[str, Mapping[str, str]]]
+    services: Mapping[ObjectKey, JobId]
+    problems: tuple[Problem, ...]
+    surveys: Mapping[PoolId, Survey]
+    quotes: Mapping[PoolId, Quote]
+    refusals: Mapping[JobId, str | None]
+    progress: Mapping[JobId, Progress]
 
 
 def cluster_state(
@@ -22,7 +53,7 @@ def cluster_state(
     refusals: Mapping[JobId, str | None],
     progress: Mapping[JobId, Progress],
 ) -> ClusterState:
-    """The store's objects and problems; the rest as given, see Seen."""
+    """The store as it is now, with the rest as given."""
     view = store.view
     return ClusterState(
         jobs=view(kinds.TRAINING_JOBS).objects,

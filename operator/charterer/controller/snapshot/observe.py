@@ -7,45 +7,22 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from charterer.api.decode import DecodedJob, ForeignPod, OwnPod
-from charterer.cluster.store import ObjectKey
+from charterer.api.decode import ForeignPod, OwnPod
+from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.job_work import total_work
-from charterer.domain.budget import Budget, Selector
+from charterer.controller.snapshot.payers import payers_of
+from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import ClassId, JobId, NodeName, PoolId
 from charterer.domain.job import TRUSTED_FRACTION, Job, Orphan, Pod, Progress, Run
 from charterer.domain.pool import Instance, Pool, PriceSegment, Quote, Survey
 from charterer.domain.profile import Profile
-from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node, Snapshot
-from charterer.domain.time import Instant
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterState:
-    """All that is known at one moment, as it came.
-
-    ``refusals``: why a template was refused, by job, None while it is being tried. ``progress``: the last report heard.
-    """
-
-    jobs: Mapping[ObjectKey, DecodedJob]
-    profiles: Mapping[ObjectKey, Profile]
-    budgets: Mapping[ObjectKey, Budget]
-    pools: Mapping[ObjectKey, Pool]
-    rentals: Mapping[ObjectKey, Rental]
-    runs: Mapping[ObjectKey, tuple[JobId, Run]]
-    pods: Mapping[ObjectKey, OwnPod | ForeignPod]
-    nodes: Mapping[ObjectKey, Node]
-    namespaces: Mapping[ObjectKey, tuple[str, Mapping[str, str]]]
-    services: Mapping[ObjectKey, JobId]
-    problems: tuple[Problem, ...]
-    surveys: Mapping[PoolId, Survey]
-    quotes: Mapping[PoolId, Quote]
-    refusals: Mapping[JobId, str | None]
-    progress: Mapping[JobId, Progress]
-
+from charterer.domain.time import Instant, seconds_between
 
 _NEVER = Instant(2**63)
+_QUOTE_RECORDED_SECONDS = 3600.0
+"""Seconds after which an unchanged quote is recorded again, for its time: one write of a pool an hour costs nothing."""
 _Parts = tuple[object, ...]
 _Name = TypeVar("_Name")
 _Item = TypeVar("_Item")
@@ -171,10 +148,20 @@ def _without_profile(
 
 
 def _with_offer(pool: Pool, seen: ClusterState) -> Pool:
+    """The pool with what its cloud said last, or else with what was recorded of that."""
     survey, quote = seen.surveys.get(pool.id), seen.quotes.get(pool.id)
     if quote is not None:
         quote = replace(quote, price=pool.priced(quote.price), worst=pool.priced(quote.worst))
-    return replace(pool, offering=survey.offering if survey else pool.offering, quote=quote or pool.quote)
+    offering = pool.offering if survey is None else survey.offering
+    recorded = offering == pool.offering and (quote is None or _quoted_alike(quote, pool.quote))
+    return replace(pool, offering=offering, quote=quote or pool.quote, offer_recorded=recorded)
+
+
+def _quoted_alike(quote: Quote, recorded: Quote | None) -> bool:
+    """Whether the recorded quote is the same, and not so old that it looks like a price that nobody confirms."""
+    if recorded is None or seconds_between(recorded.as_of, quote.as_of) >= _QUOTE_RECORDED_SECONDS:
+        return False
+    return replace(quote, as_of=recorded.as_of) == recorded
 
 
 def _priced(pool: Pool, survey: Survey) -> Survey:
@@ -189,44 +176,9 @@ def _repriced(pool: Pool, instance: Instance) -> Instance:
     return replace(instance, segments=segments)
 
 
-# --- who pays -------------------------------------------------------------------------------------------------------
-
-
-def payers_of(seen: ClusterState) -> Mapping[str, Budget]:
-    """By namespace: the oldest budget that selects it."""
-    by_age = sorted(seen.budgets.values(), key=lambda budget: (budget.created, budget.id))
-    payers: dict[str, Budget] = {}
-    for name, labels in seen.namespaces.values():
-        payer = next((budget for budget in by_age if selects(budget.selector, labels)), None)
-        if payer is not None:
-            payers[name] = payer
-    return payers
-
-
 def _paid(profile: Profile, payers: Mapping[str, Budget]) -> Profile:
     payer = payers.get(profile.id.namespace)
     return profile if payer is None else replace(profile, budget=payer.id)
-
-
-def selects(selector: Selector, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector matches; all its terms must hold, and an empty one always does."""
-    return all(labels.get(key) == value for key, value in selector.match_labels) and all(
-        _holds(operator, values, labels.get(key)) for key, operator, values in selector.match_expressions
-    )
-
-
-def _holds(operator: str, values: tuple[str, ...], value: str | None) -> bool:
-    match operator:
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case _:
-            raise ValueError(f"no selector operator: {operator}")
 
 
 # --- runs and what is left -------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from charterer.cluster import kinds
 from charterer.cluster.client import Client
 from charterer.cluster.resync import Resync
 from charterer.cluster.store import Store
-from charterer.controller.snapshot.cluster_state import cluster_state
-from charterer.controller.snapshot.observe import ClusterState, observe
+from charterer.controller.snapshot.cluster_state import ClusterState, cluster_state
+from charterer.controller.snapshot.observe import observe
 from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.pool import Instance, InstanceState, Offering, Pool, Survey
 from charterer.domain.rental import Rental, RentalPhase

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
-from charterer.api.view import (
-    Attribution,
-    BudgetState,
-    BudgetView,
-    Condition,
-    ConditionType,
-    PoolState,
-    PoolView,
-)
+from charterer.api.models.base import Condition, ConditionType
+from charterer.api.models.gpubudget_status import ATTRIBUTIONS_SHOWN, BudgetState, GPUBudgetView, SpentOn
+from charterer.api.models.gpupool import GPUPoolView, PoolState
 from charterer.controller.status.conditions import condition
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.ids import PoolId
@@ -29,8 +24,8 @@ from charterer.providers.errors import ProviderError
 _FRESH_SECONDS = 900.0
 
 
-def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan) -> BudgetView:
-    """What is shown of a budget now; ``since`` of its conditions is still to be dated."""
+def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan) -> GPUBudgetView:
+    """The view of a budget as of now; the transition times of its conditions are still to be set (``dated``)."""
     verdict = plan.budgets.get(budget.id)
     rentals = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id]
     waiting = sum(
@@ -40,7 +35,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan) -> BudgetView:
         and known.reason.why in (ReasonCode.WAITING_FOR_BUDGET, ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT)
     )
     spent = ZERO if verdict is None else verdict.spent
-    return BudgetView(
+    return GPUBudgetView(
         observed_generation=budget.generation,
         state=_budget_state(budget, verdict, waiting),
         spent=spent,
@@ -51,7 +46,9 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan) -> BudgetView:
         remaining=budget.aim - spent,
         hourly=current_rate(budget.id, rentals),
         pays_per_hour_saved=ZERO if verdict is None else Money.of(verdict.rate * 3600),
-        attribution=tuple(Attribution(name, amount) for name, amount in attribute(budget, snapshot)),
+        attribution=tuple(
+            SpentOn(name=name, spent=amount) for name, amount in attribute(budget, snapshot)[:ATTRIBUTIONS_SHOWN]
+        ),
         conditions=_budget_conditions(budget, snapshot, plan, len(rentals), waiting),
     )
 
@@ -71,30 +68,31 @@ def _budget_state(budget: Budget, verdict: BudgetVerdict | None, waiting: int) -
 def _budget_conditions(
     budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, waiting: int
 ) -> tuple[Condition, ...]:
-    now, verdict = snapshot.now, plan.budgets.get(budget.id)
+    verdict = plan.budgets.get(budget.id)
+    observed = partial(condition, now=snapshot.now, generation=budget.generation)
     if budget.deleting:
         message = f"being deleted: waits until its {rentals} rental{'s have' if rentals != 1 else ' has'} ended"
-        ready = condition(ConditionType.READY, False, "Draining", message, now)
+        ready = observed(ConditionType.READY, False, "Draining", message)
     elif budget.amount <= ZERO:
         message = 'spec.amount is "0": nothing can be rented; set the dollars to spend in a month'
-        ready = condition(ConditionType.READY, False, "ZeroAmount", message, now)
+        ready = observed(ConditionType.READY, False, "ZeroAmount", message)
     elif verdict is not None and not verdict.feasible:
         message = (
             f"even the cheapest options of the jobs in sight would spend {verdict.planned} but {verdict.allowed} is "
             f"left for each hour of the period: jobs queue ({waiting} wait)"
         )
-        ready = condition(ConditionType.READY, False, "TooSmall", message, now)
+        ready = observed(ConditionType.READY, False, "TooSmall", message)
     elif budget.mode is Mode.OBSERVE:
-        ready = condition(ConditionType.READY, True, "Observing", _would(budget, snapshot, plan), now)
+        ready = observed(ConditionType.READY, True, "Observing", _would(budget, snapshot, plan))
     else:
-        ready = condition(ConditionType.READY, True, "Enforcing", "", now)
-    found = [ready]
+        ready = observed(ConditionType.READY, True, "Enforcing", "")
+    conditions = [ready]
     if verdict is not None:
         within = verdict.forecast_low <= budget.aim
         message = f"forecast {verdict.forecast} of {budget.aim}{_interval(verdict)}"
         reason = "OnCourse" if within else "ForecastExceedsAmount"
-        found.append(condition(ConditionType.WITHIN_BUDGET, within, reason, message, now))
-    return (*found, _prices(snapshot))
+        conditions.append(observed(ConditionType.WITHIN_BUDGET, within, reason, message))
+    return (*conditions, _prices(budget, snapshot))
 
 
 def _interval(verdict: BudgetVerdict) -> str:
@@ -104,8 +102,9 @@ def _interval(verdict: BudgetVerdict) -> str:
 
 def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
     """What would be done now, were the mode Enforce."""
-    rent = sum(isinstance(one, Rent) and one.budget == budget.id for one in plan.would)
-    place = [one for one in plan.would if isinstance(one, Allocate) and snapshot.jobs[one.job].budget == budget.id]
+    observed = plan.observed_commands
+    rent = sum(isinstance(one, Rent) and one.budget == budget.id for one in observed)
+    place = [one for one in observed if isinstance(one, Allocate) and snapshot.jobs[one.job].budget == budget.id]
     waiting = sum(job.budget == budget.id and job.wants_to_run for job in snapshot.jobs.values())
     return (
         f"mode Observe: nothing is rented or changed; for {waiting} waiting jobs it would rent {rent} more nodes "
@@ -113,20 +112,21 @@ def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
     )
 
 
-def _prices(snapshot: Snapshot) -> Condition:
+def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
+    observed = partial(condition, ConditionType.PRICE_DATA_FRESH, now=snapshot.now, generation=budget.generation)
     stale = [
         pool.id
         for pool in snapshot.pools.values()
         if pool.quote is None or seconds_between(pool.quote.as_of, snapshot.now) > _FRESH_SECONDS
     ]
     if not stale:
-        return condition(ConditionType.PRICE_DATA_FRESH, True, "Fresh", "every pool's price is known", snapshot.now)
+        return observed(True, "Fresh", "every pool's price is known")
     message = f"no fresh price of {', '.join(sorted(stale)[:5])}: see the condition Ready of the GPUPool"
-    return condition(ConditionType.PRICE_DATA_FRESH, False, "Stale", message, snapshot.now)
+    return observed(False, "Stale", message)
 
 
-def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId, ProviderError]) -> PoolView:
-    """What is shown of a pool now; ``since`` of its conditions is still to be dated."""
+def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId, ProviderError]) -> GPUPoolView:
+    """The view of a pool as of now; the transition times of its conditions are still to be set (``dated``)."""
     rentals = [rental for rental in snapshot.rentals.values() if rental.pool == pool.id]
     live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
     here = {rental.id for rental in live}
@@ -144,16 +144,15 @@ def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId
         reason,
         message,
         snapshot.now,
+        pool.generation,
     )
-    return PoolView(
+    return GPUPoolView(
         observed_generation=pool.generation,
         state=state,
-        offering=pool.offering,
-        quote=pool.quote,
         nodes=len(live),
         ready_nodes=sum(rental.phase is RentalPhase.READY for rental in live),
         gpus_in_use=used,
-        scarcity=Price(0) if (verdict := plan.pools.get(pool.id)) is None else verdict.scarcity,
+        scarcity_price=Price(0) if (verdict := plan.pools.get(pool.id)) is None else verdict.scarcity,
         conditions=(ready,),
     )
 

@@ -1,10 +1,12 @@
-"""What each turn is told to: metrics, views and Events."""
+"""Publishing each turn: metrics, views and Events."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
-from charterer.api.view import Condition, ConditionType, InvalidView, ProfileState, ProfileView
+from charterer.api.models.base import Condition, ConditionType, InvalidObjectView
+from charterer.api.models.speedupprofile import ProfileState, SpeedupProfileView
 from charterer.cluster import kinds
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.outcome import ActionOutcome
@@ -18,14 +20,17 @@ from charterer.domain.ids import PoolId
 from charterer.domain.plan import Command, Plan
 from charterer.domain.profile import Profile
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import Step
+from charterer.domain.steps import Step, StepKey, StepKind
 from charterer.domain.time import Instant
 from charterer.metrics import Metrics
 from charterer.providers.errors import ProviderError
 
+Problems = Mapping[tuple[str, str, str], Problem]
+"""By kind, namespace and name of the object that has it."""
+
 
 class StatusPublisher:
-    """``loop.Witness`` of production."""
+    """``loop.TurnObserver`` of production."""
 
     def __init__(
         self,
@@ -46,8 +51,10 @@ class StatusPublisher:
     def planned(self, snapshot: Snapshot, decided: Plan, seconds: float) -> None:
         """A plan was made: its numbers, and what each object looks like now."""
         self._metrics.plan_took(seconds)
-        self._metrics.observe(snapshot, decided, {job.id: job_state(job).value for job in snapshot.jobs.values()})
-        self._writer.show([*self._views(snapshot, decided), *self._invalid(snapshot.now)])
+        self._metrics.observe(snapshot, decided, job_state)
+        self._writer.show(
+            [*viewed_objects(snapshot, decided, self._cloud_errors), *invalid_objects(self._store, snapshot.now)]
+        )
 
     def done(self, do: Command | Step, outcome: ActionOutcome, message: str) -> None:
         """A command or step came to an end."""
@@ -57,46 +64,78 @@ class StatusPublisher:
         elif outcome is ActionOutcome.FAILED:
             self._events.failed(do, message, self._last())
 
-    def _views(self, snapshot: Snapshot, decided: Plan) -> Iterator[ViewedObject]:
-        problems = {(one.kind, one.namespace, one.name): one for one in snapshot.problems}
-        for job in snapshot.jobs.values():
-            view = job_view(job, snapshot, decided, problems)
-            yield ViewedObject(kinds.TRAINING_JOBS, ObjectKey(job.namespace, job.name), f"job/{job.id}", view)
-        for budget in snapshot.budgets.values():
-            shown = budget_view(budget, snapshot, decided)
-            yield ViewedObject(kinds.GPU_BUDGETS, ObjectKey("", budget.id), f"budget/{budget.id}", shown)
-        for pool in snapshot.pools.values():
-            seen = pool_view(pool, snapshot, decided, self._cloud_errors)
-            yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), f"pool/{pool.id}", seen)
-        for profile in snapshot.profiles.values():
-            good = ProfileView(profile.generation, ProfileState.READY, (_readable(profile, snapshot.now),))
-            yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), f"profile/{profile.id}", good)
 
-    def _invalid(self, now: Instant) -> Iterator[ViewedObject]:
-        """Objects that cannot be decoded: nothing is done with them, and their status says why."""
-        shown: tuple[kinds.AnyKind, ...] = (
+def viewed_objects(
+    snapshot: Snapshot, decided: Plan, cloud_errors: Mapping[PoolId, ProviderError]
+) -> Iterator[ViewedObject]:
+    """The snapshot's objects, whose views can be made of it and its plan."""
+    problems = {(problem.kind, problem.namespace, problem.name): problem for problem in snapshot.problems}
+    yield from _jobs(snapshot, decided, problems)
+    for budget in snapshot.budgets.values():
+        key, make = StepKey(StepKind.BUDGET, budget.id), partial(budget_view, budget, snapshot, decided)
+        yield ViewedObject(kinds.GPU_BUDGETS, ObjectKey("", budget.id), key, None, None, True, make)
+    for pool in snapshot.pools.values():
+        key, shown = StepKey(StepKind.POOL, pool.id), partial(pool_view, pool, snapshot, decided, cloud_errors)
+        yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), key, None, None, True, shown)
+    for profile in snapshot.profiles.values():
+        good = partial(_profile_view, profile, snapshot.now)
+        yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, (profile,), None, False, good)
+
+
+def _jobs(snapshot: Snapshot, decided: Plan, problems: Problems) -> Iterator[ViewedObject]:
+    """The words of a job's view follow from the job, its problem, and the option and kind of reason of its verdict.
+
+    The verdict's sentence and remaining time are numbers; the cost drifts while the job holds GPUs.
+    """
+    make = partial(job_view, snapshot=snapshot, plan=decided, problems=problems)
+    for job in snapshot.jobs.values():
+        verdict = decided.jobs.get(job.id)
+        problem = problems.get(("TrainingJob", job.namespace, job.name)) if problems else None
+        words = None if verdict is None else (verdict.option, verdict.reason.why, verdict.remaining_seconds is None)
+        yield ViewedObject(
             kinds.TRAINING_JOBS,
-            kinds.SPEEDUP_PROFILES,
-            kinds.GPU_BUDGETS,
-            kinds.GPU_POOLS,
+            ObjectKey(job.namespace, job.name),
+            StepKey(StepKind.JOB, job.id),
+            (job, problem, words),
+            verdict,
+            job.allocation is not None or bool(job.replaced),
+            partial(make, job),
         )
-        for kind in shown:
-            for key, problem in self._store.view(kind).problems.items():
-                view = InvalidView(0, _explained(kind is kinds.TRAINING_JOBS, problem, now))
-                yield ViewedObject(kind, key, f"{kind.name}/{key.namespace}/{key.name}", view)
+
+
+def invalid_objects(store: Store, now: Instant) -> Iterator[ViewedObject]:
+    """Objects that cannot be decoded: nothing is done with them, and their status says why."""
+    shown: tuple[kinds.AnyKind, ...] = (
+        kinds.TRAINING_JOBS,
+        kinds.SPEEDUP_PROFILES,
+        kinds.GPU_BUDGETS,
+        kinds.GPU_POOLS,
+    )
+    for kind in shown:
+        for key, problem in store.view(kind).problems.items():
+            make = partial(_invalid_view, kind is kinds.TRAINING_JOBS, problem, now)
+            yield ViewedObject(kind, key, None, (problem,), None, False, make)
+
+
+def _profile_view(profile: Profile, now: Instant) -> SpeedupProfileView:
+    return SpeedupProfileView(
+        observed_generation=profile.generation, state=ProfileState.READY, conditions=(_readable(profile, now),)
+    )
 
 
 def _readable(profile: Profile, now: Instant) -> Condition:
     """What jobs of the class are planned by."""
+    ready = partial(condition, ConditionType.READY, True, now=now, generation=profile.generation)
     if profile.unreadable:
         message = f"what was learned is not used, because it cannot be read: {profile.unreadable}"
-        return condition(ConditionType.READY, True, "LearnedUnreadable", message, now)
+        return ready("LearnedUnreadable", message)
     if profile.reports:
-        return condition(ConditionType.READY, True, "Learned", f"learned from {profile.reports} reports", now)
+        return ready("Learned", f"learned from {profile.reports} reports")
     message = "" if profile.declared else "nothing is known yet: jobs run on their preferred number of GPUs"
-    return condition(ConditionType.READY, True, "Readable", message, now)
+    return ready("Readable", message)
 
 
-def _explained(is_job: bool, problem: Problem, now: Instant) -> tuple[Condition, ...]:
+def _invalid_view(is_job: bool, problem: Problem, now: Instant) -> InvalidObjectView:
     kind = ConditionType.ADMITTED if is_job else ConditionType.READY
-    return (condition(kind, False, problem.reason, f"{problem.field}: {problem.message}", now),)
+    why = condition(kind, False, problem.reason, f"{problem.field}: {problem.message}", now, 0)
+    return InvalidObjectView(observed_generation=0, state="Invalid", conditions=(why,))

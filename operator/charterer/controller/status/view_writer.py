@@ -1,29 +1,35 @@
 """Writing views: at once when a word changes, seldom when only numbers do, never when nothing does.
 
-The view is no record: a write that fails or comes too late is made up for by the next.
+A view is made anew only when something that it shows may have changed. It is no record: a write that fails or comes too
+late is made up for by the next.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from charterer.api import decode, encode, names
+from charterer.api import decode, names
+from charterer.api.models.base import Condition, InvalidObjectView, dump
+from charterer.api.models.gpubudget_status import GPUBudgetView
+from charterer.api.models.gpupool import GPUPoolView
+from charterer.api.models.speedupprofile import SpeedupProfileView
+from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.api.significant_change import differs_by
-from charterer.api.view import BudgetView, Condition, InvalidView, JobView, PoolView, ProfileView
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, Conflict, NotFound
-from charterer.cluster.store import ObjectKey, Store, WatchedKind
-from charterer.controller.execute.context import status_body
+from charterer.cluster.kinds import AnyKind
+from charterer.cluster.patches import status_apply
+from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.status.conditions import dated
+from charterer.domain.steps import StepKey
 
 _log = logging.getLogger(__name__)
 
-AnyView = JobView | BudgetView | PoolView | ProfileView | InvalidView
+AnyView = TrainingJobView | GPUBudgetView | GPUPoolView | SpeedupProfileView | InvalidObjectView
 
 _DOLLARS = frozenset({"committed", "cost", "forecast", "forecastHigh", "forecastLow", "hourly", "remaining", "spent"})
 _NUMBERS = _DOLLARS | frozenset(
@@ -31,79 +37,133 @@ _NUMBERS = _DOLLARS | frozenset(
 )
 """Fields that drift while nothing happens; written when the time has come, and by more than the least change."""
 _DATES = frozenset({"asOf", "lastTransitionTime", "observedGeneration"})
+"""Fields whose change alone is no reason to write."""
 _LEAST_CHANGE = 0.01
-_AT_ONCE = 8
+"""Ratio by which a number must have moved to be written: what a person reads as another number."""
+_WRITES_AT_ONCE = 8
+"""Requests in flight: as many as keep an API server busy without standing in the way of the loop's own."""
+_BATCH = 100
+"""Views made before other tasks get the thread: some ten milliseconds' worth."""
 _RETRY_SECONDS = 1.0
+"""Seconds until a failed write is tried again."""
+_SELDOM_SECONDS = 30.0
+"""Seconds between two writes of an object of which only numbers change: twice a minute is enough for a person."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewedObject:
-    """A view to be shown: of which object, and by which key of the loop it is busy."""
+    """An object whose view is to be shown, and what its view is made of.
 
-    kind: WatchedKind[Any]
+    ``step_key``: its key in the loop, None where the loop never changes it. ``facts``: values from which all words of
+    the view follow: while they are equal, only its numbers can differ; None makes the view anew each time.
+    ``estimate``: the object that numbers and messages come from. ``drifts``: whether numbers change with time even if
+    that object stays the same. ``make`` makes the view as of now.
+    """
+
+    kind: AnyKind
     key: ObjectKey
-    loop_key: str
-    view: AnyView
+    step_key: StepKey | None
+    facts: tuple[object, ...] | None
+    estimate: object
+    drifts: bool
+    make: Callable[[], AnyView]
 
 
 @dataclass(slots=True)
 class _WrittenView:
+    """What was written of an object ``at`` (clock), and what it was made of; not looked at again until ``check_at``."""
+
     uid: str
-    view: AnyView
+    facts: tuple[object, ...] | None
+    estimate: object
     status: Mapping[str, Any]
     conditions: tuple[Condition, ...]
-    at: float = field(default_factory=time.monotonic)
+    at: float
+    check_at: float
 
 
 class ViewWriter:
-    """Keeps the views of all objects written. ``busy``: whether the loop has a mutation of the object in flight."""
+    """Keeps the views of all objects written, except of those of which the loop has a mutation in flight.
+
+    For the running event loop's thread only, whose clock it uses.
+    """
 
     def __init__(
-        self, client: Client, store: Store, busy: Callable[[str], bool], *, seldom_seconds: float = 30.0
+        self,
+        client: Client,
+        store: Store,
+        in_flight: Collection[StepKey],
+        *,
+        seldom_seconds: float = _SELDOM_SECONDS,
     ) -> None:
         self._client = client
         self._store = store
-        self._busy = busy
+        self._in_flight = in_flight
         self._seldom = seldom_seconds
+        self._clock = asyncio.get_running_loop().time
         self._written: dict[tuple[str, ObjectKey], _WrittenView] = {}
-        self._wanted: dict[tuple[str, ObjectKey], ViewedObject] = {}
+        self._shown: dict[tuple[str, ObjectKey], ViewedObject] = {}
         self._news = asyncio.Event()
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
 
-    def show(self, shown: Iterable[ViewedObject]) -> None:
-        """These are the views now, of all objects there are."""
-        self._wanted = {(one.kind.name, one.key): one for one in shown}
-        for gone in self._written.keys() - self._wanted.keys():
+    def show(self, objects: Iterable[ViewedObject]) -> None:
+        """These are all objects there are now."""
+        self._shown = {(shown.kind.name, shown.key): shown for shown in objects}
+        for gone in self._written.keys() - self._shown.keys():
             del self._written[gone]
         self._news.set()
 
     async def run(self) -> None:
-        """Write what is due, for ever."""
+        """Write what is due, until cancelled."""
         while True:
             await self._news.wait()
             self._news.clear()
-            due = [one for one in self._wanted.values() if self._due(one) and not self._busy(one.loop_key)]
-            results = await asyncio.gather(*(self._write(one) for one in due))
-            if not all(results):
+            if not await self.write_due():
                 asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._news.set)
 
-    def _due(self, shown: ViewedObject) -> bool:
-        written = self._written.get((shown.kind.name, shown.key))
-        if written is None or written.uid != self._store.uid(shown.kind, shown.key):
-            return True
-        if shown.view == written.view:
-            return False
-        status = _encoded(_dated(shown.view, written.conditions))
-        if _words(status) != _words(written.status):
-            return True
-        return time.monotonic() - written.at >= self._seldom and differs_by(
-            _LEAST_CHANGE, status, written.status, _DATES
-        )
+    async def write_due(self) -> bool:
+        """Write every view that is due; whether all writes succeeded. Lets other tasks run in between."""
+        writing: list[asyncio.Task[bool]] = []
+        for number, key in enumerate(list(self._shown)):
+            shown = self._shown.get(key)
+            if shown is not None and shown.step_key not in self._in_flight:
+                view = self._due(key, shown)
+                if view is not None:
+                    writing.append(asyncio.create_task(self._write(key, shown, view)))
+            if number % _BATCH == _BATCH - 1 and writing:
+                await asyncio.sleep(0)
+        return all(await asyncio.gather(*writing))
 
-    async def _write(self, shown: ViewedObject) -> bool:
+    def _due(self, key: tuple[str, ObjectKey], shown: ViewedObject) -> AnyView | None:
+        """The view, if it is to be written now."""
+        written, now = self._written.get(key), self._clock()
+        if written is None or written.uid != self._store.uid(shown.kind, shown.key):
+            return shown.make()
+        if shown.facts is not None and shown.facts == written.facts:
+            if shown.estimate is written.estimate and not shown.drifts:
+                return None
+            if now < written.check_at:
+                return None
+        view = shown.make()
+        status = dump(_dated(view, written.conditions))
+        if _words(status) != _words(written.status):
+            return view
+        moved = differs_by(_LEAST_CHANGE, status, written.status, _DATES)
+        if moved and now >= written.at + self._seldom:
+            return view
+        written.facts = shown.facts
+        if moved:
+            written.check_at = written.at + self._seldom
+        else:
+            written.estimate = shown.estimate
+            written.check_at = now + self._seldom
+        return None
+
+    async def _write(self, key: tuple[str, ObjectKey], shown: ViewedObject, view: AnyView) -> bool:
+        """Write the view; whether nothing is left to be tried again."""
         async with self._slots:
             try:
-                await self._apply(shown)
+                await self._apply(key, shown, view)
             except NotFound:
                 return True
             except Conflict:
@@ -113,34 +173,20 @@ class ViewWriter:
                 return False
             return True
 
-    async def _apply(self, shown: ViewedObject) -> None:
-        at = (shown.kind.name, shown.key)
+    async def _apply(self, key: tuple[str, ObjectKey], shown: ViewedObject, view: AnyView) -> None:
         path = shown.kind.resource.one(shown.key.name, shown.key.namespace or None)
         raw = await self._client.get(path)
-        status = _encoded(_dated(shown.view, decode.conditions(raw)))
+        status = dump(_dated(view, decode.conditions(raw)))
         version = raw["metadata"]["resourceVersion"]
-        body = status_body(shown.kind, shown.key, version, status)
+        body = status_apply(shown.kind, shown.key, version, status)
         answer = await self._client.apply(f"{path}/status", body, names.MANAGER_VIEW)
         self._store.put(shown.kind, answer)
-        self._written[at] = _WrittenView(answer["metadata"]["uid"], shown.view, status, decode.conditions(answer))
+        uid, conditions, now = answer["metadata"]["uid"], decode.conditions(answer), self._clock()
+        self._written[key] = _WrittenView(uid, shown.facts, shown.estimate, status, conditions, now, now + self._seldom)
 
 
 def _dated(view: AnyView, before: Iterable[Condition]) -> AnyView:
-    return replace(view, conditions=dated(view.conditions, before))
-
-
-def _encoded(view: AnyView) -> Mapping[str, Any]:
-    match view:
-        case JobView():
-            return encode.job_view(view)
-        case BudgetView():
-            return encode.budget_view(view)
-        case PoolView():
-            return encode.pool_view(view)
-        case ProfileView():
-            return encode.profile_view(view)
-        case InvalidView():
-            return encode.invalid_view(view)
+    return view.model_copy(update={"conditions": dated(view.conditions, before)})
 
 
 def _words(status: Any) -> Any:

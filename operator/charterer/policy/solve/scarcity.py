@@ -1,14 +1,12 @@
 """Exchange rates and scarcity prices where room in the pools binds too, not only money (docs/theory/policy.md).
 
-    min Σ_b κ_b Σ_i w_i λ_i Σ_o x_io a_io    s.t.  Σ_o x_io = 1,    Σ λ x m ≤ b per budget,    Σ λ x u ≤ G per pool
+    min Σ_b Σ_i λ_i Σ_o x_io (κ_b w_i a_io + δ_b m_io)
+    s.t.  Σ_o x_io = 1 per class,   Σ λ x m ≤ budget per budget b,   Σ λ x u ≤ capacity per pool p
 
-With μ_b and σ_p the duals of its rows, a job picks the option that minimises  w·κ_b·a + μ_b·m + Σ_p σ_p·u_p.  With
-θ_b = κ_b / μ_b and π_p = σ_p / μ_b that is  w·θ_b·a + m + Σ_p π_p·u_p:  what room is worth is added to its price.
-
-κ_b is what budget b bids for a second where several budgets contest a pool. The equilibrium is κ_b = min(θ_b, C_b):
-a dollar of each counts as one dollar and the room goes to the largest θ_b × weighted seconds saved, net of its cost,
-but nobody bids more than C_b, its plain θ, what a second is worth to it with room for all. Without that bound budgets
-that cannot spend their money for lack of room would bid without end; for them dollars count less than one.
+κ_b, the bid of budget b, is what a second is worth to it with room for all: its own θ without pools. With ν_b and σ_p
+the duals of the rows, a job picks the option that minimises  w·κ_b·a + (δ_b + ν_b)·m + Σ_p σ_p·u_p.  With
+θ_b = κ_b / (δ_b + ν_b) and π_p = σ_p / (δ_b + ν_b) that is  w·θ_b·a + m + Σ_p π_p·u_p:  what room is worth is added to
+its price. δ_b is so small that money is spent as long as a second costs less than a hundred times what it usually does.
 """
 
 from __future__ import annotations
@@ -18,9 +16,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from charterer.domain.ids import BudgetId, PoolId, Rate
-from charterer.policy.solve.equilibrium import ClassBid, Equilibrium
 from charterer.policy.solve.exchange_rate import BudgetFit, Demand, Solution, solve
 from charterer.policy.solve.hull import corners
+from charterer.policy.solve.linear_program import Optimum, Uses, minimise
+
+_DEAREST = 100.0
+"""Multiple of the larger of a budget's bid and what a second costs it on average, above which it buys no second: what
+is left of its money stays unspent. Dearer pools and wider options cost a few times more than what they replace."""
+_SLACK = 1e-9
+"""Fraction of the weighted load by which more jobs may wait than must, so that rounding makes nothing infeasible."""
+_NOBODY = 1e-8
+"""Fraction of a class that is served below which nobody is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +40,12 @@ class LpColumn:
 
 @dataclass(frozen=True, slots=True)
 class LpClass:
-    """Jobs of a budget that choose alike: ``load`` jobs a second, each of ``weight``; at least one way."""
+    """Jobs of a budget that choose alike: ``load`` jobs a second, each of ``weight``; at least one column."""
 
     budget: BudgetId
     load: float
     weight: float
-    ways: Sequence[LpColumn]
+    columns: Sequence[LpColumn]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +53,9 @@ class ScarceSolution:
     """What is best in the long run when budgets and pools bind.
 
     ``rates``: θ by budget, as ``exchange_rate.Solution`` defines them. ``prices``: dollars per GPU-second on top of the
-    bill, 0 where there is room. ``dollars``: what a dollar of a budget counts where it contests a pool; 1 unless it has
-    more money than room (below 1), lacks money (above), or the bids did not settle. ``mixes[i]``: way → share of class
-    i's jobs. ``queued[i]``: the part of class i that must wait whatever is chosen, together the least load (by weight)
+    bill, 0 where there is room, in dollars of the budget whose dollars count most; ``dollars``: what a dollar of each
+    budget counts beside those, less where a budget has more money than room. ``mixes[i]``: column → share of class i's
+    jobs. ``queued[i]``: the fraction of class i that must wait whatever is chosen, together the least load (by weight)
     that makes all fit. ``spends`` (dollars a second) and ``uses`` (GPUs) are of the whole load, those that wait
     included: above the budget or the capacity by what is lacking. ``short``: pools for want of which jobs wait.
     ``objective``: Σ w·λ·a, the mean weighted number of jobs at these choices.
@@ -71,17 +77,20 @@ class ScarceSolution:
         return self.prices.get(pool, 0.0) / self.dollars[budget]
 
 
-def pareto_front(ways: Sequence[LpColumn]) -> list[int]:
-    """Indices of the ways that can win at some rate and prices: none is at most as dear, slow and wide in all pools.
+def pareto_front(columns: Sequence[LpColumn]) -> list[int]:
+    """Indices of the columns that can win at some rate and prices: none is at most as dear, slow and wide in all pools.
 
-    A way above the hull of (dollars, seconds) may win once a pool has a price. Of equal ways the first is kept.
+    A column above the hull of (dollars, seconds) may win once a pool has a price. Of equal columns the first is kept.
     """
     kept: list[int] = []
-    for new in sorted(range(len(ways)), key=lambda at: (ways[at].money, ways[at].seconds, sum(ways[at].use.values()))):
-        way = ways[new]
+    order = sorted(
+        range(len(columns)), key=lambda at: (columns[at].money, columns[at].seconds, sum(columns[at].use.values()))
+    )
+    for new in order:
+        column = columns[new]
         if not any(
-            ways[old].seconds <= way.seconds
-            and all(much <= way.use.get(pool, 0.0) for pool, much in ways[old].use.items())
+            columns[old].seconds <= column.seconds
+            and all(amount <= column.use.get(pool, 0.0) for pool, amount in columns[old].use.items())
             for old in kept
         ):
             kept.append(new)
@@ -93,60 +102,66 @@ def solve_scarce(
 ) -> ScarceSolution:
     """``budgets``: dollars a second; ``capacity``: GPUs; a pool that is not named has room for all.
 
-    ValueError for a class without ways or of a budget that is not named.
+    ValueError for a class without columns or of a budget that is not named.
     """
-    for number, one in enumerate(classes):
-        if not one.ways:
-            raise ValueError(f"class {number} of budget {one.budget} has no way to run: leave it out")
-        if one.budget not in budgets:
-            raise ValueError(f"class {number} is of budget {one.budget}, which is not among the budgets: name its rate")
-    plain = _Unconstrained(classes, budgets)
-    uses = _uses(classes, plain.mixes)
+    for number, lp_class in enumerate(classes):
+        if not lp_class.columns:
+            raise ValueError(f"class {number} of budget {lp_class.budget} has no way to run: leave it out")
+        if lp_class.budget not in budgets:
+            raise ValueError(
+                f"class {number} is of budget {lp_class.budget}, which is not among the budgets: name its rate"
+            )
+    unconstrained = _Unconstrained(classes, budgets)
+    uses = _uses(classes, unconstrained.mixes)
     if all(used <= capacity.get(pool, used) for pool, used in uses.items()):
         return ScarceSolution(
-            fits={budget: found.fit for budget, found in plain.found.items()},
-            rates={budget: found.rate for budget, found in plain.found.items()},
+            fits={budget: solution.fit for budget, solution in unconstrained.solutions.items()},
+            rates={budget: solution.rate for budget, solution in unconstrained.solutions.items()},
             prices=dict.fromkeys(capacity, 0.0),
             dollars=dict.fromkeys(budgets, 1.0),
-            mixes=plain.mixes,
-            queued=_queued(classes, budgets, plain),
-            spends={budget: found.spend for budget, found in plain.found.items()},
+            mixes=unconstrained.mixes,
+            queued=_queued(classes, budgets, unconstrained),
+            spends={budget: solution.spend for budget, solution in unconstrained.solutions.items()},
             uses=uses,
             short=frozenset(),
-            objective=_objective(classes, plain.mixes),
+            objective=_objective(classes, unconstrained.mixes),
         )
-    return _contested(classes, budgets, capacity, plain)
+    return _PoolProgram(classes, budgets, capacity, unconstrained).solve()
 
 
 def _objective(classes: Sequence[LpClass], mixes: Sequence[Mapping[int, float]]) -> float:
     return sum(
-        one.weight * one.load * sum(share * one.ways[way].seconds for way, share in mix.items())
-        for one, mix in zip(classes, mixes, strict=True)
+        lp_class.weight * lp_class.load * sum(share * lp_class.columns[at].seconds for at, share in mix.items())
+        for lp_class, mix in zip(classes, mixes, strict=True)
     )
 
 
 def _uses(classes: Sequence[LpClass], mixes: Sequence[Mapping[int, float]]) -> dict[PoolId, float]:
     uses: dict[PoolId, float] = {}
-    for one, mix in zip(classes, mixes, strict=True):
-        for way, share in mix.items():
-            for pool, much in one.ways[way].use.items():
-                uses[pool] = uses.get(pool, 0.0) + one.load * share * much
+    for lp_class, mix in zip(classes, mixes, strict=True):
+        for at, share in mix.items():
+            for pool, amount in lp_class.columns[at].use.items():
+                uses[pool] = uses.get(pool, 0.0) + lp_class.load * share * amount
     return uses
 
 
-def _queued(classes: Sequence[LpClass], budgets: Mapping[BudgetId, float], plain: _Unconstrained) -> list[float]:
-    """Where only money lacks: jobs wait that cost most for their weight, until the cheapest ways are paid for."""
+def _queued(
+    classes: Sequence[LpClass], budgets: Mapping[BudgetId, float], unconstrained: _Unconstrained
+) -> list[float]:
+    """Where only money lacks: jobs wait that cost most for their weight, until the cheapest columns are paid for."""
     excess = {
-        budget: found.spend - max(budgets[budget], 0.0) if found.fit is BudgetFit.INFEASIBLE else 0.0
-        for budget, found in plain.found.items()
+        budget: solution.spend - max(budgets[budget], 0.0) if solution.fit is BudgetFit.INFEASIBLE else 0.0
+        for budget, solution in unconstrained.solutions.items()
     }
-    costs = [one.ways[next(iter(mix))].money for one, mix in zip(classes, plain.mixes, strict=True)]
+    costs = [
+        lp_class.columns[next(iter(mix))].money for lp_class, mix in zip(classes, unconstrained.mixes, strict=True)
+    ]
     queued = [0.0] * len(classes)
-    paid = (at for at, one in enumerate(classes) if one.load * costs[at] > 0.0)
+    paid = (at for at, lp_class in enumerate(classes) if lp_class.load * costs[at] > 0.0)
     for at in sorted(paid, key=lambda at: classes[at].weight / costs[at]):
-        one, cost = classes[at], classes[at].load * costs[at]
-        queued[at] = min(max(excess[one.budget] / cost, 0.0), 1.0)
-        excess[one.budget] -= queued[at] * cost
+        lp_class, cost = classes[at], classes[at].load * costs[at]
+        queued[at] = min(max(excess[lp_class.budget] / cost, 0.0), 1.0)
+        excess[lp_class.budget] -= queued[at] * cost
     return queued
 
 
@@ -154,86 +169,134 @@ class _Unconstrained:
     """Each budget by itself, with room for all (``exchange_rate.solve`` on the hulls)."""
 
     def __init__(self, classes: Sequence[LpClass], budgets: Mapping[BudgetId, float]) -> None:
-        self.found: dict[BudgetId, Solution] = {}
+        self.solutions: dict[BudgetId, Solution] = {}
         mixes: list[dict[int, float]] = [{} for _ in classes]
         for budget, allowed in budgets.items():
-            members = [at for at, one in enumerate(classes) if one.budget == budget]
-            chains = [corners([(way.money, way.seconds) for way in classes[at].ways]) for at in members]
+            members = [at for at, lp_class in enumerate(classes) if lp_class.budget == budget]
+            chains = [corners([(column.money, column.seconds) for column in classes[at].columns]) for at in members]
             demands = [_demand(classes[at], chain) for at, chain in zip(members, chains, strict=True)]
-            self.found[budget] = found = solve(demands, allowed)
+            self.solutions[budget] = solution = solve(demands, allowed)
             for number, (at, chain) in enumerate(zip(members, chains, strict=True)):
-                level = found.levels[number]
+                level = solution.levels[number]
                 mixes[at] = {chain[level]: 1.0}
-                if number == found.mixed and found.mix > 0.0:
-                    mixes[at] = {chain[level]: 1.0 - found.mix, chain[level + 1]: found.mix}
+                if number == solution.mixed and solution.mix > 0.0:
+                    mixes[at] = {chain[level]: 1.0 - solution.mix, chain[level + 1]: solution.mix}
         self.mixes: list[dict[int, float]] = mixes
 
 
-def _demand(one: LpClass, chain: Sequence[int]) -> Demand:
-    ways = [one.ways[at] for at in chain]
-    slopes = tuple((fast.money - cheap.money) / (cheap.seconds - fast.seconds) for cheap, fast in pairwise(ways))
-    return Demand(slopes, tuple(way.money for way in ways), one.load, one.weight)
+def _demand(lp_class: LpClass, chain: Sequence[int]) -> Demand:
+    columns = [lp_class.columns[at] for at in chain]
+    slopes = tuple((fast.money - cheap.money) / (cheap.seconds - fast.seconds) for cheap, fast in pairwise(columns))
+    return Demand(slopes, tuple(column.money for column in columns), lp_class.load, lp_class.weight)
 
 
-def _most(classes: Sequence[LpClass], mixes: Sequence[Mapping[int, float]], plain: Solution) -> float:
-    """C: the plain θ; where that is 0 (nothing to choose, or too little money) what a second costs on average."""
-    if plain.rate > 0.0:
-        return plain.rate
-    weighted = _objective(classes, mixes)
-    return plain.spend / weighted if weighted > 0.0 < plain.spend else 1.0
+class _PoolProgram:
+    """The linear program of all classes: a row for each budget, then one for each pool."""
 
+    def __init__(
+        self,
+        classes: Sequence[LpClass],
+        budgets: Mapping[BudgetId, float],
+        capacity: Mapping[PoolId, float],
+        unconstrained: _Unconstrained,
+    ) -> None:
+        self._classes = classes
+        self._budgets = list(budgets)
+        self._pools = list(capacity)
+        self._limits = [max(limit, 0.0) for limit in (*budgets.values(), *capacity.values())]
+        self._bids: dict[BudgetId, float] = {}
+        self._dollars: dict[BudgetId, float] = {}
+        for budget, solution in unconstrained.solutions.items():
+            members = [at for at, lp_class in enumerate(classes) if lp_class.budget == budget]
+            time = _objective([classes[at] for at in members], [unconstrained.mixes[at] for at in members])
+            average = solution.spend / time if time > 0.0 < solution.spend else 1.0
+            self._bids[budget] = bid = solution.rate or average
+            self._dollars[budget] = bid / (_DEAREST * max(bid, average))
+        self._owners = [number for number, lp_class in enumerate(classes) for _ in lp_class.columns]
+        self._uses = [self._uses_of(lp_class, column) for lp_class in classes for column in lp_class.columns]
+        self._costs = [self._cost(lp_class, column) for lp_class in classes for column in lp_class.columns]
 
-def _contested(
-    classes: Sequence[LpClass],
-    budgets: Mapping[BudgetId, float],
-    capacity: Mapping[PoolId, float],
-    plain: _Unconstrained,
-) -> ScarceSolution:
-    """With rows for the budgets and the pools."""
-    names, pools = list(budgets), list(capacity)
-    row = {pool: len(names) + at for at, pool in enumerate(pools)}
-    number = {budget: at for at, budget in enumerate(names)}
-    bidders = [
-        ClassBid(
-            owner=number[one.budget],
-            load=one.load,
-            weight=one.weight,
-            money=[way.money for way in one.ways],
-            seconds=[way.seconds for way in one.ways],
-            uses=[
-                (
-                    (number[one.budget], way.money),
-                    *((row[pool], much) for pool, much in way.use.items() if much and pool in row),
-                )
-                for way in one.ways
-            ],
-            start=max(mix, key=mix.__getitem__),
+    def _uses_of(self, lp_class: LpClass, column: LpColumn) -> Uses:
+        """Dollars and GPUs of the whole class on one column."""
+        first = len(self._budgets)
+        return [
+            (self._budgets.index(lp_class.budget), lp_class.load * column.money),
+            *(
+                (first + row, lp_class.load * column.use[pool])
+                for row, pool in enumerate(self._pools)
+                if column.use.get(pool)
+            ),
+        ]
+
+    def _cost(self, lp_class: LpClass, column: LpColumn) -> float:
+        bid, dollar = self._bids[lp_class.budget], self._dollars[lp_class.budget]
+        return lp_class.load * (lp_class.weight * bid * column.seconds + dollar * column.money)
+
+    def solve(self) -> ScarceSolution:
+        """Without anybody who waits, and where that cannot be, with the least load that must."""
+        optimum = minimise(self._costs, self._owners, self._uses, self._limits)
+        if optimum is not None:
+            return self._solution(optimum, [0.0] * len(self._limits))
+        loads = [lp_class.weight * lp_class.load for lp_class in self._classes]
+        owners = [*self._owners, *range(len(loads))]
+        waiting: list[Uses] = [()] * len(loads)
+        least = minimise([*[0.0] * len(self._costs), *loads], owners, [*self._uses, *waiting], self._limits)
+        assert least is not None, "everybody may wait"
+        row = len(self._limits)
+        waiting = [((row, load),) for load in loads]
+        limits = [*self._limits, least.cost + _SLACK * sum(loads)]
+        optimum = minimise([*self._costs, *[0.0] * len(loads)], owners, [*self._uses, *waiting], limits)
+        assert optimum is not None, "the waiting of the first program keeps within its own limit"
+        return self._solution(optimum, least.prices)
+
+    def _solution(self, optimum: Optimum, lacking: Sequence[float]) -> ScarceSolution:
+        """``lacking``: by row, what a unit more of it would save of the load that waits."""
+        count = len(self._budgets)
+        short_of = {budget for budget, price in zip(self._budgets, lacking, strict=False) if price > 0.0}
+        spare = {budget for budget, price in zip(self._budgets, optimum.prices, strict=False) if price <= 0.0}
+        dollars = {
+            budget: self._dollars[budget] + price for budget, price in zip(self._budgets, optimum.prices, strict=False)
+        }
+        unit = max((dollar for budget, dollar in dollars.items() if budget not in short_of), default=1.0)
+        mixes = self._mixes(optimum)
+        spends = dict.fromkeys(self._budgets, 0.0)
+        for lp_class, mix in zip(self._classes, mixes, strict=True):
+            spends[lp_class.budget] += lp_class.load * sum(s * lp_class.columns[at].money for at, s in mix.items())
+        return ScarceSolution(
+            fits={
+                budget: BudgetFit.INFEASIBLE
+                if budget in short_of
+                else (BudgetFit.SURPLUS if budget in spare else BudgetFit.MET)
+                for budget in self._budgets
+            },
+            rates={
+                budget: Rate(0.0 if budget in short_of else self._bids[budget] / dollar)
+                for budget, dollar in dollars.items()
+            },
+            prices={pool: price / unit for pool, price in zip(self._pools, optimum.prices[count:], strict=False)},
+            dollars={budget: dollar / unit for budget, dollar in dollars.items()},
+            mixes=mixes,
+            queued=optimum.shares[len(self._costs) :] or [0.0] * len(self._classes),
+            spends=spends,
+            uses=_uses(self._classes, mixes),
+            short=frozenset(pool for pool, price in zip(self._pools, lacking[count:], strict=True) if price > 0.0),
+            objective=_objective(self._classes, mixes),
         )
-        for one, mix in zip(classes, plain.mixes, strict=True)
-    ]
-    most = []
-    for budget in names:
-        mine = [at for at, one in enumerate(classes) if one.budget == budget]
-        most.append(_most([classes[at] for at in mine], [plain.mixes[at] for at in mine], plain.found[budget]))
-    found = Equilibrium(bidders, [max(room, 0.0) for room in (*budgets.values(), *capacity.values())], most).settle()
-    spends = dict.fromkeys(names, 0.0)
-    for one, mix in zip(classes, found.mixes, strict=True):
-        spends[one.budget] += one.load * sum(share * one.ways[way].money for way, share in mix.items())
-    return ScarceSolution(
-        fits={
-            budget: BudgetFit.INFEASIBLE if lacks else BudgetFit.SURPLUS if spare else BudgetFit.MET
-            for budget, lacks, spare in zip(names, found.lacking, found.spare, strict=True)
-        },
-        rates={
-            budget: Rate(0.0 if lacks else bid / dollar)
-            for budget, lacks, bid, dollar in zip(names, found.lacking, found.bids, found.dollars, strict=True)
-        },
-        prices=dict(zip(pools, found.prices, strict=True)),
-        dollars=dict(zip(names, found.dollars, strict=True)),
-        mixes=found.mixes,
-        queued=found.queued,
-        spends=spends,
-        uses=_uses(classes, found.mixes),
-        short=frozenset(pool for pool, short in zip(pools, found.short, strict=True) if short),
-        objective=_objective(classes, found.mixes),
-    )
+
+    def _mixes(self, optimum: Optimum) -> list[dict[int, float]]:
+        """The shares of those of each class that are served; where none is, what the first would take."""
+        mixes: list[dict[int, float]] = []
+        begin = 0
+        for lp_class in self._classes:
+            end = begin + len(lp_class.columns)
+            mix = {at: share for at, share in enumerate(optimum.shares[begin:end]) if share > 0.0}
+            if sum(mix.values()) <= _NOBODY:
+                values = [
+                    cost + sum(optimum.prices[row] * amount for row, amount in used)
+                    for cost, used in zip(self._costs[begin:end], self._uses[begin:end], strict=True)
+                ]
+                mix = {values.index(min(values)): 1.0}
+            served = sum(mix.values())
+            mixes.append({at: share / served for at, share in mix.items()})
+            begin = end
+        return mixes

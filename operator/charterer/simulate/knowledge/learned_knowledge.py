@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp
+from typing import TYPE_CHECKING
 
 from charterer.domain.ids import BudgetId, ClassId
 from charterer.domain.job import TRUSTED_FRACTION
 from charterer.domain.profile import Profile, ThroughputTable
 from charterer.domain.time import Instant
 from charterer.estimate.learned import MOST_WIDTHS, Learned
-from charterer.estimate.learner import Learner
 from charterer.estimate.observation import ClassTerms, Observation
 from charterer.estimate.offered import offered, points
 from charterer.simulate.model.ground_truth import Application
 from charterer.simulate.model.scenario import Scenario
 from charterer.simulate.model.sim_job import SimJob
+
+if TYPE_CHECKING:
+    from charterer.estimate.learner import Learner
 
 _REPLAY_SECONDS = 30.0
 """Seconds between two reports of a job of a workload: fewer than real trainers send, as weeks of them are simulated."""
@@ -27,14 +30,14 @@ class ReportModel:
     """How trainers report. ``noise`` draws standard normal deviates; ``step`` and ``gradient`` scale them.
 
     ``seconds``: between two reports. ``step``: standard deviation of the logarithm of seconds a step; ``gradient``: of
-    the logarithms of the gradient's squared norm and variance. ``departure``: see ``Learner``.
+    the logarithms of the gradient's squared norm and variance. ``model_misfit``: see ``Learner``.
     """
 
     noise: Callable[[], float]
     seconds: float = 10.0
     step: float = 0.05
     gradient: float = 0.1
-    departure: float = 0.1
+    model_misfit: float = 0.1
 
 
 @dataclass(slots=True)
@@ -61,8 +64,10 @@ class LearnedKnowledge:
     _jobs_of_known_size: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        from charterer.estimate.learner import Learner  # loads numpy and scipy, which most simulations do without
+
         terms = [_terms(class_id, application) for class_id, application in self.applications.items()]
-        self.learner = Learner(terms, {self.gpu_type: self.node_gpus}, self.reports.departure)
+        self.learner = Learner(terms, {self.gpu_type: self.node_gpus}, self.reports.model_misfit)
         self._widths = {
             class_id: points(application.widths, self.node_gpus) for class_id, application in self.applications.items()
         }

@@ -1,0 +1,183 @@
+"""What only the leader runs: observing, planning, acting, publishing, learning, and the progress endpoint.
+
+Each part is made after those it uses. Two values are shared instead of handed on later: ``awake`` is set when the loop
+should turn, and ``in_flight`` holds the keys of the mutations that the loop has begun, which writers of status avoid.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+
+from charterer.app.certificate import keep_renewed
+from charterer.app.settings import Settings
+from charterer.cluster.client import Client
+from charterer.cluster.errors import ApiError
+from charterer.cluster.events import Recorder
+from charterer.cluster.paths import TOKEN_REVIEWS
+from charterer.cluster.resync import Resync
+from charterer.cluster.store import Store
+from charterer.controller.execute import (
+    CloudWriter,
+    ClusterExecutor,
+    DecidedObjects,
+    ExecutionContext,
+    ObjectWriter,
+)
+from charterer.controller.job_directory import SnapshotJobDirectory
+from charterer.controller.learning.profile_writer import ProfileWriter
+from charterer.controller.learning.report_collector import ReportCollector
+from charterer.controller.loop import Loop
+from charterer.controller.outcome import Executor
+from charterer.controller.progress_writer import ProgressWriter
+from charterer.controller.snapshot.source import SnapshotSource
+from charterer.controller.status.events import Events
+from charterer.controller.status.publisher import StatusPublisher
+from charterer.controller.status.view_writer import ViewWriter
+from charterer.controller.surveys import Surveys, pools_in, pools_in_motion
+from charterer.controller.templates import Templates
+from charterer.domain.steps import StepKey
+from charterer.domain.time import Instant
+from charterer.metrics import Metrics
+from charterer.providers.accounts import Accounts
+from charterer.server.http import progress_app, serve
+from charterer.server.progress import ProgressBoard
+from charterer.server.tls import TlsMaterial
+from charterer.server.tokens import Authenticator, PostReview
+from charterer.workloads import INDEXED_JOB, RunEnvironment
+
+_log = logging.getLogger(__name__)
+
+_COLLECTION_THRESHOLD = 100_000
+"""Objects made before Python looks for garbage in cycles, of which there is little. A plan of ten thousand jobs makes
+half as many; with Python's own 700 every third plan would walk through all that is kept, and take twice as long."""
+_LIST_RETRY_SECONDS = 1.0
+"""Seconds until the cluster is listed again where it could not be."""
+
+
+def now() -> Instant:
+    """The operator's clock."""
+    return Instant(time.time_ns() // 1_000)
+
+
+class Leader:
+    """The leader's parts, wired. ``start`` and then ``run``; for the running event loop only.
+
+    ``wrap`` lets a test stand around the executor.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        client: Client,
+        store: Store,
+        metrics: Metrics,
+        material: TlsMaterial,
+        wrap: Callable[[Executor], Executor],
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._store = store
+        self._material = material
+        self._awake = asyncio.Event()
+        in_flight: set[StepKey] = set()
+        environment = RunEnvironment(settings.url_for_pods, material.ca_pem)
+        self.resync = Resync(client, store, interval=settings.resync_seconds)
+        self._recorder = Recorder(client, instance=settings.pod_name)
+        self._accounts = Accounts(os.environ, metrics.cloud_called)
+        self._board = ProgressBoard()
+
+        # Observing
+        moving = partial(pools_in_motion, store)
+        self._surveys = Surveys(self._accounts, partial(pools_in, store), moving, self._awake.set, settings.surveys)
+        templates = Templates(client, INDEXED_JOB, environment, self._awake.set)
+        self._source = source = SnapshotSource(store, self._surveys, templates, self._board, now)
+
+        # Learning
+        self._collector = ReportCollector(source.last_or_none)
+        self._profiles = ProfileWriter(self._collector, client, store, self._recorder, settings.learning)
+
+        # Acting and publishing
+        context = ExecutionContext(
+            decided=DecidedObjects(store, source.last),
+            objects=ObjectWriter(client, store),
+            clouds=CloudWriter(self._accounts, self._surveys),
+            client=client,
+            workload=INDEXED_JOB,
+            environment=environment,
+            now=now,
+        )
+        self._progress = ProgressWriter(self._board, context, in_flight)
+        self._views = ViewWriter(client, store, in_flight)
+        publisher = StatusPublisher(
+            store, metrics, Events(self._recorder), self._views, self._surveys.errors, source.last
+        )
+        executor = wrap(ClusterExecutor(context))
+        self.loop = Loop(source.observe, now, executor, publisher, self._awake, in_flight, settings.timing)
+
+    async def start(self, stack: AsyncExitStack) -> None:
+        """Read what the cluster and the profiles remember; what must be closed goes onto the stack.
+
+        What is listed now is newer than whatever a former leader wrote last, since it cannot write any more.
+        """
+        stack.push_async_callback(self._accounts.close)
+        await _until_it_works(self.resync.once)
+        gc.freeze()  # what was just listed lives long: walking through it again and again would cost plans a third
+        gc.set_threshold(_COLLECTION_THRESHOLD)
+        stack.push_async_callback(self._recorder.flush)
+        await _until_it_works(self._profiles.recall)
+        self._store.bind(self._store_changed)
+
+    async def run(self, stack: AsyncExitStack, serving: Callable[[], Awaitable[None]]) -> None:
+        """Serve progress, then run everything until cancelled; ``serving`` is awaited once pods can be served."""
+        context = self._material.server_context()
+        directory = SnapshotJobDirectory(self._source.last_or_none)
+        authenticator = Authenticator(_token_review(self._client), directory)
+        progress = await serve(
+            progress_app(authenticator, directory, self._board, now, self._collector),
+            self._settings.host,
+            self._settings.progress_port,
+            context,
+        )
+        stack.push_async_callback(progress.close)
+        _log.info("progress on port %d", progress.port)
+        await serving()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.loop.run(), name="loop")
+            tasks.create_task(self._surveys.run(), name="surveys")
+            tasks.create_task(self.resync.run(), name="resync")
+            tasks.create_task(self._recorder.run(), name="events")
+            tasks.create_task(self._views.run(), name="views")
+            tasks.create_task(self._progress.run(), name="progress")
+            tasks.create_task(self._profiles.run(), name="learning")
+            tasks.create_task(keep_renewed(self._client, self._settings, context), name="certificate")
+            self._awake.set()
+
+    def _store_changed(self) -> None:
+        self._awake.set()
+        self._surveys.look_again()
+
+
+async def _until_it_works(read: Callable[[], Awaitable[object]]) -> None:
+    """Read from the API server, again and again until it answers."""
+    while True:
+        try:
+            await read()
+        except ApiError as error:
+            _log.warning("cannot list the cluster yet, again soon: %s", error)
+            await asyncio.sleep(_LIST_RETRY_SECONDS)
+        else:
+            return
+
+
+def _token_review(client: Client) -> PostReview:
+    async def post(body: Mapping[str, object]) -> Mapping[str, object]:
+        return await client.post(TOKEN_REVIEWS.all(), body)
+
+    return post

@@ -1,0 +1,180 @@
+"""One replica: what runs in which thread, what happens on gaining and losing the lead, and the orderly end.
+
+Threads: the main event loop (plan, mutations, servers), kopf's watch with an event loop of its own, the Lease's two.
+A standby keeps its store current and serves health; only the leader plans, serves progress and writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from charterer import __version__
+from charterer.app.certificate import progress_certificate
+from charterer.app.leader import Leader
+from charterer.app.settings import Settings
+from charterer.cluster import credentials, kinds
+from charterer.cluster.client import Client
+from charterer.cluster.credentials import Access
+from charterer.cluster.errors import ApiError
+from charterer.cluster.heartbeat import Heartbeat
+from charterer.cluster.lease import Lease
+from charterer.cluster.paths import PODS
+from charterer.cluster.store import Store
+from charterer.cluster.watch import Watch
+from charterer.controller.outcome import Executor
+from charterer.metrics import Metrics
+from charterer.server.http import health_app, serve
+from charterer.workloads import INDEXED_JOB
+
+_log = logging.getLogger(__name__)
+
+_LEADER_LABEL = "charterer.dev/leader"
+_WATCH_LAG_SECONDS = 60.0
+"""Seconds that the watch may be late with the Lease's renewals before the liveness probe fails: several renewals."""
+_LOOP_STALL_SECONDS = 60.0
+"""Seconds without a turn of the loop before the liveness probe fails: an idle loop turns every 15 seconds."""
+
+
+async def run(settings: Settings, wrap: Callable[[Executor], Executor] = lambda executor: executor) -> None:
+    """Run until SIGTERM or SIGINT, then give the Lease up. ``wrap`` lets a test stand around the executor.
+
+    Raises NoAccess when no cluster can be found. When the lead is lost the process ends at once with status 1.
+    """
+    access = credentials.load(settings.kubeconfig, settings.context)
+    replica = _Replica(settings, access, wrap)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for received in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(received, stop.set)
+    async with AsyncExitStack() as stack:
+        await replica.stand_by(stack)
+        leading = asyncio.create_task(replica.lead(stack), name="lead")
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        await asyncio.wait((leading, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if leading.done():
+            leading.result()
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+        _log.info("stopping")
+
+
+class _Replica:
+    """What every replica runs: the watch, the Lease and the health endpoint; and the leader's parts while it leads."""
+
+    def __init__(self, settings: Settings, access: Access, wrap: Callable[[Executor], Executor]) -> None:
+        self._settings = settings
+        self._access = access
+        self._wrap = wrap
+        self._metrics = Metrics(__version__)
+        self._store = Store((*kinds.ALL, INDEXED_JOB.kind))
+        self._heartbeat = Heartbeat()
+        self._watch = Watch(
+            access,
+            self._store,
+            self._heartbeat,
+            lease="charterer",
+            namespace=settings.namespace,
+            on_relist=lambda: self._main.call_soon_threadsafe(self._repair),
+            on_end=lambda: _die("the watch has ended"),
+        )
+        self._gained = asyncio.Event()
+        self._main = asyncio.get_running_loop()
+        self._lease = Lease(
+            access,
+            "charterer",
+            settings.namespace,
+            settings.pod_name,
+            on_gained=self._take_over,
+            on_lost=lambda reason: _die(f"lost the lead ({reason})"),
+            heartbeat=self._heartbeat,
+            times=settings.lease,
+        )
+        self._leader: Leader | None = None
+        self._metrics.last_event_age(self._event_age)
+
+    async def stand_by(self, stack: AsyncExitStack) -> None:
+        """Serve health, keep the store current, stand for the lead."""
+        health = await serve(
+            health_app(
+                self._metrics.exposition,
+                live={"watch": self._watch_delivers, "loop": self._loop_turns},
+                ready={"watch": self._watch_started},
+            ),
+            self._settings.host,
+            self._settings.http_port,
+        )
+        stack.push_async_callback(health.close)
+        _log.info("health and metrics on port %d", health.port)
+        self._watch.start()
+        stack.callback(self._watch.stop)
+        self._lease.start()
+        stack.callback(self._lease.release)
+
+    async def lead(self, stack: AsyncExitStack) -> None:
+        """Wait for the lead, then plan and act until cancelled."""
+        settings = self._settings
+        self._metrics.leading(False)
+        client = await stack.enter_async_context(
+            Client(self._access, fence=self._lease.remaining, wrote=self._metrics.api_written)
+        )
+        async with Client(self._access) as unfenced:
+            await self._label_self(unfenced, "false")
+        _log.info("waiting for the lead of Lease %s/charterer as %s", settings.namespace, settings.pod_name)
+        await self._gained.wait()
+        self._metrics.leading(True)
+        _log.info("leading")
+        material = await progress_certificate(client, settings)
+        leader = Leader(settings, client, self._store, self._metrics, material, self._wrap)
+        await leader.start(stack)
+        self._leader = leader
+        await leader.run(stack, lambda: self._label_self(client, "true"))
+
+    def _take_over(self) -> None:
+        self._main.call_soon_threadsafe(self._gained.set)
+
+    def _repair(self) -> None:
+        if self._leader is not None:
+            self._leader.resync.soon()
+
+    # --- health -------------------------------------------------------------------------------------------------------
+
+    def _watch_delivers(self) -> tuple[bool, str]:
+        lag = self._heartbeat.lag()
+        if not self._watch.alive:
+            return False, "the watch has ended"
+        return lag < _WATCH_LAG_SECONDS, f"the last renewal of the Lease is {lag:.0f} s late"
+
+    def _watch_started(self) -> tuple[bool, str]:
+        return self._watch.ready.is_set(), "started" if self._watch.ready.is_set() else "starting"
+
+    def _loop_turns(self) -> tuple[bool, str]:
+        if self._leader is None:
+            return True, f"standing by; {self._lease.holder or 'nobody'} leads"
+        age = self._leader.loop.seconds_since_turn()
+        return age < _LOOP_STALL_SECONDS, f"turned {age:.0f} s ago"
+
+    def _event_age(self) -> float:
+        ages = (kind.age for kind in self._store.stats().values() if kind.age is not None)
+        return min(ages, default=float("inf"))
+
+    async def _label_self(self, client: Client, leader: str) -> None:
+        """The Service of the progress endpoint selects the leader's pod. Outside a cluster there is no such pod."""
+        body = {"metadata": {"labels": {_LEADER_LABEL: leader}}}
+        try:
+            await client.merge_patch(PODS.one(self._settings.pod_name, self._settings.namespace), body)
+        except ApiError as error:
+            _log.info("not labelled as leader=%s: %s", leader, error)
+
+
+def _die(reason: str) -> None:
+    """End the process at once, to be started anew: it cannot see the cluster, or another replica may lead from now on
+    and nothing more may leave this one."""
+    _log.error("%s: ending at once", reason)
+    logging.shutdown()
+    os._exit(1)

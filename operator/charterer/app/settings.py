@@ -1,0 +1,40 @@
+"""How one process is to run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from charterer.cluster.lease import LeaseTimes
+from charterer.controller.learning.profile_writer import WriteIntervals
+from charterer.controller.loop import LoopTiming
+from charterer.controller.surveys import SurveyPace
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to run. Ports may be 0; the ports really used are logged. ``kubeconfig`` None: the service account."""
+
+    pod_name: str
+    namespace: str
+    kubeconfig: Path | None = None
+    context: str | None = None
+    host: str = "0.0.0.0"
+    http_port: int = 8080
+    progress_port: int = 8443
+    progress_url: str = ""
+    resync_seconds: float = 300.0
+    surveys: SurveyPace = field(default_factory=SurveyPace)
+    timing: LoopTiming = field(default_factory=LoopTiming)
+    lease: LeaseTimes = field(default_factory=LeaseTimes)
+    learning: WriteIntervals = field(default_factory=WriteIntervals)
+
+    @property
+    def url_for_pods(self) -> str:
+        """Where pods report progress."""
+        return self.progress_url or f"https://{self.progress_service}"
+
+    @property
+    def progress_service(self) -> str:
+        """The host name of the progress endpoint's Service."""
+        return f"charterer-progress.{self.namespace}.svc"

@@ -1,0 +1,132 @@
+"""One provider for each account that pools are in, with every call to it counted and timed.
+
+A vendor's library is imported only when a pool needs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias, TypeVar, assert_never
+
+from charterer.domain.ids import InstanceId, PoolId
+from charterer.domain.pool import FakeGroup, Pool, Quote, Survey
+from charterer.providers.errors import ProviderError
+from charterer.providers.provider import Drained, Provider
+
+T = TypeVar("T")
+
+CallRecorder: TypeAlias = Callable[[str, str, str, float], None]
+"""Takes the vendor, the call, its outcome (``ok`` or the error's reason) and its seconds."""
+
+Environment: TypeAlias = Mapping[str, str]
+"""Where credentials come from. ``CHARTERER_FAKECLOUD_TOKEN``: the bearer token for fake clouds, if they ask for one."""
+
+
+def adapter_for(pool: Pool, environ: Environment) -> Provider:
+    """The vendor's adapter for that pool's account."""
+    match pool.cloud:
+        case FakeGroup(endpoint=endpoint):
+            from charterer.providers.fake import FakeCloud
+
+            return FakeCloud(endpoint, environ.get("CHARTERER_FAKECLOUD_TOKEN"))
+        case _ as never:
+            assert_never(never)
+
+
+def _account_key(pool: Pool) -> tuple[str, str]:
+    """Vendor and account."""
+    match pool.cloud:
+        case FakeGroup(endpoint=endpoint):
+            return "fake", endpoint.rstrip("/")
+        case _ as never:
+            assert_never(never)
+
+
+class Account:
+    """The Provider of one account: its adapter, with every call counted and timed."""
+
+    def __init__(self, vendor: str, adapter: Provider, record: CallRecorder) -> None:
+        self._vendor = vendor
+        self._adapter = adapter
+        self._record = record
+
+    async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
+        """As the adapter answers; each pool counts as one call."""
+        began = time.perf_counter()
+        answers = await self._adapter.survey(pools)
+        seconds = time.perf_counter() - began
+        for pool in pools:
+            self._record(self._vendor, "survey", _outcome(answers[pool.id]), seconds)
+        return answers
+
+    async def quote(self, pool: Pool) -> Quote:
+        """As the adapter answers."""
+        return await self._counted("quote", self._adapter.quote(pool))
+
+    async def raise_target(self, pool: Pool, at_least: int, token: str) -> None:
+        """As the adapter does."""
+        await self._counted("raise_target", self._adapter.raise_target(pool, at_least, token))
+
+    async def cancel_unfulfilled(self, pool: Pool, keep: int) -> None:
+        """As the adapter does."""
+        await self._counted("cancel", self._adapter.cancel_unfulfilled(pool, keep))
+
+    async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
+        """As the adapter does."""
+        await self._counted("terminate", self._adapter.terminate(pool, instance, proof))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._adapter.close()
+
+    async def _counted(self, call: str, answer: Awaitable[T]) -> T:
+        began = time.perf_counter()
+        try:
+            result = await answer
+        except ProviderError as error:
+            self._record(self._vendor, call, _outcome(error), time.perf_counter() - began)
+            raise
+        self._record(self._vendor, call, _outcome(result), time.perf_counter() - began)
+        return result
+
+
+class Accounts:
+    """The accounts of all pools, each opened when a pool first needs it and kept until ``close``."""
+
+    def __init__(
+        self,
+        environ: Environment,
+        record: CallRecorder = lambda vendor, call, outcome, seconds: None,
+        adapter: Callable[[Pool, Environment], Provider] = adapter_for,
+    ) -> None:
+        self._environ = environ
+        self._record = record
+        self._adapter = adapter
+        self._accounts: dict[tuple[str, str], Account] = {}
+
+    def account_of(self, pool: Pool) -> Account:
+        """The account that the pool is in."""
+        key = _account_key(pool)
+        account = self._accounts.get(key)
+        if account is None:
+            account = self._accounts[key] = Account(key[0], self._adapter(pool, self._environ), self._record)
+        return account
+
+    def by_account(self, pools: Iterable[Pool]) -> Mapping[Account, Sequence[Pool]]:
+        """The pools of each account together: one survey can ask about all of them."""
+        grouped: dict[Account, list[Pool]] = {}
+        for pool in pools:
+            grouped.setdefault(self.account_of(pool), []).append(pool)
+        return grouped
+
+    async def close(self) -> None:
+        """Close every account; none may be used afterwards."""
+        accounts = list(self._accounts.values())
+        self._accounts.clear()
+        await asyncio.gather(*(account.close() for account in accounts))
+
+
+def _outcome(result: object) -> str:
+    return result.reason if isinstance(result, ProviderError) else "ok"

@@ -1,0 +1,98 @@
+"""Laws of what budgets get where pools are too small, in random worlds, and against HiGHS."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.policy.budgets.pool_usage import path_usages
+from charterer.policy.planner import plan
+from tests.crowds import held, rooms_of, stood
+from tests.worlds import World
+
+POOLS = ("a", "b", "c")
+
+
+@st.composite
+def worlds(draw: st.DrawFn, budgets: int = 2) -> World:
+    """Declared loads of classes that run on some of three pools, whose nodes may be few."""
+    world = World()
+    names = [f"team-{number}" for number in range(draw(st.integers(1, budgets)))]
+    for name in names:
+        world.budget(name, amount=draw(st.sampled_from(["4000", "20000", "60000"])))
+    for pool in POOLS:
+        price = draw(st.sampled_from(["10", "16", "30"]))
+        world.pool(pool, price=price, max_nodes=draw(st.sampled_from([1, 2, 4, 60])))
+    for number in range(draw(st.integers(1, 4))):
+        curves = [
+            SpeedCurve(pool, Amdahl(draw(st.sampled_from([0.7, 0.95, 0.99])), draw(st.sampled_from([0.5, 1.0, 1.6]))))
+            for pool in draw(st.lists(st.sampled_from(POOLS), min_size=1, max_size=3, unique=True))
+        ]
+        profile = world.profile(
+            f"class-{number}",
+            curves[0].form,
+            gpu_type=curves[0].gpu_type,
+            work_hours=draw(st.sampled_from([2.0, 10.0])),
+            arrivals_per_hour=draw(st.sampled_from([0.2, 1.0, 3.0])),
+            others=curves[1:],
+        )
+        budget = draw(st.sampled_from(names))
+        world.job(f"j{number}", gpus=(1, 4, 32), profile=profile.id.name, budget=budget)
+    return world
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds())
+def test_no_pool_is_exceeded_and_only_full_ones_have_a_price(world: World) -> None:
+    found = stood(world)
+    if not all(one.feasible for one in found) or any(s.verdict.short for one in found for s in one.scarce.values()):
+        return  # who waits is not told by a standing; tests/property/test_scarcity.py has it
+    room, uses = rooms_of(world), held(found)
+    for pool, much in uses.items():
+        assert much <= room[pool].gpus * (1.0 + 1e-7)
+    for one in found:
+        assert one.planned <= one.allowed * (1.0 + 1e-7)
+        for pool, scarce in one.scarce.items():
+            assert scarce.price > 0.0
+            assert uses[pool] == pytest.approx(room[pool].gpus, rel=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(worlds())
+def test_rooms_that_do_not_bind_change_nothing(world: World) -> None:
+    world.pools = {name: replace(pool, max_nodes=10_000) for name, pool in world.pools.items()}
+    assert not plan(world.snapshot()).pools
+    assert all(lot.prospects.charge is None for one in stood(world) for s in one.shares.values() for lot in s.lots)
+
+
+@settings(max_examples=40, deadline=None)
+@given(worlds(budgets=1))
+def test_one_budget_gets_the_least_time_that_its_money_and_the_room_allow(world: World) -> None:
+    (one,) = stood(world)
+    if not one.feasible or not one.scarce or any(scarce.verdict.short for scarce in one.scarce.values()):
+        return
+    shares = list(one.shares.items())
+    ways = [
+        (number, route.way)
+        for number, (_, share) in enumerate(shares)
+        for route in path_usages(share.group.menu, share.group.work, None)
+    ]
+    room = rooms_of(world)
+    rows = [[shares[number][1].arrivals * way.money for number, way in ways]]
+    rows += [[shares[number][1].arrivals * way.use.get(pool, 0.0) for number, way in ways] for pool in room]
+    limits = [one.allowed, *(float(each.gpus) for each in room.values())]
+    best = linprog(
+        [shares[number][1].arrivals * way.seconds for number, way in ways],
+        A_ub=rows,
+        b_ub=limits,
+        A_eq=[[float(number == of) for number, _ in ways] for of in range(len(shares))],
+        b_eq=[1.0] * len(shares),
+        method="highs",
+    )
+    got = sum(share.arrivals * sum(lot.part * lot.seconds for lot in share.lots) for _, share in shares)
+    assert got == pytest.approx(best.fun, rel=1e-7)

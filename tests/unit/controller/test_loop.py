@@ -1,0 +1,164 @@
+"""When the loop turns, how long it leaves an object alone whose mutation failed, and what it does meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+
+import pytest
+
+from charterer.cluster.errors import Unreachable
+from charterer.controller.loop import Loop, LoopTiming
+from charterer.controller.outcome import ActionOutcome
+from charterer.domain.plan import Command, Plan, Rent
+from charterer.domain.rental import RentalPhase
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.steps import Cordon, Step, StepKey, StepKind
+from charterer.domain.time import Instant, after
+from tests.virtual_time import advance, clock, run_for, run_in_virtual_time
+from tests.worlds import World
+
+Attempt = Callable[[Command | Step], ActionOutcome]
+
+
+class Recorder:
+    """An executor that does as it is told, and the observer; each with the times at which it was called."""
+
+    def __init__(self, attempt: Attempt, seconds: float = 0.0) -> None:
+        self.attempt = attempt
+        self.seconds = seconds
+        self.attempts: list[tuple[float, Command | Step]] = []
+        self.plans: list[float] = []
+        self.outcomes: list[tuple[ActionOutcome, str]] = []
+
+    async def execute(self, do: Command | Step) -> ActionOutcome:
+        self.attempts.append((clock(), do))
+        await asyncio.sleep(self.seconds)
+        return self.attempt(do)
+
+    def planned(self, snapshot: Snapshot, decided: Plan, seconds: float) -> None:
+        self.plans.append(clock())
+
+    def done(self, do: Command | Step, outcome: ActionOutcome, message: str) -> None:
+        self.outcomes.append((outcome, message))
+
+    def rents(self) -> list[float]:
+        """When a node was rented for the one job."""
+        return [at for at, do in self.attempts if isinstance(do, Rent)]
+
+
+def a_job_waits() -> World:
+    """A job that needs one node."""
+    world = World()
+    world.budget()
+    world.pool()
+    world.job("train", gpus=8)
+    return world
+
+
+def loop_over(
+    world: World, recorder: Recorder, awake: asyncio.Event, in_flight: set[StepKey], plan_seconds: float = 0.0
+) -> Loop:
+    def observe() -> Snapshot:
+        advance(plan_seconds)
+        return world.snapshot()
+
+    def now() -> Instant:
+        return after(Instant(0), clock())
+
+    return Loop(observe, now, recorder, recorder, awake, in_flight, LoopTiming())
+
+
+def turns(
+    world: World, recorder: Recorder, seconds: float, *, plan_seconds: float = 0.0, wakes: Iterable[float] = ()
+) -> None:
+    """Run a loop for so long, awake at the start and after those seconds."""
+
+    async def main() -> None:
+        awake = asyncio.Event()
+        awake.set()
+        loop = loop_over(world, recorder, awake, set(), plan_seconds)
+        for wake in wakes:
+            asyncio.get_running_loop().call_later(wake, awake.set)
+        await run_for(seconds, loop.run())
+
+    run_in_virtual_time(main())
+
+
+def gaps(times: Iterable[float]) -> list[float]:
+    return [round(later - earlier, 1) for earlier, later in pairwise(times)]
+
+
+def fails(do: Command | Step) -> ActionOutcome:
+    raise Unreachable("POST", "/apis", 503, "ServiceUnavailable", "no")
+
+
+def test_what_fails_is_tried_again_after_pauses_that_double_up_to_half_a_minute() -> None:
+    recorder = Recorder(fails)
+    turns(a_job_waits(), recorder, 150.0)
+    assert gaps(recorder.rents()) == pytest.approx([0.3, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0], abs=0.11)
+    assert {outcome for outcome, _ in recorder.outcomes} == {ActionOutcome.FAILED}
+    assert "no" in recorder.outcomes[0][1]
+
+
+def test_what_is_only_out_of_date_is_tried_again_within_two_seconds() -> None:
+    recorder = Recorder(lambda do: ActionOutcome.STALE)
+    turns(a_job_waits(), recorder, 10.0)
+    assert gaps(recorder.rents())[:6] == pytest.approx([0.3, 0.5, 1.0, 2.0, 2.0, 2.0], abs=0.11)
+
+
+def test_an_event_does_not_shorten_a_pause() -> None:
+    recorder = Recorder(fails)
+    turns(a_job_waits(), recorder, 3.9, wakes=[tenth / 10 for tenth in range(39)])
+    assert gaps(recorder.rents()) == pytest.approx([0.3, 0.5, 1.0, 2.0], abs=0.15)
+    assert len(recorder.plans) > 30
+
+
+def test_one_that_works_at_last_begins_with_the_first_pause_when_it_fails_again() -> None:
+    outcomes = iter([ActionOutcome.FAILED, ActionOutcome.FAILED, ActionOutcome.DONE, ActionOutcome.FAILED])
+    recorder = Recorder(lambda do: next(outcomes, ActionOutcome.DONE))
+    turns(a_job_waits(), recorder, 2.5, wakes=[1.0, 1.5])
+    assert gaps(recorder.rents())[:4] == pytest.approx([0.3, 0.5, 0.2, 0.3], abs=0.11)
+
+
+def test_with_nothing_to_do_it_turns_every_fifteen_seconds() -> None:
+    recorder = Recorder(lambda do: ActionOutcome.DONE)
+    turns(World(), recorder, 61.0)
+    assert gaps(recorder.plans) == [15.0] * 4
+
+
+def test_events_close_together_make_one_turn() -> None:
+    recorder = Recorder(lambda do: ActionOutcome.DONE)
+    turns(World(), recorder, 10.0, wakes=[5.0, 5.001, 5.01, 5.015])
+    assert gaps(recorder.plans) == [5.0]
+
+
+def test_it_rests_as_long_as_it_planned_however_much_happens() -> None:
+    recorder = Recorder(lambda do: ActionOutcome.DONE)
+    turns(World(), recorder, 30.0, plan_seconds=2.0, wakes=[tenth / 10 for tenth in range(300)])
+    assert gaps(recorder.plans) == [4.0] * 7
+
+
+def test_no_second_step_is_begun_for_an_object_while_its_first_is_in_flight() -> None:
+    world = World()
+    world.budget()
+    world.pool()
+    drained = StepKey(StepKind.RENTAL, world.rental(phase=RentalPhase.DRAINING).id)
+    slow = Recorder(lambda do: ActionOutcome.DONE, seconds=3.0)
+    in_flight: set[StepKey] = set()
+    seen: list[bool] = []
+
+    async def main() -> None:
+        awake = asyncio.Event()
+        awake.set()
+        loop = loop_over(world, slow, awake, in_flight)
+        for tenth in range(20):
+            asyncio.get_running_loop().call_later(tenth / 10, awake.set)
+            asyncio.get_running_loop().call_later(tenth / 10 + 0.05, lambda: seen.append(drained in in_flight))
+        await run_for(2.9, loop.run())
+
+    run_in_virtual_time(main())
+    assert seen == [True] * 20
+    assert [type(step) for _, step in slow.attempts].count(Cordon) == 1
+    assert len(slow.plans) >= 20

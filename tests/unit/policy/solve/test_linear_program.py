@@ -1,0 +1,40 @@
+"""Linear programs that can be worked out on paper."""
+
+from __future__ import annotations
+
+import pytest
+
+from charterer.policy.solve.linear_program import minimise
+
+
+def test_the_cheapest_column_is_taken_where_no_limit_binds() -> None:
+    optimum = minimise([3.0, 2.0], [0, 0], [[(0, 1.0)], [(0, 2.0)]], [5.0])
+    assert optimum is not None
+    assert (optimum.cost, optimum.shares, optimum.prices) == (2.0, [0.0, 1.0], [0.0])
+
+
+def test_a_limit_that_binds_has_the_price_of_what_one_unit_more_would_save() -> None:
+    optimum = minimise([3.0, 2.0], [0, 0], [[(0, 1.0)], [(0, 2.0)]], [1.5])
+    assert optimum is not None
+    assert optimum.cost == pytest.approx(2.5)
+    assert optimum.shares == pytest.approx([0.5, 0.5])
+    assert optimum.prices == pytest.approx([1.0])
+
+
+def test_prices_are_in_the_units_of_costs_and_rows_however_large_those_are() -> None:
+    optimum = minimise([3e6, 2e6], [0, 0], [[(0, 1e-7)], [(0, 2e-7)]], [1.5e-7])
+    assert optimum is not None
+    assert optimum.prices == pytest.approx([1e13])
+
+
+def test_classes_that_share_a_limit_give_way_in_order_of_what_that_costs() -> None:
+    costs, classes = [9.0, 1.0, 3.0, 1.0], [0, 0, 1, 1]
+    optimum = minimise(costs, classes, [[], [(0, 1.0)], [], [(0, 1.0)]], [1.0])
+    assert optimum is not None
+    assert optimum.shares == pytest.approx([0.0, 1.0, 1.0, 0.0])
+    assert 2.0 <= optimum.prices[0] <= 8.0
+
+
+def test_no_mixture_that_keeps_within_the_limits_is_no_optimum() -> None:
+    assert minimise([1.0], [0], [[(0, 2.0)]], [1.0]) is None
+    assert minimise([1.0], [0], [[(0, 1e-9)]], [0.0]) is None
