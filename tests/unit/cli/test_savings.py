@@ -11,7 +11,7 @@ from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.budget import Mode
 from charterer.domain.profile import ThroughputTable
 from charterer.simulate.engine.world import PlannerError
-from tests.unit.cli.pasts import ended, observed
+from tests.unit.cli.histories import ended, observed
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
 

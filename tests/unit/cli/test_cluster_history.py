@@ -15,7 +15,7 @@ from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, ThroughputTable
 from charterer.domain.time import after
 from charterer.simulate.history.history import PastJob
-from tests.unit.cli.pasts import HOUR, ended, foreign, halfway, worker
+from tests.unit.cli.histories import HOUR, ended, foreign, halfway, worker
 from tests.worlds import NAMESPACE, World
 
 
