@@ -68,7 +68,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.seconds = 1000.0
-        self.room, self.api, self.store = Classroom(), Api(), Store(kinds.ALL)
+        self.room, self.api, self.store = Classroom(), Api(), Store(kinds.COMMON)
         client, recorder = cast(Client, self.api), cast(Recorder, None)
         self.writer = ProfileWriter(
             self.room.collector, client, self.store, recorder, WriteIntervals(), lambda: self.seconds
