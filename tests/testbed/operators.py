@@ -60,7 +60,7 @@ class _Killing:
             self._passed = set(self.journal.read_text().splitlines())
 
     async def execute(self, do: Command | Step) -> ActionOutcome:
-        """Carry it out, or die on the way. One at a time, or dying of one would hide that another had been done."""
+        """Carry it out, or die before or after it; one at a time, so that a crash hides no other step that was done."""
         async with self._one:
             self._die_once(f"before {type(do).__name__}")
             outcome = await self.inner.execute(do)

@@ -245,9 +245,11 @@ def test_a_machine_that_is_terminated_before_its_interruption_ends_then() -> Non
 
 
 def test_start_up_times_are_drawn_from_the_measured_list_by_the_seed() -> None:
-    one, same, other = (World(config({"startupSeconds": "K80", "startupScale": 0.1}, seed=seed)) for seed in (1, 1, 2))
+    first, same, other = (
+        World(config({"startupSeconds": "K80", "startupScale": 0.1}, seed=seed)) for seed in (1, 1, 2)
+    )
     draws = []
-    for world in (one, same, other):
+    for world in (first, same, other):
         world.cloud.set_target("a100", 8)
         draws.append([machine.runs - machine.launched for machine in world.cloud.machines()])
     assert draws[0] == draws[1] != draws[2]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.budget import Mode
+from charterer.domain.ids import StepKey, StepKind
 from charterer.domain.job import Job, Orphan
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node
-from charterer.domain.steps import CreateService, MarkReady, StepKey, StepKind, StopOrphan, Wait
+from charterer.domain.steps import CreateService, MarkReady, StopOrphan, Wait
 from charterer.lifecycle import next_steps
 from tests.factory import T0, allocation, budget, instance, job, node, pod, rental, run, snapshot, survey
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from charterer.domain.budget import Mode
+from charterer.domain.ids import StepKey, StepKind
 from charterer.domain.job import (
     Allocation,
     Finish,
@@ -32,8 +33,6 @@ from charterer.domain.steps import (
     RecordRun,
     ResizeRun,
     RunStep,
-    StepKey,
-    StepKind,
     StopRun,
     Unsuspend,
     Wait,
