@@ -1,4 +1,4 @@
-"""Budgets solved together, and what their jobs hold then."""
+"""Budgets solved together, and the GPUs that their jobs use."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def stood(world: World) -> list[BudgetSolution]:
 
 
 def rooms_of(world: World) -> Mapping[PoolId, PoolSize]:
-    """The room of every pool."""
+    """The size of every pool, as far as nodes can be rented."""
     snapshot = world.snapshot()
     return pool_sizes(snapshot, rental_index(snapshot.rentals, Memo()))
 
 
-def held(found: list[BudgetSolution]) -> dict[PoolId, float]:
+def held(solutions: list[BudgetSolution]) -> dict[PoolId, float]:
     """GPUs by pool in the long run, of all jobs."""
     return sum_of(
         expected_use(
             [(lot.part, lp_column(lot.path, share.group.menu, share.group.work).use) for lot in share.lots],
-            share.arrivals * longer(one, key, share.group),
+            share.arrivals * longer(solution, key, share.group),
         )
-        for one in found
-        for key, share in one.shares.items()
+        for solution in solutions
+        for key, share in solution.shares.items()
     )
