@@ -142,7 +142,7 @@ class Access:
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
                 if request.method == "GET":
                     raise
-                # Of these two aiohttp thinks that a PUT or DELETE may be sent once more.
+                # After these two errors aiohttp would send a PUT or DELETE again.
                 raise aiohttp.ClientConnectionError(f"{type(error).__name__} {error}") from error
             if response.status == 401:
                 self.refused(proof)

@@ -95,7 +95,7 @@ def _pays(thought: PlanReport, job: Job) -> str:
 
 
 def _mixes(thought: PlanReport, job: Job) -> str:
-    """Of a class that takes several paths, so that what is scarce is used exactly."""
+    """A sentence on a class whose jobs take several paths; empty for other classes."""
     standing = next(one for one in thought.standings if one.budget.id == job.budget)
     share = standing.share(job)
     if share is None or not share.mixes:
