@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from charterer.api.models.speedupprofile import SpeedupProfileRecord
 from charterer.api.names import LABEL_LEARNED, token_audience
 from charterer.cluster.paths import EVENTS, SECRETS, SPEEDUP_PROFILES, TRAINING_JOBS
 from charterer.controller.learning.profile_writer import WriteIntervals
@@ -113,8 +114,10 @@ async def test_a_class_is_learned_into_a_profile_and_the_next_operator_remembers
     operator.restart()
     await trainer.report(operator)
     await bed.until(lambda: learned(bed).get("reports") == 6)
-    (cell,) = learned(bed)["stepTimes"]
-    assert (cell["gpus"], cell["reports"], cell["seconds"]) == (4, 6, 0.5)
+    statistics = SpeedupProfileRecord.model_validate(profile(bed)["status"]).statistics()
+    assert statistics is not None
+    (cell,) = statistics.step_times
+    assert (cell.gpus, cell.reports, cell.seconds) == (4, 6, 0.5)
 
 
 async def test_what_somebody_spoilt_is_ignored_and_said_and_learned_anew(bed: Bed, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from charterer.domain.ids import ClassId
 from charterer.domain.steps import CountedJob, CountJobs
 from charterer.domain.time import after, seconds_between
 
-_REMEMBERED_SECONDS = 86_400.0
-"""How long a job's uid is kept beside its finish: finishes may come to light in another order, a day late at most."""
+UIDS_KEPT_SECONDS = 86_400.0
+"""Seconds before the latest counted finish for which uids are kept: a finish may come to light a day late at most."""
 CLASSES_KEPT = 1_000
 """A class that no job of has finished for the longest time is forgotten first."""
 
@@ -49,7 +49,7 @@ def apply_count(balance: Balance, step: CountJobs) -> Balance:
     classes = dict(balance.experience)
     for job in sorted(fresh, key=lambda one: (one.finished, one.uid)):
         classes[job.class_id] = learn(classes.get(job.class_id), job)
-    through = after(max(job.finished for job in fresh), -_REMEMBERED_SECONDS)
+    through = after(max(job.finished for job in fresh), -UIDS_KEPT_SECONDS)
     if balance.counted_through is not None:
         through = max(balance.counted_through, through)
     counted = {**balance.counted, **{job.uid: job.finished for job in fresh}}
