@@ -19,8 +19,8 @@ from charterer.estimate.goodput import configurations
 from charterer.estimate.learned import Learned
 from charterer.estimate.learner import Learner
 from charterer.estimate.observation import ClassTerms, Observation, Shape
-from charterer.simulate.knowledge.measured import EPOCHS, GPUS_PER_NODE, Tables
 from tests.bench._pollux import need_data, tables
+from tests.measured import EPOCHS, GPUS_PER_NODE, Tables
 
 GPU = "T4"
 SEEN = (1, 2, 4, 8)
@@ -52,8 +52,8 @@ def begins(table: Tables, epoch: int) -> float:
 
 def report(table: Tables, epoch: int, gpus: int, batch: int, draw: random.Random) -> Observation | None:
     """What a trainer would report; None where the tables cannot tell."""
-    reading = table.reading(epoch, gpus, batch)
-    if reading is None:
+    measurement = table.measurement(epoch, gpus, batch)
+    if measurement is None:
         return None
     end = table.ends[epoch] / table.ends[-1]
     return Observation(
@@ -61,12 +61,12 @@ def report(table: Tables, epoch: int, gpus: int, batch: int, draw: random.Random
         GPU,
         shape(gpus).nodes,
         gpus,
-        reading.batch,
-        reading.step_seconds * math.exp(draw.gauss(0.0, STEP_SCATTER)),
+        measurement.batch,
+        measurement.step_seconds * math.exp(draw.gauss(0.0, STEP_SCATTER)),
         draw.uniform(begins(table, epoch), end),
         Instant(0),
-        reading.grad_sqr * math.exp(draw.gauss(0.0, GRADIENT_SCATTER)),
-        reading.grad_var * math.exp(draw.gauss(0.0, GRADIENT_SCATTER)),
+        measurement.grad_sqr * math.exp(draw.gauss(0.0, GRADIENT_SCATTER)),
+        measurement.grad_var * math.exp(draw.gauss(0.0, GRADIENT_SCATTER)),
     )
 
 

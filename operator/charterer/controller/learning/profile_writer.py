@@ -21,7 +21,7 @@ from charterer.cluster import kinds
 from charterer.cluster.client import Client
 from charterer.cluster.errors import AlreadyExists, ApiError, NotFound
 from charterer.cluster.events import Recorder
-from charterer.cluster.kinds import status_body
+from charterer.cluster.patches import status_apply
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.learning.digest import digest
 from charterer.controller.learning.report_collector import ReportCollector
@@ -217,7 +217,7 @@ class ProfileWriter:
                 learned_record.class_statistics(self._ear.learner.state(class_id), taught.through)
             )
             record = {"learned": status, **({} if machine_state is None else {"machineState": dump(machine_state)})}
-            body = status_body(_KIND, key, raw["metadata"]["resourceVersion"], record)
+            body = status_apply(_KIND, key, raw["metadata"]["resourceVersion"], record)
             path = _KIND.resource.status(key.name, key.namespace)
             self._store.put(_KIND, await self._client.apply(path, body, names.MANAGER_RECORD))
         except ApiError:

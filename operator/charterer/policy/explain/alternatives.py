@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import sqrt
 
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, RunOutcome
@@ -27,10 +26,11 @@ from charterer.policy.nodes.pool_quota import PoolQuota
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import Completion, JobPosition, OptionValues
 from charterer.policy.options.width_backoff import is_quarantined, untested
-from charterer.policy.plan_cache import plan_cache
+from charterer.policy.solve.bisection import bisect
 from charterer.policy.solve.phase_dp import OptionKey, OptionTable, key_of
 
 _HALVINGS = 40
+"""Of the range between a factor of 1 and ``_MOST``: exact to eleven digits."""
 _TIE = 1e-5
 """Dollars closer to each other than this part are equal: a mixing class's two options are, save for rounding."""
 _MOST = 20.0
@@ -244,9 +244,8 @@ class _Weighing:
         self._chosen = chosen
         self._share = share
         self._snapshot = snapshot
-        known = plan_cache(snapshot)
-        self._market = PoolQuota(snapshot, known.fleet)
-        capacity = Capacity(snapshot, known.holdings, known.sites)
+        self._market = PoolQuota(snapshot, standing.inputs.rentals)
+        capacity = Capacity(snapshot, standing.inputs.holdings, standing.inputs.nodes)
         capacity.open(frozenset())
         self._draft = PlanBuilder(standing, capacity, self._market, snapshot)
         self._runs = job.allocation is not None
@@ -370,11 +369,6 @@ def _repriced(menu: Menu, pool: PoolId, factor: float) -> Menu:
 def _turning_point(loses_by: Callable[[float], float]) -> float | None:
     """The factor nearest to 1 from which on nothing is lost any more, above or below it; None if there is none."""
     for far in (1.0 / _MOST, _MOST):
-        loses, wins = 1.0, far
-        if loses_by(wins) > 0:
-            continue
-        for _ in range(_HALVINGS):
-            middle = sqrt(loses * wins)
-            loses, wins = (middle, wins) if loses_by(middle) > 0 else (loses, middle)
-        return wins
+        if loses_by(far) <= 0.0:
+            return bisect(1.0, far, lambda factor: loses_by(factor) <= 0.0, _HALVINGS)[1]
     return None
