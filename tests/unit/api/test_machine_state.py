@@ -30,7 +30,7 @@ BALANCE = Balance(
     Money(6),
     frozenset({"uid-of-a-rental"}),
     (),
-    experience={ClassId("research", "sft"): HISTORY},
+    class_history={ClassId("research", "sft"): HISTORY},
     jobs_cost=Money(31_000_000),
     counted={"job-1": NOW},
     counted_through=after(NOW, -UIDS_KEPT_SECONDS),
@@ -88,7 +88,7 @@ def test_of_too_many_counted_jobs_the_oldest_go_and_none_of_them_is_counted_agai
     back = read(dump(record))
     assert 0 < len(back.counted) < len(finishes)
     assert all(back.counts(uid, finished) for uid, finished in finishes.items())
-    assert back.experience == balance.experience
+    assert back.class_history == balance.class_history
     assert back.folded == balance.folded
 
 
@@ -117,7 +117,7 @@ def test_a_budget_whose_statistics_cannot_be_read_keeps_its_money_and_counts_no_
     back = read({key: value for key, value in status.items() if value is not None})
     assert (back.settled, back.lifetime, back.folded) == (BALANCE.settled, BALANCE.lifetime, BALANCE.folded)
     assert back.jobs_cost == BALANCE.jobs_cost
-    assert back.experience == {}
+    assert back.class_history == {}
     assert all(back.counts(uid, finished) for uid, finished in BALANCE.counted.items())
     assert read(dump(GPUBudgetRecord.from_domain(back))) == back
 

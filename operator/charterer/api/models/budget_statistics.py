@@ -22,8 +22,8 @@ class ClassCostStatistics(ApiModel):
     squares: _Sum
     since: Time
     at: Time
-    came: _Sum = 0.0
-    came_lately: _Sum = 0.0
+    arrivals: _Sum = 0.0
+    recent_arrivals: _Sum = 0.0
 
     @classmethod
     def from_domain(cls, history: ClassHistory) -> Self:
@@ -32,8 +32,8 @@ class ClassCostStatistics(ApiModel):
             squares=history.squares,
             since=history.since,
             at=history.at,
-            came=history.came,
-            came_lately=history.came_lately,
+            arrivals=history.arrivals,
+            recent_arrivals=history.recent_arrivals,
         )
 
 

@@ -78,8 +78,8 @@ class ClassCost(ApiModel):
             squares=statistics.squares,
             since=statistics.since,
             at=statistics.at,
-            came=statistics.came,
-            came_lately=statistics.came_lately,
+            arrivals=statistics.arrivals,
+            recent_arrivals=statistics.recent_arrivals,
         )
 
 
@@ -120,7 +120,7 @@ class GPUBudgetRecord(ApiModel):
         statistics = BudgetStatistics(
             classes={
                 str(name): ClassCostStatistics.from_domain(history)
-                for name, history in sorted(balance.experience.items())
+                for name, history in sorted(balance.class_history.items())
             },
             counted=dict(sorted(balance.counted.items())),
         )
@@ -136,7 +136,9 @@ class GPUBudgetRecord(ApiModel):
             folded=tuple(sorted(balance.folded)),
             history=tuple(PeriodSpent.from_domain(period) for period in balance.history[-PERIODS_KEPT:]),
             carried=None if balance.carried == ZERO else balance.carried,
-            classes=tuple(ClassCost.from_domain(name, history) for name, history in sorted(balance.experience.items())),
+            classes=tuple(
+                ClassCost.from_domain(name, history) for name, history in sorted(balance.class_history.items())
+            ),
             jobs_cost=None if balance.jobs_cost == ZERO else balance.jobs_cost,
             counted_through=max(through, default=None),
             machine_state=machine_state,
@@ -171,7 +173,7 @@ class GPUBudgetRecord(ApiModel):
             folded=frozenset(self.folded),
             history=tuple(period.to_domain() for period in self.history),
             carried=self.carried or ZERO,
-            experience=histories,
+            class_history=histories,
             jobs_cost=self.jobs_cost or ZERO,
             counted=statistics.counted,
             counted_through=through,
