@@ -57,6 +57,16 @@ class BatchTermsStatus(ApiModel):
             raise ValueError(f"smallestPerGpu {self.smallest_per_gpu} exceeds largestPerGpu {self.largest_per_gpu}")
         return self
 
+    @classmethod
+    def from_domain(cls, terms: BatchTerms) -> Self:
+        """The batch sizes as they are recorded."""
+        return cls(
+            own=terms.own,
+            largest=terms.largest,
+            largest_per_gpu=terms.largest_per_gpu,
+            smallest_per_gpu=terms.smallest_per_gpu,
+        )
+
     def to_domain(self) -> BatchTerms:
         """The batch sizes."""
         return BatchTerms(self.own, self.largest, self.largest_per_gpu, self.smallest_per_gpu)

@@ -24,20 +24,20 @@ from charterer.api.models.learned import (
     LearnedWidth,
 )
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import BatchTerms, FailedWidth
+from charterer.domain.profile import FailedWidth
 from charterer.domain.time import Instant
 from charterer.estimate.batch_cell import BatchCell
 from charterer.estimate.class_state import ClassState
 from charterer.estimate.learned import Entry, Learned, LearnedPhase
 from charterer.estimate.noise import NoiseBin
-from charterer.estimate.observation import ClassTerms, Configuration, Shape
+from charterer.estimate.observation import Configuration, Shape
 from charterer.estimate.step_times import StepTimes
 
 
 def curves_record(learned: Learned) -> LearnedCurves:
     """The learned speeds."""
     return LearnedCurves(
-        reports=learned.reports, phases=tuple(_phase(phase) for phase in learned.stretches[:MOST_PHASES])
+        reports=learned.reports, phases=tuple(_phase(phase) for phase in learned.learned_phases[:MOST_PHASES])
     )
 
 
@@ -45,12 +45,7 @@ def class_record(state: ClassState, failed: Iterable[FailedWidth] = ()) -> Learn
     """What else people read of a class. ``failed``: widths on which runs failed."""
     sizes = state.sizes.latest
     return LearnedClass(
-        batch=BatchTermsStatus(
-            own=state.terms.own_batch,
-            largest=state.terms.largest_batch,
-            largest_per_gpu=state.terms.largest_local_batch,
-            smallest_per_gpu=state.terms.smallest_local_batch,
-        ),
+        batch=BatchTermsStatus.from_domain(state.terms),
         mean_steps=_exact(sum(sizes) / len(sizes)) if sizes else None,
         failed=tuple(FailedWidthStatus.from_domain(width) for width in failed),
     )
@@ -72,17 +67,12 @@ def class_statistics(state: ClassState, sizes_through: Instant | None) -> ClassS
     )
 
 
-def terms(class_id: ClassId, batch: BatchTerms) -> ClassTerms:
-    """The batch sizes of a class as the learner takes them. ValueError for an empty range."""
-    return ClassTerms(class_id, batch.own, batch.largest, batch.largest_per_gpu, batch.smallest_per_gpu)
-
-
 def class_state(class_id: ClassId, learned: LearnedStatus, statistics: ClassStatistics) -> ClassState:
     """What ``Learner.restore`` takes. ValueError for an empty range of batch sizes."""
-    declared = terms(class_id, learned.batch.to_domain())
-    state = ClassState(declared)
+    declared = learned.batch.to_domain()
+    state = ClassState(class_id, declared)
     for cell in statistics.step_times:
-        times = state.times.setdefault(cell.gpu_type, StepTimes(declared.largest_local_batch))
+        times = state.times.setdefault(cell.gpu_type, StepTimes(declared.largest_per_gpu))
         where = Configuration(Shape(cell.nodes, cell.gpus), cell.per_gpu, cell.passes)
         times.cells[where] = BatchCell(cell.weight, log(cell.seconds), cell.scatter**2, cell.reports)
         times.reports += cell.reports
