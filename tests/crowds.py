@@ -1,4 +1,4 @@
-"""Budgets solved together, and the GPUs that their jobs use."""
+"""Budgets solved together, and what their jobs hold then."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from charterer.domain.ids import PoolId
 from charterer.incremental import Memo
-from charterer.policy.budgets.pool_usage import expected_use, lp_column
-from charterer.policy.budgets.shared_pools import longer, sum_of
+from charterer.policy.budgets.pool_program import holding_factor
+from charterer.policy.budgets.pool_usage import expected_use, lp_column, sum_uses
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.pool_size import PoolSize, pool_sizes
 from charterer.policy.nodes.rental_index import rental_index
@@ -21,18 +21,21 @@ def stood(world: World) -> list[BudgetSolution]:
 
 
 def rooms_of(world: World) -> Mapping[PoolId, PoolSize]:
-    """The size of every pool, as far as nodes can be rented."""
+    """The room of every pool."""
     snapshot = world.snapshot()
     return pool_sizes(snapshot, rental_index(snapshot.rentals, Memo()))
 
 
-def held(solutions: list[BudgetSolution]) -> dict[PoolId, float]:
+def held(found: list[BudgetSolution]) -> dict[PoolId, float]:
     """GPUs by pool in the long run, of all jobs."""
-    return sum_of(
+    return sum_uses(
         expected_use(
-            [(lot.part, lp_column(lot.path, share.group.menu, share.group.work).use) for lot in share.lots],
-            share.arrivals * longer(solution, key, share.group),
+            [
+                (taken.fraction, lp_column(taken.path, share.group.menu, share.group.work).use)
+                for taken in share.path_shares
+            ],
+            share.arrivals * holding_factor(one, key, share.group),
         )
-        for solution in solutions
-        for key, share in solution.shares.items()
+        for one in found
+        for key, share in one.shares.items()
     )
