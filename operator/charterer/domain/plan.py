@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -104,38 +104,16 @@ def moves_with(job: Job, do: Allocate) -> tuple[Instant, ...]:
 Command = Rent | Release | Allocate
 
 
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What the planner thinks of a job now: the option it has or waits for (None: none), and why.
 
-    The reason is put into words when it is first asked for: most are not. ``remaining_seconds`` is None if unknown.
+    ``remaining_seconds``: of training, and of getting there while it waits; None if unknown.
     """
 
-    __slots__ = ("_reason", "option", "remaining_seconds")
-
-    def __init__(
-        self, option: Option | None, reason: Reason | Callable[[], Reason], remaining_seconds: float | None
-    ) -> None:
-        self.option = option
-        self.remaining_seconds = remaining_seconds
-        self._reason = reason
-
-    @property
-    def reason(self) -> Reason:
-        """Why, in a sentence and in numbers."""
-        if not isinstance(self._reason, Reason):
-            self._reason = self._reason()
-        return self._reason
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Verdict):
-            return NotImplemented
-        mine = self.option, self.remaining_seconds, self.reason
-        return mine == (other.option, other.remaining_seconds, other.reason)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Verdict({self.option!r}, {self.reason!r}, {self.remaining_seconds!r})"
+    option: Option | None
+    reason: Reason
+    remaining_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)

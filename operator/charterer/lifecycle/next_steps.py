@@ -1,4 +1,4 @@
-"""All next steps of a snapshot, at most one for each object."""
+"""The next steps of a whole snapshot, at most one for each object."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def _all(view: LifecycleView) -> Iterator[tuple[StepKey, Step | Wait | None]]:
     for orphan in snapshot.orphans:
         if active(orphan.run) and not orphan.run.deleting and not view.observes(orphan.budget):
             yield StepKey(StepKind.JOB, orphan.job), StopOrphan(orphan)
-    yield from _labels_of_nobody(view)
+    yield from _abandoned_labels(view)
 
 
-def _labels_of_nobody(view: LifecycleView) -> Iterator[tuple[StepKey, Step]]:
-    """Placement labels of jobs that are gone: nothing else would ever take them off."""
-    known = {job.run_label for job in view.snapshot.jobs.values()}
+def _abandoned_labels(view: LifecycleView) -> Iterator[tuple[StepKey, Step]]:
+    """Remove the placement labels of jobs that are gone, which have no step of their own any more."""
+    labels_of_jobs = {job.run_label for job in view.snapshot.jobs.values()}
     for node in view.snapshot.nodes.values():
         for key in sorted(node.run_labels):
-            if key not in known and not node.deleting:
+            if key not in labels_of_jobs and not node.deleting:
                 step = LabelNode(JobId(key.removeprefix(RUN_LABEL_PREFIX)), node.name, node.uid, key, None)
                 yield StepKey(StepKind.NODE, node.name), step
                 break

@@ -18,7 +18,7 @@ from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import after
 from charterer.policy import plan
-from charterer.policy.nodes.capacity import held_by
+from charterer.policy.nodes.holdings import held_by
 from tests.worlds import World
 
 DISTURBANCES = st.lists(st.sampled_from(["suspend", "cool", "notice", "node", "edit", "survey", "pool"]), max_size=3)

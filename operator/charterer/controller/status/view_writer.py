@@ -21,7 +21,8 @@ from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.api.significant_change import differs_by
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, Conflict, NotFound
-from charterer.cluster.kinds import AnyKind, status_body
+from charterer.cluster.kinds import AnyKind
+from charterer.cluster.patches import status_apply
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.status.conditions import dated
 from charterer.domain.steps import StepKey
@@ -177,7 +178,7 @@ class ViewWriter:
         raw = await self._client.get(path)
         status = dump(_dated(view, decode.conditions(raw)))
         version = raw["metadata"]["resourceVersion"]
-        body = status_body(shown.kind, shown.key, version, status)
+        body = status_apply(shown.kind, shown.key, version, status)
         answer = await self._client.apply(f"{path}/status", body, names.MANAGER_VIEW)
         self._store.put(shown.kind, answer)
         uid, conditions, now = answer["metadata"]["uid"], decode.conditions(answer), self._clock()

@@ -126,5 +126,5 @@ def _last_sign(standing: BudgetSolution) -> Instant | None:
     """When a job last came or finished."""
     balance = standing.budget.balance
     finished: Iterable[Instant] = () if balance is None else (one.at for one in balance.experience.values())
-    created = (one.created[-1] for one in standing.cohorts.values())
+    created = (one.created[-1] for one in standing.groups.values())
     return max([*created, *finished], default=None)

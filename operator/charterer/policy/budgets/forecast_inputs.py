@@ -10,9 +10,9 @@ from charterer.domain.budget import Balance
 from charterer.domain.time import Instant
 from charterer.policy.budgets.arrivals import arrivals
 from charterer.policy.budgets.cost_calibration import CostCalibration
-from charterer.policy.budgets.demand import GroupKey
 from charterer.policy.budgets.pacing import PacingState
 from charterer.policy.budgets.spend_forecast import Forecast, JobStream, SpendBounds, forecast, remembered
+from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.solve.exchange_rate import Demand
 
 if TYPE_CHECKING:
