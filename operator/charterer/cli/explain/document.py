@@ -88,7 +88,7 @@ def _pays(thought: PlanReport, job: Job) -> str:
         else f"; it counts {job.weight:g} times, so {formatting.rate(budget.rate)} x {job.weight:g}"
     )
     said = f"Budget {job.budget} pays up to {formatting.rate(budget.rate)} per job-hour saved{counts}."
-    own = next((one.own(job) for one in thought.standings if one.budget.id == job.budget), None)
+    own = next((one.deadline_values(job) for one in thought.standings if one.budget.id == job.budget), None)
     if own is not None:
         said += f" For this job its targetCompletionTime takes {formatting.rate(Rate(own.worth))}."
     return said if budget.feasible else f"{said} It is too small for the cheapest options of all its jobs: jobs queue."
@@ -100,7 +100,7 @@ def _mixes(thought: PlanReport, job: Job) -> str:
     share = standing.share(job)
     if share is None or not share.mixes:
         return ""
-    others = ", ".join(f"{lot.part:.0%} of them {name(lot.path[0])}" for lot in share.lots[1:])
+    others = ", ".join(f"{one.fraction:.0%} of them {name(one.path[0])}" for one in share.path_shares[1:])
     used = "the budget is" if not standing.scarce else "budget and pools are"
     begins = f"{name(share.path[0])}, and {others}"
     return f"New jobs of its class begin on {begins}: at these rates all are as good, and so {used} just used."

@@ -23,7 +23,7 @@ from charterer.policy.options.optimism import exploration_candidates, optimistic
 from charterer.policy.options.speedup import speed
 from charterer.policy.options.width_backoff import QuarantinedWidths, untested
 from charterer.policy.solve.hull import Hull, hull, path_hull
-from charterer.policy.solve.phase_dp import InPlace, OptionTable
+from charterer.policy.solve.phase_dp import InPlaceResize, OptionTable
 
 DEFAULT_RESTART_SECONDS = 30.0
 """From stopping a run to training on in the next, for jobs whose profile does not say."""
@@ -35,7 +35,7 @@ class Menu:
 
     ``narrower``: only when the budget's limits force it (no curve is known). ``known``: whether speeds are measured; if
     not, every option has the speed of its share of ``preferred``. ``rigid``: whether the job has one width only.
-    ``ways``: the same options as numbers.
+    ``table``: the same options as numbers.
     """
 
     stages: tuple[tuple[Option, ...], ...]
@@ -43,7 +43,7 @@ class Menu:
     narrower: tuple[Option, ...]
     known: bool
     rigid: bool
-    ways: OptionTable
+    table: OptionTable
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -55,10 +55,10 @@ class Menu:
         return min(bisect_right(self.until, done), len(self.until) - 1)
 
     def hull(self, work: float) -> Hull:
-        """The hull of its ways to run a new job of ``work`` seconds of the reference option."""
+        """The hull of the options or paths of a new job of ``work`` seconds of the reference option."""
         if len(self.stages) == 1:
             return hull(self.options, work)
-        return path_hull(self.stages, self.ways, self.until, work)
+        return path_hull(self.stages, self.table, self.until, work)
 
 
 def offered_widths(gpus_per_node: int, widths: Widths, max_nodes: int) -> list[int]:
@@ -162,7 +162,7 @@ def build_menu(
     if profile is not None and measured:
         stages = tuple(zip(*measured, strict=True))
         until = tuple(phase.until for phase in profile.phases)
-        in_place = InPlace(profile.resize_seconds, nodes) if elastic else None
+        in_place = InPlaceResize(profile.resize_seconds, nodes) if elastic else None
         return Menu(stages, until, (), True, rigid, OptionTable.of(stages, restart, in_place))
     if not preferred and narrower:  # preferred is no whole number of nodes: then the widest below it
         widest = max(option.gpus for option in narrower)

@@ -56,8 +56,8 @@ class OptionTable:
     ``speeds[p][o]`` is the speed of option o in phase p, ``billed_prices[o]`` its dollars a second, ``prices[o]`` the
     dollars a second that count when a job chooses: the same, unless its room is charged for too (``with_charges``).
     ``pool_options`` groups options by pool, cheapest first. ``start_seconds[o]``: for which a node of its pool is paid
-    before it is ready. ``restart``: seconds. ``index``: the number of an option. ``in_place``: how a run changes without
-    a restart, None where none can; ``resizable_pools[o]``: the pool of an option from and to which it can.
+    before it is ready. ``restart``: seconds. ``index``: the number of an option. ``in_place``: how a run changes
+    without a restart, None where none can; ``resizable_pools[o]``: the pool of an option from and to which it can.
     """
 
     speeds: tuple[tuple[float, ...], ...]
@@ -154,7 +154,7 @@ class UnitCosts:
         return excesses[::-1]
 
     def excess(self, option: int, total: float, done: float) -> float:
-        """Dollars by which keeping ``option`` to the end exceeds the best option of each phase, if changes were free."""
+        """Dollars by which keeping ``option`` to the end exceeds the best option of each phase, were changes free."""
         phase, left = phase_at(self.until, 1.0, done)
         return total * (self._excess[phase][option] + left * (self.costs[phase][option] - self.least_costs[phase]))
 
