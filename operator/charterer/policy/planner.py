@@ -86,7 +86,7 @@ def _plan(inputs: PlanInputs) -> Plan:
         pools={pool: scarce.verdict for one in reversed(solutions) for pool, scarce in one.scarce.items()},
         classes=tuple(verdict for solution in solutions for verdict in solution.classes()),
         jobs=memo.settled(verdicts, "verdicts"),
-        would=tuple(would),
+        observed_commands=tuple(would),
         again_at=min([at for at in again_at | quota.cooled if at > snapshot.now], default=None),
     )
 

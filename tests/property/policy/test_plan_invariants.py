@@ -202,7 +202,7 @@ def test_every_job_and_every_budget_is_judged_and_every_command_says_why(world: 
     decided = plan(before)
     assert set(decided.jobs) == set(before.jobs)
     assert set(decided.budgets) == set(before.budgets)
-    assert all(command.reason.message for command in (*decided.commands, *decided.would))
+    assert all(command.reason.message for command in (*decided.commands, *decided.observed_commands))
     assert decided.again_at is None or decided.again_at > before.now
 
 

@@ -122,7 +122,7 @@ def calibrate(
 ) -> CostCalibration:
     """From the balance's memory and the jobs in sight. ``paid``: all the budget ever paid, running rentals included."""
     balance = budget.balance
-    known: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.experience
+    known: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.class_history
     usual = usual_squared_cv(known.values())
     learned = {class_id: cost_factor(experience, NOTHING, usual) for class_id, experience in known.items()}
     running: dict[ClassId, CommittedCost] = {}

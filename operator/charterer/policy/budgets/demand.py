@@ -89,7 +89,7 @@ def group_demands(
     in_class: dict[ClassId, list[JobGroup]] = {}
     for key, cohort in cohorts.items():
         in_class.setdefault(key[0], []).append(cohort)
-    memory: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.experience
+    memory: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.class_history
     works = {class_id: _mean_work(profiles.get(class_id), alike) for class_id, alike in in_class.items()}
     rates = {
         class_id: _arrivals(profiles.get(class_id), memory.get(class_id), _uncounted(alike, balance), now)

@@ -30,14 +30,15 @@ def forecast_budget(
     Classes of which no job is in sight may take whatever the plan gives them; the balance has what they cost.
     """
     in_sight = {key[0] for key in streams}
-    history = {} if balance is None else balance.experience
+    history = {} if balance is None else balance.class_history
     absent = [
         remembered(known, calibration.of(class_id).squared_cv, calibration.overhead, coming)
         for class_id, known in history.items()
         if class_id not in in_sight and (coming := arrivals(known, (), now)) is not None
     ]
     bounds = SpendBounds(inf if any(stream.spends for stream in absent) else most)
-    past = [] if balance is None else [one.part for one in balance.history[-_PERIODS:] if one.part is not None]
+    periods = () if balance is None else balance.history[-_PERIODS:]
+    past = [fraction for period in periods if (fraction := period.spent_fraction) is not None]
     return forecast(money, [*streams.values(), *absent], bounds, calibration.spread, past)
 
 

@@ -28,8 +28,8 @@ class PacingState:
     """One budget's money at one instant, in dollars and seconds.
 
     ``aim`` is to be spent over ``seconds``, of which ``elapsed`` are over; ``spent`` of it is. ``rate``: dollars
-    a second that are being spent now; ``left``: what running jobs will still cost. ``carried_fraction``: of the balance that is
-    not lost at the end.
+    a second that are being spent now; ``left``: what running jobs will still cost. ``carried_fraction``: of the balance
+    that is not lost at the end.
     """
 
     aim: float

@@ -41,8 +41,8 @@ _BETTER = 1e-6
 _CHARGED = 0.75
 """Fraction of the price that a job is charged. With random arrivals a pool is not always full. Where the load just
 fills it, a job that takes free room displaces about half a job (Erlang's loss formula: n·(B(n−1) − B(n)) is 0.50 to
-0.55 for any n), and where far more want it, a whole one; pools with a price are in between. At the whole price room stays empty,
-at half of it too many take it that need it least (tests/bench/full_pool.py)."""
+0.55 for any n), and where far more want it, a whole one; pools with a price are in between. At the whole price room
+stays empty, at half of it too many take it that need it least (tests/bench/full_pool.py)."""
 _ALL = 1.0 - 1e-9
 """Fraction of the load from which on all of it is served."""
 

@@ -125,7 +125,7 @@ def test_a_class_that_cost_twice_as_much_is_given_less() -> None:
         world.job("train", gpus=(1, 8, 64), profile="sft")
         known = ClassHistory(100.0, 10_000.0, actual, 10_000.0, after(world.now, -1e6), world.now)
         assert budget.balance is not None
-        world.budgets[budget.id] = replace(budget, balance=replace(budget.balance, experience={SFT: known}))
+        world.budgets[budget.id] = replace(budget, balance=replace(budget.balance, class_history={SFT: known}))
         verdict = plan(world.snapshot()).jobs[JobId("train")]
         assert verdict.option is not None
         return verdict.option.gpus

@@ -73,7 +73,7 @@ def test_a_class_whose_jobs_are_all_gone_is_planned_for_as_the_balance_remembers
     gone = ClassHistory(60.0, 1.0, 1.0, 1.0, after(MID_MONTH, -1e8), MID_MONTH, 2 * 43.28, 2 * 10.1)
     empty = world.budget().balance
     assert empty is not None
-    balance = replace(empty, experience={profile.id: gone})
+    balance = replace(empty, class_history={profile.id: gone})
     menus = Menus(world.profiles, world.pools)
     (group,) = group_demands({}, world.profiles, menus, world.now, BudgetId("research"), balance).values()
     assert group.active == 0
