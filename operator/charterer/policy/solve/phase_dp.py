@@ -30,7 +30,7 @@ PoolOptions = tuple[Sequence[int], Sequence[float]]
 
 def key_of(option: Option) -> OptionKey:
     """The key that is equal for two options of the same kind, whatever their price and speed were when chosen."""
-    return option.pool, option.gpus, option.variant
+    return option.pool, option.gpus, option.resource
 
 
 @dataclass(frozen=True, slots=True)
