@@ -109,7 +109,7 @@ def _file(path: str) -> str:
 
 def _trainer(job: Job, container: Json, allocation: Allocation, environment: RunEnvironment) -> Json:
     """The user's first container with its GPUs, variables and mount; Charterer's variables win, the others stay."""
-    gpus = {GPU_RESOURCE: str(allocation.placements[0].gpus)}
+    gpus = {allocation.option.resource: str(allocation.placements[0].gpus)}
     resources = container.get("resources") or {}
     own = _environment(job, allocation, environment)
     mounts = [

@@ -36,7 +36,7 @@ _TIE_BREAK = 1e-6
 def in_place(here: Option, here_pods: int, to: Option, to_pods: int) -> bool:
     """Whether only the number of equal pods changes, so that a resizable run need not be restarted."""
     same_pods = here.gpus * to_pods == to.gpus * here_pods
-    return here.pool == to.pool and here.variant == to.variant and here_pods > 1 and to_pods > 1 and same_pods
+    return here.pool == to.pool and here.resource == to.resource and here_pods > 1 and to_pods > 1 and same_pods
 
 
 @dataclass(frozen=True, slots=True)

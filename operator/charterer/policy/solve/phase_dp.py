@@ -28,7 +28,7 @@ PoolOptions = tuple[Sequence[int], Sequence[float]]
 
 def key_of(option: Option) -> OptionKey:
     """What makes two options the same way to run, whatever their price and speed were when they were chosen."""
-    return option.pool, option.gpus, option.variant
+    return option.pool, option.gpus, option.resource
 
 
 @dataclass(frozen=True, slots=True)
