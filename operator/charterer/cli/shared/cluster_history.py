@@ -18,7 +18,7 @@ from charterer.domain.profile import Phase, Profile
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
-from charterer.policy.options.menu import DEFAULT_RESTART_SECONDS, offered_widths
+from charterer.policy.options.sources import DEFAULT_RESTART_SECONDS, offered_widths
 from charterer.policy.options.speedup import speed
 from charterer.simulate.history.history import (
     History,
