@@ -1,4 +1,4 @@
-"""A training run from its first line to its exit code: SIGTERM, the operator's request to stop, and 143 when it was stopped."""
+"""A training run from its first line to its exit code: SIGTERM, requests to stop, and 143 when it was stopped."""
 
 from __future__ import annotations
 
