@@ -1,4 +1,4 @@
-"""Answers as JSON: every field of the protocol is written here, and only what a call at that instant may show."""
+"""Answers as JSON. All fields of the protocol are written here, and only what a call at that instant may show."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from charterer.fakecloud.bill import decimal
-from charterer.fakecloud.records import Activity, InstanceGroup, Machine, MachineState
+from charterer.fakecloud.records import Activity, InstanceGroup, Machine, MachinePhase
 
 Json = dict[str, Any]
 
@@ -42,7 +42,7 @@ def group_json(group: InstanceGroup, seen: int) -> Json:
 
 
 def instance_json(machine: Machine, seen: int) -> Json:
-    """A machine as of ``seen``: what happened or was announced later is not in it."""
+    """A machine as of ``seen``, without what happened or was announced later."""
     state = machine.state(seen)
     noticed = machine.interrupt_noticed is not None and machine.interrupt_noticed <= seen
     return {
@@ -50,7 +50,7 @@ def instance_json(machine: Machine, seen: int) -> Json:
         "state": state.value,
         "launchedAt": timestamp(machine.launched),
         "endedAt": _optional(machine.ends, seen),
-        "endedBecause": machine.ends_because if state is MachineState.ENDED else "",
+        "endedBecause": machine.ends_because if state is MachinePhase.ENDED else "",
         "nodeName": machine.id,
         "providerId": machine.provider_id,
         "segments": [
@@ -78,7 +78,7 @@ def activity_json(activity: Activity) -> Json:
 
 
 def quote_json(group: InstanceGroup, now: int) -> Json:
-    """What a machine of the group launched now costs an hour, and the most it can ever cost."""
+    """The hourly price of a machine of the group launched now, and the most that it can ever cost an hour."""
     spec = group.spec
     price = spec.price_of(spec.list_price)
     return {
