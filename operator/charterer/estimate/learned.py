@@ -35,7 +35,7 @@ class Entry:
 
     @property
     def variance(self) -> float:
-        """Of the logarithm of goodput, by its interval."""
+        """The variance of the logarithm of goodput, from its interval."""
         return (log(self.high / self.low) / (2.0 * LIKELY)) ** 2
 
 

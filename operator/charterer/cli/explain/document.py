@@ -88,7 +88,7 @@ def _pays(explanation: Explanation) -> str:
         else f"; its weight is {job.weight:g}, so for it {formatting.rate(budget.rate)} x {job.weight:g}"
     )
     text = f"Budget {job.budget} pays up to {formatting.rate(budget.rate)} per job-hour saved{weight}."
-    own = None if solution is None else solution.own(job)
+    own = None if solution is None else solution.deadline_values(job)
     if own is not None:
         text += f" For this job, because of its targetCompletionTime, it pays {formatting.rate(Rate(own.worth))}."
     return text if budget.feasible else f"{text} It is too small for the cheapest options of all its jobs: jobs queue."
@@ -100,7 +100,7 @@ def _mixes(explanation: Explanation) -> str:
     share = None if solution is None else solution.share(explanation.job)
     if solution is None or share is None or not share.mixes:
         return ""
-    others = ", ".join(f"{lot.part:.0%} of them {name(lot.path[0])}" for lot in share.lots[1:])
+    others = ", ".join(f"{one.fraction:.0%} of them {name(one.path[0])}" for one in share.path_shares[1:])
     used = "the budget is" if not solution.scarce else "budget and pools are"
     return (
         f"New jobs of its class begin on {name(share.path[0])}, and {others}: "

@@ -21,7 +21,7 @@ by a few percent from one report to the next, and a job must not go to and fro f
 _LEAST, _MOST = 1e-9, 1e6
 """Multiples of the dearest option's price a second at which only money, or only time, counts."""
 _HALVINGS = 16
-"""Of the range between those two: exact to 0.1 %."""
+"""Halvings of the range between those two: exact to 0.1 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def deadline_need(job: Job, menu: Menu, position: JobPosition, now: Instant, mon
     fixed = job.allocation is not None and job.resize is ResizePolicy.NEVER
     if left <= 0.0 or fixed or not menu.known:
         return None
-    dearest = max(menu.ways.prices)
+    dearest = max(menu.table.prices)
     least, most = _LEAST * dearest, _MOST * dearest
 
     def end_at(worth: float) -> _End:

@@ -17,7 +17,7 @@ from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.options.sources import OptionSource, WholeWidths, curves_of
 from charterer.policy.options.width_backoff import QuarantinedWidths, untested
 from charterer.policy.solve.hull import Hull, hull, path_hull
-from charterer.policy.solve.phase_dp import InPlace, OptionTable
+from charterer.policy.solve.phase_dp import InPlaceResize, OptionTable
 
 SOURCE: OptionSource = WholeWidths()
 """Where the planner's options come from."""
@@ -30,7 +30,7 @@ class Menu:
 
     ``narrower``: only when the budget's limits force it (no curve is known). ``known``: whether speeds are measured; if
     not, every option has the speed of its share of ``preferred``. ``rigid``: whether the job has one width only.
-    ``ways``: the same options as numbers.
+    ``table``: the same options as numbers.
     """
 
     stages: tuple[tuple[Option, ...], ...]
@@ -38,7 +38,7 @@ class Menu:
     narrower: tuple[Option, ...]
     known: bool
     rigid: bool
-    ways: OptionTable
+    table: OptionTable
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -50,10 +50,10 @@ class Menu:
         return min(bisect_right(self.until, done), len(self.until) - 1)
 
     def hull(self, work: float) -> Hull:
-        """The hull of its ways to run a new job of ``work`` seconds of the reference option."""
+        """The hull of the options or paths of a new job of ``work`` seconds of the reference option."""
         if len(self.stages) == 1:
             return hull(self.options, work)
-        return path_hull(self.stages, self.ways, self.until, work)
+        return path_hull(self.stages, self.table, self.until, work)
 
 
 def build_menu(
@@ -83,7 +83,7 @@ def build_menu(
         stages = tuple(zip(*known, strict=True))
         until = tuple(phase.until for phase in profile.phases)
         nodes = {offer.pool: offer.gpus_per_node for offer, _ in market.open_to(key.gpu_types, key.spot)}
-        in_place = InPlace(profile.resize_seconds, nodes) if key.elastic else None
+        in_place = InPlaceResize(profile.resize_seconds, nodes) if key.elastic else None
         return Menu(stages, until, (), True, rigid, OptionTable.of(stages, curves.restart_seconds, in_place))
     options = [candidate.stages[0] for candidate in candidates]
     widest = max([option.gpus for option in options], default=0)
