@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from charterer.api.view import (
     Attribution,
@@ -14,10 +15,11 @@ from charterer.api.view import (
     PoolView,
 )
 from charterer.controller.status.conditions import condition
+from charterer.controller.status.tally import Tally
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money, Price
-from charterer.domain.plan import Allocate, BudgetVerdict, Plan, ReasonCode, Rent
+from charterer.domain.plan import Allocate, BudgetVerdict, Plan, Rent
 from charterer.domain.pool import Pool
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
@@ -29,16 +31,10 @@ from charterer.providers.errors import ProviderError
 _FRESH_SECONDS = 900.0
 
 
-def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan) -> BudgetView:
-    """What is shown of a budget now; ``since`` of its conditions is still to be dated."""
+def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) -> BudgetView:
+    """What is shown of a budget now, but for its attribution; ``since`` of its conditions is still to be dated."""
     verdict = plan.budgets.get(budget.id)
-    rentals = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id]
-    waiting = sum(
-        1
-        for job, known in plan.jobs.items()
-        if snapshot.jobs[job].budget == budget.id
-        and known.reason.why in (ReasonCode.WAITING_FOR_BUDGET, ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT)
-    )
+    rentals, waiting = tally.rentals_of_budget.get(budget.id, ()), tally.waiting.get(budget.id, 0)
     spent = ZERO if verdict is None else verdict.spent
     return BudgetView(
         observed_generation=budget.generation,
@@ -51,9 +47,15 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan) -> BudgetView:
         remaining=budget.aim - spent,
         hourly=current_rate(budget.id, rentals),
         pays_per_hour_saved=ZERO if verdict is None else Money.of(verdict.rate * 3600),
-        attribution=tuple(Attribution(name, amount) for name, amount in attribute(budget, snapshot)),
+        attribution=(),
         conditions=_budget_conditions(budget, snapshot, plan, len(rentals), waiting),
     )
+
+
+def attributed(view: BudgetView, budget: Budget, snapshot: Snapshot) -> BudgetView:
+    """The view with what the money went to, which takes longer than all the rest: linear in all runs of all jobs."""
+    amounts = attribute(budget, snapshot)
+    return replace(view, attribution=tuple(Attribution(name, amount) for name, amount in amounts))
 
 
 def _budget_state(budget: Budget, verdict: BudgetVerdict | None, waiting: int) -> BudgetState:
@@ -125,18 +127,12 @@ def _prices(snapshot: Snapshot) -> Condition:
     return condition(ConditionType.PRICE_DATA_FRESH, False, "Stale", message, snapshot.now)
 
 
-def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId, ProviderError]) -> PoolView:
+def pool_view(
+    pool: Pool, snapshot: Snapshot, plan: Plan, tally: Tally, errors: Mapping[PoolId, ProviderError]
+) -> PoolView:
     """What is shown of a pool now; ``since`` of its conditions is still to be dated."""
-    rentals = [rental for rental in snapshot.rentals.values() if rental.pool == pool.id]
+    rentals = tally.rentals_of_pool.get(pool.id, ())
     live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
-    here = {rental.id for rental in live}
-    used = sum(
-        placement.gpus
-        for job in snapshot.jobs.values()
-        if job.allocation is not None
-        for placement in job.allocation.placements
-        if placement.rental in here
-    )
     state, reason, message = _pool_state(pool, snapshot, errors.get(pool.id), len(live), len(rentals))
     ready = condition(
         ConditionType.READY,
@@ -152,7 +148,7 @@ def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId
         quote=pool.quote,
         nodes=len(live),
         ready_nodes=sum(rental.phase is RentalPhase.READY for rental in live),
-        gpus_in_use=used,
+        gpus_in_use=tally.gpus_in_use.get(pool.id, 0),
         scarcity=Price(0) if (verdict := plan.pools.get(pool.id)) is None else verdict.scarcity,
         conditions=(ready,),
     )

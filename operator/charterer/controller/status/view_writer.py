@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from charterer.api import decode, encode, names
 from charterer.api.significant_change import differs_by
@@ -45,8 +45,7 @@ _SELDOM_SECONDS = 30.0
 """Seconds between two writes of an object of which only numbers change: twice a minute is enough for a person."""
 
 
-@dataclass(frozen=True, slots=True)
-class ViewedObject:
+class ViewedObject(NamedTuple):
     """An object whose view is to be shown, and what its view is made of.
 
     ``step_key``: its key in the loop, None where the loop never changes it. ``facts``: values from which all words of
