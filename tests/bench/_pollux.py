@@ -16,13 +16,13 @@ from itertools import pairwise
 from charterer.domain.ids import Rate
 from charterer.domain.money import Price
 from charterer.domain.time import parse_instant
-from charterer.simulate.engine.node_market import PoolModel
-from charterer.simulate.engine.scenario import Scenario, new_budget
-from charterer.simulate.engine.workload import Submission, read_workload
-from charterer.simulate.knowledge.ground_truth import Application
-from charterer.simulate.knowledge.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
-from charterer.simulate.policy_registry import AnyWidth
+from charterer.simulate.model.ground_truth import Application
+from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.scenario import Scenario, new_budget
+from charterer.simulate.model.workload import Submission, read_workload
+from charterer.simulate.policy_registry import ApplicationWidths
 from demo.condense import data_dir
+from tests.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
 
 WORKLOADS = (1, 2, 3, 4)
 WIDTHS = (1, 2, *(GPUS_PER_NODE * nodes for nodes in range(1, 17)))
@@ -82,7 +82,7 @@ def scenario(number: int, dollars_per_hour: float, start_seconds: float = 0.0) -
     """A workload on 4-GPU nodes, for a budget that pays so much for an hour of a job's life whatever is spent."""
     budget = new_budget(START, rate=Rate(dollars_per_hour / 3600.0))
     pool = PoolModel("t4", GPUS_PER_NODE, DOLLAR_PER_GPU_HOUR, start_seconds=start_seconds)
-    return Scenario(START, workload(number), applications(), (pool,), budget, AnyWidth(applications()))
+    return Scenario(START, workload(number), applications(), (pool,), budget, ApplicationWidths(applications()))
 
 
 def rates(count: int, least: float = 1.5, most: float = 70.0) -> list[float]:

@@ -19,8 +19,8 @@ from charterer.estimate.goodput import configurations
 from charterer.estimate.learned import Learned
 from charterer.estimate.learner import Learner
 from charterer.estimate.observation import ClassTerms, Observation, Shape
-from charterer.simulate.knowledge.measured import EPOCHS, GPUS_PER_NODE, Tables
 from tests.bench._pollux import need_data, tables
+from tests.measured import EPOCHS, GPUS_PER_NODE, Tables
 
 GPU = "T4"
 SEEN = (1, 2, 4, 8)
@@ -35,9 +35,9 @@ def terms(table: Tables) -> ClassTerms:
     )
 
 
-def learner(names: Sequence[str], departure: float) -> Learner:
+def learner(names: Sequence[str], model_misfit: float) -> Learner:
     """One that has heard of these applications and knows nothing of them."""
-    return Learner([terms(tables()[name]) for name in names], {GPU: GPUS_PER_NODE}, departure)
+    return Learner([terms(tables()[name]) for name in names], {GPU: GPUS_PER_NODE}, model_misfit)
 
 
 def shape(gpus: int) -> Shape:
@@ -52,8 +52,8 @@ def begins(table: Tables, epoch: int) -> float:
 
 def report(table: Tables, epoch: int, gpus: int, batch: int, draw: random.Random) -> Observation | None:
     """What a trainer would report; None where the tables cannot tell."""
-    reading = table.reading(epoch, gpus, batch)
-    if reading is None:
+    measurement = table.measurement(epoch, gpus, batch)
+    if measurement is None:
         return None
     end = table.ends[epoch] / table.ends[-1]
     return Observation(
@@ -61,12 +61,12 @@ def report(table: Tables, epoch: int, gpus: int, batch: int, draw: random.Random
         GPU,
         shape(gpus).nodes,
         gpus,
-        reading.batch,
-        reading.step_seconds * math.exp(draw.gauss(0.0, STEP_SCATTER)),
+        measurement.batch,
+        measurement.step_seconds * math.exp(draw.gauss(0.0, STEP_SCATTER)),
         draw.uniform(begins(table, epoch), end),
         Instant(0),
-        reading.grad_sqr * math.exp(draw.gauss(0.0, GRADIENT_SCATTER)),
-        reading.grad_var * math.exp(draw.gauss(0.0, GRADIENT_SCATTER)),
+        measurement.grad_sqr * math.exp(draw.gauss(0.0, GRADIENT_SCATTER)),
+        measurement.grad_var * math.exp(draw.gauss(0.0, GRADIENT_SCATTER)),
     )
 
 
@@ -159,9 +159,9 @@ def covered(table: Tables, known: Learned, widths: Sequence[int]) -> float:
     return hits / total
 
 
-def others(name: str, number: int, departure: float = 0.0) -> Learner:
+def others(name: str, number: int, model_misfit: float = 0.0) -> Learner:
     """All applications declared, all but one of them known well."""
-    known = learner(sorted(EPOCHS), departure)
+    known = learner(sorted(EPOCHS), model_misfit)
     for other in sorted(EPOCHS):
         if other != name:
             for one in reports(tables()[other], OFFERED, number, 7):
@@ -210,10 +210,10 @@ def main() -> None:
                 "k": covered(table, learned, OFFERED),
             }
             row(name, cells, _percent)
-    for departure in (0.0, 0.1):
-        print(f"\nregret where all widths ran, departure {departure}; mean and worst over exchange rates")
+    for model_misfit in (0.0, 0.1):
+        print(f"\nregret where all widths ran, model_misfit {model_misfit}; mean and worst over exchange rates")
         for name in sorted(EPOCHS):
-            known = others(name, 300, departure)
+            known = others(name, 300, model_misfit)
             for one in reports(tables()[name], OFFERED, 1000, 1):
                 known.report(one)
             learned = known.profile(ClassId("team", name), OFFERED)

@@ -21,13 +21,12 @@ from charterer.domain.money import Money, Price
 from charterer.domain.profile import Profile
 from charterer.domain.time import parse_instant
 from charterer.policy.planner import Memo, plan
-from charterer.simulate.engine.node_market import PoolModel
-from charterer.simulate.engine.result import Result
-from charterer.simulate.engine.scenario import Scenario, Terms, class_of, new_budget
-from charterer.simulate.engine.workload import Submission
-from charterer.simulate.knowledge import exact_profiles
-from charterer.simulate.knowledge.ground_truth import Application
-from charterer.simulate.knowledge.learning import Exact
+from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_phases, exact_profile
+from charterer.simulate.model.ground_truth import Application
+from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.result import SimulationResult
+from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.simulate.model.workload import Submission
 from charterer.simulate.simulation import Simulation
 
 START = parse_instant("2026-06-01T00:00:00Z")
@@ -53,12 +52,10 @@ class Kind:
 
     def profile(self, *, anywhere: bool) -> Profile:
         """What the planner knows: all of it."""
-        (phase,) = exact_profiles.phases(self.application(), "cheap")
+        (phase,) = exact_phases(self.application(), "cheap")
         (curve,) = phase.curves
         curves = (curve, replace(curve, gpu_type="dear")) if anywhere else (curve,)
-        return exact_profiles.profile(
-            class_of(self.name), [replace(phase, curves=curves)], RESTART_SECONDS, self.arrivals
-        )
+        return exact_profile(class_of(self.name), [replace(phase, curves=curves)], RESTART_SECONDS, self.arrivals)
 
 
 KINDS = (Kind("wide", 0.995, 60.0, 0.2), Kind("medium", 0.97, 30.0, 0.3), Kind("narrow", 0.80, 10.0, 0.5))
@@ -106,18 +103,18 @@ def run(case: Case) -> Figures:
             PoolModel("dear", 8, dear, "dear", start_seconds=120.0, max_nodes=100),
         ),
         budget=new_budget(START, Money.parse(str(case.amount))),
-        terms=lambda _: Terms(Widths(1, 8, WIDTHS[-1]), ResizePolicy.NEVER),
+        terms=lambda _: JobTerms(Widths(1, 8, WIDTHS[-1]), ResizePolicy.NEVER),
     )
     known = {class_of(one.name): one.profile(anywhere=case.anywhere or one.name != BOUND) for one in KINDS}
     memo = Memo()
-    simulation = Simulation(scenario, lambda snapshot: plan(snapshot, memo), Exact(known))
+    simulation = Simulation(scenario, lambda snapshot: plan(snapshot, memo), ExactKnowledge(known))
     if case.priced:
         return _figures(simulation.run())
     with patch("charterer.policy.planner.solve_with_pool_limits", lambda standings, *_: list(standings)):
         return _figures(simulation.run())
 
 
-def _figures(result: Result) -> Figures:
+def _figures(result: SimulationResult) -> Figures:
     cheap = result.rented_gpu_hours.get(PoolId("cheap"), 0.0)
     return Figures(result.mean_completion_seconds / 3600, result.spent.dollars, cheap)
 

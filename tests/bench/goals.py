@@ -21,12 +21,13 @@ from time import perf_counter
 from rich.progress import Progress
 
 from charterer.policy.planner import Memo, plan
-from charterer.simulate.engine.scenario import class_of
-from charterer.simulate.knowledge import exact_profiles
-from charterer.simulate.knowledge.learning import Exact, Knowledge, Learning, Reporting
-from charterer.simulate.knowledge.measured import GPUS_PER_NODE
+from charterer.simulate.engine.knowledge import Knowledge
+from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
+from charterer.simulate.knowledge.learned_knowledge import LearnedKnowledge, ReportModel
+from charterer.simulate.model.scenario import class_of
 from charterer.simulate.simulation import Simulation
 from tests.bench import _pollux as pollux
+from tests.measured import GPUS_PER_NODE
 
 GOALS = (
     ("Pollux, fixed 16 nodes", 0.0, 1.92, 1.80),
@@ -62,11 +63,11 @@ def simulate(tables: str, workload: int, rate: float, start_seconds: float) -> R
     began = perf_counter()
     scenario = pollux.scenario(workload, rate, start_seconds)
     truth = {class_of(name): one for name, one in pollux.applications().items()}
-    knowledge: Knowledge = Exact(exact_profiles.profiles(truth, GPU_TYPE, RESTART_SECONDS))
+    knowledge: Knowledge = ExactKnowledge(exact_profiles(truth, GPU_TYPE, RESTART_SECONDS))
     if tables == "estimated":
-        scatter = random.Random(f"{workload}/{rate}/{start_seconds}")
-        reporting = Reporting(lambda: scatter.gauss(0.0, 1.0))
-        knowledge = Learning(truth, GPU_TYPE, GPUS_PER_NODE, RESTART_SECONDS, scenario.budget.id, reporting)
+        noise = random.Random(f"{workload}/{rate}/{start_seconds}")
+        reporting = ReportModel(lambda: noise.gauss(0.0, 1.0))
+        knowledge = LearnedKnowledge(truth, GPU_TYPE, GPUS_PER_NODE, RESTART_SECONDS, scenario.budget.id, reporting)
     memo = Memo()
     result = Simulation(scenario, lambda snapshot: plan(snapshot, memo), knowledge).run()
     times: dict[str, list[float]] = {}

@@ -31,17 +31,23 @@ from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.time import parse_instant
 from charterer.policy.planner import Memo, plan
-from charterer.simulate.engine.node_market import PoolModel, SimMachine
+from charterer.simulate.engine.knowledge import Knowledge
 from charterer.simulate.engine.policy import Policy
-from charterer.simulate.engine.result import Result
-from charterer.simulate.engine.scenario import Scenario, Terms, class_of, new_budget
-from charterer.simulate.engine.sim_job import SimJob
-from charterer.simulate.engine.workload import Submission
 from charterer.simulate.engine.world import World
-from charterer.simulate.knowledge import exact_profiles
-from charterer.simulate.knowledge.ground_truth import Application
-from charterer.simulate.knowledge.learning import Exact, Knowledge
-from charterer.simulate.policies.baselines import BoaReference, ByUtilisation, FixedFleet, Order, RequestedWidth
+from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
+from charterer.simulate.model.ground_truth import Application
+from charterer.simulate.model.node_market import PoolModel, SimMachine
+from charterer.simulate.model.result import SimulationResult
+from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.simulate.model.sim_job import SimJob
+from charterer.simulate.model.workload import Submission
+from charterer.simulate.policies.baselines import (
+    BoaReference,
+    FixedFleet,
+    QueueOrder,
+    RequestedWidth,
+    UtilisationAutoscaler,
+)
 from charterer.simulate.policies.planner_policy import PlannerPolicy
 from charterer.simulate.simulation import Simulation
 
@@ -92,14 +98,14 @@ def scenario(jobs: int, pool: PoolModel) -> Scenario:
         at += draw.expovariate(PER_MONTH / MONTH)
         (kind,) = draw.choices(KINDS, [one.often for one in KINDS])
         found.append(Submission(f"job-{number}", at, kind.application.name, draw.choice(kind.asked)))
-    budget, terms = new_budget(START, rate=Rate(RATE / 3600.0)), Terms(Widths(1, 1, WIDTHS[-1]))
+    budget, terms = new_budget(START, rate=Rate(RATE / 3600.0)), JobTerms(Widths(1, 1, WIDTHS[-1]))
     return Scenario(START, tuple(found), APPLICATIONS, (pool,), budget, lambda _: terms, RESTART_SECONDS)
 
 
 class Bare(Policy):
     """Starts each job at its width, on the nodes that were idle last; they are rented where none is, and kept."""
 
-    def begins(self, world: World) -> None:
+    def begin_simulation(self, world: World) -> None:
         """Nothing is rented yet."""
         self.world = world
         self.idle: list[RentalId] = []
@@ -107,42 +113,42 @@ class Bare(Policy):
             gpus: Option(PoolId(POOL.name), gpus, 1.0, POOL.hourly.share(gpus, POOL.gpus_per_node)) for gpus in WIDTHS
         }
 
-    def arrived(self, task: SimJob) -> None:
+    def job_arrived(self, job: SimJob) -> None:
         """Started at once."""
-        self.start(task, task.submission.gpus)
+        self.start(job, job.submission.gpus)
 
-    def completed(self, task: SimJob) -> None:
+    def job_completed(self, job: SimJob) -> None:
         """Its nodes are the next one's."""
-        assert task.allocation is not None
-        self.idle.extend([place.rental for place in task.allocation.placements])
+        assert job.allocation is not None
+        self.idle.extend([place.rental for place in job.allocation.placements])
 
-    def ready(self, machine: SimMachine) -> None:
+    def machine_ready(self, machine: SimMachine) -> None:
         """For whoever it was rented."""
         self.idle.append(machine.id)
 
-    def start(self, task: SimJob, gpus: int) -> None:
+    def start(self, job: SimJob, gpus: int) -> None:
         """Here and now."""
         world, each = self.world, min(gpus, POOL.gpus_per_node)
         count = gpus // each
         while len(self.idle) < count:
-            name, why = RentalId(f"node-{world.market.made}"), Reason(ReasonCode.DEMAND, 0.0, ZERO, "bare")
+            name, why = RentalId(f"node-{world.market.rented_total}"), Reason(ReasonCode.DEMAND, 0.0, ZERO, "bare")
             world.rent(Rent(name, PoolId(POOL.name), world.scenario.budget.id, ZERO, POOL.hourly, why))
         placements = tuple([Placement(self.idle.pop(), each) for _ in range(count)])
-        world.allocate(task, Allocation(task.runs + 1, self.options[gpus], placements, world.clock.instant))
+        world.allocate(job, Allocation(job.runs + 1, self.options[gpus], placements, world.clock.instant))
 
 
 class Changing(Bare):
     """The same; and at each arrival CHANGES running jobs, in turn, change between what was asked for and one node."""
 
-    def begins(self, world: World) -> None:
+    def begin_simulation(self, world: World) -> None:
         """Nobody runs yet."""
-        super().begins(world)
+        super().begin_simulation(world)
         self.turn: deque[SimJob] = deque()
 
-    def arrived(self, task: SimJob) -> None:
+    def job_arrived(self, job: SimJob) -> None:
         """It starts, and others change their width."""
-        super().arrived(task)
-        self.turn.append(task)
+        super().job_arrived(job)
+        self.turn.append(job)
         for _ in range(CHANGES):
             one = self.turn.popleft()
             while one.finished is not None:
@@ -154,7 +160,7 @@ class Changing(Bare):
             self.turn.append(one)
 
 
-_NOTHING = Exact({})
+_NOTHING = ExactKnowledge({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +181,8 @@ def _seconds(submission: Submission, gpus: int) -> float:
     return APPLICATIONS[submission.application].seconds_left(0.0, gpus)
 
 
-def _rates(task: SimJob, done: float) -> Mapping[int, float]:
-    return task.application.rates[task.application.epoch(done)]
+def _rates(job: SimJob, done: float) -> Mapping[int, float]:
+    return job.application.rates[job.application.epoch(done)]
 
 
 def _planned() -> Policy:
@@ -187,25 +193,25 @@ def _planned() -> Policy:
 def cases() -> Mapping[str, Case]:
     """By name."""
     curves = {class_of(name): one for name, one in APPLICATIONS.items()}
-    known = Exact(exact_profiles.profiles(curves, POOL.gpu_type, RESTART_SECONDS))
+    known = ExactKnowledge(exact_profiles(curves, POOL.gpu_type, RESTART_SECONDS))
     fixed = {
         f"fixed:{NODES}:{order}": Case(lambda order=order: FixedFleet(NODES, _asked, order, _seconds))  # type: ignore[misc]
-        for order in Order
+        for order in QueueOrder
     }
     return {
         "bare engine": Case(Bare, pool=AT_ONCE),
-        "bare, reports": Case(Bare, 0.02, AT_ONCE, Exact({}, REPORT_SECONDS)),
+        "bare, reports": Case(Bare, 0.02, AT_ONCE, ExactKnowledge({}, REPORT_SECONDS)),
         "bare, changing widths": Case(Changing, 0.25, AT_ONCE),
         "as-asked": Case(lambda: RequestedWidth(_asked)),
         **fixed,
         f"fixed:{NODES // 3}:fifo": Case(lambda: FixedFleet(NODES // 3, _asked)),
-        "utilisation": Case(lambda: ByUtilisation(_asked)),
+        "utilisation": Case(lambda: UtilisationAutoscaler(_asked)),
         "plain, ticks of 60 s": Case(lambda: BoaReference(RATE / 3600.0, _rates), 0.1),
         "charterer": Case(_planned, 0.02, knowledge=known),
     }
 
 
-def measure(case: Case, jobs: int) -> tuple[Result, float]:
+def measure(case: Case, jobs: int) -> tuple[SimulationResult, float]:
     """What came of it, and processor seconds."""
     given = scenario(max(round(jobs * case.part), 1), case.pool)
     seconds = list[float]()
@@ -234,10 +240,10 @@ def main() -> None:
     print("policy                     jobs  job events   instants   nodes  seconds  µs per job event  job events/s")
     for name, case in cases().items():
         result, seconds = measure(case, chosen.jobs)
-        tally = result.tally
-        each = seconds / tally.job_events
+        counts = result.counts
+        each = seconds / counts.job_events
         print(
-            f"{name:22} {tally.arrivals:8,} {tally.job_events:11,} {tally.instants:10,} {tally.machines:7,}"
+            f"{name:22} {counts.arrivals:8,} {counts.job_events:11,} {counts.instants:10,} {counts.machines:7,}"
             f" {seconds:8.2f} {each * 1e6:17.1f} {1 / each:13,.0f}",
             flush=True,
         )

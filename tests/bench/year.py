@@ -25,12 +25,12 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy.budgets.spend_forecast import Forecast
 from charterer.policy.planner import Memo, plan
-from charterer.simulate.engine.node_market import PoolModel
-from charterer.simulate.engine.result import Result
-from charterer.simulate.engine.scenario import Scenario, Terms, class_of, new_budget
-from charterer.simulate.engine.sim_job import SimJob
-from charterer.simulate.engine.workload import Submission
-from charterer.simulate.knowledge.ground_truth import Application
+from charterer.simulate.model.ground_truth import Application
+from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.result import SimulationResult
+from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.simulate.model.sim_job import SimJob
+from charterer.simulate.model.workload import Submission
 from charterer.simulate.policies.planner_policy import Planner
 from charterer.simulate.simulation import Simulation
 from tests.bench._years import ASKED_ON, Month, options, tell
@@ -87,25 +87,25 @@ CASES = (
 class Believing:
     """What the planner knows: curves that may be wrong, the mean size, and a job's own once it has done a twentieth."""
 
-    known: Mapping[ClassId, Profile]
+    class_profiles: Mapping[ClassId, Profile]
     sizes: Mapping[str, float]
     report_seconds: float = field(default=float("inf"), init=False)
 
     def profiles(self) -> Mapping[ClassId, Profile]:
         """They do not change."""
-        return self.known
+        return self.class_profiles
 
-    def mean_work(self, task: SimJob) -> float | None:
+    def expected_work(self, job: SimJob) -> float | None:
         """Seconds on one GPU, by which speeds are measured."""
-        if task.done >= TRUSTED_FRACTION:
-            return self.sizes[task.submission.name]
-        return self.known[task.class_id].mean_work
+        if job.done >= TRUSTED_FRACTION:
+            return self.sizes[job.submission.name]
+        return self.class_profiles[job.class_id].mean_work
 
-    def batch(self, task: SimJob) -> int:
+    def batch(self, job: SimJob) -> int:
         """Batch sizes do not matter here."""
         return 0
 
-    def reported(self, task: SimJob, at: Instant) -> None:
+    def receive_report(self, job: SimJob, at: Instant) -> None:
         """Nothing is learned of curves."""
 
 
@@ -129,7 +129,7 @@ def year(case: Case, seed: int, months: int = MONTHS) -> list[Month]:
     return [Month(spent.dollars, told, amount) for (_, spent), told in zip(result.periods, asked, strict=True)][:months]
 
 
-def simulated(case: Case, seed: int, planner: Planner, days: float) -> Result:
+def simulated(case: Case, seed: int, planner: Planner, days: float) -> SimulationResult:
     """So many days of it from the first of January on."""
     draw = random.Random(seed)
     sigma = sqrt(log(1.0 + case.cv**2))
@@ -153,15 +153,17 @@ def simulated(case: Case, seed: int, planner: Planner, days: float) -> Result:
         applications=applications,
         pools=(_pool(case, draw),),
         budget=new_budget(START, Money.parse(f"{case.amount:.2f}")),
-        terms=lambda _: Terms(Widths(1, GPUS, WIDTHS[-1]), spot=SpotPolicy.ALLOWED if case.lives else SpotPolicy.NEVER),
+        terms=lambda _: JobTerms(
+            Widths(1, GPUS, WIDTHS[-1]), spot=SpotPolicy.ALLOWED if case.lives else SpotPolicy.NEVER
+        ),
         restart_seconds=RESTART_SECONDS,
         until=days * DAY,
     )
-    known = {
+    class_profiles = {
         class_of(name): _profile(name, min(exponent * case.believed, 0.99), mean * times)
         for name, (exponent, times) in CLASSES.items()
     }
-    return Simulation(scenario, planner, Believing(known, sizes)).run()
+    return Simulation(scenario, planner, Believing(class_profiles, sizes)).run()
 
 
 def _pool(case: Case, draw: random.Random) -> PoolModel:
@@ -174,8 +176,8 @@ def _pool(case: Case, draw: random.Random) -> PoolModel:
         Price.parse(f"{HOURLY * factors[0][1]:.2f}"),
         start_seconds=120.0,
         capacity_type=CapacityType.SPOT if lives else CapacityType.ON_DEMAND,
-        lifetime=None if lives is None else lambda: draw.expovariate(1.0 / (lives * 3600.0)),
-        prices=tuple((day * DAY, Price.parse(f"{HOURLY * factor:.2f}")) for day, factor in steps),
+        draw_lifetime=None if lives is None else lambda: draw.expovariate(1.0 / (lives * 3600.0)),
+        later_prices=tuple((day * DAY, Price.parse(f"{HOURLY * factor:.2f}")) for day, factor in steps),
     )
 
 

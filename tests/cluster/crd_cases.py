@@ -128,6 +128,12 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "GPUPool",
+        "a pool needs exactly one cloud: set exactly one of fake",
+        make("GPUPool"),
+        {**make("GPUPool"), "spec": {"maxNodes": 6}},
+    ),
+    Case(
+        "GPUPool",
         "the instance group of a pool cannot change: create another GPUPool for another group",
         make("GPUPool", "rule-group", maxNodes=7),
         make("GPUPool", "rule-group", fake={"endpoint": "http://127.0.0.1:1", "group": "h100"}),

@@ -266,7 +266,7 @@ def test_every_field_is_described(kind: Any) -> None:
 
 
 def test_kubectl_explain_teaches_a_field(api: ControlPlane) -> None:
-    assert "the blast radius" in api.kubectl("explain", "gpool.spec.maxNodes")
+    assert "Maximum number of nodes" in api.kubectl("explain", "gpool.spec.maxNodes")
 
 
 def test_two_field_managers_write_their_parts_of_a_status(api: ControlPlane, kept: list[Json]) -> None:

@@ -10,15 +10,20 @@ from typing import Any
 
 import pytest
 
-from charterer.api import decode, encode, manifests
+from charterer.api import decode, manifests
 from charterer.api.manifests import EventSubject, Reporter
+from charterer.api.models.base import dump
+from charterer.api.models.gpubudget_status import GPUBudgetRecord
+from charterer.api.models.gpupool import GPUPoolRecord
+from charterer.api.models.gpurental import GPURentalRecord
+from charterer.api.models.trainingjob_status import TrainingJobRecord
 from charterer.domain.budget import Balance, PastPeriod
 from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Finish, FinishKind, Placement, Progress, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
-from charterer.domain.pool import PriceSegment
+from charterer.domain.pool import Offering, PriceSegment, Quote
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import parse_instant
 from tests.cluster.crd_cases import Json, install_crds, make
@@ -79,7 +84,7 @@ def test_a_jobs_record_survives_the_api_server(api: ControlPlane, make_kept: Any
         invalid="spec.template: unknown field",
         progress=Progress(2, 1.0, 1200, 1e-9, SINCE),
     )
-    after = decode.training_job(_write_status(api, raw, encode.job_record(job))).job
+    after = decode.training_job(_write_status(api, raw, dump(TrainingJobRecord.from_domain(job)))).job
     assert after == replace(job, resource_version=after.resource_version)
 
 
@@ -88,14 +93,21 @@ def test_a_budgets_ledger_survives_the_api_server(api: ControlPlane, make_kept: 
     past = (PastPeriod(SINCE, Money(5), Money(6)),)
     balance = Balance(SINCE, Money(1), Money(10**15 + 1), frozenset({"uid-2", "uid-1"}), past)
     budget = replace(decode.budget(raw), balance=balance)
-    after = decode.budget(_write_status(api, raw, encode.budget_record(budget)))
+    after = decode.budget(_write_status(api, raw, dump(GPUBudgetRecord.from_domain(budget.balance))))
     assert after == replace(budget, resource_version=after.resource_version)
 
 
-def test_a_pools_cooling_survives_the_api_server(api: ControlPlane, make_kept: Any) -> None:
+def test_a_pools_offer_and_cooling_survive_the_api_server(api: ControlPlane, make_kept: Any) -> None:
     raw = make_kept(make("GPUPool", "record-pool"))
-    pool = replace(decode.pool(raw), cooled_until=SINCE, cooled_because="StockOut", cooled_message="none left")
-    after = decode.pool(_write_status(api, raw, encode.pool_record(pool)))
+    pool = replace(
+        decode.pool(raw),
+        offering=Offering("NVIDIA-A100-SXM4-40GB", 8, "p4d.24xlarge", "use1-az1"),
+        quote=Quote(Price(19_800_000), Price(32_770_000), 60, "list", SINCE),
+        cooled_until=SINCE,
+        cooled_because="StockOut",
+        cooled_message="none left",
+    )
+    after = decode.pool(_write_status(api, raw, dump(GPUPoolRecord.from_domain(pool))))
     assert after == replace(pool, resource_version=after.resource_version)
 
 
@@ -117,7 +129,7 @@ def test_a_rental_is_made_and_its_record_survives_the_api_server(api: ControlPla
         cost=Money(100_001),
         released_because="Idle",
     )
-    after = decode.rental(_write_status(api, raw, encode.rental_record(rental)))
+    after = decode.rental(_write_status(api, raw, dump(GPURentalRecord.from_domain(rental))))
     assert after == replace(rental, resource_version=after.resource_version)
 
 

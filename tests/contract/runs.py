@@ -24,8 +24,6 @@ NAMESPACE = "default"
 _GPUS = {"cpu": "64", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8"}
 _WAIT_SECONDS = 30.0
 _POLL_SECONDS = 0.05
-_COLLECTED_SECONDS = 90.0
-"""The garbage collector looks for kinds that it does not know yet, such as TrainingJobs, every 30 s."""
 
 
 def node(name: str) -> RawObject:
@@ -125,18 +123,17 @@ class RunWorld:
         return (await self.client.list(PODS.all(NAMESPACE), labels=f"charterer.dev/job-uid={self.job.id}")).items
 
     async def dismantle(self) -> None:
-        """Delete the TrainingJob, and see that everything of its runs goes with it."""
-        await self.client.delete(TRAINING_JOBS.one(self.job.name, NAMESPACE))
+        """Delete everything, without waiting for the garbage collector, and wait until the pods are gone."""
         labels = f"charterer.dev/job-uid={self.job.id}"
-        async with asyncio.timeout(_COLLECTED_SECONDS):
-            for path in (self._runs, PODS.all(NAMESPACE), SERVICES.all(NAMESPACE)):
-                await self._gone(path, labels)
-
-    async def _gone(self, path: str, labels: str) -> None:
-        while True:
-            if not (await self.client.list(path, labels=labels)).items:
-                return
-            await asyncio.sleep(_POLL_SECONDS)
+        for resource in (self.workload.kind.resource, SERVICES):
+            for raw in (await self.client.list(resource.all(NAMESPACE), labels=labels)).items:
+                await self.client.delete(resource.one(raw["metadata"]["name"], NAMESPACE))
+        await self.client.delete(TRAINING_JOBS.one(self.job.name, NAMESPACE))
+        async with asyncio.timeout(_WAIT_SECONDS):
+            while True:
+                if not await self.raw_pods():
+                    return
+                await asyncio.sleep(_POLL_SECONDS)
 
     @property
     def _runs(self) -> str:

@@ -55,6 +55,8 @@ async def test_a_new_run_is_accepted_as_it_is_and_suspended(make: MakeWorld, pol
     run = await world.create(allocation(2))
     assert (run.name, run.number, run.completions) == (run_name(world.job.name, 1), 1, 2)
     assert run.suspended
+    [owner] = world.manifest(allocation(2))["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("TrainingJob", world.job.id, True)
     await asyncio.sleep(0.5)
     assert not await world.raw_pods()
 

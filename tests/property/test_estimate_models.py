@@ -10,12 +10,14 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from charterer.estimate.batch_cell import BatchCell
 from charterer.estimate.fitting import fit
 from charterer.estimate.noise import BINS, NoisePrior, NoiseReports, gain
 from charterer.estimate.observation import Configuration, Shape
 from charterer.estimate.prior import BASE
 from charterer.estimate.sizes import JobSizes
-from charterer.estimate.throughput import SIZE, BatchCell, Effect, Misfit, StepTimeFit, log_step
+from charterer.estimate.throughput import SIZE, Effect, Misfit, StepTimeFit
+from tests.unit.estimate.trainers import log_step
 
 SCATTER = 0.0025
 MOST_OVERLAP = math.log(9.0)
@@ -113,7 +115,7 @@ def test_a_fit_is_at_least_as_likely_as_the_truth(x: tuple[float, ...], ran: lis
 
 @given(unknowns, places)
 def test_how_a_step_follows_its_synchronisation_is_its_derivative(x: tuple[float, ...], where: Configuration) -> None:
-    fit = StepTimeFit(x, [[0.0] * SIZE for _ in range(SIZE)], (0.0,) * SIZE, 128, Misfit(0.0, 1.0, 1e-12), {}, {})
+    fit = StepTimeFit(x, np.zeros((SIZE, SIZE)), (0.0,) * SIZE, 128, Misfit(0.0, 1.0, 1e-12), {})
     small = 1e-5
     near = [log_step(x, where, 128, off) for off in (-small, small)]
     assert fit.predict(where).variance == pytest.approx(((near[1] - near[0]) / (2 * small)) ** 2, rel=1e-3, abs=1e-9)

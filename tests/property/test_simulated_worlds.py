@@ -18,16 +18,15 @@ from charterer.domain.pool import CapacityType
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.policy.planner import Memo, plan
-from charterer.simulate.engine.node_market import PoolModel
 from charterer.simulate.engine.policy import Policy
-from charterer.simulate.engine.result import Result
-from charterer.simulate.engine.scenario import Scenario, Terms, class_of, new_budget
-from charterer.simulate.engine.workload import Submission
 from charterer.simulate.engine.world import World
-from charterer.simulate.knowledge import exact_profiles
-from charterer.simulate.knowledge.ground_truth import Application, WidthRates
-from charterer.simulate.knowledge.learning import Exact
-from charterer.simulate.policies.baselines import ByUtilisation, FixedFleet, Order, RequestedWidth
+from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
+from charterer.simulate.model.ground_truth import Application, WidthRates
+from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.result import SimulationResult
+from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.simulate.model.workload import Submission
+from charterer.simulate.policies.baselines import FixedFleet, QueueOrder, RequestedWidth, UtilisationAutoscaler
 from charterer.simulate.policies.planner_policy import Planner, PlannerPolicy
 from charterer.simulate.policies.snapshot_view import SnapshotView
 from charterer.simulate.simulation import Simulation
@@ -59,9 +58,9 @@ def some_scenario(draw: Random, *, spot: bool, stock: bool = False) -> Scenario:
         start_seconds=draw.choice([0.0, 60.0]),
         billing_minimum_seconds=draw.choice([0, 600]),
         stock=draw.choice([2, 5]) if stock else None,
-        starts=draw.choice([None, lambda: starts.expovariate(1 / 60.0)]),
+        draw_start_seconds=draw.choice([None, lambda: starts.expovariate(1 / 60.0)]),
         capacity_type=CapacityType.SPOT if spot else CapacityType.ON_DEMAND,
-        lifetime=(lambda: ends.expovariate(1 / 3000.0)) if spot else None,
+        draw_lifetime=(lambda: ends.expovariate(1 / 3000.0)) if spot else None,
     )
     return Scenario(
         START,
@@ -69,7 +68,7 @@ def some_scenario(draw: Random, *, spot: bool, stock: bool = False) -> Scenario:
         APPLICATIONS,
         (pool,),
         new_budget(START, Money.parse(draw.choice(["100", "100000"])), draw.choice([None, Rate(0.01)])),
-        lambda _: Terms(Widths(1, 1, WIDTHS[-1]), spot=SpotPolicy.ALLOWED),
+        lambda _: JobTerms(Widths(1, 1, WIDTHS[-1]), spot=SpotPolicy.ALLOWED),
         draw.choice([0.0, 30.0]),
         until=UNTIL,
     )
@@ -98,8 +97,8 @@ class Doubting(PlannerPolicy):
 
         super().__init__(doubts)
 
-    def begins(self, world: World) -> None:
-        super().begins(world)
+    def begin_simulation(self, world: World) -> None:
+        super().begin_simulation(world)
         self.world = world
 
 
@@ -108,9 +107,9 @@ class Doubting(PlannerPolicy):
 def test_a_snapshot_is_what_is_seen_at_first_sight_and_what_did_not_change_is_the_same_object(
     draw: Random, spot: bool, stock: bool
 ) -> None:
-    known = exact_profiles.profiles({class_of(name): one for name, one in APPLICATIONS.items()}, "gpu", 30.0)
+    known = exact_profiles({class_of(name): one for name, one in APPLICATIONS.items()}, "gpu", 30.0)
     policy = Doubting()
-    Simulation(some_scenario(draw, spot=spot, stock=stock), policy, Exact(known)).run()
+    Simulation(some_scenario(draw, spot=spot, stock=stock), policy, ExactKnowledge(known)).run()
     assert policy.plans
 
 
@@ -126,18 +125,18 @@ class Looked(Policy):
 
     policy: Policy
 
-    def begins(self, world: World) -> None:
+    def begin_simulation(self, world: World) -> None:
         self.world = world
-        self.policy.begins(world)
-        self.arrived = self.policy.arrived  # type: ignore[method-assign]
-        self.completed = self.policy.completed  # type: ignore[method-assign]
-        self.interrupted = self.policy.interrupted  # type: ignore[method-assign]
-        self.ready = self.policy.ready  # type: ignore[method-assign]
-        self.taken = self.policy.taken  # type: ignore[method-assign]
+        self.policy.begin_simulation(world)
+        self.job_arrived = self.policy.job_arrived  # type: ignore[method-assign]
+        self.job_completed = self.policy.job_completed  # type: ignore[method-assign]
+        self.job_interrupted = self.policy.job_interrupted  # type: ignore[method-assign]
+        self.machine_ready = self.policy.machine_ready  # type: ignore[method-assign]
+        self.machine_lost = self.policy.machine_lost  # type: ignore[method-assign]
 
     def decide(self) -> Instant | None:
-        for task in self.world.tasks.values():
-            task.advance(self.world.clock.now)
+        for job in self.world.jobs.values():
+            job.advance(self.world.clock.now)
         return self.policy.decide()
 
 
@@ -159,11 +158,11 @@ def pairs(asked: dict[str, int]) -> dict[str, tuple[Callable[[], Policy], Callab
         "as asked": (lambda: RequestedWidth(gpus, 300.0), lambda: AsAskedByLooking(of, 300.0)),
         "fifo": (lambda: FixedFleet(3, gpus), lambda: FixedFleetByLooking(3, of)),
         "shortest": (
-            lambda: FixedFleet(3, gpus, Order.SHORTEST, seconds),
+            lambda: FixedFleet(3, gpus, QueueOrder.SHORTEST, seconds),
             lambda: FixedFleetByLooking(3, of, first),
         ),
-        "fair": (lambda: FixedFleet(3, gpus, Order.FAIR), lambda: FixedFleetByLooking(3, of, fair=True)),
-        "utilisation": (lambda: ByUtilisation(gpus), lambda: ByUtilisationByLooking(of)),
+        "fair": (lambda: FixedFleet(3, gpus, QueueOrder.FAIR), lambda: FixedFleetByLooking(3, of, fair=True)),
+        "utilisation": (lambda: UtilisationAutoscaler(gpus), lambda: ByUtilisationByLooking(of)),
     }
 
 
@@ -171,15 +170,15 @@ def pairs(asked: dict[str, int]) -> dict[str, tuple[Callable[[], Policy], Callab
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_a_baseline_does_what_it_would_if_it_looked_at_everything(name: str, seed: int, spot: bool) -> None:
-    def result(policy: Callable[[dict[str, int]], Policy | Planner]) -> Result:
+    def result(policy: Callable[[dict[str, int]], Policy | Planner]) -> SimulationResult:
         scenario = some_scenario(Random(seed), spot=spot)
         asked = {one.name: one.gpus for one in scenario.submissions}
-        return Simulation(scenario, policy(asked), Exact({})).run()
+        return Simulation(scenario, policy(asked), ExactKnowledge({})).run()
 
     quick = result(lambda asked: Looked(pairs(asked)[name][0]()))
     slow = result(lambda asked: pairs(asked)[name][1]())
-    assert replace(quick, tally=slow.tally) == slow
-    assert quick.tally.job_events == slow.tally.job_events
+    assert replace(quick, counts=slow.counts) == slow
+    assert quick.counts.job_events == slow.counts.job_events
 
 
 @settings(max_examples=200)
@@ -193,10 +192,10 @@ def test_progress_and_the_time_that_is_left_say_the_same(
 ) -> None:
     whole = sum(span for span, _ in epochs)
     ends = [sum(span for span, _ in epochs[: at + 1]) / whole for at in range(len(epochs) - 1)] + [1.0]
-    pace = WidthRates(ends, [rate for _, rate in epochs])
-    left = pace.seconds_left(done)
-    later = pace.after(done, part * left)
+    rates = WidthRates(ends, [rate for _, rate in epochs])
+    left = rates.seconds_left(done)
+    later = rates.after(done, part * left)
     assert done <= later + 1e-9
-    assert pace.seconds_left(later) == pytest.approx((1.0 - part) * left, rel=1e-9, abs=1e-9 * pace.seconds_left(0.0))
-    assert pace.before(later, part * left) == pytest.approx(done, abs=1e-9)
-    assert pace.after(done, left * 1.001) == 1.0
+    assert rates.seconds_left(later) == pytest.approx((1.0 - part) * left, rel=1e-9, abs=1e-9 * rates.seconds_left(0.0))
+    assert rates.before(later, part * left) == pytest.approx(done, abs=1e-9)
+    assert rates.after(done, left * 1.001) == 1.0

@@ -1,4 +1,4 @@
-"""Reading raw objects: their metadata, their parts by a model, and the error that names what cannot be read."""
+"""Reading raw objects: metadata, spec and status by a model, and the error that names a field that cannot be read."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from charterer.api.models import base
-from charterer.api.models.base import ApiModel
-from charterer.api.view import Condition, ConditionStatus
+from charterer.api.models.base import ApiModel, Condition
 from charterer.domain.errors import InvalidObject, Problem
 from charterer.domain.time import Instant, parse_instant
 
@@ -85,13 +83,9 @@ def gpus_of(container: Raw, resource: str) -> int:
 
 
 class _Conditions(ApiModel):
-    conditions: tuple[base.Condition, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 def conditions(raw: Raw) -> tuple[Condition, ...]:
-    """The conditions in the status of any of Charterer's kinds, with the times of their last transitions."""
-    status = ObjectMeta.of(str(raw.get("kind", "")), raw).read(_Conditions, "status", raw)
-    return tuple(
-        Condition(one.type, ConditionStatus(one.status), one.reason, one.message, one.last_transition_time)
-        for one in status.conditions
-    )
+    """The conditions in the status of an object of any of Charterer's kinds."""
+    return ObjectMeta.of(str(raw.get("kind", "")), raw).read(_Conditions, "status", raw).conditions

@@ -23,7 +23,13 @@ from charterer.cluster.events import Recorder
 from charterer.cluster.paths import TOKEN_REVIEWS
 from charterer.cluster.resync import Resync
 from charterer.cluster.store import Store
-from charterer.controller.execute import ClusterExecutor, ExecutionContext
+from charterer.controller.execute import (
+    CloudWriter,
+    ClusterExecutor,
+    DecidedObjects,
+    ExecutionContext,
+    ObjectWriter,
+)
 from charterer.controller.job_directory import SnapshotJobDirectory
 from charterer.controller.learning.profile_writer import ProfileWriter
 from charterer.controller.learning.report_collector import ReportCollector
@@ -99,7 +105,13 @@ class Leader:
 
         # Acting and publishing
         context = ExecutionContext(
-            client, store, self._surveys, self._accounts, INDEXED_JOB, environment, now, source.last, asyncio.Lock()
+            decided=DecidedObjects(store, source.last),
+            objects=ObjectWriter(client, store),
+            clouds=CloudWriter(self._accounts, self._surveys),
+            client=client,
+            workload=INDEXED_JOB,
+            environment=environment,
+            now=now,
         )
         self._progress = ProgressWriter(self._board, context, in_flight)
         self._views = ViewWriter(client, store, in_flight)

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from charterer.api import decode
-from charterer.api.names import API_VERSION, LABEL_JOB_UID
+from charterer.api.names import LABEL_JOB_UID
 from charterer.cluster import paths
-from charterer.cluster.store import ObjectKey, WatchedKind
+from charterer.cluster.store import WatchedKind
 from charterer.domain.budget import Budget
 from charterer.domain.ids import JobId
 from charterer.domain.pool import Pool
@@ -56,11 +56,3 @@ ALL: Final[tuple[AnyKind, ...]] = (
 
 WITHOUT_CHARTERER: Final[tuple[AnyKind, ...]] = (FOREIGN_JOBS, FOREIGN_WORKERS)
 """What only a look at the past asks for; nothing of it is planned."""
-
-
-def status_body(kind: AnyKind, key: ObjectKey, version: str, status: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The body of a server-side apply to ``/status`` that holds only against this resourceVersion."""
-    metadata = {"name": key.name, "resourceVersion": version}
-    if key.namespace:
-        metadata["namespace"] = key.namespace
-    return {"apiVersion": API_VERSION, "kind": kind.name, "metadata": metadata, "status": dict(status)}

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from charterer.cluster.errors import ApiError
-from charterer.controller.execute.context import ExecutionContext, Stale
+from charterer.controller.execute import ExecutionContext, Stale
 from charterer.domain.steps import StepKey, StepKind
 from charterer.server.progress import ProgressBoard
 
@@ -30,12 +30,12 @@ class ProgressWriter:
         """Write what is due, until cancelled."""
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
-            self._board.retain(self._context.last().jobs.keys())
+            self._board.retain(self._context.decided.snapshot().jobs.keys())
             for job, progress in self._board.due(self._context.now()):
                 if StepKey(StepKind.JOB, job) in self._in_flight:
                     continue
                 try:
-                    await self._context.record_job(replace(self._context.job(job), progress=progress))
+                    await self._context.objects.record_job(replace(self._context.decided.job(job), progress=progress))
                 except Stale:
                     continue
                 except ApiError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 from charterer.domain.ids import InstanceId, NodeName, PoolId
 from charterer.domain.money import Price
@@ -23,6 +24,10 @@ class FakeGroup:
 
     endpoint: str
     group: str
+
+
+Cloud: TypeAlias = FakeGroup
+"""Where a pool's nodes come from: one type for each cloud. Everything that depends on the cloud matches on the type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +59,14 @@ class Pool:
     ``cooled_until``: no node is asked for before this instant (set after a stock-out or an exhausted quota).
     ``guarded``: it has the finalizer ``charterer.dev/in-use``, which keeps it while rentals name it.
     ``price_override`` and ``price_adjustment`` (hundredths of a percent) correct the list price: see ``priced``.
+    ``offer_recorded``: whether the object's status holds this offering and (its time aside) this quote.
     """
 
     id: PoolId
     uid: str
     resource_version: str
     generation: int
-    cloud: FakeGroup
+    cloud: Cloud
     max_nodes: int
     capacity_type: CapacityType
     start_seconds: float
@@ -74,6 +80,7 @@ class Pool:
     guarded: bool = False
     price_adjustment: int = 0
     cooled_message: str = ""
+    offer_recorded: bool = True
 
     def priced(self, listed: Price) -> Price:
         """What the user really pays where the cloud lists ``listed``, rounded half up to the micro-dollar an hour."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Finish, Orphan, Pod, RunRecord
 from charterer.domain.money import ZERO, Money, Price
-from charterer.domain.pool import Instance
+from charterer.domain.pool import Instance, Offering, Quote
 from charterer.domain.time import Instant
 
 
@@ -107,7 +107,16 @@ class CloseUnfulfilled:
     because: str
 
 
-PoolStep = RaiseTarget | CancelUnfulfilled | Cool | Adopt | RecordOrphan | CloseUnfulfilled
+@dataclass(frozen=True, slots=True)
+class RecordOffer:
+    """Record in the pool's status what the cloud last said of one node and its price, for as long as it is silent."""
+
+    pool: PoolId
+    offering: Offering | None
+    quote: Quote | None
+
+
+PoolStep = RaiseTarget | CancelUnfulfilled | Cool | Adopt | RecordOrphan | CloseUnfulfilled | RecordOffer
 
 
 # --- rentals: from the node's readiness to the ledger ---------------------------------------------------------------

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from charterer.estimate.goodput import BatchCandidate
 from charterer.estimate.learned import Learned
 from charterer.estimate.noise import Noise, NoiseReports
 from charterer.estimate.observation import ClassTerms
 from charterer.estimate.sizes import JobSizes
 from charterer.estimate.step_times import StepTimes
-from charterer.estimate.throughput import StepTimeFit
+
+if TYPE_CHECKING:
+    from charterer.estimate.goodput import BatchCandidate
+    from charterer.estimate.throughput import StepTimeFit
 
 
 @dataclass(slots=True)

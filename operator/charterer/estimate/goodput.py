@@ -11,22 +11,22 @@ from math import exp, log
 
 from charterer.estimate.noise import Noise, gain
 from charterer.estimate.observation import ClassTerms, Configuration, Shape, split
-from charterer.estimate.throughput import CellEffect, StepTimeFit
+from charterer.estimate.throughput import CellEffect, ModelPrediction, StepTimeFit
 
 _GRID = 1.06
-"""Batch sizes tried lie so far apart: around the best one goodput is flat but for kinks of real step times. On those a
-ratio of 1.25 loses 0.7 % of all time and money and one of 1.12 0.4 %."""
+"""Ratio between neighbouring batch sizes: goodput is flat around the best one except for kinks of real step times. On
+those a ratio of 1.25 loses 0.7 % of all time and money, and one of 1.12 loses 0.4 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchCandidate:
     """One way to do a step on a shape, with what does not depend on the phase.
 
-    ``smooth``: log T without the cell's ``own`` effect, which follows its reports; ``scale``: B/B₀.
+    ``model``: log T without the cell's ``own`` effect, which follows its reports; ``scale``: B/B₀.
     """
 
     where: Configuration
-    smooth: float
+    model: ModelPrediction
     own: CellEffect
     scale: float
     log_scale: float
@@ -50,15 +50,15 @@ def configurations(terms: ClassTerms, shape: Shape) -> tuple[Configuration, ...]
     """
     least = max(terms.own_batch, terms.smallest_local_batch * shape.gpus)
     most = terms.largest_batch
-    found: dict[Configuration, None] = {}
+    ways: dict[Configuration, None] = {}
 
     def add(batch: float) -> None:
         where = split(terms, shape, round(batch))
         if where.local >= terms.smallest_local_batch and least <= where.batch <= most:
-            found[where] = None
+            ways[where] = None
 
-    batch, once = float(least), min(most, shape.gpus * terms.largest_local_batch)
-    while batch < once:
+    batch, single_pass = float(least), min(most, shape.gpus * terms.largest_local_batch)
+    while batch < single_pass:
         add(batch)
         batch *= _GRID
     full = 1.0
@@ -68,48 +68,49 @@ def configurations(terms: ClassTerms, shape: Shape) -> tuple[Configuration, ...]
     add(least)
     passes = -(-most // (shape.gpus * terms.largest_local_batch))
     add(most // (shape.gpus * passes) * shape.gpus * passes)
-    if not found and terms.own_batch >= terms.smallest_local_batch * shape.gpus:
-        found[split(terms, shape, terms.own_batch)] = None
-    return tuple(sorted(found))
+    if not ways and terms.own_batch >= terms.smallest_local_batch * shape.gpus:
+        ways[split(terms, shape, terms.own_batch)] = None
+    return tuple(sorted(ways))
 
 
 def candidates(fit: StepTimeFit, terms: ClassTerms, shape: Shape) -> tuple[BatchCandidate, ...]:
     """All configurations of a shape."""
-    found = []
-    for where in configurations(terms, shape):
-        scale = where.batch / terms.own_batch
-        found.append(BatchCandidate(where, fit.smooth(where), fit.cell(where), scale, log(scale)))
-    return tuple(found)
+    ways = configurations(terms, shape)
+    scales = [where.batch / terms.own_batch for where in ways]
+    return tuple(
+        BatchCandidate(where, model, fit.cell(where), scale, log(scale))
+        for where, model, scale in zip(ways, fit.by_model(ways), scales, strict=True)
+    )
 
 
-def probes(tried: Sequence[BatchCandidate]) -> Sequence[Configuration]:
-    """What a width is tried at before all else: the smallest and the largest single pass.
+def probes(options: Sequence[BatchCandidate]) -> Sequence[Configuration]:
+    """The configurations that a new width is tried at first: the smallest and the largest single pass.
 
     Between the two a step is known from both, and each further pass costs what the larger one computes; from one batch
     size alone, however often it ran, nobody can tell what depends on the batch and what does not.
     """
-    single = [one.where for one in tried if one.where.passes == 1]
+    single = [option.where for option in options if option.where.passes == 1]
     return (single[0], single[-1]) if single else ()
 
 
 def best_batch(
-    fit: StepTimeFit, noise: Noise, tried: Sequence[BatchCandidate], hope: float = 0.0
+    fit: StepTimeFit, noise: Noise, options: Sequence[BatchCandidate], optimism: float = 0.0
 ) -> BatchChoice | None:
     """The candidate with the highest expected goodput; None where there is none.
 
-    ``hope``: each counts as if its own step time were shorter by so many standard deviations of what is not known of
-    that batch size alone. The choice itself says what is expected.
+    ``optimism``: standard deviations of a cell's own effect by which each step time counts as shorter. The choice
+    itself says what is expected without it.
     """
     best, most = None, 0.0
     level, tilt = noise.level, noise.tilt
-    for one in tried:
-        own = one.own
-        rate = exp(hope * own.deviation - own.mean - one.smooth)
-        goodput = gain(exp(level + tilt * one.log_scale), one.scale) * rate
+    for option in options:
+        own = option.own
+        rate = exp(optimism * own.deviation - own.mean - option.model.mean)
+        goodput = gain(exp(level + tilt * option.log_scale), option.scale) * rate
         if goodput > most:
-            best, most = one, goodput
+            best, most = option, goodput
     if best is None:
         return None
-    variance = fit.predict(best.where).variance + noise.gain_variance(best.log_scale)
-    log_goodput = log(most) - hope * best.own.deviation
-    return BatchChoice(best.where, log_goodput, variance, best.smooth + best.own.mean)
+    variance = fit.variance(best.model, best.own) + noise.gain_variance(best.log_scale)
+    log_goodput = log(most) - optimism * best.own.deviation
+    return BatchChoice(best.where, log_goodput, variance, best.model.mean + best.own.mean)

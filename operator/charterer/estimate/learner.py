@@ -8,13 +8,13 @@ from math import exp, inf, log, sqrt
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import CurveSource
 from charterer.estimate.class_state import ClassState
-from charterer.estimate.fitting import fit
+from charterer.estimate.fitting import fit, refit
 from charterer.estimate.goodput import BatchCandidate, BatchChoice, best_batch, candidates, probes
 from charterer.estimate.learned import LIKELY, MOST_WIDTHS, Entry, Learned, LearnedPhase
 from charterer.estimate.noise import BINS, Noise, log_noise
 from charterer.estimate.observation import ClassTerms, Observation, Shape, split
 from charterer.estimate.phases import phase_segments
-from charterer.estimate.prior import misfit, noise_prior, sibling_prior, unknowns_prior
+from charterer.estimate.prior import estimate_misfit, noise_prior, sibling_prior, unknowns_prior
 from charterer.estimate.sizes import PRIOR_WORK, Interval
 from charterer.estimate.speedup import expected_time, near_concave
 from charterer.estimate.step_times import StepTimes
@@ -37,14 +37,14 @@ class Learner:
     """What all reports so far say. Copies (``copy.deepcopy``) and pickles are independent of each other.
 
     ``classes``: what is declared of them; ``node_gpus``: GPUs of a node by GPU type, else the most that a pod ever had.
-    ``departure``: how far a true curve lies off its concave fit (standard deviation of its logarithm). At 0 curves are
-    concave and non-decreasing, whatever was measured; above, what was measured often enough is believed.
+    ``model_misfit``: how far a true curve lies off its concave fit (standard deviation of its logarithm). At 0 curves
+    are concave and non-decreasing, whatever was measured; above, what was measured often enough is believed.
     """
 
     def __init__(
-        self, classes: Iterable[ClassTerms], node_gpus: Mapping[str, int] | None = None, departure: float = 0.0
+        self, classes: Iterable[ClassTerms], node_gpus: Mapping[str, int] | None = None, model_misfit: float = 0.0
     ) -> None:
-        self._departure = departure
+        self._model_misfit = model_misfit
         self._classes = {one.class_id: ClassState(one) for one in classes}
         self._node_gpus = dict(node_gpus or {})
         self._seen_gpus: dict[str, int] = dict.fromkeys(self._node_gpus, 1)
@@ -199,9 +199,9 @@ class Learner:
             return self._borrowed(class_id, gpu_type)
         if times.fit is not None and not times.outgrown:
             return times.fit
-        found = times.refit(*self._prior(class_id, gpu_type))
+        result = refit(times, *self._prior(class_id, gpu_type))
         self._learned(one)
-        return found
+        return result
 
     def _learned(self, one: ClassState) -> None:
         """A class is known better, and others can borrow from it."""
@@ -243,7 +243,7 @@ class Learner:
             if times.fit is not None
         ]
         there = [found for name, where, found in fits if name != class_id and where == gpu_type]
-        return unknowns, misfit((found for _, _, found in fits), there)
+        return unknowns, estimate_misfit((found for _, _, found in fits), there)
 
     def _speed_ratios(self, class_id: ClassId, gpu_type: str, sibling: str) -> list[float]:
         """log(seconds on the type / seconds on the sibling) of the other classes that ran on both."""
@@ -290,7 +290,7 @@ class Learner:
             for gpu_type, known in fits.items():
                 choices = [(gpus, best_batch(known, noise, some)) for gpus, some in tried[gpu_type].items()]
                 found = [(gpus, choice) for gpus, choice in choices if choice is not None]
-                entries.extend(_entries(gpu_type, found, known, one.reports, self._departure))
+                entries.extend(_entries(gpu_type, found, known, one.reports, self._model_misfit))
             spread = LIKELY * sqrt(noise.level_variance)
             value = exp(noise.level)
             phases.append(
@@ -300,7 +300,7 @@ class Learner:
 
 
 def _entries(
-    gpu_type: str, found: Sequence[tuple[int, BatchChoice]], known: StepTimeFit, reports: int, departure: float
+    gpu_type: str, found: Sequence[tuple[int, BatchChoice]], known: StepTimeFit, reports: int, model_misfit: float
 ) -> Iterable[Entry]:
     """One curve: the concave fit of 1 / E[time per work], which is what expected seconds and dollars follow.
 
@@ -313,7 +313,7 @@ def _entries(
         fallback = expected_time(-choice.log_goodput, choice.variance - common, fallback)
         values.append(1.0 / fallback)
     weights = [1.0 / (value * value * choice.variance) for value, (_, choice) in zip(values, found, strict=True)]
-    smooth = near_concave([gpus for gpus, _ in found], values, weights, departure)
+    smooth = near_concave([gpus for gpus, _ in found], values, weights, model_misfit)
     for value, (gpus, choice) in zip(smooth, found, strict=True):
         spread = LIKELY * sqrt(choice.variance)
         effect = known.effects.get(choice.where.shape)

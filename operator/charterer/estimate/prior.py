@@ -15,7 +15,6 @@ from charterer.estimate.noise import BINS, LEVEL_START, Noise, NoisePrior
 from charterer.estimate.observation import Shape
 from charterer.estimate.throughput import (
     CELL_MISFIT,
-    NO_EFFECT,
     SIZE,
     SYNC_MISFIT,
     WIDTH_MISFIT,
@@ -91,7 +90,7 @@ def sibling_prior(prior: Sequence[Normal], sibling: StepTimeFit, speed_ratios: I
     shift, spread = ratio.normal((0.0, (2.0 * SIBLING_SPREAD) ** 2), BASE_CLASSES)
     found = []
     for at, (mean, variance) in enumerate(prior):
-        other, extra = sibling.unknowns[at], sibling.covariance[at][at]
+        other, extra = sibling.unknowns[at], float(sibling.covariance[at, at])
         if at == Unknown.COMPUTE:
             found.append((other + shift, spread + extra))
             continue
@@ -100,7 +99,7 @@ def sibling_prior(prior: Sequence[Normal], sibling: StepTimeFit, speed_ratios: I
     return tuple(found)
 
 
-def misfit(fits: Iterable[StepTimeFit], others: Iterable[StepTimeFit]) -> Misfit:
+def estimate_misfit(fits: Iterable[StepTimeFit], others: Iterable[StepTimeFit]) -> Misfit:
     """How far truth lies off the model: spreads from all ``fits`` there are (a step of expectation-maximisation each).
 
     ``others``: those of other classes on the GPU type, of which the usual effect of each width is taken.
@@ -110,7 +109,7 @@ def misfit(fits: Iterable[StepTimeFit], others: Iterable[StepTimeFit]) -> Misfit
     cell, cells = MISFIT_WIDTHS * CELL_MISFIT**2, MISFIT_WIDTHS
     for fit in fits:
         for shape, known in fit.effects.items():
-            usual = fit.misfit.usual.get(shape, NO_EFFECT)
+            usual = fit.misfit.mean_effect(shape)
             width += (known.effect[0] - usual[0]) ** 2 + known.variance[0]
             widths += 1.0
             if shape.gpus > 1:

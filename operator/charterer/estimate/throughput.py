@@ -7,37 +7,40 @@ With m samples per GPU and pass, s passes, K GPUs:
     T      = (s − 1)·T_grad + (T_grad^γ + T_sync^γ)^(1/γ)
 
 The unknowns are logarithms of ratios (``Unknown``), so that all but the first mean the same for every class and can be
-learned across classes. What the model gets wrong at a width is two effects of that width, normal about what other
-classes showed there: on the time of all steps, and on that of synchronising, which large batches hide and further
-passes do without. What is left at one batch size of it is an effect of that cell. (``fitting`` finds all of them.)
+learned across classes. The misfit of the model at a width is described by two effects of that width: one on the log
+time of every step, one on the log time of synchronising, which large batches hide and further passes do without. Both
+are normal about the mean that other classes showed there. The misfit left at one batch size of a width is an effect of
+that cell. ``fitting`` estimates all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from math import exp, log
+from math import log
+from typing import Any
 
-from charterer.estimate.linear import Matrix, quadratic
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from charterer.estimate.batch_cell import BatchCell
 from charterer.estimate.observation import Configuration, Shape
 
-MEMORY_REPORTS = 100.0
-"""A configuration remembers about so many reports: at the usual 5 % scatter its mean is then known to 0.5 %, less than
-the model's own error, and code that became faster or slower shows soon."""
-REPORT_SCATTER = 0.05
-"""Standard deviation of log seconds between reports of one configuration, until its own has been seen."""
-SCATTER_REPORTS = 4.0
-"""How many reports' worth that is."""
+Array = NDArray[np.floating[Any]]
+
 WIDTH_MISFIT = 0.08
-"""How far a whole width lies off the model (log seconds) before classes have shown it: GPUs of a node share its memory
+"""Standard deviation of a width's effect on log seconds before classes have shown it: GPUs of a node share its memory
 and its power."""
 SYNC_MISFIT = 0.4
-"""How far the synchronisation of a width does (log seconds): its algorithm and its routes are chosen by the number."""
+"""Standard deviation of a width's effect on the log seconds of synchronising: its algorithm and its routes are chosen
+by the number of GPUs."""
 CELL_MISFIT = 0.05
-"""How far single batch sizes of a width lie off beyond that: kernels are chosen by size."""
-OUTLIER_SCATTERS = 4.0
-"""A report farther off than so many standard deviations counts as being just there: a stall teaches little."""
+"""Standard deviation of the effect of a single batch size of a width: kernels are chosen by size."""
+MOST_OVERLAP = log(9.0)
+"""Value of the unknown OVERLAP beyond which γ stays at 10, the upper one of Pollux's bounds."""
+_NO_SYNC = -1e3
+"""Log seconds of synchronising on one GPU: e^-1000 is zero in floating point."""
 
 
 class Unknown(IntEnum):
@@ -65,77 +68,72 @@ Normal = tuple[float, float]
 """Mean and variance."""
 
 
-@dataclass(slots=True)
-class BatchCell:
-    """The reports of one configuration: their number (at most ``MEMORY_REPORTS`` remembered), mean and variance of log
-    seconds. ``count``: all reports ever."""
-
-    weight: float = 0.0
-    mean: float = 0.0
-    variance: float = 0.0
-    count: int = 0
-
-    def add(self, value: float, scatter: float) -> None:
-        """One more report of log seconds; outliers are drawn in."""
-        self.count += 1
-        off = value - self.mean
-        if self.weight >= SCATTER_REPORTS:
-            most = OUTLIER_SCATTERS * scatter
-            off = min(max(off, -most), most)
-        self.weight = min(self.weight + 1.0, MEMORY_REPORTS)
-        part = 1.0 / self.weight
-        self.mean += part * off
-        self.variance = (1.0 - part) * (self.variance + part * off * off)
-
-
 @dataclass(frozen=True, slots=True)
-class Prediction:
-    """Log seconds per step: mean, variance, and how many reports there were of its width."""
+class StepFeatures:
+    """The properties of n configurations that their step times depend on, each an array of length n.
 
-    mean: float
-    variance: float
-    count: int
+    ``load``: samples per GPU and pass ÷ the largest number; ``repeats``: passes beyond the first; ``beyond_two``:
+    K − 2, at least 0; ``synchronises``: whether K > 1; ``several_nodes``: whether on more than one node.
+    """
+
+    load: Array
+    repeats: Array
+    beyond_two: Array
+    synchronises: NDArray[np.bool_]
+    several_nodes: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, configurations: Iterable[Configuration], largest_local: int) -> StepFeatures:
+        """The features of the configurations, in their order. ``largest_local``: the largest batch per GPU."""
+        columns = np.array(
+            [(where.local, where.passes, where.shape.gpus, where.shape.nodes) for where in configurations], dtype=float
+        ).reshape(-1, 4)
+        local, passes, gpus, nodes = columns.T
+        return cls(local / largest_local, passes - 1.0, np.maximum(gpus - 2.0, 0.0), gpus > 1.0, nodes > 1.0)
 
 
-def log_step(unknowns: Sequence[float], where: Configuration, largest_local: int, sync: float = 0.0) -> float:
-    """Log of T; ``sync`` is added to the log of T_sync."""
-    return step_and_slopes(unknowns, where, largest_local, sync)[0]
+def log_step_times(unknowns: ArrayLike, features: StepFeatures, sync_effect: ArrayLike = 0.0) -> Array:
+    """Log of T of n configurations; ``sync_effect`` (one or n numbers) is added to the log of T_sync."""
+    return step_gradients(unknowns, features, sync_effect)[0]
 
 
-def step_and_slopes(
-    x: Sequence[float], where: Configuration, largest_local: int, off: float
-) -> tuple[float, list[float], float]:
-    """Log of T with T_sync so far off (logarithm); the gradient, and the derivative by that."""
-    fixed = exp(x[1])
-    compute = fixed + where.local / largest_local
-    gpus = where.shape.gpus
-    again = where.passes - 1
-    slope = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-    if gpus == 1:
-        slope[1] = fixed / compute
-        return x[0] + log(compute * where.passes), slope, 0.0
-    base, growth = (2, 3) if where.shape.nodes == 1 else (4, 5)
-    per = exp(x[growth]) * (gpus - 2)
-    sync = exp(x[base] + off) * (1.0 + per)
-    power = 1.0 + exp(x[6])
-    longer, shorter = (compute, sync) if compute >= sync else (sync, compute)
-    part = (shorter / longer) ** power
-    grown = log(1.0 + part)
-    both = longer * exp(grown / power)
-    total = again * compute + both
-    to_longer = both / longer / (1.0 + part)
-    to_shorter = to_longer * part * longer / shorter
-    by_compute, by_sync = (to_longer, to_shorter) if compute >= sync else (to_shorter, to_longer)
-    slope[1] = (again + by_compute) * fixed / total
-    slope[base] = by_sync * sync / total
-    slope[growth] = slope[base] * per / (1.0 + per)
-    by_power = both * (part * log(shorter / longer) / ((1.0 + part) * power) - grown / (power * power))
-    slope[6] = by_power * (power - 1.0) / total
-    return x[0] + log(total), slope, slope[base]
+def step_gradients(
+    unknowns: ArrayLike, features: StepFeatures, sync_effect: ArrayLike = 0.0
+) -> tuple[Array, Array, Array]:
+    """Log of T of n configurations (n), its gradient by the unknowns (n × 7), and its derivative by log T_sync (n)."""
+    x = np.asarray(unknowns, dtype=float)
+    several, synchronises = features.several_nodes, features.synchronises
+    fixed, overlap = np.exp(x[Unknown.FIXED]), np.exp(min(x[Unknown.OVERLAP], MOST_OVERLAP))
+    compute = fixed + features.load
+    growth = np.exp(np.where(several, x[Unknown.NODE_GROWTH], x[Unknown.LOCAL_GROWTH])) * features.beyond_two
+    start = np.where(several, x[Unknown.NODE_SYNC], x[Unknown.LOCAL_SYNC])
+    log_compute = np.log(compute)
+    log_sync = np.where(synchronises, start + sync_effect + np.log1p(growth), _NO_SYNC)
+    power = 1.0 + overlap
+    log_sum = np.logaddexp(power * log_compute, power * log_sync)
+    by_sync = np.exp(power * log_sync - log_sum)  # derivative of the log of the last pass by log T_sync
+    by_compute = 1.0 - by_sync
+    last_pass = np.exp(log_sum / power)
+    total = features.repeats * compute + last_pass
+    last_fraction = last_pass / total
+
+    share = last_fraction * by_sync
+    gradient = np.zeros((len(total), SIZE))
+    gradient[:, Unknown.COMPUTE] = 1.0
+    gradient[:, Unknown.FIXED] = (features.repeats / total + last_fraction * by_compute / compute) * fixed
+    by_growth = share * growth / (1.0 + growth)
+    gradient[:, Unknown.LOCAL_SYNC] = np.where(several, 0.0, share)
+    gradient[:, Unknown.LOCAL_GROWTH] = np.where(several, 0.0, by_growth)
+    gradient[:, Unknown.NODE_SYNC] = np.where(several, share, 0.0)
+    gradient[:, Unknown.NODE_GROWTH] = np.where(several, by_growth, 0.0)
+    if x[Unknown.OVERLAP] <= MOST_OVERLAP:
+        by_power = (by_compute * log_compute + by_sync * log_sync - log_sum / power) / power
+        gradient[:, Unknown.OVERLAP] = last_fraction * by_power * overlap
+    return x[Unknown.COMPUTE] + np.log(total), gradient, share
 
 
 Effect = tuple[float, float]
-"""Of a width: added to log T of all its steps, and to log T_sync."""
+"""Effect of a width: added to log T of all its steps, and to log T_sync."""
 NO_EFFECT: Effect = (0.0, 0.0)
 
 
@@ -151,89 +149,119 @@ class Misfit:
     cell: float = CELL_MISFIT**2
     usual: Mapping[Shape, Effect] = field(default_factory=dict)
 
+    def mean_effect(self, shape: Shape) -> Effect:
+        """The effect that is expected of a width before the class ran there."""
+        return self.usual.get(shape, NO_EFFECT)
+
 
 @dataclass(frozen=True, slots=True)
 class WidthEffect:
-    """What is known of a width beyond the model: its ``effect`` (with what is usual there) and, given the unknowns,
-    the variance of each part and their ``covariance``; how each part ``follows`` the unknowns."""
+    """The estimated effect of a width that ran.
+
+    ``effect``: includes what is usual there; ``variance``: of its two components, given the unknowns; ``columns``:
+    their indices in the fit's covariance; ``count``: number of reports from the width.
+    """
 
     effect: Effect
     variance: tuple[float, float]
-    covariance: float
-    follows: tuple[Sequence[float], Sequence[float]]
+    columns: tuple[int, int]
     count: int
 
 
 @dataclass(slots=True)
 class CellEffect:
-    """A cell's own effect on log seconds, which follows its reports: ``mean``, and its standard deviation."""
+    """A cell's own effect on log seconds, which follows its reports: mean and standard deviation."""
 
     mean: float
     deviation: float
 
 
+@dataclass(frozen=True, slots=True)
+class ModelPrediction:
+    """Log seconds per step by the model and the effects of widths alone: mean and variance."""
+
+    mean: float
+    variance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Log seconds per step: mean, variance, and the number of reports from its width."""
+
+    mean: float
+    variance: float
+    count: int
+
+
 @dataclass(frozen=True)
 class StepTimeFit:
-    """A fitted model: ``unknowns`` with their ``covariance``, the widths' effects, and the ``cells``'.
+    """A fitted model: ``unknowns``, the effects of widths that ran, and those of ``cells``.
 
-    All stays as it was fitted but the cells, which follow each report (``heard``): a batch size that disappoints is
-    left at once. ``informed[u]``: how much of unknown u comes from the class's own reports, 0 (all prior) to 1.
+    All stays as it was fitted except the cells, which follow each report (``follow``): a batch size that disappoints
+    is left at once. ``covariance``: of the unknowns and then the widths' effects; ``informed[u]``: the fraction of
+    what is known of unknown u that comes from the class's own reports, 0 (all prior) to 1.
     """
 
     unknowns: tuple[float, ...]
-    covariance: Matrix
+    covariance: Array
     informed: tuple[float, ...]
     largest_local: int
     misfit: Misfit
     effects: Mapping[Shape, WidthEffect]
-    cells: dict[Configuration, CellEffect]
-    _unheard: dict[Configuration, CellEffect] = field(default_factory=dict, repr=False, compare=False)
-    _predicted: dict[Configuration, Prediction] = field(default_factory=dict, repr=False, compare=False)
+    cells: dict[Configuration, CellEffect] = field(default_factory=dict)
+    _unseen: dict[Configuration, CellEffect] = field(default_factory=dict, repr=False, compare=False)
+    _by_model: dict[Configuration, ModelPrediction] = field(default_factory=dict, repr=False, compare=False)
 
     def predict(self, where: Configuration) -> Prediction:
-        """Seconds per step there."""
-        found = self._predicted.get(where)
-        if found is None:
-            found = self._predicted[where] = self._predict(where)
-        return found
+        """Log seconds per step of a configuration."""
+        model, own = self.by_model([where])[0], self.cell(where)
+        known = self.effects.get(where.shape)
+        return Prediction(model.mean + own.mean, self.variance(model, own), 0 if known is None else known.count)
 
-    def smooth(self, where: Configuration) -> float:
-        """Log seconds per step without the cell's own effect: what neighbouring batch sizes have in common."""
-        total, sync = self._effect(where.shape)
-        return log_step(self.unknowns, where, self.largest_local, sync) + total
+    def variance(self, model: ModelPrediction, own: CellEffect) -> float:
+        """Variance of a cell's log seconds; the cell's own reports replace the model as they accumulate."""
+        own_variance = own.deviation**2
+        unseen = own_variance / self.misfit.cell
+        return unseen * unseen * model.variance + own_variance
 
-    def _effect(self, shape: Shape) -> Effect:
-        known = self.effects.get(shape)
-        return self.misfit.usual.get(shape, NO_EFFECT) if known is None else known.effect
+    def by_model(self, configurations: Sequence[Configuration]) -> list[ModelPrediction]:
+        """Predictions without the cells' own effects, in the order given; remembered as long as the fit stands."""
+        missing = [where for where in configurations if where not in self._by_model]
+        if missing:
+            self._by_model.update(zip(missing, self._predict(missing), strict=True))
+        return [self._by_model[where] for where in configurations]
+
+    def _predict(self, configurations: Sequence[Configuration]) -> Iterable[ModelPrediction]:
+        known = [self.effects.get(where.shape) for where in configurations]
+        effects = np.array(
+            [
+                self.misfit.mean_effect(where.shape) if effect is None else effect.effect
+                for where, effect in zip(configurations, known, strict=True)
+            ]
+        )
+        features = StepFeatures.of(configurations, self.largest_local)
+        means, gradient, share = step_gradients(self.unknowns, features, effects[:, 1])
+        slopes = np.zeros((len(means), len(self.covariance)))
+        slopes[:, :SIZE] = gradient
+        extra = self.misfit.width + share**2 * self.misfit.sync
+        for row, effect in enumerate(known):
+            if effect is not None:
+                slopes[row, list(effect.columns)] = 1.0, share[row]
+                extra[row] = 0.0
+        variances = ((slopes @ self.covariance) * slopes).sum(axis=1) + extra
+        return map(ModelPrediction, (means + effects[:, 0]).tolist(), variances.tolist())
 
     def cell(self, where: Configuration) -> CellEffect:
         """A cell's own effect; the same object for as long as the fit stands."""
-        found = self.cells.get(where) or self._unheard.get(where)
-        if found is None:
-            found = self._unheard[where] = CellEffect(0.0, self.misfit.cell**0.5)
-        return found
+        effect = self.cells.get(where) or self._unseen.get(where)
+        if effect is None:
+            effect = self._unseen[where] = CellEffect(0.0, self.misfit.cell**0.5)
+        return effect
 
-    def heard(self, where: Configuration, cell: BatchCell, scatter: float) -> None:
-        """The reports of a cell are these now; ``scatter``: variance of one. A width that never ran waits for a fit."""
+    def follow(self, where: Configuration, cell: BatchCell, scatter: float) -> None:
+        """Adapt a cell's effect to its reports; ``scatter``: variance of one. A new width waits for the next fit."""
         if where.shape in self.effects:
             known = self.misfit.cell / (self.misfit.cell + scatter / cell.weight)
             effect = self.cells[where] = self.cell(where)
-            effect.mean = known * (cell.mean - self.smooth(where))
+            effect.mean = known * (cell.mean - self.by_model([where])[0].mean)
             effect.deviation = ((1.0 - known) * self.misfit.cell) ** 0.5
-            self._predicted.pop(where, None)
-
-    def _predict(self, where: Configuration) -> Prediction:
-        total, sync = self._effect(where.shape)
-        mean, slope, share = step_and_slopes(self.unknowns, where, self.largest_local, sync)
-        known = self.effects.get(where.shape)
-        if known is None:
-            of_model = quadratic(self.covariance, slope) + self.misfit.width + share * share * self.misfit.sync
-        else:
-            slope = [one - two - share * three for one, two, three in zip(slope, *known.follows, strict=True)]
-            of_all, of_sync = known.variance
-            of_width = of_all + 2.0 * share * known.covariance + share * share * of_sync
-            of_model = quadratic(self.covariance, slope) + of_width
-        own = self.cell(where)
-        unheard = own.deviation**2 / self.misfit.cell  # what a cell's own reports say needs no model
-        variance = unheard * unheard * of_model + own.deviation**2
-        return Prediction(mean + total + own.mean, variance, 0 if known is None else known.count)

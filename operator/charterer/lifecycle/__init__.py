@@ -1,6 +1,6 @@
-"""What to do next: recorded intent and observation in, for each object the next single step or what it waits for out.
+"""The life cycles: recorded intent and observation in; for each object its next single step, or what it waits for, out.
 
-Pure: nothing here decides what is worth doing (policy does), carries anything out, reads a clock or remembers.
+Pure. Nothing here decides what is worth doing (policy does), carries anything out, reads a clock or remembers.
 """
 
 from charterer.lifecycle.next_steps import next_steps

@@ -1,4 +1,4 @@
-"""Budgets: a period is opened when it begins, finished jobs are counted, the list of folded rentals is kept short."""
+"""Budgets: open each period when it begins, count finished jobs, and keep the list of folded rentals short."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from charterer.domain.period import period_bounds, period_end
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.steps import BudgetStep, CountedJob, CountJobs, OpenPeriod, PruneFolded, Wait
 from charterer.domain.time import Instant, after
-from charterer.lifecycle.rental import news
-from charterer.lifecycle.view import LifecycleView, count, names, shows
+from charterer.lifecycle.rental import cloud_update
+from charterer.lifecycle.view import LifecycleView, count, must_show, names
 
-_PATIENCE_SECONDS = 600
-"""How long a period's end waits for clouds that do not answer."""
+_SURVEY_WAIT_SECONDS = 600
+"""Seconds that a period is kept open for clouds that do not answer: long outages must not keep a budget in the past."""
 
 
 def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait | None:
@@ -30,12 +30,12 @@ def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait |
     if jobs := view.uncounted.get(budget.id):
         return CountJobs(budget.id, tuple(_counted(job, view) for job in jobs))
     existing = {rental.uid for rental in view.rentals_of_budget.get(budget.id, ())}
-    gone = budget.balance.folded - existing
-    return PruneFolded(budget.id, tuple(sorted(gone))) if gone else None
+    forgotten = budget.balance.folded - existing
+    return PruneFolded(budget.id, tuple(sorted(forgotten))) if forgotten else None
 
 
 def _next_period(budget: Budget, balance: Balance, end: Instant, view: LifecycleView) -> OpenPeriod | Wait:
-    """Close the books of the period that is over: month by month, however long nobody looked.
+    """Close the period that is over: one month at a time, however many have passed.
 
     What ended before the boundary must be in the balance first; what runs across it is split there. A rental that
     ended after the boundary is folded by the next period (see ``lifecycle.rental``), so neither waits for the other.
@@ -45,14 +45,14 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: Lifecycle
     late = [rental.id for rental in unfolded if rental.cost is not None and (rental.ended or end) <= end]
     if late:
         return Wait(f"{count(len(late), 'rental')} that ended in the period to be folded ({names(late)})")
-    unseen = [
+    unsurveyed = [
         rental.id
         for rental in unfolded
-        if rental.phase is not RentalPhase.ENDED and not _known_up_to(rental, end, view)
+        if rental.phase is not RentalPhase.ENDED and not _recorded_up_to(rental, end, view)
     ]
-    patience = after(end, _PATIENCE_SECONDS)
-    if unseen and view.snapshot.now < patience:
-        return Wait(f"the clouds to say what {names(unseen)} had cost by its end", until=patience)
+    deadline = after(end, _SURVEY_WAIT_SECONDS)
+    if unsurveyed and view.snapshot.now < deadline:
+        return Wait(f"the clouds to say what {names(unsurveyed)} had cost by its end", until=deadline)
     before = [rental for rental in rentals if rental.launched is not None and rental.launched < end]
     used = spent(budget, before, end)
     return OpenPeriod(budget.id, end, used, balance.period_start, budget.carries(used), budget.aim)
@@ -65,14 +65,14 @@ def _counted(job: Job, view: LifecycleView) -> CountedJob:
     return CountedJob(job.id, job.statistics, job.predicted, actual, job.created, job.finish.at)
 
 
-def _known_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> bool:
-    """Whether all that the cloud billed for it up to the boundary is on record, so that the split there is final.
+def _recorded_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> bool:
+    """Whether everything that the cloud billed for the rental up to the boundary is on record: its split is final.
 
-    For a rental without an instance: whether none of the pool's that it might adopt was launched by then.
+    For a rental without an instance: whether no instance of the pool that it might adopt was launched by then.
     """
     survey = view.survey(rental)
-    if survey is None or not shows(survey, boundary):
+    if survey is None or not must_show(survey, boundary):
         return False
     if rental.launched is None:
-        return rental.instance is None and all(item.launched >= boundary for item in view.unnamed(rental.pool))
-    return news(rental, view) is None
+        return rental.instance is None and all(item.launched >= boundary for item in view.unclaimed(rental.pool))
+    return cloud_update(rental, view) is None

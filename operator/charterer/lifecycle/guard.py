@@ -1,4 +1,4 @@
-"""Guards: a finalizer keeps a GPUBudget or GPUPool whose rentals still run or are not yet paid."""
+"""Guards: a finalizer keeps a GPUBudget or GPUPool while rentals that name it run or are not yet paid."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from charterer.lifecycle.view import LifecycleView, count, names
 
 
 def budget_guard(budget_id: BudgetId, view: LifecycleView) -> SetFinalizer | Wait | None:
-    """Guard a budget that a rental names; let it go when it is being deleted and all its rentals are forgotten."""
+    """Guard a budget that a rental names; release it when it is being deleted and all its rentals are forgotten."""
     rentals = view.rentals_of_budget.get(budget_id, ())
     left = f"{count(len(rentals), 'rental')} ({names(rental.id for rental in rentals)})" if rentals else ""
     return _guard("GPUBudget", view.snapshot.budgets[budget_id], left)
 
 
 def pool_guard(pool_id: PoolId, view: LifecycleView) -> SetFinalizer | Wait | None:
-    """Guard a pool that has a rental; let it go when it is being deleted and its group is empty."""
+    """Guard a pool that has a rental; release it when it is being deleted and its group is empty."""
     pool = view.snapshot.pools[pool_id]
     return _guard("GPUPool", pool, left_behind(pool, view))
 
 
 def _guard(kind: str, guarded: Budget | Pool, left: str) -> SetFinalizer | Wait | None:
-    """A finalizer cannot be added to what is being deleted, and is left where it is while nobody deletes."""
+    """The finalizer cannot be added to an object that is being deleted, and is removed only from such a one."""
     if guarded.deleting and guarded.guarded:
         return Wait(f"{left} to be gone") if left else SetFinalizer(kind, guarded.id, guarded.uid, present=False)
     if left and not guarded.guarded and not guarded.deleting:

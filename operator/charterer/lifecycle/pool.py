@@ -1,7 +1,7 @@
-"""Pools: the group's target follows the rentals that want a node, and every instance the cloud has gets a rental.
+"""Pools: the group's target follows the rentals that want a node, and every instance of the cloud gets a rental.
 
-Targets are counts and adoption is a matching, so both belong to the pool and only one step of a pool is in flight.
-First everything the cloud bills is matched with a rental; only then is the target looked at.
+A target is a count and adoption a matching, so both belong to the pool, and only one step of a pool is in flight.
+Everything that the cloud bills is matched with a rental first; only then is the target adjusted.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from charterer.domain.steps import (
     Cool,
     PoolStep,
     RaiseTarget,
+    RecordOffer,
     RecordOrphan,
     Wait,
 )
 from charterer.domain.time import after, format_instant
 from charterer.lifecycle.rental import may_terminate
-from charterer.lifecycle.view import HELD, LifecycleView, count, draining, names, vanished
+from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, count, draining, names, vanished
 
 _NAME_LIMIT = 253
 
@@ -39,16 +40,20 @@ def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | Wait | None:
     survey = view.snapshot.surveys.get(pool_id)
     if survey is None:
         return Wait(f"the cloud has not yet been asked about GPUPool {pool_id}")
-    books = _Books.of(pool, survey, view)
-    return _match(books, view) or _fill(books, view)
+    inventory = _PoolInventory.of(pool, survey, view)
+    step = _match_instances(inventory, view) or _adjust_target(inventory, view)
+    if (step is None or isinstance(step, Wait)) and not pool.offer_recorded and not pool.deleting:
+        return RecordOffer(pool_id, pool.offering, pool.quote)
+    return step
 
 
 @dataclass(frozen=True, slots=True)
-class _Books:
-    """Rentals and instances of one pool, sorted by what they want of each other.
+class _PoolInventory:
+    """Rentals and instances of one pool, by what they need of each other.
 
-    ``waiting``: Requested rentals without an instance. ``leaving``: released ones that never got one. ``unnamed``:
-    instances that no rental names, the ones still alive first. ``held``: how many instances count towards the target.
+    ``waiting``: Requested rentals without an instance. ``leaving``: released rentals that never got one. ``unclaimed``:
+    instances that no rental names, those still alive first. ``counted``: the number of instances that count towards the
+    target.
     """
 
     pool: Pool
@@ -56,59 +61,63 @@ class _Books:
     rentals: Sequence[Rental]
     waiting: Sequence[Rental]
     leaving: Sequence[Rental]
-    unnamed: Sequence[Instance]
-    held: int
+    unclaimed: Sequence[Instance]
+    counted: int
 
     @classmethod
-    def of(cls, pool: Pool, survey: Survey, view: LifecycleView) -> _Books:
+    def of(cls, pool: Pool, survey: Survey, view: LifecycleView) -> _PoolInventory:
         rentals = view.rentals_of_pool.get(pool.id, ())
-        without = [rental for rental in rentals if rental.instance is None and rental.phase is not RentalPhase.ENDED]
+        without_instance = [
+            rental for rental in rentals if rental.instance is None and rental.phase is not RentalPhase.ENDED
+        ]
         return cls(
             pool=pool,
             survey=survey,
             rentals=rentals,
-            waiting=[rental for rental in without if not draining(rental)],
-            leaving=[rental for rental in without if draining(rental)],
-            unnamed=sorted(view.unnamed(pool.id), key=lambda instance: instance.state not in HELD),
-            held=sum(instance.state in HELD for instance in survey.instances),
+            waiting=[rental for rental in without_instance if not draining(rental)],
+            leaving=[rental for rental in without_instance if draining(rental)],
+            unclaimed=sorted(view.unclaimed(pool.id), key=lambda instance: instance.state not in COUNTED_STATES),
+            counted=sum(instance.state in COUNTED_STATES for instance in survey.instances),
         )
 
 
-# --- matching: whatever the cloud bills has a rental -----------------------------------------------------------------
+# --- matching: everything that the cloud bills gets a rental ---------------------------------------------------------
 
 
-def _match(books: _Books, view: LifecycleView) -> PoolStep | Wait | None:
-    for rental in books.rentals:
-        if (
-            rental.phase is RentalPhase.REQUESTED and rental.instance is not None
-        ):  # an orphan's, fresh from its creation
+def _match_instances(inventory: _PoolInventory, view: LifecycleView) -> PoolStep | Wait | None:
+    for rental in inventory.rentals:
+        if rental.phase is RentalPhase.REQUESTED and rental.instance is not None:  # made for an orphan, not read yet
             instance = view.instance(rental)
             if instance is not None:
                 return Adopt(rental.id, instance)
-            if vanished(rental, instance, books.survey):
+            if vanished(rental, instance, inventory.survey):
                 return CloseUnfulfilled(
                     rental.id, f"instance {rental.instance} left the cloud's list before it was read"
                 )
-    if not books.unnamed:
+    if not inventory.unclaimed:
         return None
-    instance = books.unnamed[0]
-    alive = instance.state in HELD
-    takers = [*books.waiting, *books.leaving] if alive else [*books.leaving, *books.waiting]
+    instance = inventory.unclaimed[0]
+    alive = instance.state in COUNTED_STATES
+    takers = [*inventory.waiting, *inventory.leaving] if alive else [*inventory.leaving, *inventory.waiting]
     if takers:
         return Adopt(takers[0].id, instance)
-    budget = _payer(books.rentals, view)
+    budget = _payer(inventory.rentals, view)
     if budget is None:
         return Wait(
-            f"instance {instance.id} of GPUPool {books.pool.id} runs for nobody: "
+            f"instance {instance.id} of GPUPool {inventory.pool.id} runs for nobody: "
             "create a GPUBudget in mode Enforce to pay for it until it is ended"
         )
     return RecordOrphan(
-        orphan_name(books.pool.id, instance), books.pool.id, budget, instance, _worst(books.pool, instance)
+        orphan_name(inventory.pool.id, instance),
+        inventory.pool.id,
+        budget,
+        instance,
+        _worst_price(inventory.pool, instance),
     )
 
 
 def _payer(rentals: Sequence[Rental], view: LifecycleView) -> BudgetId | None:
-    """Who pays for an instance nobody asked for: whoever rented last in its pool, else the first that enforces."""
+    """The budget that pays for an orphan: the last one to rent in its pool, otherwise the first in mode Enforce."""
     for rental in reversed(rentals):
         if rental.budget in view.snapshot.budgets:
             return rental.budget
@@ -116,14 +125,14 @@ def _payer(rentals: Sequence[Rental], view: LifecycleView) -> BudgetId | None:
     return min((budget.id for budget in budgets if budget.mode is Mode.ENFORCE and not budget.deleting), default=None)
 
 
-def _worst(pool: Pool, instance: Instance) -> Price:
-    """The dearest the instance can be an hour, as far as is known: quoted or already charged."""
+def _worst_price(pool: Pool, instance: Instance) -> Price:
+    """The highest price an hour of the instance that is known: quoted or already charged."""
     quoted = [] if pool.quote is None else [pool.quote.worst]
     return max([*quoted, *(segment.price for segment in instance.segments)], default=Price(0))
 
 
 def orphan_name(pool: PoolId, instance: Instance) -> RentalId:
-    """``<pool>-o-<instance>``, the same whenever asked; a hash tells apart what an object's name cannot spell."""
+    """``<pool>-o-<instance>``; a hash tells instances apart whose ids an object's name cannot spell."""
     plain = re.sub(r"[^a-z0-9-]+", "-", instance.id.lower()).strip("-")
     room = _NAME_LIMIT - len(pool) - len("-o-")
     if plain != instance.id or len(plain) > room:
@@ -132,75 +141,82 @@ def orphan_name(pool: PoolId, instance: Instance) -> RentalId:
     return RentalId(f"{pool}-o-{plain}")
 
 
-# --- the target: as many as there are rentals that want a node -------------------------------------------------------
+# --- the target: the number of rentals that want a node --------------------------------------------------------------
 
 
-def _fill(books: _Books, view: LifecycleView) -> PoolStep | Wait | None:
-    failure = _failure(books)
-    cooling = books.pool.cooled_until is not None and books.pool.cooled_until > view.snapshot.now
+def _adjust_target(inventory: _PoolInventory, view: LifecycleView) -> PoolStep | Wait | None:
+    failure = _failure(inventory)
+    cooling = inventory.pool.cooled_until is not None and inventory.pool.cooled_until > view.snapshot.now
     if failure is not None and not cooling:
-        until = after(view.snapshot.now, books.pool.cooldown_seconds)
-        return Cool(books.pool.id, until, failure.kind, failure.message)
-    closing = cooling or books.pool.deleting
-    staying = [rental for rental in books.rentals if _holds(rental, books.survey, view)]
-    wanted = len(staying) + (0 if closing else len(books.waiting))
-    keep = max(books.held, wanted)
-    if books.survey.target > keep:
-        return CancelUnfulfilled(books.pool.id, keep)
-    for rental in [*books.leaving, *(books.waiting if closing else ())]:
-        return CloseUnfulfilled(rental.id, _unfulfilled(rental, books.pool, cooling=cooling))
-    return _raise(books, staying, view)
+        until = after(view.snapshot.now, inventory.pool.cooldown_seconds)
+        return Cool(inventory.pool.id, until, failure.kind, failure.message)
+    closing = cooling or inventory.pool.deleting
+    staying = [rental for rental in inventory.rentals if _holds(rental, inventory.survey, view)]
+    wanted = len(staying) + (0 if closing else len(inventory.waiting))
+    keep = max(inventory.counted, wanted)
+    if inventory.survey.target > keep:
+        return CancelUnfulfilled(inventory.pool.id, keep)
+    for rental in [*inventory.leaving, *(inventory.waiting if closing else ())]:
+        return CloseUnfulfilled(rental.id, _unfulfilled(rental, inventory.pool, cooling=cooling))
+    return _raise(inventory, staying, view)
 
 
-def _failure(books: _Books) -> LaunchFailure | None:
-    """The latest failed launch of what is still missing.
+def _failure(inventory: _PoolInventory) -> LaunchFailure | None:
+    """The latest failed launch among those that the waiting rentals asked for.
 
-    A failure is the waiting rentals' when it is newer than the oldest of them. Those are two clocks, the cloud's and
-    the API server's. A cloud behind hides its first failures, but a group tries again and fails again, later; a cloud
-    ahead makes a rental created just after a cooldown meet the last failure before it, and the pool cools once more.
+    A failure belongs to the waiting rentals when it is newer than the oldest of them. This compares two clocks, the
+    cloud's and the API server's. If the cloud's is behind, its first failures are missed, but a group tries again and
+    fails again later. If it is ahead, a rental created just after a cooldown meets the last failure before it, and the
+    pool cools down once more.
     """
-    if not books.waiting or books.survey.target <= books.held:
+    if not inventory.waiting or inventory.survey.target <= inventory.counted:
         return None
-    oldest = min(rental.created for rental in books.waiting)
-    return max((item for item in books.survey.failures if item.at > oldest), key=lambda item: item.at, default=None)
+    oldest = min(rental.created for rental in inventory.waiting)
+    return max((item for item in inventory.survey.failures if item.at > oldest), key=lambda item: item.at, default=None)
 
 
 def _holds(rental: Rental, survey: Survey, view: LifecycleView) -> bool:
-    """Whether the rental's instance counts towards the target (one not listed yet does)."""
+    """Whether the rental's instance counts towards the target; one that is not listed yet does."""
     if rental.instance is None or rental.phase is RentalPhase.ENDED:
         return False
     instance = view.instance(rental)
-    return not vanished(rental, instance, survey) if instance is None else instance.state in HELD
+    return not vanished(rental, instance, survey) if instance is None else instance.state in COUNTED_STATES
 
 
-def _raise(books: _Books, staying: Sequence[Rental], view: LifecycleView) -> PoolStep | Wait | None:
-    """Ask for the nodes that are missing, once nobody can delete the pool, or the budget that pays, from under them.
+def _raise(inventory: _PoolInventory, staying: Sequence[Rental], view: LifecycleView) -> PoolStep | Wait | None:
+    """Ask for the missing nodes, once pool and paying budget have the finalizers that keep them.
 
-    A rental whose instance is about to be ended is left out: ending lowers the target too, and a target raised on the
-    strength of an instance that goes would buy a node too many. Counting it out can only ask for too few, for now.
+    A rental whose instance is about to be ended is left out: ending it lowers the target too, so that a target which
+    counts it would buy a node too many. Leaving it out can only ask for too few, until the next step.
     """
-    asking = [rental for rental in books.waiting if not view.observes(rental.budget)]
+    asking = [rental for rental in inventory.waiting if not view.observes(rental.budget)]
     if not asking:
         return None
-    if not books.pool.guarded:
-        return Wait(f"the finalizer of GPUPool {books.pool.id}")
+    if not inventory.pool.guarded:
+        return Wait(f"the finalizer of GPUPool {inventory.pool.id}")
     unguarded = {rental.budget for rental in asking if not view.guarded(rental.budget)}
     asking = [rental for rental in asking if rental.budget not in unguarded]
     if not asking:
         return Wait(f"the finalizer of GPUBudget {min(unguarded)}")
     at_least = len(asking) + sum(not may_terminate(rental, view) for rental in staying)
-    if books.survey.target < at_least:
-        return RaiseTarget(books.pool.id, at_least, _token(books, at_least))
-    return Wait(f"{count(len(books.waiting), 'node')} of GPUPool {books.pool.id} asked for, not launched yet")
+    if inventory.survey.target < at_least:
+        return RaiseTarget(inventory.pool.id, at_least, _token(inventory, at_least))
+    return Wait(f"{count(len(inventory.waiting), 'node')} of GPUPool {inventory.pool.id} asked for, not launched yet")
 
 
-def _token(books: _Books, at_least: int) -> str:
-    """The same for the same wish on the same sight of the cloud: a call repeated before looking again is one call.
+def _token(inventory: _PoolInventory, at_least: int) -> str:
+    """An idempotency token: equal for equal rentals and the same survey, so that a repeated call counts once.
 
-    A later look that finds the target still too low makes a new token, or a target that somebody lowered would stay.
+    A later survey that finds the target still too low makes a new token; otherwise a target that somebody lowered would
+    stay low.
     """
-    wish = [books.pool.uid, str(at_least), format_instant(books.survey.asked), *(item.uid for item in books.waiting)]
-    return hashlib.sha256("/".join(wish).encode()).hexdigest()[:32]
+    content = [
+        inventory.pool.uid,
+        str(at_least),
+        format_instant(inventory.survey.asked),
+        *(item.uid for item in inventory.waiting),
+    ]
+    return hashlib.sha256("/".join(content).encode()).hexdigest()[:32]
 
 
 def _unfulfilled(rental: Rental, pool: Pool, *, cooling: bool) -> str:
@@ -212,15 +228,15 @@ def _unfulfilled(rental: Rental, pool: Pool, *, cooling: bool) -> str:
 
 
 def left_behind(pool: Pool, view: LifecycleView) -> str:
-    """What must still be ended or paid for before the pool's object may go; empty when nothing."""
+    """What must be ended or paid for before the pool's object may go; empty when nothing must."""
     survey = view.snapshot.surveys.get(pool.id)
     rentals = view.rentals_of_pool.get(pool.id, ())
     if rentals:
         return f"{count(len(rentals), 'rental')} ({names(rental.id for rental in rentals)})"
     if survey is None:
         return ""
-    books = _Books.of(pool, survey, view)
-    running = [instance.id for instance in books.unnamed if instance.state is not InstanceState.ENDED]
+    inventory = _PoolInventory.of(pool, survey, view)
+    running = [instance.id for instance in inventory.unclaimed if instance.state is not InstanceState.ENDED]
     if running:
         return f"{count(len(running), 'instance')} ({names(running)})"
     return f"a target of {survey.target}" if survey.target > 0 else ""

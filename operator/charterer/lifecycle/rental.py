@@ -1,7 +1,7 @@
-"""Rentals: from an adopted instance to a ready node, to an emptied and ended one, to a folded cost, to nothing.
+"""Rentals: from an adopted instance to a ready node, a drained and ended one, a folded cost, and a deleted object.
 
-Money first: as soon as the cloud says that an instance has ended, its cost is recorded; clearing up what Kubernetes
-still believes of the machine follows. The order of the steps is that of the functions in this file.
+Money comes first: as soon as the cloud says that an instance has ended, its cost is recorded. What Kubernetes still has
+of the machine is removed after that. The functions of this file are in the order of the steps.
 """
 
 from __future__ import annotations
@@ -28,17 +28,26 @@ from charterer.domain.steps import (
     Wait,
 )
 from charterer.domain.time import after
-from charterer.lifecycle.view import HELD, BoundPod, LifecycleView, count, draining, names, shows, vanished
+from charterer.lifecycle.view import (
+    COUNTED_STATES,
+    BoundPod,
+    LifecycleView,
+    count,
+    draining,
+    must_show,
+    names,
+    vanished,
+)
 
 
 def rental_step(rental_id: RentalId, view: LifecycleView) -> RentalStep | Wait | None:
     """The rental's next step, what it waits for, or None when it only has to be used."""
     rental = view.snapshot.rentals[rental_id]
     if rental.phase is RentalPhase.ENDED:
-        return _clear_up(rental, view) or _settle(rental, view)
+        return _remove_from_kubernetes(rental, view) or _settle(rental, view)
     if rental.instance is None or rental.phase is RentalPhase.REQUESTED:
         return Wait(f"an instance of GPUPool {rental.pool}")
-    if (step := news(rental, view)) is not None:
+    if (step := cloud_update(rental, view)) is not None:
         return step
     if draining(rental):
         return None if view.observes(rental.budget) else _drain(rental, view)
@@ -48,8 +57,8 @@ def rental_step(rental_id: RentalId, view: LifecycleView) -> RentalStep | Wait |
 # --- what the cloud says ---------------------------------------------------------------------------------------------
 
 
-def news(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | None:
-    """What the cloud says of the rental's instance that is not yet on record."""
+def cloud_update(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | None:
+    """The step that records what the cloud says of the rental's instance; None when all of it is on record."""
     survey, instance = view.survey(rental), view.instance(rental)
     if survey is None:
         return None
@@ -57,7 +66,7 @@ def news(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | None:
         if vanished(rental, instance, survey):
             return MarkEnded(rental.id, survey.asked, accrued(rental, survey.asked), estimated=True)
         return None
-    if _tells_more(instance, rental):
+    if _differs_from_record(instance, rental):
         return Refresh(rental.id, instance)
     if instance.state is not InstanceState.ENDED:
         return None
@@ -65,8 +74,8 @@ def news(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | None:
     return MarkEnded(rental.id, ended, accrued(rental, ended), estimated=instance.ended is None)
 
 
-def _tells_more(instance: Instance, rental: Rental) -> bool:
-    """Whether the list knows better than the record. A list that lags shows fewer price segments: that is no news."""
+def _differs_from_record(instance: Instance, rental: Rental) -> bool:
+    """Whether the list has more than the record. A list that lags has fewer price segments, which changes nothing."""
     return (
         instance.segments != rental.segments[: len(instance.segments)]
         or instance.launched != rental.launched
@@ -100,7 +109,7 @@ def _drain(rental: Rental, view: LifecycleView) -> RentalStep | Wait:
     instance = view.instance(rental)
     if instance is None or view.survey(rental) is None:
         return Wait(f"the cloud to list instance {rental.instance}")
-    if instance.state not in HELD:
+    if instance.state not in COUNTED_STATES:
         return Wait(f"the end of instance {instance.id}")
     return Terminate(rental.id, rental.pool, instance, None if node is None else node.name)
 
@@ -108,10 +117,10 @@ def _drain(rental: Rental, view: LifecycleView) -> RentalStep | Wait:
 def _in_use(rental: Rental, view: LifecycleView) -> str:
     """Why the machine may not be ended yet; empty when it may.
 
-    A finished pod counts as long as its run is not recorded: it is the only proof that the run completed, and ending
-    the machine would take it away. A failed run is recorded only once its machines were seen healthy after it, and one
-    that was stopped before its machine ends or it would count as interrupted (its Job is seen apart from its pods).
-    A node that is lost, or whose Node was deleted, holds nothing: its pods can no longer be stopped but by its end.
+    A finished pod counts until its run is recorded: it is the only proof that the run completed, and would be lost with
+    the machine. A run that failed is recorded once its machines were seen healthy afterwards. A run that was stopped
+    must be recorded before its machine ends, or it would count as interrupted (its Job is watched apart from its pods).
+    A node that is lost, or whose Node object was deleted, holds nothing: only its end can still stop its pods.
     """
     node = view.node(rental)
     if rental.ready is not None and (node is None or node.lost(view.snapshot.now)):
@@ -137,46 +146,46 @@ def may_terminate(rental: Rental, view: LifecycleView) -> bool:
 # --- after the end: Kubernetes ---------------------------------------------------------------------------------------
 
 
-def _clear_up(rental: Rental, view: LifecycleView) -> RentalStep | Wait | None:
-    """Tell Kubernetes that the machine is gone, or its pods would hang for minutes or for good."""
+def _remove_from_kubernetes(rental: Rental, view: LifecycleView) -> RentalStep | Wait | None:
+    """Fail and delete pods and Node of a machine that is gone; Kubernetes would keep them for minutes or for ever."""
     if rental.instance is None or view.observes(rental.budget):
         return None
     instance, survey = view.instance(rental), view.survey(rental)
-    if instance is not None and survey is not None and instance.state in HELD:
+    if instance is not None and survey is not None and instance.state in COUNTED_STATES:
         return _end_again(rental, instance, survey)
     pods = view.pods(rental)
     for bound in pods:
         if bound.pod.live:
             return FailPod(bound.job.namespace, bound.pod)
     for bound in pods:
-        if _litter(bound):
+        if _deletable(bound):
             return DeletePod(bound.job.namespace, bound.pod)
     node = view.node(rental)
     if node is None or node.deleting:
         return None
     unrecorded = sorted({run_name(bound.job.name, bound.pod.run) for bound in pods if not bound.recorded})
-    if unrecorded:  # deleting the Node has its finished pods collected, and with them the proof that the run completed
-        return _settle(rental, view, beside=f"the record of {names(unrecorded)} before its Node goes")
+    if unrecorded:  # with the Node its finished pods are deleted, and with them the proof that the run completed
+        return _settle(rental, view, also_wait_for=f"the record of {names(unrecorded)} before its Node goes")
     return DeleteNode(rental.id, node.name, node.uid)
 
 
 def _end_again(rental: Rental, instance: Instance, survey: Survey) -> RentalStep | Wait:
-    """The rental was taken for ended and its instance is there: a list that lags, or a cloud that broke its word."""
-    if rental.ended is not None and shows(survey, rental.ended):
+    """An ended rental's instance is listed as alive: the list is too old, or the cloud had reported a wrong end."""
+    if rental.ended is not None and must_show(survey, rental.ended):
         return Terminate(rental.id, rental.pool, instance, None)
-    return Wait(f"a list that shows the end of instance {instance.id}")
+    return Wait(f"a list that must_show the end of instance {instance.id}")
 
 
-def _litter(bound: BoundPod) -> bool:
-    """A dead pod that nothing will be read from any more. Succeeded ones stay until their run is recorded."""
+def _deletable(bound: BoundPod) -> bool:
+    """Whether nothing will be read from a dead pod any more. Succeeded ones stay until their run is recorded."""
     return bound.recorded or (bound.pod.disrupted and bound.pod.phase is PodPhase.FAILED)
 
 
 # --- after the end: money --------------------------------------------------------------------------------------------
 
 
-def _settle(rental: Rental, view: LifecycleView, beside: str = "") -> RentalStep | Wait:
-    """Fold the final cost into the budget, then forget the rental; ``beside`` is what forgetting waits for as well."""
+def _settle(rental: Rental, view: LifecycleView, also_wait_for: str = "") -> RentalStep | Wait:
+    """Fold the final cost into the budget, then forget the rental, once ``also_wait_for`` (if any) has happened."""
     budget = view.snapshot.budgets.get(rental.budget)
     if budget is None:
         return Wait(
@@ -193,18 +202,18 @@ def _settle(rental: Rental, view: LifecycleView, beside: str = "") -> RentalStep
         whole = ZERO if rental.cost is None else rental.cost
         in_period = whole if rental.ended is None else accrued_in(rental, balance.period_start, rental.ended)
         return Fold(rental.id, rental.uid, budget.id, in_period, whole, balance.period_start)
-    return Wait(beside) if beside else _forget(rental, view)
+    return Wait(also_wait_for) if also_wait_for else _forget(rental, view)
 
 
 def _forget(rental: Rental, view: LifecycleView) -> RentalStep | Wait:
-    """Only when no list can show the instance again: without a rental it would be adopted, and paid twice."""
+    """Forget the rental once no list can show its instance again: it would be adopted anew and paid twice."""
     node, survey = view.node(rental), view.survey(rental)
     if rental.instance is not None:
         if survey is None:
             return Wait(f"the cloud to be asked about GPUPool {rental.pool}")
         if view.instance(rental) is not None:
             return Wait(f"instance {rental.instance} to leave the cloud's list")
-        if rental.ended is not None and not shows(survey, after(rental.ended, survey.listed_seconds)):
+        if rental.ended is not None and not must_show(survey, after(rental.ended, survey.listed_seconds)):
             return Wait(f"instance {rental.instance} to have left the cloud's list for good")
     if node is not None:
         return Wait(f"Node {node.name} to be gone")

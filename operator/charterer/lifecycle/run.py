@@ -1,12 +1,12 @@
-"""Runs: prepare the next one, stop the ones it replaces, record how each ended, start it when nothing else is live.
+"""Runs: prepare the next one, stop those it replaces, record how each ended, start it when no other has live pods.
 
-The stages of ``run_step`` are asked in order; the first that has a step to take wins, so that waiting for one thing
-holds up nothing that can be done meanwhile. That only one run has live pods is decided in one place, ``_begin``.
+The stages of ``run_step`` are asked in order and the first that has a step wins, so that waiting for one thing holds up
+nothing that can be done meanwhile. ``_begin`` alone ensures that only one run of a job has live pods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from charterer.domain.ids import JobId, NodeName, RentalId
@@ -34,30 +34,66 @@ from charterer.lifecycle.view import LifecycleView, count, draining
 def run_step(job_id: JobId, view: LifecycleView) -> RunStep | Wait | None:
     """The job's next step, what it waits for, or None: nothing runs, or what runs is as intended."""
     job = view.snapshot.jobs[job_id]
-    if view.observes(job.budget) or _idle(job, view):
+    if view.observes(job.budget) or _has_no_runs(job, view) or _goes_on(job, view):
         return None
-    case = _Case.of(job, view)
+    return considered_step(job, view)
+
+
+def considered_step(job: Job, view: LifecycleView) -> RunStep | Wait | None:
+    """The same by asking every stage, also where a look would show that there is nothing to do."""
+    runs = _RunsOfJob.of(job, view)
     if job.deleting:  # its end may wait for a finalizer, and its runs for the garbage collector
-        return _stop(case, view)
+        return _stop(runs, view)
     waits = None
-    for stage in _STAGES:
-        step = stage(case, view)
+    for stage in STAGES.values():
+        step = stage(runs, view)
         if step is not None and not isinstance(step, Wait):
             return step
         waits = waits or step
     return waits
 
 
-def _idle(job: Job, view: LifecycleView) -> bool:
-    """Whether there is plainly nothing to do, as for most of a long queue."""
+def _has_no_runs(job: Job, view: LifecycleView) -> bool:
+    """Whether the job has nothing that a step could be about, which holds for most of a long queue."""
     return not (job.allocation or job.runs or job.replaced or job.finish) and job.run_label not in view.labelled
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """One job's runs by what status says of them.
+def _goes_on(job: Job, view: LifecycleView) -> bool:
+    """Whether the job's only run plainly goes on as intended, which holds for most jobs: no stage has anything to do.
 
-    ``intended``: the allocation to run, None once the job has finished. ``current``: its Job, if it exists.
+    It is active with the intended width, its pods carry their annotation, and exactly its nodes carry its label.
+    """
+    allocation = job.allocation
+    if allocation is None or job.replaced or job.finish or job.deleting or len(job.runs) != 1:
+        return False
+    run = job.runs[0]
+    if run.number != allocation.run or not active(run) or run.deleting or run.completions != len(allocation.placements):
+        return False
+    text = allocation.annotation
+    if any(pod.allocation != text and pod.live and not pod.deleting for pod in run.pods):
+        return False
+    return all(record.number != run.number for record in job.records) and _labels_fit(job, allocation, view)
+
+
+def _labels_fit(job: Job, allocation: Allocation, view: LifecycleView) -> bool:
+    """Whether the nodes of the allocation, and no others, carry the job's label with the run's number."""
+    key, value = job.run_label, f"r{allocation.run}"
+    needed = set()
+    for placement in allocation.placements:
+        rental = view.rental(placement.rental)
+        node = None if rental is None or rental.phase is RentalPhase.ENDED else view.node(rental)
+        if node is not None and not node.deleting:
+            if node.run_labels.get(key) != value:
+                return False
+            needed.add(node.name)
+    return all(node.name in needed or node.deleting for node in view.labelled.get(key, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _RunsOfJob:
+    """One job's runs by what the job's status says of them.
+
+    ``intended``: the allocation to run, None once the job has finished. ``current``: its run, if the object exists.
     ``superseded``: allocations whose runs are to be ended and recorded. ``recorded``: numbers of runs on record.
     """
 
@@ -68,7 +104,7 @@ class _Case:
     recorded: frozenset[int]
 
     @classmethod
-    def of(cls, job: Job, view: LifecycleView) -> _Case:
+    def of(cls, job: Job, view: LifecycleView) -> _RunsOfJob:
         recorded = frozenset(record.number for record in job.records)
         former = [item for item in job.replaced if item.run not in recorded]
         intended = job.allocation
@@ -79,15 +115,15 @@ class _Case:
         return cls(job, intended, current, tuple(sorted(former, key=lambda item: item.run)), recorded)
 
     def strays(self) -> list[Run]:
-        """Runs that must not be: those status does not name (a deposed leader's), and recorded ones that go on.
+        """Runs that must not exist: those the status does not name, and recorded ones that go on.
 
-        Also a Job not yet begun that has another shape than intended: a deposed leader's under the number that the
-        next run got.
+        Also a run not yet begun whose shape is not the intended one. A deposed leader may have made either, the latter
+        under the number that the next run was given.
         """
-        known = {item.run for item in self.superseded} | self.recorded
+        named = {item.run for item in self.superseded} | self.recorded
         if self.intended is not None:
-            known.add(self.intended.run)
-        return [run for run in self.job.runs if run.number not in known or self._unfit(run)]
+            named.add(self.intended.run)
+        return [run for run in self.job.runs if run.number not in named or self._unfit(run)]
 
     def _unfit(self, run: Run) -> bool:
         if run.number in self.recorded:
@@ -102,87 +138,87 @@ def _find(job: Job, number: int) -> Run | None:
 
 
 def active(run: Run) -> bool:
-    """Whether its Job starts pods."""
+    """Whether the run may have pods started for it."""
     return not run.suspended and run.complete is None and run.failed is None
 
 
-def _delete_strays(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
-    strays = case.strays()
+def _delete_strays(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
+    strays = runs.strays()
     for run in strays:
         if not run.deleting:
-            return DeleteRun(case.job.id, run.number, run.uid)
+            return DeleteRun(runs.job.id, run.number, run.uid)
     return Wait(f"{strays[0].name}, which nobody intended, to be gone") if strays else None
 
 
-def _prepare(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
-    """The next run's Service and suspended Job come first: a template that is refused is noticed before a run stops."""
-    if case.intended is None or case.current is not None or not case.job.wants_to_run:
+def _prepare(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
+    """Make the next run's Service and suspended object first: a refused template is noticed before a run is stopped."""
+    if runs.intended is None or runs.current is not None or not runs.job.wants_to_run:
         return None
-    if not case.job.has_service:
-        return CreateService(case.job.id)
-    return CreateRun(case.job.id, case.intended.run)
+    if not runs.job.has_service:
+        return CreateService(runs.job.id)
+    return CreateRun(runs.job.id, runs.intended.run)
 
 
-def _stop(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
-    for allocation in case.superseded:
-        run = _find(case.job, allocation.run)
+def _stop(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
+    for allocation in runs.superseded:
+        run = _find(runs.job, allocation.run)
         if run is not None and active(run) and not run.deleting:
-            return StopRun(case.job.id, run.number)
+            return StopRun(runs.job.id, run.number)
     return None
 
 
-def _label(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
-    for node, value in _labels(case, view):
-        if node.run_labels.get(case.job.run_label) != value:
-            return LabelNode(case.job.id, node.name, node.uid, case.job.run_label, value)
+def _label(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
+    for node, value in _labels(runs, view):
+        if node.run_labels.get(runs.job.run_label) != value:
+            return LabelNode(runs.job.id, node.name, node.uid, runs.job.run_label, value)
     return None
 
 
-def _labels(case: _Case, view: LifecycleView) -> list[tuple[Node, str]]:
-    """The nodes that the intended run is placed on, as far as they exist, with the label's value."""
-    if case.intended is None:
+def _labels(runs: _RunsOfJob, view: LifecycleView) -> list[tuple[Node, str]]:
+    """The existing nodes that the intended run is placed on, each with the value of its label."""
+    if runs.intended is None:
         return []
-    rentals = (view.rental(placement.rental) for placement in case.intended.placements)
+    rentals = (view.rental(placement.rental) for placement in runs.intended.placements)
     nodes = (view.node(rental) for rental in rentals if rental is not None and rental.phase is not RentalPhase.ENDED)
-    return [(node, f"r{case.intended.run}") for node in nodes if node is not None and not node.deleting]
+    return [(node, f"r{runs.intended.run}") for node in nodes if node is not None and not node.deleting]
 
 
-def _record_superseded(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
-    for allocation in case.superseded:
-        run = _find(case.job, allocation.run)
+def _record_superseded(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
+    for allocation in runs.superseded:
+        run = _find(runs.job, allocation.run)
         if run is not None and run.deleting:
             return Wait(f"{run.name} to be gone")
-        return judge(case.job, allocation, run, view, stopped=True)
+        return judge(runs.job, allocation, run, view, stopped=True)
     return None
 
 
-def _record_current(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
-    if case.intended is None or case.current is None:
+def _record_current(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
+    if runs.intended is None or runs.current is None:
         return None
-    return judge(case.job, case.intended, case.current, view, stopped=False)
+    return judge(runs.job, runs.intended, runs.current, view, stopped=False)
 
 
-def _begin(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
-    run = case.current
-    if case.intended is None or run is None or not run.suspended or run.deleting or not case.job.wants_to_run:
+def _begin(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
+    run = runs.current
+    if runs.intended is None or run is None or not run.suspended or run.deleting or not runs.job.wants_to_run:
         return None
-    if run.completions != len(case.intended.placements):
+    if run.completions != len(runs.intended.placements):
         return None  # resized first
-    others = [other for other in case.job.runs if other.number != run.number and any(pod.live for pod in other.pods)]
+    others = [other for other in runs.job.runs if other.number != run.number and any(pod.live for pod in other.pods)]
     if others:
         return Wait(f"the pods of {others[0].name} to end")
-    if case.superseded or case.strays():
+    if runs.superseded or runs.strays():
         return Wait("the runs before it to be recorded")
-    obstacle = _obstacle(case.intended, case.job, view)
-    return Wait(obstacle) if obstacle else Unsuspend(case.job.id, run.number)
+    obstacle = _obstacle(runs.intended, runs.job, view)
+    return Wait(obstacle) if obstacle else Unsuspend(runs.job.id, run.number)
 
 
 def _obstacle(allocation: Allocation, job: Job, view: LifecycleView) -> str:
     """What is missing for all pods of the run to start at once; empty when nothing is."""
-    wanted: dict[RentalId, int] = {}
+    gpus_of: dict[RentalId, int] = {}
     for placement in allocation.placements:
-        wanted[placement.rental] = wanted.get(placement.rental, 0) + placement.gpus
-    for name, gpus in wanted.items():
+        gpus_of[placement.rental] = gpus_of.get(placement.rental, 0) + placement.gpus
+    for name, gpus in gpus_of.items():
         rental = view.rental(name)
         if rental is None or rental.phase is not RentalPhase.READY or draining(rental):
             return f"GPURental {name} to be ready"
@@ -191,13 +227,13 @@ def _obstacle(allocation: Allocation, job: Job, view: LifecycleView) -> str:
             return f"the Node of GPURental {name} to be ready"
         if node.run_labels.get(job.run_label) != f"r{allocation.run}":
             return f"the label {job.run_label} of Node {node.name}"
-        free = node.gpus - node.foreign_gpus - _held_by_others(node.name, job, allocation.run, view)
+        free = node.gpus - node.foreign_gpus - _gpus_of_others(node.name, job, allocation.run, view)
         if free < gpus:
             return f"{count(gpus, 'GPU')} of Node {node.name}, of which {max(free, 0)} are free"
     return ""
 
 
-def _held_by_others(node: NodeName, job: Job, run: int, view: LifecycleView) -> int:
+def _gpus_of_others(node: NodeName, job: Job, run: int, view: LifecycleView) -> int:
     """GPUs of live pods on the node that are not this run's own."""
     return sum(
         bound.pod.gpus
@@ -206,61 +242,62 @@ def _held_by_others(node: NodeName, job: Job, run: int, view: LifecycleView) -> 
     )
 
 
-def _adapt(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
-    """Change the width of a run in place, and tell its pods."""
-    run = case.current
-    if case.intended is None or run is None or run.deleting or run.complete is not None or run.failed is not None:
+def _adapt(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
+    """Change the width of a run in place, and write the allocation to its pods."""
+    run = runs.current
+    if runs.intended is None or run is None or run.deleting or run.complete is not None or run.failed is not None:
         return None
-    pods = len(case.intended.placements)
+    pods = len(runs.intended.placements)
     if run.completions != pods:
-        if case.job.resize is not ResizePolicy.IN_PLACE:
+        if runs.job.resize is not ResizePolicy.IN_PLACE:
             return Wait(f"an allocation of {run.completions} pods or another run: {run.name} cannot change its width")
-        obstacle = _obstacle(case.intended, case.job, view) if pods > run.completions else ""
-        return Wait(obstacle) if obstacle else ResizeRun(case.job.id, run.number, pods)
-    text = case.intended.annotation
+        obstacle = _obstacle(runs.intended, runs.job, view) if pods > run.completions else ""
+        return Wait(obstacle) if obstacle else ResizeRun(runs.job.id, run.number, pods)
+    annotation = runs.intended.annotation
     for pod in run.pods:
-        if pod.live and not pod.deleting and pod.allocation != text:
-            return AnnotatePod(case.job.id, pod, text)
+        if pod.live and not pod.deleting and pod.allocation != annotation:
+            return AnnotatePod(runs.job.id, pod, annotation)
     return None
 
 
-def _tidy(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
-    """Take labels from nodes that are not needed, and delete recorded runs but the last, whose pods keep their logs."""
-    needed = {node.name for node, _ in _labels(case, view)}
-    for node in view.labelled.get(case.job.run_label, ()):
+def _clean_up(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
+    """Remove labels that are not needed, and delete all recorded runs but the last, whose pods keep their logs."""
+    needed = {node.name for node, _ in _labels(runs, view)}
+    for node in view.labelled.get(runs.job.run_label, ()):
         if node.name not in needed and not node.deleting:
-            return LabelNode(case.job.id, node.name, node.uid, case.job.run_label, None)
-    over = case.job.finish is not None
-    told = [record.number for record in case.job.records if not (over and record.outcome is RunOutcome.STOPPED)]
-    begun = [case.current.number] if case.current is not None and not case.current.suspended else []
-    last = max([*told, *begun], default=0)
-    for run in case.job.runs:
-        if run.number in case.recorded and run.number != last and not run.deleting:
-            return DeleteRun(case.job.id, run.number, run.uid)
+            return LabelNode(runs.job.id, node.name, node.uid, runs.job.run_label, None)
+    finished = runs.job.finish is not None
+    kept = [record.number for record in runs.job.records if not (finished and record.outcome is RunOutcome.STOPPED)]
+    begun = [runs.current.number] if runs.current is not None and not runs.current.suspended else []
+    last = max([*kept, *begun], default=0)
+    for run in runs.job.runs:
+        if run.number in runs.recorded and run.number != last and not run.deleting:
+            return DeleteRun(runs.job.id, run.number, run.uid)
     return None
 
 
-def _expire(case: _Case, view: LifecycleView) -> RunStep | Wait | None:
-    finish, ttl = case.job.finish, case.job.ttl_seconds_after_finished
-    if finish is None or ttl is None or case.superseded:
+def _expire(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
+    finish, ttl = runs.job.finish, runs.job.ttl_seconds_after_finished
+    if finish is None or ttl is None or runs.superseded:
         return None
     expiry = after(finish.at, ttl)
     if view.snapshot.now < expiry:
         return Wait("the end of its time to live", until=expiry)
-    if case.job.budget is not None and case.job in view.uncounted.get(case.job.budget, ()):
-        return Wait(f"GPUBudget {case.job.budget} to count what it has cost")
-    return DeleteJob(case.job.id)
+    if runs.job.budget is not None and runs.job in view.uncounted.get(runs.job.budget, ()):
+        return Wait(f"GPUBudget {runs.job.budget} to count what it has cost")
+    return DeleteJob(runs.job.id)
 
 
-_STAGES: tuple[Callable[[_Case, LifecycleView], RunStep | Wait | None], ...] = (
-    _delete_strays,
-    _record_superseded,
-    _prepare,
-    _stop,
-    _label,
-    _record_current,
-    _begin,
-    _adapt,
-    _tidy,
-    _expire,
-)
+STAGES: Mapping[str, Callable[[_RunsOfJob, LifecycleView], RunStep | Wait | None]] = {
+    "Strays": _delete_strays,
+    "Record replaced": _record_superseded,
+    "Prepare": _prepare,
+    "Stop": _stop,
+    "Label": _label,
+    "Record": _record_current,
+    "Begin": _begin,
+    "Adapt": _adapt,
+    "Clean up": _clean_up,
+    "Expire": _expire,
+}
+"""In the order in which they are asked; docs/development/lifecycle.md lists them by these names."""

@@ -1,8 +1,8 @@
-"""How a run ended: a Job's terminal condition is evidence, not yet the truth.
+"""How a run ended: the terminal condition of its object is evidence, not yet the truth.
 
-A pod that is evicted and exits 0 counts as a completed index, and a rank that dies with its machine takes its peers
-down with exit codes of their own. So completion needs the undisturbed Succeeded pod of every index, and a failure is
-the job's own only if every machine of the run was seen healthy after it.
+A Job counts a pod that is evicted and exits with 0 as a completed index, and a rank that dies with its machine takes
+its peers down with exit codes of their own. Completion therefore needs the undisturbed Succeeded pod of every index,
+and a failure is the job's own only if every machine of the run was seen healthy after it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
 from charterer.domain.steps import RecordRun, Wait
 from charterer.domain.time import Instant, after
-from charterer.lifecycle.view import LifecycleView, count, names, shows, vanished
+from charterer.lifecycle.view import LifecycleView, count, must_show, names, vanished
 
-_SETTLE_SECONDS = 10
-"""Jobs and pods are watched apart: how long the news of a pod may come after that of its Job."""
-_SKEW_SECONDS = 2
-"""How far the cloud's clock and the cluster's may differ when a failure is compared with what the cloud says."""
-_PATIENCE_SECONDS = 600
-"""How long a failed run waits for its cloud to say how its machines were."""
+_POD_DELAY_SECONDS = 10
+"""Seconds by which a pod's event may come after its Job's: the two kinds are watched by separate streams."""
+_CLOCK_SKEW_SECONDS = 2
+"""Seconds by which the clocks of cloud and cluster may differ when a failure is compared with a survey."""
+_SURVEY_WAIT_SECONDS = 600
+"""Seconds that a failed run waits for its cloud to report on its machines before it counts as interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class _RunVerdict:
 def judge(
     job: Job, allocation: Allocation, run: Run | None, view: LifecycleView, *, stopped: bool
 ) -> RecordRun | Wait | None:
-    """The record of the run's end, what judging waits for, or None while it runs.
+    """The step that records the run's end, what that waits for, or None while it runs.
 
-    ``stopped``: Charterer wants the run to end, so that a suspended Job is an end and not a beginning.
+    ``stopped``: Charterer wants the run to end, so that a suspended run has ended and is not still to begin.
     """
     if run is None:
         return (
@@ -72,9 +72,9 @@ def _completion(run: Run, complete: Instant, view: LifecycleView) -> _RunVerdict
     missing = run.unproven
     if not missing:
         return _RunVerdict(RunOutcome.COMPLETE, "")
-    settled = after(complete, _SETTLE_SECONDS)
-    if view.snapshot.now < settled:
-        return Wait(f"the Succeeded pod of index {missing[0]} of {run.name}", until=settled)
+    deadline = after(complete, _POD_DELAY_SECONDS)
+    if view.snapshot.now < deadline:
+        return Wait(f"the Succeeded pod of index {missing[0]} of {run.name}", until=deadline)
     return _RunVerdict(
         RunOutcome.INTERRUPTED,
         f"its Job says Complete, but {count(len(missing), 'index')} from {missing[0]} on "
@@ -85,10 +85,10 @@ def _completion(run: Run, complete: Instant, view: LifecycleView) -> _RunVerdict
 def _failure(allocation: Allocation, run: Run, failed: Instant, view: LifecycleView) -> _RunVerdict | Wait:
     disrupted = [pod.name for pod in run.pods if pod.disrupted]
     if disrupted or run.failed_by_disruption:
-        told = f"{names(disrupted)} disrupted" if disrupted else run.failed_message
-        return _RunVerdict(RunOutcome.INTERRUPTED, told)
-    patience = after(failed, _PATIENCE_SECONDS)
-    unknown = None
+        message = f"{names(disrupted)} disrupted" if disrupted else run.failed_message
+        return _RunVerdict(RunOutcome.INTERRUPTED, message)
+    deadline = after(failed, _SURVEY_WAIT_SECONDS)
+    unknown: Wait | None = None
     for placement in allocation.placements:
         health = _health(placement, failed, view)
         if isinstance(health, Wait):
@@ -96,9 +96,9 @@ def _failure(allocation: Allocation, run: Run, failed: Instant, view: LifecycleV
         elif health:
             return _RunVerdict(RunOutcome.INTERRUPTED, health)
     if unknown is None:
-        return _RunVerdict(RunOutcome.FAILED, _own_words(run))
-    if view.snapshot.now < patience:
-        return Wait(unknown.reason, until=patience)
+        return _RunVerdict(RunOutcome.FAILED, _failure_message(run))
+    if view.snapshot.now < deadline:
+        return Wait(unknown.reason, until=deadline)
     return _RunVerdict(RunOutcome.INTERRUPTED, f"nobody could say how its machines were: {unknown.reason}")
 
 
@@ -116,7 +116,7 @@ def _ended(placement: Placement, view: LifecycleView) -> bool:
 
 
 def _health(placement: Placement, failed: Instant, view: LifecycleView) -> str | Wait:
-    """What was wrong with the machine; empty when it was seen healthy after the failure; Wait when nobody knows yet."""
+    """What was wrong with the machine; empty when it was seen healthy after the failure; Wait while that is unknown."""
     rental = view.rental(placement.rental)
     if rental is None or rental.phase is RentalPhase.ENDED or rental.instance is None:
         return f"the machine of {placement.rental} has ended"
@@ -127,23 +127,22 @@ def _health(placement: Placement, failed: Instant, view: LifecycleView) -> str |
     if survey is None:
         return Wait(f"the cloud to be asked about GPUPool {rental.pool}")
     if instance is None:
-        gone = vanished(rental, instance, survey)
-        return (
-            f"instance {rental.instance} has ended" if gone else Wait(f"the cloud to list instance {rental.instance}")
-        )
+        if vanished(rental, instance, survey):
+            return f"instance {rental.instance} has ended"
+        return Wait(f"the cloud to list instance {rental.instance}")
     if instance.state is not InstanceState.RUNNING:
         return f"instance {instance.id} is {instance.state}"
     if any(notice.instance == instance.id for notice in survey.notices):
         return f"instance {instance.id} is being taken back by the cloud"
-    if not shows(survey, after(failed, _SKEW_SECONDS)):
+    if not must_show(survey, after(failed, _CLOCK_SKEW_SECONDS)):
         return Wait(f"the cloud to say that {rental.instance} is still healthy")
     return ""
 
 
-def _own_words(run: Run) -> str:
-    """The pod that failed first, with its exit code and message; the Job's message where no pod is left."""
-    dead = [pod for pod in run.pods if pod.phase is PodPhase.FAILED]
-    first = min(dead, key=lambda pod: (pod.deleting, pod.finished or Instant(2**62), pod.index), default=None)
+def _failure_message(run: Run) -> str:
+    """The pod that failed first with its exit code and message; the Job's message where no pod is left."""
+    failed = [pod for pod in run.pods if pod.phase is PodPhase.FAILED]
+    first = min(failed, key=lambda pod: (pod.deleting, pod.finished or Instant(2**62), pod.index), default=None)
     if first is None:
         return run.failed_message
     code = "" if first.exit_code is None else f" exited with {first.exit_code}"
@@ -151,7 +150,7 @@ def _own_words(run: Run) -> str:
 
 
 def _record(job: Job, allocation: Allocation, run: Run | None, verdict: _RunVerdict, view: LifecycleView) -> RecordRun:
-    until = allocation.since if run is None else max(_last_moment(run, view.snapshot.now), allocation.since)
+    until = allocation.since if run is None else max(_ended_at(run, view.snapshot.now), allocation.since)
     record = RunRecord(
         number=allocation.run,
         outcome=verdict.outcome,
@@ -165,7 +164,7 @@ def _record(job: Job, allocation: Allocation, run: Run | None, verdict: _RunVerd
     return RecordRun(job.id, record, _finish(job, record, view.snapshot.now))
 
 
-def _last_moment(run: Run, now: Instant) -> Instant:
+def _ended_at(run: Run, now: Instant) -> Instant:
     def finished(pod: Pod) -> Instant:
         return now if pod.finished is None else pod.finished
 
@@ -174,15 +173,15 @@ def _last_moment(run: Run, now: Instant) -> Instant:
 
 
 def _finish(job: Job, record: RunRecord, now: Instant) -> Finish | None:
-    """Whether this end is the job's end: done, failed once too often, or interrupted once too often."""
+    """The job's end if this run ended it: by completing, by one failure too many, or by one interruption too many."""
     if job.finish is not None:
         return None
     if record.outcome is RunOutcome.COMPLETE:
         return Finish(FinishKind.COMPLETE, record.until, "Completed", f"run {record.number} completed")
     if record.outcome is RunOutcome.FAILED and job.failures + 1 > job.backoff_limit:
-        said = f"run {record.number} failed, as {job.failures} before it; backoffLimit is {job.backoff_limit}"
-        return Finish(FinishKind.FAILED, now, "BackoffLimitExceeded", f"{said}: {record.message}")
+        history = f"run {record.number} failed, as {job.failures} before it; backoffLimit is {job.backoff_limit}"
+        return Finish(FinishKind.FAILED, now, "BackoffLimitExceeded", f"{history}: {record.message}")
     if record.outcome is RunOutcome.INTERRUPTED and job.restarts + 1 > job.max_restarts:
-        said = f"run {record.number} was interrupted, as {job.restarts} before it; maxRestarts is {job.max_restarts}"
-        return Finish(FinishKind.FAILED, now, "MaxRestartsExceeded", f"{said}: {record.message}")
+        history = f"run {record.number} was interrupted, as {job.restarts} before it; maxRestarts is {job.max_restarts}"
+        return Finish(FinishKind.FAILED, now, "MaxRestartsExceeded", f"{history}: {record.message}")
     return None

@@ -1,4 +1,4 @@
-"""A snapshot with the joins that every step needs, each made once: what is on a node, which rentals a pool has."""
+"""A snapshot with the joins that the steps need, each made once, such as the pods on a node and a pool's rentals."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant, after
 
-HELD = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
-"""States in which an instance counts towards its group's target."""
+COUNTED_STATES = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
+"""States of an instance in which the cloud counts it towards its group's target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class BoundPod:
 
     @property
     def recorded(self) -> bool:
-        """Whether its run's end is in the TrainingJob's status, so that nothing hangs on the pod any more."""
+        """Whether the end of its run is in the TrainingJob's status, which the pod is needed for until then."""
         return any(record.number == self.pod.run for record in self.job.records)
 
 
@@ -36,8 +36,8 @@ class LifecycleView:
     """The joins. Build it with ``LifecycleView.of``; lists of rentals are in order of creation.
 
     ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class. ``ending``: by rental,
-    names of the runs placed there that have been replaced and whose end is not yet on record. (Not those whose Job is
-    being deleted: somebody's finalizer may keep it for ever.)
+    the names of replaced runs placed there whose end is not yet on record. Runs whose object is being deleted are left
+    out, since another controller's finalizer may keep them for ever.
     """
 
     snapshot: Snapshot
@@ -62,13 +62,13 @@ class LifecycleView:
         uncounted: dict[BudgetId, list[Job]] = defaultdict(list)
         ending: dict[RentalId, list[str]] = defaultdict(list)
         for job in snapshot.jobs.values():
-            if job.budget is not None and _to_count(job, snapshot):
+            if job.budget is not None and _uncounted(job, snapshot):
                 uncounted[job.budget].append(job)
             for run in job.runs:
                 for pod in run.pods:
                     if pod.node is not None:
                         pods[pod.node].append(BoundPod(job, pod))
-            for allocation in _to_record(job, snapshot):
+            for allocation in _unrecorded(job, snapshot):
                 for placement in allocation.placements:
                     ending[placement.rental].append(run_name(job.name, allocation.run))
         labelled: dict[str, list[Node]] = defaultdict(list)
@@ -80,23 +80,23 @@ class LifecycleView:
         return cls(snapshot, by_pool, by_budget, instances, pods, labelled, uncounted, ending, by_provider_id)
 
     def survey(self, rental: Rental) -> Survey | None:
-        """What the cloud last said of the rental's pool; None when it has not been reached."""
+        """The last survey of the rental's pool; None when the cloud has not been reached."""
         return self.snapshot.surveys.get(rental.pool)
 
     def instance(self, rental: Rental) -> Instance | None:
-        """The rental's instance as the cloud lists it; None when it names none or it is not listed."""
+        """The rental's instance as the cloud lists it; None when the rental names none, or the list lacks it."""
         if rental.instance is None:
             return None
         return self.instances.get(rental.pool, {}).get(rental.instance)
 
-    def unnamed(self, pool: PoolId) -> list[Instance]:
-        """Instances of the pool that no rental names, as they were launched."""
+    def unclaimed(self, pool: PoolId) -> list[Instance]:
+        """Instances of the pool that no rental names, in order of their launch."""
         named = {rental.instance for rental in self.rentals_of_pool.get(pool, ())}
-        found = (item for item in self.instances.get(pool, {}).values() if item.id not in named)
-        return sorted(found, key=lambda item: (item.launched, item.id))
+        unclaimed = (item for item in self.instances.get(pool, {}).values() if item.id not in named)
+        return sorted(unclaimed, key=lambda item: (item.launched, item.id))
 
     def node(self, rental: Rental) -> Node | None:
-        """The rental's Node object. Names are used again by clouds, so the provider id decides where it is known."""
+        """The rental's Node object. Clouds reuse names, so the provider id decides where both sides have one."""
         node = self._by_provider_id.get(rental.provider_id) if rental.provider_id else None
         if node is None and rental.node is not None:
             named = self.snapshot.nodes.get(rental.node)
@@ -104,12 +104,12 @@ class LifecycleView:
         return node
 
     def pods(self, rental: Rental) -> Sequence[BoundPod]:
-        """Our pods on the rental's machine, also when its Node object is already gone."""
+        """Charterer's pods on the rental's machine, also when its Node object is already gone."""
         node = self.node(rental)
         if node is not None:
             return self.pods_on.get(node.name, ())
         if rental.node is None or rental.node in self.snapshot.nodes:
-            return ()  # no node ever came, or the name now belongs to another machine
+            return ()  # no node ever registered, or the name now belongs to another machine
         return self.pods_on.get(rental.node, ())
 
     def rental(self, rental: RentalId) -> Rental | None:
@@ -117,9 +117,9 @@ class LifecycleView:
         return self.snapshot.rentals.get(rental)
 
     def guarded(self, budget: BudgetId) -> bool:
-        """Whether the budget cannot be deleted from under its rentals."""
-        found = self.snapshot.budgets.get(budget)
-        return found is not None and found.guarded
+        """Whether the budget has the finalizer that keeps it while rentals name it."""
+        guarded = self.snapshot.budgets.get(budget)
+        return guarded is not None and guarded.guarded
 
     def observes(self, budget: BudgetId | None) -> bool:
         """Whether the budget only observes, so that nothing may be rented, ended or run for it."""
@@ -127,18 +127,20 @@ class LifecycleView:
 
 
 def _observes(budget: BudgetId | None, snapshot: Snapshot) -> bool:
-    found = None if budget is None else snapshot.budgets.get(budget)
-    return found is not None and found.mode is Mode.OBSERVE
+    observed = None if budget is None else snapshot.budgets.get(budget)
+    return observed is not None and observed.mode is Mode.OBSERVE
 
 
-def _to_record(job: Job, snapshot: Snapshot) -> list[Allocation]:
+def _unrecorded(job: Job, snapshot: Snapshot) -> list[Allocation]:
+    """Replaced allocations whose runs are to be recorded still."""
     if not job.replaced or job.deleting or _observes(job.budget, snapshot):
         return []
-    over = {record.number for record in job.records} | {run.number for run in job.runs if run.deleting}
-    return [allocation for allocation in job.replaced if allocation.run not in over]
+    done = {record.number for record in job.records} | {run.number for run in job.runs if run.deleting}
+    return [allocation for allocation in job.replaced if allocation.run not in done]
 
 
-def _to_count(job: Job, snapshot: Snapshot) -> bool:
+def _uncounted(job: Job, snapshot: Snapshot) -> bool:
+    """Whether the job has finished and its cost is not yet in its budget's history of classes."""
     if job.finish is None or job.predicted is None or job.budget is None:
         return False
     budget = snapshot.budgets.get(job.budget)
@@ -146,20 +148,20 @@ def _to_count(job: Job, snapshot: Snapshot) -> bool:
 
 
 def draining(rental: Rental) -> bool:
-    """Whether it is to be ended: released by the planner, or its object deleted by a person."""
+    """Whether the rental is to be ended: the planner released it, or somebody deleted its object."""
     return rental.phase is RentalPhase.DRAINING or (rental.deleting and rental.phase is not RentalPhase.ENDED)
 
 
-def shows(survey: Survey, since: Instant) -> bool:
-    """Whether the survey's lists must show what the cloud did by ``since`` (its own time), lag and all."""
+def must_show(survey: Survey, since: Instant) -> bool:
+    """Whether the survey's lists must show what happened by ``since`` (the cloud's time), in spite of their lag."""
     return survey.asked >= after(since, survey.lag_seconds)
 
 
 def vanished(rental: Rental, instance: Instance | None, survey: Survey) -> bool:
-    """Whether the rental's instance has ended so long ago that the cloud's list has already dropped it."""
+    """Whether the list must show the rental's instance and lacks it: it ended and has been dropped from the list."""
     if rental.instance is None or instance is not None:
         return False
-    return shows(survey, rental.created if rental.launched is None else rental.launched)
+    return must_show(survey, rental.created if rental.launched is None else rental.launched)
 
 
 def count(amount: int, word: str) -> str:
@@ -168,6 +170,6 @@ def count(amount: int, word: str) -> str:
 
 
 def names(items: Iterable[str], most: int = 3) -> str:
-    """The first few, for a sentence."""
+    """The first few of them and how many more there are, for a sentence."""
     listed = sorted(items)
     return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")

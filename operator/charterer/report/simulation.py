@@ -35,9 +35,9 @@ from charterer.report.pictures import (
     drawing,
     encoded,
 )
-from charterer.simulate.engine.result import Result, merged, summed
-from charterer.simulate.history.replay import ReplayResult
+from charterer.simulate.model.result import SimulationResult, merge_results, sum_of_steps
 from charterer.simulate.policy_registry import PolicyChoice
+from charterer.simulate.replay import ReplayResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,19 +67,21 @@ class Simulated:
     parts: tuple[ReplayResult, ...]
 
     @cached_property
-    def result(self) -> Result:
+    def result(self) -> SimulationResult:
         """All pools together."""
-        return merged([part.result for part in self.parts])
+        return merge_results([part.result for part in self.parts])
 
     @cached_property
     def gpus(self) -> Sequence[tuple[float, float]]:
         """GPUs rented from each second on."""
-        return summed([(part.result.rented, float(part.pool.gpus_per_node)) for part in self.parts])
+        return sum_of_steps([(part.result.rented_nodes, float(part.pool.gpus_per_node)) for part in self.parts])
 
     @cached_property
     def spent(self) -> Sequence[tuple[float, float]]:
         """Dollars up to each second at which anything changed; a billing minimum shows in the table only."""
-        return integral(summed([(part.result.rented, part.pool.hourly.micros_per_hour / 3.6e9) for part in self.parts]))
+        return integral(
+            sum_of_steps([(part.result.rented_nodes, part.pool.hourly.micros_per_hour / 3.6e9) for part in self.parts])
+        )
 
 
 def document(title: str, notes: Sequence[str], found: Sequence[Simulated], pictures: str = "") -> Document:
@@ -111,7 +113,7 @@ def plain(found: Sequence[Simulated]) -> list[Mapping[str, str | int | float | N
         {
             "policy": one.choice.text,
             "paysPerJobHour": one.choice.rate,
-            "learns": one.choice.scatter is not None,
+            "learns": one.choice.noise is not None,
             "meanCompletionSeconds": _number(one.result.mean_completion_seconds),
             "medianCompletionSeconds": _number(one.result.quantile(0.5)),
             "p90CompletionSeconds": _number(one.result.quantile(0.9)),
@@ -131,7 +133,7 @@ def draw(found: Sequence[Simulated], as_format: str, budget: Money | None = None
         (frontier, times), (gpus, spend) = figure.subplots(2, 2)
         _draw_frontier(frontier, found)
         shown = _few(found)
-        ended = max(one.result.ended for one in found)
+        ended = max(one.result.ended_at for one in found)
         unit, seconds = _unit(ended)
         bin_seconds = max(ended / _BINS, 1.0)
         for one, look in shown:

@@ -1,5 +1,5 @@
-"""Discrete events on a virtual clock: jobs, nodes and money as in the world, driving the operator's own planner.
+"""Discrete-event simulation on a virtual clock: the operator's own planner, and others, on modelled jobs and nodes.
 
-Pure values and events: no wall clock, no threads, no files (the command line reads and writes them). The same seed
-gives the same result.
+Rooms, each importing only those below: replay, policy_registry, simulation; policies/, history/, knowledge/; engine/;
+model/. No wall clock, threads or files in here (the command line reads and writes them): one seed, one result.
 """

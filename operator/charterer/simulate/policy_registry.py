@@ -9,92 +9,102 @@ from functools import partial
 from charterer.domain.ids import Rate
 from charterer.domain.job import Widths
 from charterer.policy.planner import Memo, plan
+from charterer.simulate.engine.knowledge import Knowledge
 from charterer.simulate.engine.policy import Policy
-from charterer.simulate.engine.result import Result
-from charterer.simulate.engine.scenario import Scenario, Terms, class_of
-from charterer.simulate.engine.workload import Submission
-from charterer.simulate.knowledge import exact_profiles
-from charterer.simulate.knowledge.ground_truth import Application, timed
-from charterer.simulate.knowledge.learning import Exact, Knowledge, from_reports
-from charterer.simulate.policies.baselines import ByUtilisation, FixedFleet, Order, RequestedGpus, RequestedWidth
+from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
+from charterer.simulate.knowledge.learned_knowledge import learning_from_reports
+from charterer.simulate.model.ground_truth import Application, with_step_times
+from charterer.simulate.model.result import SimulationResult
+from charterer.simulate.model.scenario import JobTerms, Scenario, class_of
+from charterer.simulate.model.workload import Submission
+from charterer.simulate.policies.baselines import (
+    FixedFleet,
+    QueueOrder,
+    RequestedGpus,
+    RequestedWidth,
+    UtilisationAutoscaler,
+)
 from charterer.simulate.simulation import Simulation
 
-NAMES = ("charterer", "as-asked", "fixed:NODES[:fifo|shortest|fair]", "utilisation[:LOW-HIGH]")
+POLICY_NAMES = ("charterer", "as-asked", "fixed:NODES[:fifo|shortest|fair]", "utilisation[:LOW-HIGH]")
 
 
 class UnknownPolicy(ValueError):
-    """No policy of that name; the message lists those that there are."""
+    """No policy has that name; the message lists the names."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyChoice:
-    """A policy with its setting. ``rate``: dollars an hour of job life, for the operator's planner only.
+    """A policy with its setting. ``rate``: dollars per job-hour saved, for the operator's planner only.
 
-    ``scatter``: that planner knows no curves but learns them, from reports that scatter by these standard normal
-    deviates; None where it knows them.
+    ``noise`` draws the standard normal deviates of trainers' reports, from which that planner then learns all curves;
+    None: it knows the curves.
     """
 
     text: str
     rate: float | None = None
-    scatter: Callable[[], float] | None = None
+    noise: Callable[[], float] | None = None
 
     @property
     def label(self) -> str:
-        """As it is shown."""
-        text = f"{self.text} --learn" if self.scatter is not None else self.text
+        """The name in tables and pictures."""
+        text = f"{self.text} --learn" if self.noise is not None else self.text
         return text if self.rate is None else f"{text} at ${self.rate:g} per job-hour"
 
 
 @dataclass(frozen=True, slots=True)
-class AnyWidth:
-    """Each job may run at every width that its application can, and would rather run at the one it was asked for."""
+class ApplicationWidths:
+    """Terms by which each job may run at every width of its application, and prefers the one that was asked for."""
 
     applications: Mapping[str, Application]
 
     def asked(self, submission: Submission) -> int:
-        """The width that its owner asked for, or the next one that its application can run at."""
-        offered = self.applications[submission.application].widths
-        return min((gpus for gpus in offered if gpus >= submission.gpus), default=offered[-1])
+        """The width that the owner asked for, or the next one on which the application can run."""
+        widths = self.applications[submission.application].widths
+        return min((gpus for gpus in widths if gpus >= submission.gpus), default=widths[-1])
 
-    def __call__(self, submission: Submission) -> Terms:
-        offered = self.applications[submission.application].widths
-        return Terms(Widths(offered[0], self.asked(submission), offered[-1]))
-
-
-def check(text: str) -> None:
-    """UnknownPolicy where ``text`` names none, or with a setting that cannot be."""
-    baseline(text, lambda _: 1, lambda _, __: 0.0)
+    def __call__(self, submission: Submission) -> JobTerms:
+        widths = self.applications[submission.application].widths
+        return JobTerms(Widths(widths[0], self.asked(submission), widths[-1]))
 
 
-def simulate(scenario: Scenario, choice: PolicyChoice) -> Result:
-    """The scenario under that policy; the operator's planner knows the applications' curves exactly, or learns them."""
+def check_policy(text: str) -> None:
+    """Raises UnknownPolicy where ``text`` names no policy, or has an invalid setting."""
+    baseline_policy(text, lambda _: 1, lambda _, __: 0.0)
+
+
+def simulate_scenario(scenario: Scenario, choice: PolicyChoice) -> SimulationResult:
+    """Simulate the scenario under that policy; the operator's planner knows the true curves, or learns them."""
     applications = scenario.applications
 
     def seconds(submission: Submission, gpus: int) -> float:
         return applications[submission.application].seconds_left(0.0, gpus)
 
-    policy = baseline(choice.text, AnyWidth(applications).asked, seconds)
+    policy = baseline_policy(choice.text, ApplicationWidths(applications).asked, seconds)
     if policy is not None:
-        return Simulation(scenario, policy, Exact({})).run()
+        return Simulation(scenario, policy, ExactKnowledge({})).run()
     if choice.rate is not None:
         budget = replace(scenario.budget, fixed_rate=Rate(choice.rate / 3600.0))
         scenario = replace(scenario, budget=budget)
-    if choice.scatter is not None:
-        learnable = {name: timed(one, 1.0 / one.rates[0][one.widths[0]]) for name, one in applications.items()}
+    if choice.noise is not None:
+        learnable = {
+            name: with_step_times(application, 1.0 / application.rates[0][application.widths[0]])
+            for name, application in applications.items()
+        }
         scenario = replace(scenario, applications=learnable)
     by_class = {class_of(name): application for name, application in scenario.applications.items()}
     knowledge: Knowledge
-    if choice.scatter is None:
-        knowledge = Exact(exact_profiles.profiles(by_class, scenario.pools[0].gpu_type, scenario.restart_seconds))
+    if choice.noise is None:
+        knowledge = ExactKnowledge(exact_profiles(by_class, scenario.pools[0].gpu_type, scenario.restart_seconds))
     else:
-        knowledge = from_reports(scenario, by_class, choice.scatter)
+        knowledge = learning_from_reports(scenario, by_class, choice.noise)
     return Simulation(scenario, partial(plan, memo=Memo()), knowledge).run()
 
 
-def baseline(text: str, asked: RequestedGpus, seconds: Callable[[Submission, int], float]) -> Policy | None:
-    """The policy of a name; None for the operator's own. UnknownPolicy.
+def baseline_policy(text: str, asked: RequestedGpus, seconds: Callable[[Submission, int], float]) -> Policy | None:
+    """The policy of a name; None for the operator's own planner. UnknownPolicy for a name that does not exist.
 
-    ``asked``: the width that a job's owner asked for. ``seconds``: how long a job takes at a width.
+    ``asked``: the width that a job's owner asked for. ``seconds``: seconds that a job takes at a width.
     """
     name, _, setting = text.partition(":")
     match name:
@@ -106,12 +116,12 @@ def baseline(text: str, asked: RequestedGpus, seconds: Callable[[Submission, int
             nodes, _, order = setting.partition(":")
             if not nodes.isdigit() or not int(nodes):
                 raise UnknownPolicy(f"{text}: {nodes!r} is no number of nodes: write it like fixed:16 or fixed:16:fair")
-            if order and order not in {one.value for one in Order}:
-                raise UnknownPolicy(f"{text}: {order!r} is no order: use one of {', '.join(Order)}")
-            return FixedFleet(int(nodes), asked, Order(order or Order.FIFO), seconds)
+            if order and order not in set(QueueOrder):
+                raise UnknownPolicy(f"{text}: {order!r} is no order: use one of {', '.join(QueueOrder)}")
+            return FixedFleet(int(nodes), asked, QueueOrder(order or QueueOrder.FIFO), seconds)
         case "utilisation":
-            return ByUtilisation(asked, *_percents(text, setting or "50-80"))
-    raise UnknownPolicy(f"{text!r} is no policy: use one of {', '.join(NAMES)}")
+            return UtilisationAutoscaler(asked, *_percents(text, setting or "50-80"))
+    raise UnknownPolicy(f"{text!r} is no policy: use one of {', '.join(POLICY_NAMES)}")
 
 
 def _percents(text: str, setting: str) -> tuple[float, float]:

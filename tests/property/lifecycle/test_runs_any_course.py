@@ -10,7 +10,8 @@ from charterer.domain.job import FinishKind, Pod, PodPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step, StepKey, StepKind
 from charterer.domain.time import after
-from charterer.lifecycle import next_steps
+from charterer.lifecycle import LifecycleView, next_steps
+from charterer.lifecycle.run import considered_step, run_step
 from tests.property.lifecycle.run_world import MACHINES, RunWorld, Stale
 
 _ROUNDS = 600
@@ -31,6 +32,10 @@ class RunsOnAnyCourse(RuleBasedStateMachine):
     @rule()
     def think(self) -> None:
         snapshot = self.world.snapshot()
+        view = LifecycleView.of(snapshot)
+        for job in snapshot.jobs.values():
+            if not view.observes(job.budget):
+                assert run_step(job.id, view) == considered_step(job, view)
         for key, step in next_steps(snapshot)[0].items():
             if key.kind in (StepKind.JOB, StepKind.NODE):
                 self.pending.setdefault(key, (step, snapshot))

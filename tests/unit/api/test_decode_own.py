@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from charterer.api import decode
-from charterer.api.view import Condition, ConditionStatus
+from charterer.api.models.base import Condition, ConditionStatus
 from charterer.domain.budget import Mode, MoveLimits, Selector
 from charterer.domain.errors import InvalidObject, Problem
 from charterer.domain.ids import ClassId, JobId
@@ -229,7 +229,12 @@ def test_conditions_are_read_back_with_the_time_of_their_last_transition() -> No
         "message": "no budget selects it",
         "lastTransitionTime": "1970-01-01T00:00:01Z",
     }
-    expected = (Condition("Admitted", ConditionStatus.FALSE, "NoBudget", "no budget selects it", Instant(1_000_000)),)
-    assert decode.conditions(values.raw_job({"conditions": [condition]})) == expected
-    assert decode.training_job(values.raw_job({"conditions": [condition]})).conditions == expected
+    expected = Condition(
+        type="Admitted",
+        status=ConditionStatus.FALSE,
+        reason="NoBudget",
+        message="no budget selects it",
+        last_transition_time=Instant(1_000_000),
+    )
+    assert decode.conditions(values.raw_job({"conditions": [condition]})) == (expected,)
     assert decode.conditions(values.raw_budget()) == ()

@@ -11,7 +11,7 @@ from charterer.domain.ids import NO_PROFILE, ClassId, InstanceId, NodeName, Pool
 from charterer.domain.job import Allocation, Finish, FinishKind, Placement, Progress, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
-from charterer.domain.pool import PriceSegment
+from charterer.domain.pool import Offering, PriceSegment, Quote
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import Instant
 
@@ -166,5 +166,16 @@ records_of_a_rental = st.fixed_dictionaries(
         "billing_minimum_seconds": counts,
         "cost": st.none() | amounts,
         "released_because": texts,
+    }
+)
+offerings = st.builds(Offering, gpu_type=texts, gpus_per_node=counts, instance_type=texts, zone=texts)
+quotes = st.builds(Quote, price=prices, worst=prices, billing_minimum_seconds=counts, source=texts, as_of=instants)
+records_of_a_pool = st.fixed_dictionaries(
+    {
+        "offering": st.none() | offerings,
+        "quote": st.none() | quotes,
+        "cooled_until": st.none() | instants,
+        "cooled_because": texts,
+        "cooled_message": texts,
     }
 )

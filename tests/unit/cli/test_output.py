@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from charterer.cli.shared.output import emit, screen_width, sign_of_life, wants_colour
+from charterer.cli.shared.output import announce_when_slow, emit, screen_width, wants_colour
 from charterer.report.document import Document, Paragraph, Tone
 
 
@@ -65,9 +65,9 @@ def test_a_pipe_gets_whole_lines_without_colour(monkeypatch: pytest.MonkeyPatch)
 def test_a_sign_of_life_comes_only_when_it_takes_long_and_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("charterer.cli.shared.output._PATIENCE_SECONDS", 0.01)
     monkeypatch.setattr("sys.stderr", screen := Terminal())
-    with sign_of_life("reading"):
+    with announce_when_slow("reading"):
         assert screen.written.wait(10)
     assert screen.getvalue() == "reading ...\n"
     monkeypatch.setattr("sys.stderr", io.StringIO())
-    with sign_of_life("reading"):
+    with announce_when_slow("reading"):
         assert not any(isinstance(thread, threading.Timer) for thread in threading.enumerate())

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.cli.shared.cluster_history import Choosing, ClusterHistory, cluster_history
+from charterer.cli.shared.cluster_history import ClusterHistory, JobFilter, cluster_history
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import ClassId
@@ -29,7 +29,7 @@ def world() -> World:
 
 def past(made: World, others: OtherJobs | None = None, **choosing: object) -> ClusterHistory:
     payers = {NAMESPACE: next(iter(made.budgets.values()))}
-    return cluster_history(made.snapshot(), others or OtherJobs(), payers, Choosing(**choosing))  # type: ignore[arg-type]
+    return cluster_history(made.snapshot(), others or OtherJobs(), payers, JobFilter(**choosing))  # type: ignore[arg-type]
 
 
 def jobs(found: ClusterHistory) -> dict[str, PastJob]:
@@ -145,7 +145,7 @@ def test_a_pool_starts_as_fast_as_its_rentals_did_once_there_are_some() -> None:
         made.rentals[rental.id] = replace(rental, ready=after(rental.created, 444.0))
     history = past(made).history
     assert history is not None
-    assert history.fleets[0].pool.start_seconds == pytest.approx(444.0)
+    assert history.pools[0].pool.start_seconds == pytest.approx(444.0)
 
 
 def test_spot_nodes_are_simulated_as_if_nobody_took_them_back_and_that_is_said() -> None:
@@ -163,6 +163,6 @@ def test_formulas_become_tables_and_pools_stay_apart() -> None:
     ended(made, "small", hours_ago=4, hours=2, gpus=4, widths=(4, 4, 4), pool="t4")
     found = past(made)
     assert found.history is not None
-    assert [fleet.pool.name for fleet in found.history.fleets] == ["a100", "t4"]
-    assert found.history.known == 1
+    assert [fleet.pool.name for fleet in found.history.pools] == ["a100", "t4"]
+    assert found.history.jobs_with_curve == 1
     assert (2, "GPUPools in use: each job stays in its own, whoever plans") in found.gaps

@@ -26,7 +26,7 @@ def seen_of(world: World, *problems: Problem) -> ClusterState:
     """The world's objects under their names; its clouds have told nothing but what stands in the pools' status."""
     jobs = world.jobs.values()
     return ClusterState(
-        jobs={ObjectKey(job.namespace, job.name): DecodedJob(job, "", "", ()) for job in jobs},
+        jobs={ObjectKey(job.namespace, job.name): DecodedJob(job, "", "") for job in jobs},
         profiles={ObjectKey(*class_id): profile for class_id, profile in world.profiles.items()},
         budgets={ObjectKey("", name): budget for name, budget in world.budgets.items()},
         pools={ObjectKey("", name): pool for name, pool in world.pools.items()},

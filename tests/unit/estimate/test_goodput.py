@@ -7,6 +7,7 @@ import math
 import pytest
 
 from charterer.domain.ids import ClassId
+from charterer.estimate.fitting import refit
 from charterer.estimate.goodput import best_batch, candidates, configurations
 from charterer.estimate.noise import Noise
 from charterer.estimate.observation import ClassTerms, Shape, split
@@ -22,7 +23,7 @@ def exact(trainer: Trainer) -> StepTimeFit:
         for where in configurations(trainer.terms, shape(gpus)):
             for _ in range(20):
                 times.add(where, trainer.seconds(gpus, where.batch))
-    return times.refit(BASE, Misfit())
+    return refit(times, BASE, Misfit())
 
 
 def noise(value: float) -> Noise:

@@ -19,8 +19,8 @@ from tests.unit.estimate.trainers import NODE_GPUS, UNKNOWNS, WIDTHS, Trainer
 RESNET = ClassId("team", "resnet")
 
 
-def learner(*trainers: Trainer, departure: float = 0.0) -> Learner:
-    return Learner([one.terms for one in trainers], {"A": NODE_GPUS, "B": NODE_GPUS}, departure)
+def learner(*trainers: Trainer, model_misfit: float = 0.0) -> Learner:
+    return Learner([one.terms for one in trainers], {"A": NODE_GPUS, "B": NODE_GPUS}, model_misfit)
 
 
 def told(trainer: Trainer, widths: tuple[int, ...] = WIDTHS, number: int = 300) -> Learner:
@@ -154,7 +154,7 @@ def test_a_quirk_that_all_classes_meet_is_expected_of_the_next() -> None:
 
 def test_a_true_dip_is_believed_only_where_curves_may_depart_from_concave() -> None:
     trainer = Trainer(noise=lambda _: 100.0)
-    strict, free = learner(trainer), learner(trainer, departure=0.1)
+    strict, free = learner(trainer), learner(trainer, model_misfit=0.1)
     for known in (strict, free):
         for report in trainer.reports(WIDTHS, 600):
             slow = 1.6 if report.gpus == 8 else 1.0

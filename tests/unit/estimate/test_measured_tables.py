@@ -15,7 +15,7 @@ from charterer.domain.time import Instant
 from charterer.estimate.goodput import configurations
 from charterer.estimate.learner import Learner
 from charterer.estimate.observation import ClassTerms, Configuration, Observation, Shape
-from charterer.simulate.knowledge.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
+from tests.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
 
 DATA = Path(os.environ.get("CHARTERER_DATA_DIR") or Path(__file__).resolve().parents[4] / "shared" / "data")
 TRACES = DATA / "pollux" / "traces"
@@ -49,20 +49,20 @@ def tell(known: Learner, name: str, widths: tuple[int, ...], number: int) -> Non
     for _ in range(number):
         gpus, epoch = draw.choice(widths), draw.randrange(EPOCHS[name])
         batch = draw.choice(configurations(terms(name), shape(gpus))).batch
-        reading = one.reading(epoch, gpus, batch)
-        if reading is not None:
+        measurement = one.measurement(epoch, gpus, batch)
+        if measurement is not None:
             known.report(
                 Observation(
                     ClassId("team", name),
                     "T4",
                     shape(gpus).nodes,
                     gpus,
-                    reading.batch,
-                    reading.step_seconds * math.exp(draw.gauss(0.0, 0.05)),
+                    measurement.batch,
+                    measurement.step_seconds * math.exp(draw.gauss(0.0, 0.05)),
                     (one.ends[epoch] - 1e-6) / one.ends[-1],
                     Instant(0),
-                    reading.grad_sqr,
-                    reading.grad_var * math.exp(draw.gauss(0.0, 0.05)),
+                    measurement.grad_sqr,
+                    measurement.grad_var * math.exp(draw.gauss(0.0, 0.05)),
                 )
             )
 

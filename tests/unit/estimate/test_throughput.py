@@ -6,11 +6,13 @@ import math
 
 import pytest
 
+from charterer.estimate.batch_cell import BatchCell
+from charterer.estimate.fitting import refit
 from charterer.estimate.observation import ClassTerms, Configuration, Shape, split
 from charterer.estimate.prior import BASE
 from charterer.estimate.step_times import StepTimes
-from charterer.estimate.throughput import BatchCell, Misfit, StepTimeFit, Unknown, log_step
-from tests.unit.estimate.trainers import UNKNOWNS, WIDTHS, Trainer, shape
+from charterer.estimate.throughput import Misfit, StepTimeFit, Unknown
+from tests.unit.estimate.trainers import UNKNOWNS, WIDTHS, Trainer, log_step, shape
 
 
 def by_the_paper(where: Configuration, largest_local: int) -> float:
@@ -39,7 +41,7 @@ def fitted(trainer: Trainer, widths: tuple[int, ...], number: int) -> StepTimeFi
     times = StepTimes(trainer.local)
     for report in trainer.reports(widths, number):
         times.add(split(trainer.terms, report.shape, report.batch), report.step_seconds)
-    return times.refit(BASE, Misfit())
+    return refit(times, BASE, Misfit())
 
 
 def test_a_batch_is_done_in_the_fewest_equal_passes_that_fit() -> None:
@@ -94,7 +96,7 @@ def test_a_quirk_of_one_width_stays_there() -> None:
     for report in trainer.reports(WIDTHS, 600):
         slow = 1.3 if report.gpus == 8 else 1.0
         times.add(split(trainer.terms, report.shape, report.batch), report.step_seconds * slow)
-    fit = times.refit(BASE, Misfit())
+    fit = refit(times, BASE, Misfit())
     for gpus, slow in ((4, 1.0), (8, 1.3), (16, 1.0)):
         where = split(trainer.terms, shape(gpus), 1024)
         truth = math.log(trainer.seconds(gpus, where.batch) * slow)
@@ -115,7 +117,7 @@ def test_slow_synchronisation_of_a_width_is_not_taken_for_slow_computation() -> 
             where = split(trainer.terms, shape(gpus), batch)
             for _ in range(30):
                 told.add(where, math.exp(slow(where)))
-    fit = told.refit(BASE, Misfit())
+    fit = refit(told, BASE, Misfit())
     where = split(trainer.terms, shape(8), 4096)
     assert fit.predict(where).mean == pytest.approx(slow(where), abs=0.03)
 
@@ -126,13 +128,13 @@ def test_a_fit_is_done_anew_for_a_new_configuration_and_for_much_new_evidence_on
     where = split(trainer.terms, shape(1), 64)
     for _ in range(20):
         times.add(where, 0.3)
-    times.refit(BASE, Misfit())
+    refit(times, BASE, Misfit())
     assert not times.outgrown
     times.add(where, 0.3)
     assert not times.outgrown
     times.add(split(trainer.terms, shape(2), 64), 0.2)
     assert times.outgrown
-    times.refit(BASE, Misfit())
+    refit(times, BASE, Misfit())
     for _ in range(7):
         times.add(where, 0.3)
     assert times.outgrown

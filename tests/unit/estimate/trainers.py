@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from charterer.domain.ids import ClassId
 from charterer.domain.time import Instant
 from charterer.estimate.noise import gain
-from charterer.estimate.observation import ClassTerms, Observation, Shape, split
-from charterer.estimate.throughput import log_step
+from charterer.estimate.observation import ClassTerms, Configuration, Observation, Shape, split
+from charterer.estimate.throughput import StepFeatures, log_step_times
 
 NODE_GPUS = 4
 UNKNOWNS = (math.log(0.5), math.log(0.1), math.log(0.1), math.log(0.05), math.log(0.5), math.log(0.02), 0.0)
@@ -21,6 +21,11 @@ WIDTHS = (1, 2, 4, 8, 16, 32)
 def shape(gpus: int) -> Shape:
     """On how many nodes of four so many GPUs are."""
     return Shape(-(-gpus // NODE_GPUS), gpus)
+
+
+def log_step(unknowns: Sequence[float], where: Configuration, largest_local: int, sync_effect: float = 0.0) -> float:
+    """Log seconds per step of one configuration."""
+    return float(log_step_times(unknowns, StepFeatures.of([where], largest_local), sync_effect)[0])
 
 
 @dataclass(frozen=True)

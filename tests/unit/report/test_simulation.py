@@ -6,8 +6,8 @@ import pytest
 
 from charterer.domain.money import Money
 from charterer.report.simulation import Simulated, draw, integral, means
-from charterer.simulate.history.replay import replay
 from charterer.simulate.policy_registry import PolicyChoice
+from charterer.simulate.replay import replay
 from tests.unit.simulate.test_replay import FLEET
 
 STEPS = [(10.0, 2.0), (30.0, 6.0), (50.0, 0.0)]

@@ -11,8 +11,8 @@ from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
-from charterer.simulate.engine.node_market import PoolModel
-from charterer.simulate.history.history import History, PastJob, PastPool, placeable
+from charterer.simulate.history.history import History, PastJob, PastPool, placeable_width
+from charterer.simulate.model.node_market import PoolModel
 
 POOL = PoolModel("a100", 8, Price.parse("16"), "a100", start_seconds=120.0, max_nodes=20)
 
@@ -57,7 +57,7 @@ def _fleets(draw: st.DrawFn, name: str, names: st.SearchStrategy[str]) -> PastPo
     for _ in range(draw(st.integers(1, 4))):
         kind = draw(st.sampled_from(["", *sorted(curves)]))
         gpus = draw(st.sampled_from((1, 2, 4, 8) if kind else (1, 2, 3, 4, 8)))
-        gpus = placeable(gpus, pool.gpus_per_node)
+        gpus = placeable_width(gpus, pool.gpus_per_node)
         jobs.append(
             PastJob(
                 draw(names),

@@ -13,21 +13,20 @@ from charterer.domain.money import Money, Price
 from charterer.domain.profile import Profile
 from charterer.domain.time import parse_instant
 from charterer.policy.planner import Memo, plan
-from charterer.simulate.engine.node_market import PoolModel
 from charterer.simulate.engine.policy import Policy
-from charterer.simulate.engine.result import Result
-from charterer.simulate.engine.scenario import Scenario, Terms, class_of, new_budget
-from charterer.simulate.engine.workload import Submission
-from charterer.simulate.knowledge import exact_profiles
-from charterer.simulate.knowledge.ground_truth import Application, from_speeds
-from charterer.simulate.knowledge.learning import Exact
+from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
+from charterer.simulate.model.ground_truth import Application, application_from_speeds
+from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.result import SimulationResult
+from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.simulate.model.workload import Submission
 from charterer.simulate.policies.planner_policy import Planner
 from charterer.simulate.simulation import Simulation
 
 START = parse_instant("2026-06-01T00:00:00Z")
 NODE = PoolModel("a100", 4, Price.parse("14400"), "a100")
 """Four GPUs for four dollars a second."""
-HALVES: Application = from_speeds("halves", {1: 1000.0, 2: 500.0, 4: 250.0})
+HALVES: Application = application_from_speeds("halves", {1: 1000.0, 2: 500.0, 4: 250.0})
 """Twice the GPUs, half the time."""
 
 
@@ -44,7 +43,7 @@ def scenario(*arrivals: float, application: Application = HALVES, pool: PoolMode
         applications={application.name: application},
         pools=(pool,),
         budget=budget(rate=0.0),
-        terms=lambda _: Terms(Widths(1, 1, 64)),
+        terms=lambda _: JobTerms(Widths(1, 1, 64)),
         restart_seconds=0.0,
     )
     return replace(made, **changes)
@@ -52,11 +51,11 @@ def scenario(*arrivals: float, application: Application = HALVES, pool: PoolMode
 
 def truth(applications: Sequence[Application], gpu_type: str, restart: float) -> Mapping[ClassId, Profile]:
     """What a planner knows that knows all."""
-    return exact_profiles.profiles({class_of(one.name): one for one in applications}, gpu_type, restart)
+    return exact_profiles({class_of(one.name): one for one in applications}, gpu_type, restart)
 
 
-def run(given: Scenario, planner: Policy | Planner | None = None) -> Result:
+def run(given: Scenario, planner: Policy | Planner | None = None) -> SimulationResult:
     """Simulate with the operator's planner, which knows the truth."""
     profiles = truth(tuple(given.applications.values()), given.pools[0].gpu_type, given.restart_seconds)
     memo = Memo()
-    return Simulation(given, planner or (lambda snapshot: plan(snapshot, memo)), Exact(profiles)).run()
+    return Simulation(given, planner or (lambda snapshot: plan(snapshot, memo)), ExactKnowledge(profiles)).run()

@@ -13,12 +13,12 @@ from charterer.domain.job import Widths
 from charterer.estimate.goodput import configurations
 from charterer.estimate.observation import split
 from charterer.policy.planner import Memo, plan
-from charterer.simulate.engine.result import Result
-from charterer.simulate.engine.scenario import Scenario, Terms, class_of
-from charterer.simulate.engine.sim_job import SimJob
-from charterer.simulate.engine.workload import Submission
-from charterer.simulate.knowledge.ground_truth import Application, TrainerMeasurement
-from charterer.simulate.knowledge.learning import Learning, Reporting
+from charterer.simulate.knowledge.learned_knowledge import LearnedKnowledge, ReportModel
+from charterer.simulate.model.ground_truth import Application, TrainerMeasurement
+from charterer.simulate.model.result import SimulationResult
+from charterer.simulate.model.scenario import JobTerms, Scenario, class_of
+from charterer.simulate.model.sim_job import SimJob
+from charterer.simulate.model.workload import Submission
 from charterer.simulate.simulation import Simulation
 from tests.unit.estimate.trainers import WIDTHS, Trainer, shape
 from tests.unit.simulate.scenarios import NODE, START, budget, run
@@ -44,7 +44,7 @@ class Made:
         """In the middle of an epoch."""
         return (epoch + 0.5) / self.epochs
 
-    def reading(self, epoch: int, gpus: int, batch: int) -> TrainerMeasurement | None:
+    def measurement(self, epoch: int, gpus: int, batch: int) -> TrainerMeasurement | None:
         batch = split(self.trainer.terms, shape(gpus), batch).batch
         return TrainerMeasurement(batch, self.trainer.seconds(gpus, batch), 1.0, self.trainer.noise(self.done(epoch)))
 
@@ -77,21 +77,21 @@ def scenario(arrivals: Sequence[float], application: Application = RESNET) -> Sc
         {"resnet": application},
         (NODE,),
         replace(budget(rate=RATE), fixed_rate=Rate(RATE)),
-        lambda _: Terms(Widths(1, 1, 32)),
+        lambda _: JobTerms(Widths(1, 1, 32)),
         RESTART,
     )
 
 
-def learned(given: Scenario, seed: int = 0, **how: float) -> tuple[Result, Learning]:
+def learned(given: Scenario, seed: int = 0, **how: float) -> tuple[SimulationResult, LearnedKnowledge]:
     """Simulate with nothing known at the beginning."""
     draw = random.Random(seed)
-    knowledge = Learning(
+    knowledge = LearnedKnowledge(
         {class_of(name): one for name, one in given.applications.items()},
         NODE.gpu_type,
         NODE.gpus_per_node,
         RESTART,
         given.budget.id,
-        Reporting(lambda: draw.gauss(0.0, 1.0), **how),
+        ReportModel(lambda: draw.gauss(0.0, 1.0), **how),
     )
     memo = Memo()
     return Simulation(given, lambda snapshot: plan(snapshot, memo), knowledge).run(), knowledge
@@ -104,7 +104,7 @@ def test_a_class_never_seen_is_soon_run_almost_as_well_as_one_that_is_known() ->
     exact = run(scenario(EVERY_HOUR))
     found, _ = learned(scenario(EVERY_HOUR))
 
-    def worth(result: Result, name: str) -> float:
+    def worth(result: SimulationResult, name: str) -> float:
         job = next(one for one in result.jobs if one.name == name)
         assert job.completion_seconds is not None
         return RATE * job.completion_seconds + job.gpu_seconds * NODE.hourly.dollars_per_second / NODE.gpus_per_node
@@ -115,13 +115,13 @@ def test_a_class_never_seen_is_soon_run_almost_as_well_as_one_that_is_known() ->
 
 def test_what_is_learned_comes_close_to_the_truth_where_jobs_ran() -> None:
     _, knowledge = learned(scenario(EVERY_HOUR))
-    measured = [
+    measurements = [
         entry
         for until, entry in knowledge.learner.profile(ClassId("team", "resnet"), WIDTHS).entries
         if until == 1.0 and entry.reports > 20
     ]
-    assert measured
-    for entry in measured:
+    assert measurements
+    for entry in measurements:
         assert entry.goodput == pytest.approx(RESNET.rates[-1][entry.gpus] * 60_000.0, rel=0.1)
 
 
@@ -136,11 +136,11 @@ def test_the_batch_size_is_chosen_anew_on_the_way() -> None:
     given = scenario([0.0])
     knowledge = learned(given)[1]
 
-    class Watched(Learning):
+    class Watched(LearnedKnowledge):
         __slots__ = ()
 
-        def batch(self, task: SimJob) -> int:
-            chosen = Learning.batch(self, task)
+        def batch(self, job: SimJob) -> int:
+            chosen = LearnedKnowledge.batch(self, job)
             seen.add(chosen)
             return chosen
 
@@ -151,7 +151,7 @@ def test_the_batch_size_is_chosen_anew_on_the_way() -> None:
         NODE.gpus_per_node,
         RESTART,
         given.budget.id,
-        Reporting(lambda: draw.gauss()),
+        ReportModel(lambda: draw.gauss()),
     )
     Simulation(given, plan, watched).run()
     assert max(seen) > 4 * min(seen)
@@ -159,4 +159,4 @@ def test_the_batch_size_is_chosen_anew_on_the_way() -> None:
 
 def test_an_application_of_one_batch_size_cannot_be_learned() -> None:
     with pytest.raises(ValueError, match="resnet: only an application measured at several batch sizes can be learned"):
-        learned(scenario([0.0], replace(RESNET, measured=None)))
+        learned(scenario([0.0], replace(RESNET, measurements=None)))

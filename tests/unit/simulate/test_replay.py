@@ -10,12 +10,12 @@ import pytest
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.time import Instant
-from charterer.simulate.engine.result import merged, summed
-from charterer.simulate.engine.sim_job import SimJob
-from charterer.simulate.engine.workload import Submission
 from charterer.simulate.history.history import PastJob, PastPool
-from charterer.simulate.history.replay import ReplayedSizes, dollars_by_job, replay
+from charterer.simulate.model.result import merge_results, sum_of_steps
+from charterer.simulate.model.sim_job import SimJob
+from charterer.simulate.model.workload import Submission
 from charterer.simulate.policy_registry import PolicyChoice
+from charterer.simulate.replay import ReplayedSizes, dollars_by_job, replay
 from tests.unit.simulate.histories import POOL, curve
 
 SFT = (curve({1: 1.0, 2: 1.9, 4: 3.6, 8: 6.4, 16: 11.0}),)
@@ -79,8 +79,8 @@ def test_what_is_learned_from_follows_from_the_seed() -> None:
 @pytest.mark.parametrize(("done", "work"), [(0.0, 4050.0), (0.04, 4050.0), (0.05, 7200.0), (0.5, 7200.0)])
 def test_a_jobs_own_size_is_known_once_its_progress_tells_it(done: float, work: float) -> None:
     sizes = ReplayedSizes(FLEET, {job.name: job for job in JOBS}, {})
-    assert sizes.mean_work(task(JOBS[0], done)) == pytest.approx(work * 6.4)
-    assert sizes.mean_work(task(JOBS[2], done)) is None
+    assert sizes.expected_work(task(JOBS[0], done)) == pytest.approx(work * 6.4)
+    assert sizes.expected_work(task(JOBS[2], done)) is None
 
 
 def task(job: PastJob, done: float) -> SimJob:
@@ -105,12 +105,16 @@ def test_a_larger_job_of_the_same_class_takes_longer_in_proportion() -> None:
 def test_each_jobs_dollars_add_up_to_the_bill_of_all_pools() -> None:
     other = PastPool(replace(POOL, name="h100", hourly=POOL.hourly), (replace(JOBS[2], name="there"),), {})
     parts = [replay(one, PolicyChoice("as-asked")) for one in (FLEET, other)]
-    together = merged([part.result for part in parts])
+    together = merge_results([part.result for part in parts])
     assert sum(dollars_by_job(parts).values()) == pytest.approx(together.spent.dollars)
     assert len(together.jobs) == 4
     assert together.total_gpu_hours == pytest.approx(sum(part.result.total_gpu_hours for part in parts))
-    assert together.rented[-1][1] == 0
+    assert together.rented_nodes[-1][1] == 0
 
 
 def test_step_functions_add_up() -> None:
-    assert summed([([(0.0, 2), (5.0, 0)], 8.0), ([(0.0, 1), (3.0, 2)], 4.0)]) == ((0.0, 20.0), (3.0, 24.0), (5.0, 8.0))
+    assert sum_of_steps([([(0.0, 2), (5.0, 0)], 8.0), ([(0.0, 1), (3.0, 2)], 4.0)]) == (
+        (0.0, 20.0),
+        (3.0, 24.0),
+        (5.0, 8.0),
+    )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.simulate.history.savings import LEAST_JOBS, Envelope, SavingsReplay, next_rates, savings
+from charterer.simulate.history.savings import LEAST_JOBS, LowerEnvelope, SavingsReplay, next_rates, savings
 
 
 def replayed(rate: float | None, seconds: float, dollars: float, jobs: int = LEAST_JOBS) -> SavingsReplay:
@@ -51,7 +51,7 @@ def test_too_few_jobs_say_nothing() -> None:
 
 @given(st.lists(st.tuples(st.floats(1, 1e6), st.floats(1, 1e6)), min_size=1), st.floats(1, 1e6))
 def test_no_point_lies_below_the_envelope(points: list[tuple[float, float]], money: float) -> None:
-    envelope = Envelope.of(points)
+    envelope = LowerEnvelope.of(points)
     for dollars, seconds in points:
         reached = envelope.at_dollars(dollars)
         assert reached is not None

@@ -14,21 +14,21 @@ from charterer.domain.money import Money, Price
 from charterer.domain.pool import CapacityType
 from charterer.domain.snapshot import Snapshot
 from charterer.policy.planner import Memo, plan
-from charterer.simulate.engine.result import Result
-from charterer.simulate.engine.scenario import Terms
-from charterer.simulate.engine.workload import Submission
-from charterer.simulate.knowledge.ground_truth import Application, from_speeds
-from charterer.simulate.policies.baselines import ByUtilisation, FixedFleet, Order, RequestedWidth
+from charterer.simulate.model.ground_truth import Application, application_from_speeds
+from charterer.simulate.model.result import SimulationResult
+from charterer.simulate.model.scenario import JobTerms
+from charterer.simulate.model.workload import Submission
+from charterer.simulate.policies.baselines import FixedFleet, QueueOrder, RequestedWidth, UtilisationAutoscaler
 from tests.bench import year
 from tests.unit.simulate.scenarios import HALVES, NODE, budget, run, scenario
 
 
-def whole_node(_: Submission) -> Terms:
-    return Terms(Widths(4, 4, 4))
+def whole_node(_: Submission) -> JobTerms:
+    return JobTerms(Widths(4, 4, 4))
 
 
-def spot(_: Submission) -> Terms:
-    return Terms(Widths(4, 4, 4), spot=SpotPolicy.ALLOWED)
+def spot(_: Submission) -> JobTerms:
+    return JobTerms(Widths(4, 4, 4), spot=SpotPolicy.ALLOWED)
 
 
 def test_a_job_runs_alone_and_its_node_is_billed_to_the_second() -> None:
@@ -46,11 +46,11 @@ def test_start_up_and_restart_are_waited_for_and_only_the_node_is_billed() -> No
     assert result.spent == Money.parse("1600")
 
 
-BRIEF = from_speeds("brief", {4: 30.0})
+BRIEF = application_from_speeds("brief", {4: 30.0})
 EVERY_300_SECONDS = [300.0 * number for number in range(10)]
 
 
-def brief(theta: float, **changes: Any) -> Result:
+def brief(theta: float, **changes: Any) -> SimulationResult:
     """Jobs of 30 s on a node of $4 a second that takes 120 s to start; a second is worth ``theta`` dollars."""
     pool = replace(NODE, start_seconds=120.0, **changes)
     return run(scenario(*EVERY_300_SECONDS, application=BRIEF, pool=pool, terms=whole_node, budget=budget(rate=theta)))
@@ -75,7 +75,7 @@ def test_no_node_is_kept_in_a_pool_that_has_no_room_for_another() -> None:
 
 
 def test_small_jobs_share_a_node() -> None:
-    flat = from_speeds("flat", {1: 100.0, 4: 90.0})
+    flat = application_from_speeds("flat", {1: 100.0, 4: 90.0})
     result = run(scenario(0.0, 0.0, 0.0, 0.0, application=flat, budget=budget(rate=0.01)))
     assert result.total_gpu_hours == pytest.approx(400 / 3600)
     assert [job.gpu_seconds for job in result.jobs] == [pytest.approx(100.0)] * 4
@@ -94,7 +94,7 @@ def test_a_path_is_followed_and_its_restart_paid() -> None:
 def test_whole_nodes_are_added_in_place_without_a_restart(resize: ResizePolicy, restarts: int, lost: int) -> None:
     late = Application("late", (0.5, 1.0), ({8: 0.5 / 400, 16: 0.5 / 400}, {8: 0.5 / 400, 16: 0.5 / 100}))
     pays = budget(rate=10.0)
-    terms = Terms(Widths(8, 8, 16), resize=resize)
+    terms = JobTerms(Widths(8, 8, 16), resize=resize)
     result = run(scenario(0.0, application=late, restart_seconds=10.0, budget=pays, terms=lambda _: terms))
     (job,) = result.jobs
     assert job.restarts == restarts
@@ -104,7 +104,7 @@ def test_whole_nodes_are_added_in_place_without_a_restart(resize: ResizePolicy, 
 
 def test_a_resize_in_place_takes_as_long_as_the_profile_says() -> None:
     late = Application("late", (0.5, 1.0), ({8: 0.5 / 400, 16: 0.5 / 400}, {8: 0.5 / 400, 16: 0.5 / 100}))
-    terms = Terms(Widths(8, 8, 16), resize=ResizePolicy.IN_PLACE)
+    terms = JobTerms(Widths(8, 8, 16), resize=ResizePolicy.IN_PLACE)
     given = scenario(0.0, application=late, restart_seconds=10.0, resize_seconds=4.0, budget=budget(rate=10.0))
     (job,) = run(replace(given, terms=lambda _: terms)).jobs
     assert job.completion_seconds == pytest.approx(10 + 400 + 4 + 100, abs=1.5)
@@ -112,15 +112,15 @@ def test_a_resize_in_place_takes_as_long_as_the_profile_says() -> None:
 
 def test_what_runs_out_is_asked_again_after_its_cooldown() -> None:
     pool = replace(NODE, stock=1, cooldown_seconds=50.0)
-    slow = from_speeds("slow", {4: 100.0})
+    slow = application_from_speeds("slow", {4: 100.0})
     result = run(scenario(0.0, 0.0, application=slow, pool=pool, terms=whole_node))
     assert sorted(job.finished or 0.0 for job in result.jobs) == [100.0, 200.0]
 
 
 def test_a_node_that_is_taken_back_costs_half_a_checkpoint_interval_and_a_restart() -> None:
     lifetimes = iter([100.0, 10_000.0])
-    pool = replace(NODE, capacity_type=CapacityType.SPOT, lifetime=lambda: next(lifetimes))
-    slow = from_speeds("slow", {4: 300.0})
+    pool = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=lambda: next(lifetimes))
+    slow = application_from_speeds("slow", {4: 300.0})
     result = run(scenario(0.0, application=slow, pool=pool, checkpoint_seconds=40.0, restart_seconds=10.0, terms=spot))
     (job,) = result.jobs
     assert job.finished == pytest.approx(100 + 10 + (300 - (90 - 20)))
@@ -129,15 +129,15 @@ def test_a_node_that_is_taken_back_costs_half_a_checkpoint_interval_and_a_restar
 
 def test_months_are_closed_and_their_spend_is_the_bill() -> None:
     month = 30 * 86_400.0
-    slow = from_speeds("slow", {4: 3600.0})
+    slow = application_from_speeds("slow", {4: 3600.0})
     result = run(scenario(month - 1800.0, month + 86_400.0, month * 2, application=slow, terms=whole_node))
     assert [spent for _, spent in result.periods] == [Money.parse("7200")]
     assert result.spent == Money.parse("43200")
 
 
 def test_a_price_that_changes_is_paid_from_then_on_by_running_and_by_new_nodes() -> None:
-    pool = replace(NODE, prices=((1000.0, Price.parse("7200")), (3000.0, Price.parse("28800"))))
-    slow = from_speeds("slow", {4: 2000.0})
+    pool = replace(NODE, later_prices=((1000.0, Price.parse("7200")), (3000.0, Price.parse("28800"))))
+    slow = application_from_speeds("slow", {4: 2000.0})
     result = run(scenario(0.0, 5000.0, application=slow, pool=pool, terms=whole_node))
     assert result.spent.dollars == pytest.approx(1000 * 4 + 1000 * 2 + 2000 * 8)
 
@@ -151,7 +151,7 @@ def test_jobs_do_not_go_to_and_fro_because_their_own_moves_turn_the_rate() -> No
 def test_the_same_seed_gives_the_same_result() -> None:
     def once() -> object:
         draw = random.Random(7)
-        pool = replace(NODE, start_seconds=60.0, starts=lambda: draw.expovariate(1 / 60))
+        pool = replace(NODE, start_seconds=60.0, draw_start_seconds=lambda: draw.expovariate(1 / 60))
         arrivals = [draw.uniform(0, 5000) for _ in range(40)]
         return run(scenario(*sorted(arrivals), pool=pool, budget=budget(rate=1.0)))
 
@@ -183,16 +183,16 @@ def test_an_autoscaler_keeps_an_idle_node_for_its_delay() -> None:
 
 
 def test_a_fixed_fleet_queues_gangs_in_its_order() -> None:
-    two = from_speeds("two", {4: 100.0})
+    two = application_from_speeds("two", {4: 100.0})
     fifo = run(scenario(0.0, 1.0, 2.0, application=two), FixedFleet(1, lambda _: 4))
     assert sorted(job.finished or 0.0 for job in fifo.jobs) == [100.0, 200.0, 300.0]
-    backwards = FixedFleet(1, lambda _: 4, Order.SHORTEST, lambda submission, _: -float(submission.name[1:]))
+    backwards = FixedFleet(1, lambda _: 4, QueueOrder.SHORTEST, lambda submission, _: -float(submission.name[1:]))
     last_first = run(scenario(0.0, 1.0, 2.0, application=two), backwards)
     assert [job.name for job in last_first.jobs] == ["j0", "j2", "j1"]
 
 
 def test_an_autoscaled_fleet_grows_with_its_use_and_ends() -> None:
-    result = run(scenario(*[0.0] * 8, application=HALVES), ByUtilisation(lambda _: 4))
+    result = run(scenario(*[0.0] * 8, application=HALVES), UtilisationAutoscaler(lambda _: 4))
     assert len(result.completion_seconds) == 8
-    assert max(nodes for _, nodes in result.rented) > 2
-    assert result.rented[-1][1] == 0
+    assert max(nodes for _, nodes in result.rented_nodes) > 2
+    assert result.rented_nodes[-1][1] == 0

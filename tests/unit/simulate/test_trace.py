@@ -9,9 +9,9 @@ from hypothesis import given, settings
 
 from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Price
-from charterer.simulate.engine.workload import BadRow
 from charterer.simulate.history.history import History
 from charterer.simulate.history.trace import is_trace, read_history, write_history
+from charterer.simulate.model.workload import BadRow
 from tests.unit.simulate.histories import POOL, curve, histories
 
 
@@ -39,8 +39,8 @@ def test_published_names_of_columns_and_timestamps_are_understood() -> None:
     late, early = history.jobs[1], history.jobs[0]
     assert (early.name, early.submitted, early.gpus, early.seconds) == ("70", 0.0, 16, 3600.0)
     assert (late.name, late.submitted, late.gpus, late.seconds) == ("71", 100.0, 4, 600.0)
-    assert history.fleets[0].pool == POOL
-    assert history.known == 0
+    assert history.pools[0].pool == POOL
+    assert history.jobs_with_curve == 0
 
 
 def test_a_row_says_its_pool_and_its_curve() -> None:
@@ -48,7 +48,7 @@ def test_a_row_says_its_pool_and_its_curve() -> None:
         "submitted,gpus,duration,class,curve,resize,pool,node_price,gpus_per_node\n"
         "0,4,100,sft,1:1 4:3 8:5,Restart,small,3.06,4\n"
         "5,8,100,sft,,,small,3.06,4\n"
-    ).fleets
+    ).pools
     assert (fleet.pool.name, fleet.pool.hourly, fleet.pool.gpus_per_node) == ("small", Price.parse("3.06"), 4)
     assert fleet.curves == {"sft": (curve({1: 1, 4: 3, 8: 5}),)}
     assert [job.most for job in fleet.jobs] == [8, 8]
@@ -56,7 +56,7 @@ def test_a_row_says_its_pool_and_its_curve() -> None:
 
 
 def test_speeds_of_the_class_serve_rows_without_a_curve() -> None:
-    (fleet,) = read("submitted,gpus,duration,class\n0,4,100,sft\n", curves={"sft": (curve({1: 1, 8: 4}, ""),)}).fleets
+    (fleet,) = read("submitted,gpus,duration,class\n0,4,100,sft\n", curves={"sft": (curve({1: 1, 8: 4}, ""),)}).pools
     assert fleet.application(fleet.jobs[0]).seconds_left(0.0, 4) == pytest.approx(100.0)
     assert fleet.application(fleet.jobs[0]).seconds_left(0.0, 8) == pytest.approx(100.0 * (1 + 3 * 3 / 7) / 4)
 

@@ -15,11 +15,10 @@ from charterer.domain.job import Widths
 from charterer.domain.profile import ThroughputTable
 from charterer.domain.time import parse_instant
 from charterer.policy.planner import Memo, plan
-from charterer.simulate.engine.scenario import Terms, class_of
-from charterer.simulate.engine.sim_job import SimJob
-from charterer.simulate.knowledge import exact_profiles
-from charterer.simulate.knowledge.ground_truth import from_speeds
-from charterer.simulate.knowledge.learning import Exact
+from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_phases, exact_profile
+from charterer.simulate.model.ground_truth import application_from_speeds
+from charterer.simulate.model.scenario import JobTerms, class_of
+from charterer.simulate.model.sim_job import SimJob
 from charterer.simulate.policies.baselines import BoaReference
 from charterer.simulate.simulation import Simulation
 from tests.bench import _pollux as pollux
@@ -36,7 +35,7 @@ def test_without_overheads_completion_time_and_spend_are_the_closed_forms(worth:
     best = min(times, key=lambda gpus: (worth + gpus) * times[gpus])
     draw = random.Random(1)
     arrivals = sorted(draw.uniform(0.0, 20_000.0) for _ in range(200))
-    given = scenario(*arrivals, application=from_speeds("amdahl", times), budget=budget(rate=worth))
+    given = scenario(*arrivals, application=application_from_speeds("amdahl", times), budget=budget(rate=worth))
     result = run(given)
     assert result.mean_completion_seconds == pytest.approx(times[best], rel=1e-9)
     billed = math.ceil(times[best] - 1e-6)  # by the second, each node anew
@@ -46,17 +45,17 @@ def test_without_overheads_completion_time_and_spend_are_the_closed_forms(worth:
 def test_with_a_budget_the_spend_of_a_steady_load_is_the_budget() -> None:
     """Declared arrivals, no overheads: the classes' mix spends what is allowed (θ* is solved, not given)."""
     times = {gpus: 40_000.0 * (0.05 + 0.95 / gpus) for gpus in WIDTHS if gpus >= 4}
-    application = from_speeds("amdahl", times)
+    application = application_from_speeds("amdahl", times)
     draw = random.Random(5)
     days, rate = 9 * 86_400.0, 1 / 1800
     arrivals: list[float] = []
     while (at := (arrivals[-1] if arrivals else 0.0) + draw.expovariate(rate)) < days:
         arrivals.append(at)
     given = scenario(*arrivals, application=application, budget=budget(amount="55000000"), until=days)
-    truth = exact_profiles.phases(application, "a100")
-    profile = exact_profiles.profile(class_of(application.name), truth, 0.0, arrivals_per_hour=rate * 3600)
+    truth = exact_phases(application, "a100")
+    profile = exact_profile(class_of(application.name), truth, 0.0, arrivals_per_hour=rate * 3600)
     memo = Memo()
-    result = Simulation(given, lambda snapshot: plan(snapshot, memo), Exact({profile.id: profile})).run()
+    result = Simulation(given, lambda snapshot: plan(snapshot, memo), ExactKnowledge({profile.id: profile})).run()
     assert result.spent.dollars == pytest.approx(55e6 * 9 / 30, rel=0.1)
 
 
@@ -65,7 +64,7 @@ def test_a_budget_too_small_for_its_load_rents_nothing_that_it_then_does_not_use
 
     The budget is made five days before the month's end, and pays for five and a quarter of ten jobs at a time.
     """
-    application = from_speeds("rigid", {4: 6_000.0})
+    application = application_from_speeds("rigid", {4: 6_000.0})
     draw = random.Random(5)
     days, rate = 5 * 86_400.0, 1 / 600
     arrivals: list[float] = []
@@ -75,10 +74,8 @@ def test_a_budget_too_small_for_its_load_rents_nothing_that_it_then_does_not_use
     start = parse_instant("2026-06-26T00:00:00Z")
     made = replace(budget(amount=f"{amount:.0f}"), created=start)
     given = scenario(*arrivals, application=application, budget=made, start=start, until=days)
-    profile = exact_profiles.profile(
-        class_of(application.name), exact_profiles.phases(application, "a100"), 0.0, rate * 3600
-    )
-    result = Simulation(given, plan, Exact({profile.id: profile})).run()
+    profile = exact_profile(class_of(application.name), exact_phases(application, "a100"), 0.0, rate * 3600)
+    result = Simulation(given, plan, ExactKnowledge({profile.id: profile})).run()
     assert result.total_gpu_hours == pytest.approx(sum(job.gpu_seconds for job in result.jobs) / 3600, rel=1e-6)
     assert result.spent.dollars == pytest.approx(amount, rel=0.1)
 
@@ -86,7 +83,7 @@ def test_a_budget_too_small_for_its_load_rents_nothing_that_it_then_does_not_use
 @pytest.mark.skipif(bool(pollux.absent()), reason=pollux.absent() or "present")
 def test_the_plain_policy_comes_out_as_in_an_independent_reproduction() -> None:
     """Workload 3 under the plain policy, widths by coarse phases, against the same measured there (true tables)."""
-    phases = {name: exact_profiles.phases(one, "gpu", 6, 0.05) for name, one in pollux.applications().items()}
+    phases = {name: exact_phases(one, "gpu", 6, 0.05) for name, one in pollux.applications().items()}
 
     def rates(task: SimJob, done: float) -> Mapping[int, float]:
         mine = phases[task.application.name]
@@ -97,7 +94,7 @@ def test_the_plain_policy_comes_out_as_in_an_independent_reproduction() -> None:
 
     points = []
     for rate in pollux.rates(14, 3.0, 60.0):
-        result = Simulation(pollux.scenario(3, rate), BoaReference(rate / 3600, rates), Exact({})).run()
+        result = Simulation(pollux.scenario(3, rate), BoaReference(rate / 3600, rates), ExactKnowledge({})).run()
         points.append((result.total_gpu_hours, result.mean_completion_seconds))
     theirs = pollux.envelope(
         (float(row["rented_gpu_h"]), float(row["mean_jct_s"]))
@@ -110,6 +107,6 @@ def test_the_plain_policy_comes_out_as_in_an_independent_reproduction() -> None:
 
 
 def test_terms_are_per_submission() -> None:
-    given = scenario(0.0, 0.0, terms=lambda one: Terms(Widths(2, 2, 2) if one.name == "j0" else Widths(4, 4, 4)))
+    given = scenario(0.0, 0.0, terms=lambda one: JobTerms(Widths(2, 2, 2) if one.name == "j0" else Widths(4, 4, 4)))
     result = run(given)
     assert sorted(job.completion_seconds or 0.0 for job in result.jobs) == [250.0, 500.0]

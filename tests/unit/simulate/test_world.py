@@ -15,10 +15,10 @@ from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant
 from charterer.simulate.engine.clock import Clock
 from charterer.simulate.engine.policy import Policy
-from charterer.simulate.engine.sim_job import SimJob
 from charterer.simulate.engine.world import PlannerError, World
-from charterer.simulate.knowledge.ground_truth import from_speeds
-from charterer.simulate.policies.baselines import FixedFleet, Order
+from charterer.simulate.model.ground_truth import application_from_speeds
+from charterer.simulate.model.sim_job import SimJob
+from charterer.simulate.policies.baselines import FixedFleet, QueueOrder
 from tests.unit.simulate.scenarios import HALVES, NODE, run, scenario
 
 WHY = Reason(ReasonCode.DEMAND, 0.0, ZERO, "test")
@@ -44,16 +44,16 @@ class Gives(Policy):
     def __init__(self, run: int = 1) -> None:
         self.run = run
 
-    def begins(self, world: World) -> None:
+    def begin_simulation(self, world: World) -> None:
         self.world = world
 
-    def arrived(self, task: SimJob) -> None:
+    def job_arrived(self, job: SimJob) -> None:
         world = self.world
         (pool,) = world.market.pools
         budget = world.scenario.budget.id
         world.rent(Rent(RentalId("one"), pool, budget, ZERO, NODE.hourly, WHY))
         placements = (Placement(RentalId("one"), 4),)
-        world.allocate(task, Allocation(self.run, Option(pool, 4, 1.0, NODE.hourly), placements, world.clock.instant))
+        world.allocate(job, Allocation(self.run, Option(pool, 4, 1.0, NODE.hourly), placements, world.clock.instant))
 
 
 def test_a_node_that_starts_up_takes_nobody() -> None:
@@ -68,12 +68,12 @@ def test_runs_are_counted_from_one() -> None:
 
 def test_a_policy_that_acts_for_ever_is_an_error_that_names_it() -> None:
     class Restless(Policy):
-        def begins(self, world: World) -> None:
+        def begin_simulation(self, world: World) -> None:
             self.world = world
 
         def decide(self) -> None:
             (pool,) = self.world.market.pools
-            name = RentalId(f"node-{self.world.market.made}")
+            name = RentalId(f"node-{self.world.market.rented_total}")
             self.world.rent(Rent(name, pool, self.world.scenario.budget.id, ZERO, NODE.hourly, WHY))
 
     with pytest.raises(PlannerError, match="at 7 s: 50 plans in a row had commands, Restless"):
@@ -82,42 +82,42 @@ def test_a_policy_that_acts_for_ever_is_an_error_that_names_it() -> None:
 
 def test_every_job_event_is_counted_once() -> None:
     lifetimes = iter([100.0, 10_000.0])
-    pool = replace(NODE, capacity_type=CapacityType.SPOT, lifetime=lambda: next(lifetimes))
-    tally = run(scenario(0.0, pool=pool), FixedFleet(1, lambda _: 4)).tally
-    assert (tally.arrivals, tally.starts, tally.interruptions, tally.completions) == (1, 2, 1, 1)
-    assert (tally.machines, tally.reports, tally.job_events) == (2, 0, 5)
+    pool = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=lambda: next(lifetimes))
+    counts = run(scenario(0.0, pool=pool), FixedFleet(1, lambda _: 4)).counts
+    assert (counts.arrivals, counts.starts, counts.interruptions, counts.completions) == (1, 2, 1, 1)
+    assert (counts.machines, counts.reports, counts.job_events) == (2, 0, 5)
 
 
 def test_a_fixed_fleet_replaces_what_is_taken_back_as_long_as_there_is_work_and_then_ends() -> None:
-    pool = replace(NODE, capacity_type=CapacityType.SPOT, lifetime=lambda: 200.0)
+    pool = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=lambda: 200.0)
     result = run(scenario(0.0, pool=pool, checkpoint_seconds=0.0), FixedFleet(2, lambda _: 4))
     assert result.mean_completion_seconds == pytest.approx(250.0)
-    assert result.tally.machines == 4
-    assert result.rented[-1][1] == 0
+    assert result.counts.machines == 4
+    assert result.rented_nodes[-1][1] == 0
 
 
 def test_fair_is_by_what_was_used_up_to_the_end_of_each_job() -> None:
     """On one node, nothing happens until the first job is complete: its class had 300 s then, and the other nothing."""
-    large, small = from_speeds("large", {4: 300.0}), from_speeds("small", {4: 100.0})
+    large, small = application_from_speeds("large", {4: 300.0}), application_from_speeds("small", {4: 100.0})
     names = ["large", "large", "small"]
     given = scenario(0.0, 0.0, 0.0, applications={"large": large, "small": small})
     jobs = tuple(replace(one, application=name) for one, name in zip(given.submissions, names, strict=True))
-    result = run(replace(given, submissions=jobs), FixedFleet(1, lambda _: 4, Order.FAIR))
+    result = run(replace(given, submissions=jobs), FixedFleet(1, lambda _: 4, QueueOrder.FAIR))
     assert [job.name for job in result.jobs] == ["j0", "j2", "j1"]
 
 
 def test_a_machine_that_is_taken_back_just_after_a_months_end_cost_each_month_its_part() -> None:
     """Nothing else happens between the beginning of the month and then."""
     month = 30 * 86_400.0
-    pool = replace(NODE, capacity_type=CapacityType.SPOT, lifetime=lambda: 3600.0)
+    pool = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=lambda: 3600.0)
     given = scenario(month - 1800.0, pool=pool, until=month + 3600.0)
-    result = run(replace(given, applications={"halves": from_speeds("halves", {4: 50_000.0})}), Gives())
+    result = run(replace(given, applications={"halves": application_from_speeds("halves", {4: 50_000.0})}), Gives())
     assert [spent for _, spent in result.periods] == [Money.parse("7200")]
     assert result.spent == Money.parse("14400")
 
 
 def test_an_application_that_cannot_run_on_a_width_says_so() -> None:
     with pytest.raises(ValueError, match="halves: it cannot run on 3 GPUs"):
-        HALVES.pace(3)
+        HALVES.width_rates(3)
     with pytest.raises(ValueError, match="halves: batch size 64 was not measured on 4 GPUs"):
-        HALVES.pace(4, 64)
+        HALVES.width_rates(4, 64)

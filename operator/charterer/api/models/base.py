@@ -1,12 +1,13 @@
-"""What the models of all kinds share: naming, field types that hold domain values, CEL rules, conditions."""
+"""Shared by the models of all kinds: naming, field types that hold domain values, CEL rules, conditions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from charterer.domain.money import Money, Price
@@ -64,23 +65,38 @@ IMMUTABLE: Final = "self == oldSelf"
 _T = TypeVar("_T")
 
 
-def _reads(kind: type[_T], parse: Callable[[str], _T]) -> Callable[[object], _T]:
+def _reads(kind: type[_T], parse: Callable[[str], _T], rounded: Callable[[_T], _T] | None = None) -> Any:
+    """The validator of a field that holds a ``kind``, ``rounded`` when it is set, and is a string in JSON."""
+
     def read(value: object) -> _T:
         if isinstance(value, kind):
-            return value
+            return value if rounded is None else rounded(value)
         if isinstance(value, str):
             return parse(value)
         raise ValueError(f"{value!r} is not a string")
 
-    return read
+    return PlainValidator(read)
+
+
+_MICROS_PER_CENT: Final = 10_000
+_MICROSECONDS_PER_MINUTE: Final = 60_000_000
+
+
+def _to_cents(money: Money) -> Money:
+    return Money((money.micros + _MICROS_PER_CENT // 2) // _MICROS_PER_CENT * _MICROS_PER_CENT)
+
+
+def _up_to_minute(at: Instant) -> Instant:
+    return Instant(-(-at // _MICROSECONDS_PER_MINUTE) * _MICROSECONDS_PER_MINUTE)
 
 
 _DOLLARS: Final = r"^[0-9]{1,12}(\.[0-9]{1,6})?$"
 _AMOUNT: Final[Json] = {"type": "string", "pattern": _DOLLARS, "maxLength": 19}
+_SIGNED_AMOUNT: Final[Json] = {"type": "string", "maxLength": 20}
 
 Amount = Annotated[
     Money,
-    PlainValidator(_reads(Money, Money.parse)),
+    _reads(Money, Money.parse),
     PlainSerializer(Money.decimal),
     WithJsonSchema(_AMOUNT),
 ]
@@ -88,29 +104,92 @@ Amount = Annotated[
 
 SignedAmount = Annotated[
     Money,
-    PlainValidator(_reads(Money, Money.parse)),
+    _reads(Money, Money.parse),
     PlainSerializer(Money.decimal),
-    WithJsonSchema({"type": "string", "maxLength": 20}),
+    WithJsonSchema(_SIGNED_AMOUNT),
 ]
 """Dollars as a decimal string, possibly negative."""
 
+Cents = Annotated[
+    Money,
+    _reads(Money, Money.parse, _to_cents),
+    PlainSerializer(Money.decimal),
+    WithJsonSchema(_AMOUNT),
+]
+"""As ``Amount``, rounded to the cent: a view is then written less often."""
+
+SignedCents = Annotated[
+    Money,
+    _reads(Money, Money.parse, _to_cents),
+    PlainSerializer(Money.decimal),
+    WithJsonSchema(_SIGNED_AMOUNT),
+]
+"""As ``SignedAmount``, rounded to the cent."""
+
 Hourly = Annotated[
     Price,
-    PlainValidator(_reads(Price, Price.parse)),
+    _reads(Price, Price.parse),
     PlainSerializer(Price.decimal),
     WithJsonSchema(_AMOUNT),
 ]
 """Dollars an hour as a decimal string."""
 
+_TIME: Final[Json] = {"type": "string", "format": "date-time"}
+
 Time = Annotated[
     Instant,
-    PlainValidator(_reads(int, parse_instant)),
+    _reads(int, parse_instant),
     PlainSerializer(format_instant),
-    WithJsonSchema({"type": "string", "format": "date-time"}),
+    WithJsonSchema(_TIME),
 ]
 """RFC 3339, microseconds."""
 
+Minute = Annotated[
+    Instant,
+    _reads(int, parse_instant, _up_to_minute),
+    PlainSerializer(format_instant),
+    WithJsonSchema(_TIME),
+]
+"""As ``Time``, rounded up to the minute: a view is then written less often."""
+
 ObjectName = Annotated[str, Field(min_length=1, max_length=253)]
+
+MESSAGE_LIMIT: Final = 4096
+"""Longest message in characters: as long as the API server takes in a status."""
+
+
+def _shortened(message: object) -> object:
+    if isinstance(message, str) and len(message) > MESSAGE_LIMIT:
+        return message[: MESSAGE_LIMIT - 1] + "…"
+    return message
+
+
+Message = Annotated[str, BeforeValidator(_shortened), Field(max_length=MESSAGE_LIMIT)]
+"""A sentence for a person; longer ones are cut."""
+
+
+class ConditionType(StrEnum):
+    """What a condition observes."""
+
+    READY = "Ready"
+    WITHIN_BUDGET = "WithinBudget"
+    PRICE_DATA_FRESH = "PriceDataFresh"
+    ADMITTED = "Admitted"
+    CAPACITY_AVAILABLE = "CapacityAvailable"
+    PODS_READY = "PodsReady"
+    RESIZING = "Resizing"
+    BUDGET_LIMITED = "BudgetLimited"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+    SUSPENDED = "Suspended"
+
+
+class ConditionStatus(StrEnum):
+    """Whether what a condition observes holds."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
 
 
 class Condition(ApiModel):
@@ -118,19 +197,30 @@ class Condition(ApiModel):
 
     type: Annotated[str, Field(max_length=64)]
     """What is observed."""
-    status: Literal["True", "False", "Unknown"]
-    """Whether it holds."""
+    status: ConditionStatus
+    """Whether it holds: True, False or Unknown."""
     reason: Annotated[str, Field(pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", max_length=128)]
-    """Why, in one CamelCase word."""
-    message: Annotated[str, Field(max_length=4096)]
-    """Why, in a sentence with the numbers in it."""
+    """The reason for the status, as one CamelCase word."""
+    message: Message
+    """The reason for the status, as a sentence with numbers."""
     last_transition_time: Time
-    """Since when the status is what it is."""
+    """When the status last changed."""
     observed_generation: int | None = None
-    """The metadata.generation this was judged by."""
+    """The metadata.generation that was observed."""
 
 
 Conditions = Annotated[tuple[Condition, ...], Field(json_schema_extra=keyed_by("type"), max_length=32)]
+
+
+class InvalidObjectView(ApiModel):
+    """The view of an object of any kind that cannot be decoded: its conditions say why.
+
+    Whatever else the view showed before is removed by writing only this.
+    """
+
+    observed_generation: int | None = None
+    state: Literal["Invalid"]
+    conditions: Conditions
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,34 +1,32 @@
-"""GPUBudget: what may be spent, on which namespaces, and what has been."""
+"""GPUBudget: the spec, what it declares as a domain value, and the kind."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
 
 from pydantic import ConfigDict, Field
 
+from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
     ATOMIC,
     Amount,
     ApiModel,
-    Conditions,
     Hourly,
     ObjectName,
     PrinterColumn,
     ResourceKind,
     Rule,
-    SignedAmount,
-    Time,
     keyed_by,
     ruled,
     rules,
 )
-from charterer.domain.budget import Mode
-from charterer.domain.period import Weekday
-
-PERIODS_KEPT: Final = 120
-"""How many past periods stay in the status."""
-ATTRIBUTIONS_SHOWN: Final = 100
-"""How many receivers of money the status shows."""
+from charterer.api.models.gpubudget_status import GPUBudgetRecord, GPUBudgetStatus
+from charterer.api.names import FINALIZER_IN_USE
+from charterer.domain.budget import Budget, Mode, MoveLimits, Selector
+from charterer.domain.ids import BudgetId
+from charterer.domain.money import ZERO
+from charterer.domain.period import QuietHours, Weekday
 
 _LABEL_TEXT = Annotated[str, Field(max_length=317)]
 _LABEL_VALUE = Annotated[str, Field(max_length=63)]
@@ -46,11 +44,11 @@ class MatchExpression(ApiModel):
     )
 
     key: _LABEL_TEXT
-    """The label's key."""
+    """Key of the label."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    """How the label is compared with the values."""
+    """How the label is compared with the values: In, NotIn, Exists or DoesNotExist."""
     values: Annotated[tuple[_LABEL_VALUE, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
-    """The values of In and NotIn."""
+    """The values for In and NotIn."""
 
 
 class NamespaceSelector(ApiModel):
@@ -59,18 +57,28 @@ class NamespaceSelector(ApiModel):
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
     match_labels: Annotated[dict[str, _LABEL_VALUE], Field(max_length=32)] = Field(default_factory=dict)
-    """Labels the namespace must have, with these values."""
+    """Labels that the namespace must have, with these values."""
     match_expressions: Annotated[tuple[MatchExpression, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
-    """Further requirements; all must hold."""
+    """Further requirements. All of them must hold."""
+
+    def to_domain(self) -> Selector:
+        """The selector."""
+        return Selector(
+            match_labels=tuple(sorted(self.match_labels.items())),
+            match_expressions=tuple(
+                (expression.key, expression.operator, expression.values) for expression in self.match_expressions
+            ),
+        )
 
 
 class PriorityWeight(ApiModel):
-    """What a second of a job's life counts for, by its priorityClassName."""
+    """The weight of jobs with a priorityClassName."""
 
     priority_class_name: ObjectName
-    """Jobs that name this priority class..."""
+    """Name of the priority class."""
     weight: Annotated[float, Field(gt=0, le=1_000_000)]
-    """...count this much; a job with weight 2 is worth twice the money of one with weight 1."""
+    """Weight of a job with this priority class. An hour of a job with weight 2 is worth twice the dollars of an hour of
+    a job with weight 1."""
 
 
 _DAY_TIME = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
@@ -82,24 +90,37 @@ class QuietHoursSpec(ApiModel):
     model_config = ruled(Rule("self.start != self.end", "start and end are the same: give hours that last"))
 
     start: Annotated[str, Field(pattern=_DAY_TIME, max_length=5)]
-    """When they begin, such as "08:00", by the clock of timeZone."""
+    """When the hours begin, such as "08:00", in timeZone."""
     end: Annotated[str, Field(pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$", max_length=5)]
-    """When they end, such as "18:00" or "24:00"; earlier than start: on the next day."""
+    """When the hours end, such as "18:00" or "24:00". If end is earlier than start, they end on the next day."""
     days: Annotated[tuple[Weekday, ...], Field(max_length=7, json_schema_extra={"x-kubernetes-list-type": "set"})] = ()
-    """The days on which they begin; absent: every day."""
+    """The days of the week on which the hours begin. Absent: every day."""
+
+    def to_domain(self) -> QuietHours:
+        """The hours, in minutes since midnight."""
+        return QuietHours(_minutes(self.start), _minutes(self.end), frozenset(self.days))
+
+
+def _minutes(time_of_day: str) -> int:
+    hours, minutes = time_of_day.split(":")
+    return int(hours) * 60 + int(minutes)
 
 
 class Moves(ApiModel):
-    """When running jobs may be resized. A job that lost its nodes is started again at any time."""
+    """Limits on resizing running jobs. A job that lost its nodes is restarted at any time."""
 
     max_per_job_per_day: Annotated[int, Field(ge=0, le=10_000)] | None = None
-    """How often a job may be resized in any 24 hours; absent: as often as it pays."""
+    """Maximum number of times that a job may be resized in any 24 hours. Absent: no maximum."""
     quiet_hours: Annotated[tuple[QuietHoursSpec, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
     """Hours in which no running job is resized."""
 
+    def to_domain(self) -> MoveLimits:
+        """The limits."""
+        return MoveLimits(self.max_per_job_per_day, tuple(hours.to_domain() for hours in self.quiet_hours))
+
 
 class GPUBudgetSpec(ApiModel):
-    """What may be spent and on what."""
+    """What may be spent, and on which namespaces."""
 
     model_config = ruled(
         Rule(
@@ -110,12 +131,12 @@ class GPUBudgetSpec(ApiModel):
     )
 
     amount: Amount
-    """Dollars to spend in each period, as a decimal string such as "60000". Charterer aims at this amount: it makes
-    jobs as fast as it allows, and leaves a surplus unspent when nothing faster can be bought."""
+    """Dollars to spend in each period, as a decimal string such as "60000". Charterer makes jobs as fast as this amount
+    allows. It leaves the rest unspent if no faster option can be bought."""
     currency: Literal["USD"] = "USD"
     """The currency of all amounts."""
     period: Literal["Month"] = "Month"
-    """The amount is for one calendar month of timeZone."""
+    """The period of the amount: a calendar month in timeZone."""
     time_zone: Annotated[
         str,
         Field(
@@ -129,142 +150,63 @@ class GPUBudgetSpec(ApiModel):
             ),
         ),
     ] = "Etc/UTC"
-    """The IANA time zone in which months begin and end, as in a CronJob."""
+    """The IANA time zone in which months begin and end, such as Europe/Berlin."""
     namespace_selector: NamespaceSelector
-    """The namespaces whose training jobs this budget pays for; {} is all of them. Where several budgets select a
-    namespace, the oldest one pays."""
+    """The namespaces whose training jobs this budget pays for; {} selects all namespaces. If several budgets select a
+    namespace, the oldest budget pays."""
     mode: Mode = Mode.ENFORCE
-    """Enforce rents nodes and runs jobs. Observe only decides, and reports what it would do."""
+    """Enforce: rent nodes and run jobs. Observe: only plan, and report what would be done."""
     hard_limit: Amount | None = None
-    """Dollars that are never exceeded in a period, counted at the worst case of everything rented. No node is rented
-    whose worst case might."""
+    """Maximum dollars that can be spent in a period. A node is rented only if the worst-case cost of everything rented
+    stays within this limit."""
     max_hourly_rate: Hourly | None = None
-    """Dollars an hour that all nodes rented for this budget together may cost at most."""
+    """Maximum dollars per hour that all nodes rented for this budget may cost together."""
     opening_spend: Amount | None = None
-    """Dollars already spent in the month in which this budget is created, for joining in the middle of one."""
+    """Dollars that were already spent in the month in which this budget is created."""
     weights: Annotated[
         tuple[PriorityWeight, ...], Field(max_length=64, json_schema_extra=keyed_by("priorityClassName"))
     ] = ()
-    """How much jobs count, by priority class; 1 where none is named."""
+    """Weights of jobs by priority class. Jobs with another priority class, or with none, have weight 1."""
     carry_over_percent: Annotated[int, Field(ge=0, le=100)] = 0
-    """Percent of what a period leaves over, or overspends, that goes into the next one. Nothing carried over lifts
-    spending above hardLimit."""
+    """Percent of a period's surplus or deficit that is carried over into the next period. Spending stays within
+    hardLimit whatever is carried over."""
     exploration_percent: Annotated[int, Field(ge=0, le=100)] = 2
-    """Percent of amount that may be spent on measuring how fast jobs run on other numbers of GPUs. A class is measured
-    in minutes and runs for months on what was learned, so a little is enough and well spent; 0 measures nothing but
-    where jobs run anyway."""
+    """Percent of amount that may be spent on measuring how fast jobs run on other numbers of GPUs. With 0, jobs are
+    measured only where they run anyway."""
     moves: Moves | None = None
-    """Limits on resizing running jobs; absent: whenever it pays. Starts, restarts and limits do not wait."""
+    """Limits on resizing running jobs. Absent: jobs are resized whenever that pays. Starts and restarts are not
+    limited."""
 
-
-class PeriodSpent(ApiModel):
-    """One past period."""
-
-    start: Time
-    """When it began."""
-    spent: Amount
-    """Dollars spent in it."""
-    aim: Amount | None = None
-    """Dollars that were to be spent in it: the amount with what was carried over."""
-
-
-class ClassCost(ApiModel):
-    """What a class's finished jobs have cost, recent ones counting more: sums that halve in 30 days."""
-
-    name: Annotated[str, Field(max_length=317)] = ""
-    """The SpeedupProfile as namespace/name; empty: jobs that follow none."""
-    jobs: Annotated[float, Field(ge=0)]
-    """How many jobs."""
-    predicted: Annotated[float, Field(ge=0)]
-    """Dollars that were predicted of them when they were first given GPUs."""
-    actual: Annotated[float, Field(ge=0)]
-    """Dollars that they have cost."""
-    squares: Annotated[float, Field(ge=0)]
-    """The sum of actual² / predicted: how unequal they are."""
-    since: Time
-    """When the first of them was created."""
-    at: Time
-    """When the last of them finished."""
-    came: Annotated[float, Field(ge=0)] = 0.0
-    """How many jobs, by when they were created."""
-    came_lately: Annotated[float, Field(ge=0)] = 0.0
-    """The same, with a weight that halves in seven days: how often they come now."""
-
-
-class CountedJobStatus(ApiModel):
-    """A finished job that is in the sums."""
-
-    uid: Annotated[str, Field(max_length=64)]
-    """The TrainingJob's."""
-    finished: Time
-    """When it finished."""
-
-
-class GPUBudgetRecord(ApiModel):
-    """The ledger: written once for each event, never recomputed."""
-
-    period_start: Time | None = None
-    """When the current period began."""
-    settled: Amount | None = None
-    """Dollars of rentals that have ended and fell into the current period."""
-    lifetime: Amount | None = None
-    """Dollars of all rentals that have ever ended."""
-    folded: Annotated[tuple[str, ...], Field(max_length=20_000, json_schema_extra=ATOMIC)] = ()
-    """UIDs of rentals that are in these sums and whose objects may still exist."""
-    history: Annotated[tuple[PeriodSpent, ...], Field(max_length=PERIODS_KEPT, json_schema_extra=ATOMIC)] = ()
-    """Past periods, oldest first."""
-    carried: SignedAmount | None = None
-    """Dollars that the period before left over (negative: overspent) and handed on to this one."""
-    classes: Annotated[tuple[ClassCost, ...], Field(max_length=1_000, json_schema_extra=ATOMIC)] = ()
-    """What finished jobs have cost, by class: from it Charterer learns how far its predictions are off."""
-    jobs_cost: Amount | None = None
-    """Dollars that the GPUs of all finished jobs have cost, idle and starting nodes not included."""
-    counted_jobs: Annotated[tuple[CountedJobStatus, ...], Field(max_length=20_000, json_schema_extra=ATOMIC)] = ()
-    """Jobs in these sums that finished after countedThrough."""
-    counted_through: Time | None = None
-    """All jobs that finished up to then are in these sums."""
-
-
-class SpentOn(ApiModel):
-    """What a part of the money went to."""
-
-    name: Annotated[str, Field(max_length=317)]
-    """A job as namespace/name, or a purpose in parentheses such as (idle)."""
-    spent: Amount
-    """Dollars in the current period."""
-
-
-class GPUBudgetView(ApiModel):
-    """What Charterer thinks of the budget now."""
-
-    observed_generation: int | None = None
-    """The generation of the spec that the rest was judged by."""
-    state: str | None = None
-    """One word for the state column."""
-    spent: Amount | None = None
-    """Dollars spent in the current period, running nodes included."""
-    committed: Amount | None = None
-    """Dollars that will be spent even if nothing more is rented: the worst case of what is."""
-    forecast: Amount | None = None
-    """Dollars expected to be spent by the end of the period."""
-    forecast_low: Amount | None = None
-    """Nine periods in ten end between this and forecastHigh..."""
-    forecast_high: Amount | None = None
-    """...and this: how many jobs will come, and how large, nobody knows."""
-    remaining: SignedAmount | None = None
-    """Dollars of amount, and of what was carried over, not yet spent; negative when overspent."""
-    hourly: Hourly | None = None
-    """Dollars an hour that the nodes rented now cost."""
-    pays_per_hour_saved: Amount | None = None
-    """Dollars paid to end a job of weight 1 an hour earlier: the exchange rate between money and time."""
-    attribution: Annotated[tuple[SpentOn, ...], Field(max_length=ATTRIBUTIONS_SHOWN, json_schema_extra=ATOMIC)] = ()
-    """What the spent dollars went to, the largest first."""
-    conditions: Conditions = ()
-    """Ready, WithinBudget, PriceDataFresh."""
-
-
-class GPUBudgetStatus(GPUBudgetView, GPUBudgetRecord):
-    """What has been spent (the ledger), and what Charterer makes of it."""
+    def to_domain(self, meta: ObjectMeta, record: GPUBudgetRecord) -> Budget:
+        """The budget with its balance; InvalidObject when its time zone is not known here."""
+        try:
+            ZoneInfo(self.time_zone)
+        except (LookupError, ValueError, OSError) as error:
+            message = (
+                f"{self.time_zone!r} is no time zone that this operator knows; use an IANA name like Europe/Berlin"
+            )
+            raise meta.invalid("spec.timeZone", "UnknownTimeZone", message) from error
+        return Budget(
+            id=BudgetId(meta.name),
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            generation=meta.generation,
+            created=meta.created,
+            amount=self.amount,
+            time_zone=self.time_zone,
+            selector=self.namespace_selector.to_domain(),
+            mode=self.mode,
+            hard_limit=self.hard_limit,
+            max_hourly_rate=self.max_hourly_rate,
+            opening_spend=self.opening_spend or ZERO,
+            weights=tuple((item.priority_class_name, item.weight) for item in self.weights),
+            balance=record.to_domain(),
+            deleting=meta.deleting,
+            guarded=FINALIZER_IN_USE in meta.finalizers,
+            carry_over_percent=self.carry_over_percent,
+            exploration_percent=self.exploration_percent,
+            moves=MoveLimits() if self.moves is None else self.moves.to_domain(),
+        )
 
 
 GPU_BUDGET = ResourceKind(
@@ -272,17 +214,17 @@ GPU_BUDGET = ResourceKind(
     plural="gpubudgets",
     short="gbud",
     namespaced=False,
-    description="A budget: dollars a month to be turned into finished training jobs of the selected namespaces.",
+    description="A monthly budget in dollars for the training jobs of the selected namespaces.",
     spec=GPUBudgetSpec,
     status=GPUBudgetStatus,
     columns=(
         PrinterColumn("Mode", ".spec.mode"),
-        PrinterColumn("Amount", ".spec.amount", description="Dollars a month"),
+        PrinterColumn("Amount", ".spec.amount", description="Dollars per month"),
         PrinterColumn("Spent", ".status.spent"),
         PrinterColumn("Committed", ".status.committed"),
         PrinterColumn("Forecast", ".status.forecast"),
         PrinterColumn(
-            "Pays/h-saved", ".status.paysPerHourSaved", description="Dollars paid to end a job an hour earlier"
+            "Pays/h-saved", ".status.paysPerHourSaved", description="Dollars paid to complete a job an hour earlier"
         ),
         PrinterColumn("State", ".status.state"),
         PrinterColumn("Hard-Limit", ".spec.hardLimit", wide=True),

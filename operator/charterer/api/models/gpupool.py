@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, Final, Self
 
 from pydantic import Field
 
+from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
     IMMUTABLE,
     ApiModel,
     Conditions,
     Hourly,
+    Message,
     PrinterColumn,
     ResourceKind,
     Rule,
@@ -18,126 +22,245 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
+from charterer.api.names import FINALIZER_IN_USE
+from charterer.domain.ids import PoolId
+from charterer.domain.pool import CapacityType, Cloud, FakeGroup, Offering, Pool, Quote
 
 
 class FakeCloudGroup(ApiModel):
     """An instance group of the fake cloud (`charterer fakecloud`)."""
 
     endpoint: Annotated[str, Field(pattern=r"^https?://[^\s]+$", max_length=512)]
-    """The base URL of its API, such as http://127.0.0.1:8080."""
+    """Base URL of the fake cloud's API, such as http://127.0.0.1:8080."""
     group: Annotated[str, Field(min_length=1, max_length=63)]
-    """The name of the instance group."""
+    """Name of the instance group."""
+
+    def to_domain(self) -> FakeGroup:
+        """The group."""
+        return FakeGroup(self.endpoint, self.group)
+
+
+class CloudChoice(ApiModel):
+    """Where the nodes come from: a field for each cloud, of which exactly one is set."""
+
+    fake: FakeCloudGroup | None = None
+    """The instance group of the fake cloud."""
+
+
+CLOUD_FIELDS: Final = tuple(CloudChoice.model_fields)
+"""The fields of ``GPUPool.spec`` of which exactly one is set."""
+
+
+def _cloud_rules() -> tuple[Rule, ...]:
+    """Exactly one cloud, which never changes."""
+    has = ", ".join(f"has(self.{name})" for name in CLOUD_FIELDS)
+    same = [f"!has(self.{name}) || (has(oldSelf.{name}) && self.{name} == oldSelf.{name})" for name in CLOUD_FIELDS]
+    return (
+        Rule(
+            f"[{has}].filter(cloud, cloud).size() == 1",
+            f"a pool needs exactly one cloud: set exactly one of {', '.join(CLOUD_FIELDS)}",
+        ),
+        Rule(
+            " && ".join(f"({rule})" for rule in same),
+            "the instance group of a pool cannot change: create another GPUPool for another group",
+        ),
+    )
 
 
 class PoolPrice(ApiModel):
-    """What a node really costs where that is not the list price."""
+    """What a node costs, where that is not the list price."""
 
     model_config = ruled(
         Rule("has(self.hourly) != has(self.adjustment)", "price needs exactly one of hourly and adjustment")
     )
 
     hourly: Hourly | None = None
-    """Dollars that an hour of one node costs."""
+    """Dollars per hour of one node."""
     adjustment: Annotated[str, Field(pattern=r"^[+-][0-9]{1,2}(\.[0-9]{1,2})?%$", max_length=7)] | None = None
     """A discount or surcharge on the list price, such as "-10%"."""
 
+    @property
+    def basis_points(self) -> int:
+        """The adjustment in hundredths of a percent."""
+        return int(Decimal((self.adjustment or "0%").removesuffix("%")) * 100)
 
-class GPUPoolSpec(ApiModel):
-    """Where nodes come from and how many there may be."""
 
-    fake: Annotated[
-        FakeCloudGroup,
-        Field(
-            json_schema_extra=rules(
-                Rule(IMMUTABLE, "the instance group of a pool cannot change: create another GPUPool for another group")
-            )
-        ),
-    ]
-    """The instance group of the fake cloud."""
+class GPUPoolSpec(CloudChoice):
+    """Where nodes come from, and how many may be rented. Exactly one cloud is set."""
+
+    model_config = ruled(*_cloud_rules())
+
     max_nodes: Annotated[int, Field(ge=1, le=10_000)]
-    """How many nodes may be rented at once: the blast radius."""
+    """Maximum number of nodes that may be rented at a time."""
     capacity_type: Annotated[
-        Literal["OnDemand", "Spot"],
+        CapacityType,
         Field(
             json_schema_extra=rules(
                 Rule(IMMUTABLE, "the capacityType of a pool cannot change: create another GPUPool for the other type")
             )
         ),
-    ] = "OnDemand"
-    """How the cloud sells the nodes. Spot nodes can be taken back: only jobs with spotPolicy Allowed run there."""
+    ] = CapacityType.ON_DEMAND
+    """How the cloud sells the nodes: OnDemand or Spot. The cloud can take spot nodes back; only jobs with spotPolicy
+    Allowed run on them."""
     price: PoolPrice | None = None
-    """What a node really costs; absent: the cloud's list price."""
+    """What a node costs. Absent: the cloud's list price."""
     start_seconds: Annotated[int, Field(ge=0, le=86_400)] = 120
-    """Seconds from asking for a node until it takes pods."""
+    """Seconds from asking for a node until it is ready for pods."""
     cooldown_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300
-    """Seconds for which the pool is not asked for nodes after the cloud had none or a quota was used up."""
+    """Seconds for which no node is asked for in this pool after the cloud was out of stock or a quota was used up."""
+
+    def to_domain(self, meta: ObjectMeta, record: GPUPoolRecord) -> Pool:
+        """The pool, with the offering and the quote that were recorded; InvalidObject when no cloud is set."""
+        price = self.price or PoolPrice()
+        return Pool(
+            id=PoolId(meta.name),
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            generation=meta.generation,
+            cloud=self._cloud_of(meta),
+            max_nodes=self.max_nodes,
+            capacity_type=self.capacity_type,
+            start_seconds=float(self.start_seconds),
+            cooldown_seconds=float(self.cooldown_seconds),
+            price_override=price.hourly,
+            offering=None if record.offering is None else record.offering.to_domain(),
+            quote=None if record.quote is None else record.quote.to_domain(),
+            cooled_until=record.cooled_until,
+            cooled_because=record.cooled_because,
+            deleting=meta.deleting,
+            guarded=FINALIZER_IN_USE in meta.finalizers,
+            price_adjustment=price.basis_points,
+            cooled_message=record.cooled_message,
+        )
+
+    def _cloud_of(self, meta: ObjectMeta) -> Cloud:
+        chosen = [group for name in CLOUD_FIELDS if (group := getattr(self, name)) is not None]
+        match chosen:
+            case [FakeCloudGroup() as group]:
+                return group.to_domain()
+            case _:
+                message = f"set exactly one of {', '.join(CLOUD_FIELDS)}"
+                raise meta.invalid("spec", "NoCloud", message)
 
 
-class GPUPoolRecord(ApiModel):
-    """What must survive a restart."""
-
-    cooled_until: Time | None = None
-    """No node is asked for before."""
-    cooled_because: Annotated[str, Field(max_length=128)] = ""
-    """Why, in one word: StockOut, QuotaExceeded."""
-    cooled_message: Annotated[str, Field(max_length=4096)] = ""
-    """Why, in the cloud's words."""
-
-
-class PoolOffering(ApiModel):
+class OfferingStatus(ApiModel):
     """What one node of the pool is."""
 
     gpu_type: Annotated[str, Field(max_length=253)]
-    """As in the node label nvidia.com/gpu.product."""
+    """GPU type, as in the node label nvidia.com/gpu.product."""
     gpus_per_node: int
-    """GPUs of one node."""
+    """Number of GPUs of one node."""
     instance_type: Annotated[str, Field(max_length=253)]
-    """The cloud's name for the machine."""
+    """The cloud's name of the machine type."""
     zone: Annotated[str, Field(max_length=253)]
-    """Where the machines are."""
+    """The cloud's name of the zone."""
+
+    @classmethod
+    def from_domain(cls, offering: Offering) -> Self:
+        """The offering as it is recorded."""
+        return cls(
+            gpu_type=offering.gpu_type,
+            gpus_per_node=offering.gpus_per_node,
+            instance_type=offering.instance_type,
+            zone=offering.zone,
+        )
+
+    def to_domain(self) -> Offering:
+        """The offering as it was recorded."""
+        return Offering(self.gpu_type, self.gpus_per_node, self.instance_type, self.zone)
 
 
-class PoolQuote(ApiModel):
+class QuoteStatus(ApiModel):
     """The price of one node."""
 
     hourly: Hourly
-    """Dollars an hour."""
+    """Dollars per hour."""
     worst_hourly: Hourly
-    """Dollars an hour that a node launched now can cost at most."""
+    """Maximum dollars per hour that a node launched now can ever cost."""
     billing_minimum_seconds: int
-    """Seconds that are billed at least."""
+    """Minimum number of seconds that the cloud bills."""
     source: Annotated[str, Field(max_length=253)]
     """Where the price comes from."""
     as_of: Time
-    """When it was asked."""
+    """When the cloud gave this price."""
+
+    @classmethod
+    def from_domain(cls, quote: Quote) -> Self:
+        """The quote as it is recorded."""
+        return cls(
+            hourly=quote.price,
+            worst_hourly=quote.worst,
+            billing_minimum_seconds=quote.billing_minimum_seconds,
+            source=quote.source,
+            as_of=quote.as_of,
+        )
+
+    def to_domain(self) -> Quote:
+        """The quote as it was recorded."""
+        return Quote(self.hourly, self.worst_hourly, self.billing_minimum_seconds, self.source, self.as_of)
+
+
+class GPUPoolRecord(ApiModel):
+    """What must survive a restart: the cloud's last answers, and how long the pool cools down."""
+
+    offering: OfferingStatus | None = None
+    """What one node is, as the cloud last said. Used until the cloud answers again."""
+    quote: QuoteStatus | None = None
+    """What one node costs, as the cloud last said. Used until the cloud answers again."""
+    cooled_until: Time | None = None
+    """No node is asked for before this time."""
+    cooled_because: Annotated[str, Field(max_length=128)] = ""
+    """The reason, as one CamelCase word such as StockOut or QuotaExceeded."""
+    cooled_message: Message = ""
+    """The reason, in the cloud's words."""
+
+    @classmethod
+    def from_domain(cls, pool: Pool) -> Self:
+        """The pool's record."""
+        return cls(
+            offering=None if pool.offering is None else OfferingStatus.from_domain(pool.offering),
+            quote=None if pool.quote is None else QuoteStatus.from_domain(pool.quote),
+            cooled_until=pool.cooled_until,
+            cooled_because=pool.cooled_because,
+            cooled_message=pool.cooled_message,
+        )
+
+
+class PoolState(StrEnum):
+    """The state of a GPUPool."""
+
+    READY = "Ready"
+    FULL = "Full"
+    COOLING = "Cooling"
+    UNREACHABLE = "Unreachable"
+    UNKNOWN = "Unknown"
+    INVALID = "Invalid"
+    DELETING = "Deleting"
 
 
 class GPUPoolView(ApiModel):
-    """What Charterer knows of the pool now."""
+    """The pool's present state, for people."""
 
     observed_generation: int | None = None
-    """The generation of the spec that the rest was judged by."""
-    state: str | None = None
-    """One word for the state column."""
-    offering: PoolOffering | None = None
-    """What one node is, as discovered from the cloud."""
-    quote: PoolQuote | None = None
-    """What one node costs."""
+    """The metadata.generation that the view describes."""
+    state: PoolState | None = None
+    """Ready, Full (maxNodes are rented), Cooling (out of stock or quota), Unreachable (the cloud does not answer),
+    Unknown (the cloud was not asked yet), Invalid or Deleting."""
     nodes: int | None = None
-    """Nodes rented."""
+    """Number of nodes rented."""
     ready_nodes: int | None = None
-    """Nodes that take pods."""
+    """Number of nodes that are ready for pods."""
     gpus_in_use: int | None = None
-    """GPUs allocated to jobs."""
+    """Number of GPUs allocated to jobs."""
     scarcity_price: Hourly | None = None
-    """Dollars that an hour of one more GPU would be worth on top of its bill, where the pool is too small for what jobs
-    would choose; 0 where it is not. Jobs choose as if they paid it; nobody does."""
+    """Dollars per hour that one more GPU would be worth on top of its price, if the pool is too small for the jobs that
+    would choose it; otherwise 0. Jobs choose as if they paid it. It is never paid."""
     conditions: Conditions = ()
     """Ready, with a reason such as StockOut or QuotaExceeded."""
 
 
 class GPUPoolStatus(GPUPoolView, GPUPoolRecord):
-    """What was discovered of the pool and what is rented in it."""
+    """What the cloud said about the pool, and what is rented in it."""
 
 
 GPU_POOL = ResourceKind(
@@ -153,12 +276,15 @@ GPU_POOL = ResourceKind(
         PrinterColumn("GPUs/Node", ".status.offering.gpusPerNode", "integer"),
         PrinterColumn("Nodes", ".status.nodes", "integer", description="Nodes rented"),
         PrinterColumn("Max", ".spec.maxNodes", "integer"),
-        PrinterColumn("Price", ".status.quote.hourly", description="Dollars an hour for one node"),
+        PrinterColumn("Price", ".status.quote.hourly", description="Dollars per hour of one node"),
         PrinterColumn("State", ".status.state"),
         PrinterColumn("Capacity", ".spec.capacityType", wide=True),
         PrinterColumn("Ready", ".status.readyNodes", "integer", wide=True),
         PrinterColumn(
-            "Scarcity", ".status.scarcityPrice", wide=True, description="What an hour of one more GPU would be worth"
+            "Scarcity",
+            ".status.scarcityPrice",
+            wide=True,
+            description="Dollars per hour that one more GPU would be worth",
         ),
         PrinterColumn("Zone", ".status.offering.zone", wide=True),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),

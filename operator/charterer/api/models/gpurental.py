@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field
 
+from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
     ATOMIC,
     IMMUTABLE,
     Amount,
     ApiModel,
     Hourly,
+    Message,
     ObjectName,
     PrinterColumn,
     ResourceKind,
@@ -20,7 +22,9 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
-from charterer.domain.rental import RentalPhase
+from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
+from charterer.domain.pool import PriceSegment
+from charterer.domain.rental import Rental, RentalPhase
 
 _ORDER = "{" + ", ".join(f"'{phase}': {place}" for place, phase in enumerate(RentalPhase)) + "}"
 
@@ -36,57 +40,110 @@ class GPURentalSpec(ApiModel):
     model_config = ruled(Rule(IMMUTABLE, "the spec of a GPURental never changes: it is what was decided and reserved"))
 
     pool: ObjectName
-    """The GPUPool the node comes from."""
+    """Name of the GPUPool that the node comes from."""
     budget: ObjectName
-    """The GPUBudget that pays for it, fixed at its birth."""
+    """Name of the GPUBudget that pays for the node. It never changes."""
     reserved: Amount
-    """Dollars held back from the budget's hard limit until the rental has ended: its worst case."""
+    """Dollars held back from the budget's hard limit until the rental has ended: its worst-case cost."""
     worst_hourly: Hourly
-    """Dollars an hour it can cost at most."""
+    """Maximum dollars per hour that the node can cost."""
     token: Annotated[str, Field(max_length=128)] = ""
-    """Makes a repeated request to the cloud the same request."""
+    """Identifies the request to the cloud, so that a repeated request is not carried out twice."""
     instance: Annotated[str, Field(max_length=253)] | None = None
-    """The instance, where the cloud had one that nobody had asked for."""
+    """The cloud's identifier of the machine, for a machine that was not asked for."""
+
+    def to_domain(self, meta: ObjectMeta, record: GPURentalRecord) -> Rental:
+        """The rental. That of a machine that was not asked for knows its instance before its status does."""
+        instance = record.instance or self.instance
+        return Rental(
+            id=RentalId(meta.name),
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            pool=PoolId(self.pool),
+            budget=BudgetId(self.budget),
+            created=meta.created,
+            phase=record.phase or RentalPhase.REQUESTED,
+            reserved=self.reserved,
+            worst=self.worst_hourly,
+            billing_minimum_seconds=record.billing_minimum_seconds,
+            segments=tuple(segment.to_domain() for segment in record.segments),
+            instance=None if instance is None else InstanceId(instance),
+            provider_id=record.provider_id,
+            node=None if record.node is None else NodeName(record.node),
+            launched=record.launched_at,
+            ready=record.ready_at,
+            ended=record.ended_at,
+            cost=record.cost,
+            released_because=record.released_because,
+            deleting=meta.deleting,
+        )
 
 
 class SegmentStatus(ApiModel):
-    """A price and since when."""
+    """The price from one time on, until the next segment or the end of the rental."""
 
     since: Time
-    """From this time on, until the next segment or the end, ..."""
+    """When the price began to hold."""
     hourly: Hourly
-    """... it costs this many dollars an hour."""
+    """Dollars per hour."""
+
+    @classmethod
+    def from_domain(cls, segment: PriceSegment) -> Self:
+        """The segment as it is recorded."""
+        return cls(since=segment.since, hourly=segment.price)
+
+    def to_domain(self) -> PriceSegment:
+        """The segment as it was recorded."""
+        return PriceSegment(self.since, self.hourly)
 
 
 class GPURentalRecord(ApiModel):
-    """What has happened, in the cloud's times."""
+    """What has happened. Times are the cloud's."""
 
     phase: _Phase | None = None
-    """Requested, Starting (an instance is adopted), Ready, Draining, Ended (the cost is final)."""
+    """Requested, Starting (a machine was found), Ready (the node is ready for pods), Draining (to be ended) or Ended
+    (the cost is final)."""
     instance: Annotated[str, Field(max_length=253)] | None = None
     """The cloud's identifier of the machine."""
     provider_id: Annotated[str, Field(max_length=512)] = ""
-    """As in the Node's spec.providerID."""
+    """The spec.providerID of the Node."""
     node: ObjectName | None = None
-    """The name of its Node."""
+    """Name of the Node."""
     launched_at: Time | None = None
     """When billing began."""
     ready_at: Time | None = None
-    """When the node first took pods."""
+    """When the node was first ready for pods."""
     ended_at: Time | None = None
     """When billing ended."""
     segments: Annotated[tuple[SegmentStatus, ...], Field(max_length=2_000, json_schema_extra=ATOMIC)] = ()
-    """The prices it was billed at."""
+    """The prices at which the node is billed, oldest first."""
     billing_minimum_seconds: int = 0
-    """Seconds that are billed at least."""
+    """Minimum number of seconds that the cloud bills."""
     cost: Amount | None = None
-    """Dollars it has cost, once that is final."""
-    released_because: Annotated[str, Field(max_length=4096)] = ""
-    """Why it is ended."""
+    """Dollars that the rental cost, once that is final."""
+    released_because: Message = ""
+    """Why the rental is ended."""
+
+    @classmethod
+    def from_domain(cls, rental: Rental) -> Self:
+        """The rental's record."""
+        return cls(
+            phase=rental.phase,
+            instance=rental.instance,
+            provider_id=rental.provider_id,
+            node=rental.node,
+            launched_at=rental.launched,
+            ready_at=rental.ready,
+            ended_at=rental.ended,
+            segments=tuple(SegmentStatus.from_domain(segment) for segment in rental.segments),
+            billing_minimum_seconds=rental.billing_minimum_seconds,
+            cost=rental.cost,
+            released_because=rental.released_because,
+        )
 
 
 class GPURentalStatus(GPURentalRecord):
-    """What has happened to the node, in the cloud's times."""
+    """What has happened to the node. Times are the cloud's."""
 
 
 GPU_RENTAL = ResourceKind(
@@ -102,7 +159,7 @@ GPU_RENTAL = ResourceKind(
         PrinterColumn("Budget", ".spec.budget"),
         PrinterColumn("Phase", ".status.phase"),
         PrinterColumn("Node", ".status.node"),
-        PrinterColumn("Hourly", ".status.segments[-1:].hourly", description="Dollars an hour at its last price"),
+        PrinterColumn("Hourly", ".status.segments[-1:].hourly", description="Dollars per hour at the latest price"),
         PrinterColumn("Cost", ".status.cost", description="Dollars, once final"),
         PrinterColumn("Instance", ".status.instance", wide=True),
         PrinterColumn("Reserved", ".spec.reserved", wide=True),

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 
 from charterer.api.models.base import ATOMIC, ApiModel, Time
-from charterer.domain.profile import CurveSource
+from charterer.domain.profile import BatchTerms, CurveSource
 
 MOST_PHASES = 12
 MOST_WIDTHS = 512
@@ -48,6 +48,10 @@ class BatchTermsStatus(ApiModel):
         if self.smallest_per_gpu > self.largest_per_gpu:
             raise ValueError(f"smallestPerGpu {self.smallest_per_gpu} exceeds largestPerGpu {self.largest_per_gpu}")
         return self
+
+    def to_domain(self) -> BatchTerms:
+        """The batch sizes."""
+        return BatchTerms(self.own, self.largest, self.largest_per_gpu, self.smallest_per_gpu)
 
 
 class LearnedNoise(ApiModel):

@@ -14,12 +14,12 @@ from charterer.api.models.base import Json, dump
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import BatchTerms, FailedWidth, Origin, Phase, SpeedCurve, ThroughputTable
 from charterer.domain.time import Instant
+from charterer.estimate.batch_cell import BatchCell
 from charterer.estimate.class_state import ClassState
 from charterer.estimate.learned import Entry, Learned, LearnedPhase
 from charterer.estimate.noise import NoiseBin
 from charterer.estimate.observation import ClassTerms, Configuration, Shape
 from charterer.estimate.step_times import StepTimes
-from charterer.estimate.throughput import BatchCell
 
 
 def curves_record(learned: Learned) -> Json:

@@ -1,13 +1,19 @@
-"""SpeedupProfile: how fast a class of jobs is on how many GPUs, and how much of it there is."""
+"""SpeedupProfile: how fast a class of jobs is on how many GPUs, how long its jobs are and how often they arrive."""
 
 from __future__ import annotations
 
+from enum import StrEnum
+from itertools import pairwise
 from typing import Annotated
 
 from pydantic import Field
 
+from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import ApiModel, Conditions, PrinterColumn, ResourceKind, Rule, keyed_by, ruled
 from charterer.api.models.learned import BatchTermsStatus, LearnedStatus
+from charterer.api.models.learned_profile import learned_profile
+from charterer.domain.ids import ClassId
+from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 
 _Positive = Annotated[float, Field(gt=0, le=1e15)]
 
@@ -16,31 +22,31 @@ class ThroughputPoint(ApiModel):
     """A measured throughput."""
 
     gpus: Annotated[int, Field(ge=1, le=100_000)]
-    """The number of GPUs it was measured on."""
+    """Number of GPUs."""
     value: _Positive
-    """Throughput in any unit, as long as all curves of the profile use the same one."""
+    """Throughput, in any unit that all curves of the profile share."""
 
 
 class AmdahlCurve(ApiModel):
     """throughput(k) = value / ((1 - parallelFraction) + parallelFraction / k)."""
 
     parallel_fraction: Annotated[float, Field(ge=0, le=1)]
-    """The part of the work that more GPUs make faster."""
+    """Fraction of the work that runs in parallel, from 0 to 1."""
     value: _Positive
-    """The throughput of one GPU."""
+    """Throughput of one GPU, in any unit that all curves of the profile share."""
 
 
 class PowerCurve(ApiModel):
     """throughput(k) = value * k ^ exponent."""
 
     exponent: Annotated[float, Field(gt=0, le=1)]
-    """1 is linear speed-up; 0.8 is typical."""
+    """The exponent: 1 is linear speedup; 0.8 is typical."""
     value: _Positive
-    """The throughput of one GPU."""
+    """Throughput of one GPU, in any unit that all curves of the profile share."""
 
 
 class CurveSpec(ApiModel):
-    """Throughput on one GPU type, in exactly one form."""
+    """The throughput on one GPU type, in exactly one of three forms."""
 
     model_config = ruled(
         Rule(
@@ -50,7 +56,7 @@ class CurveSpec(ApiModel):
     )
 
     gpu_type: Annotated[str, Field(min_length=1, max_length=63)]
-    """As in the node label nvidia.com/gpu.product."""
+    """GPU type, as in the node label nvidia.com/gpu.product."""
     throughput: (
         Annotated[
             tuple[ThroughputPoint, ...],
@@ -58,15 +64,36 @@ class CurveSpec(ApiModel):
         ]
         | None
     ) = None
-    """Measured throughputs. Between them throughput is read linearly, beyond them never."""
+    """Measured throughputs. Between two points the curve is linear; beyond the last point it is unknown."""
     amdahl: AmdahlCurve | None = None
-    """A curve by Amdahl's law."""
+    """A curve that follows Amdahl's law."""
     power: PowerCurve | None = None
-    """A power law."""
+    """A curve that follows a power law."""
+
+    def to_domain(self, meta: ObjectMeta, path: str) -> SpeedCurve:
+        """The curve; InvalidObject naming ``path`` when it has no form, or when throughput falls as GPUs are added."""
+        if self.throughput is not None:
+            return SpeedCurve(self.gpu_type, _table(meta, f"{path}.throughput", self.throughput))
+        if self.amdahl is not None:
+            return SpeedCurve(self.gpu_type, Amdahl(self.amdahl.parallel_fraction, self.amdahl.value))
+        if self.power is not None:
+            return SpeedCurve(self.gpu_type, PowerLaw(self.power.exponent, self.power.value))
+        raise meta.invalid(path, "NoCurve", "give exactly one of throughput, amdahl and power")
+
+
+def _table(meta: ObjectMeta, path: str, points: tuple[ThroughputPoint, ...]) -> ThroughputTable:
+    ascending = tuple(sorted((point.gpus, point.value) for point in points))
+    for (fewer, fast), (more, slow) in pairwise(ascending):
+        if more == fewer:
+            raise meta.invalid(path, "DuplicatePoint", f"{more} GPUs are given twice; keep one value")
+        if slow < fast:
+            message = f"throughput falls from {fast:g} on {fewer} GPUs to {slow:g} on {more}; leave the slower one out"
+            raise meta.invalid(path, "CurveNotIncreasing", message)
+    return ThroughputTable(ascending)
 
 
 class Batch(BatchTermsStatus):
-    """Between which batch sizes Charterer may choose, in samples."""
+    """The batch sizes that Charterer may choose, in samples."""
 
     model_config = ruled(
         Rule("self.own <= self.largest", "batch.own must not exceed batch.largest"),
@@ -85,43 +112,70 @@ class SpeedupProfileSpec(ApiModel):
     )
 
     curves: Annotated[tuple[CurveSpec, ...], Field(max_length=32, json_schema_extra=keyed_by("gpuType"))] = ()
-    """How throughput grows with the number of GPUs, for each GPU type. The first curve at its smallest number of GPUs
-    is the reference: the one against which work and speed are measured. It is where learning starts from: once jobs
-    report their batch sizes and step times, what was measured counts by how well it is known. Absent: all is learned,
-    and jobs run on their preferred number of GPUs until something is."""
+    """Throughput by number of GPUs, for each GPU type. The first curve at its smallest number of GPUs is the reference,
+    against which work and speed are measured. Learning starts from these curves: once jobs report batch sizes and step
+    times, declared and measured values are weighted by how precise they are. Absent: all is learned, and jobs run on
+    their preferred number of GPUs until something was learned."""
     batch: Batch | None = None
-    """Between which batch sizes Charterer may choose; jobs are told the best one and take it if they can. Absent: every
-    job keeps its own."""
+    """The batch sizes that Charterer may choose. Jobs are sent the best batch size, and use it if they can. Absent:
+    every job keeps its own batch size."""
     mean_work: Annotated[float, Field(gt=0, le=1e12)] | None = None
-    """Seconds that a job of this class takes on average on the reference; absent: learned from the jobs in sight."""
+    """Mean seconds that a job of this class takes on the reference. Absent: learned from the jobs."""
     arrivals_per_hour: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    """Jobs of this class an hour; absent: counted as they come."""
+    """Mean number of jobs of this class that arrive in an hour. Absent: counted."""
     restart_seconds: Annotated[float, Field(ge=0, le=86_400)] = 30
-    """Seconds from stopping a job of this class to training on with another number of GPUs."""
+    """Seconds without training when a job of this class is stopped and restarted on another number of GPUs."""
     resize_seconds: Annotated[float, Field(ge=0, le=86_400)] = 0
-    """Seconds for which a run of this class does not train when pods are added or taken away (resizePolicy InPlace)."""
+    """Seconds without training when pods are added to or removed from a job of this class (resizePolicy InPlace)."""
+
+    def to_domain(self, meta: ObjectMeta, record: SpeedupProfileRecord, unreadable: str = "") -> Profile:
+        """The profile with what was learned of its class; InvalidObject when a declared curve cannot be used.
+
+        ``unreadable``: what is wrong with the learned part of its status, empty if nothing.
+        """
+        curves = tuple(curve.to_domain(meta, f"spec.curves[{index}]") for index, curve in enumerate(self.curves))
+        declared = Profile(
+            id=ClassId(meta.namespace, meta.name),
+            generation=meta.generation,
+            phases=(Phase(1.0, curves),),
+            mean_work=self.mean_work,
+            arrivals_per_hour=self.arrivals_per_hour,
+            restart_seconds=self.restart_seconds,
+            resize_seconds=self.resize_seconds,
+            declared=curves,
+            batch=None if self.batch is None else self.batch.to_domain(),
+            unreadable=unreadable,
+        )
+        return declared if record.learned is None else learned_profile(declared, record.learned)
+
+
+class ProfileState(StrEnum):
+    """The state of a SpeedupProfile."""
+
+    READY = "Ready"
+    INVALID = "Invalid"
 
 
 class SpeedupProfileView(ApiModel):
-    """What Charterer makes of the profile."""
+    """The profile's present state, for people."""
 
     observed_generation: int | None = None
-    """The generation of the spec that the rest was judged by."""
-    state: str | None = None
-    """One word for the state column."""
+    """The metadata.generation that the view describes."""
+    state: ProfileState | None = None
+    """Ready or Invalid (a curve cannot be used)."""
     conditions: Conditions = ()
-    """Ready; False where a curve cannot be used, with the numbers."""
+    """Ready; False if a curve cannot be used, with the reason."""
 
 
 class SpeedupProfileRecord(ApiModel):
     """What must survive a restart."""
 
     learned: LearnedStatus | None = None
-    """What the class's jobs have taught."""
+    """What was learned about the class from its jobs."""
 
 
 class SpeedupProfileStatus(SpeedupProfileView, SpeedupProfileRecord):
-    """What Charterer makes of the profile, and what it has learned of the class."""
+    """What Charterer learned about the class, and the profile's present state."""
 
 
 SPEEDUP_PROFILE = ResourceKind(

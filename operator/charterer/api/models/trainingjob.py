@@ -1,17 +1,16 @@
-"""TrainingJob: what its owner asks for, what was intended for it, what has happened to it."""
+"""TrainingJob: the spec, what it asks for as a domain value, and the kind."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from charterer.api.metadata import ObjectMeta, gpus_of
 from charterer.api.models.base import (
-    ATOMIC,
     Amount,
     ApiModel,
-    Conditions,
-    Hourly,
     Json,
     ObjectName,
     PrinterColumn,
@@ -20,12 +19,16 @@ from charterer.api.models.base import (
     Time,
     ruled,
 )
-from charterer.domain.job import FinishKind, ResizePolicy, RunOutcome, SpotPolicy
+from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobStatus
+from charterer.api.names import GPU_RESOURCE
+from charterer.domain.ids import ClassId, JobId
+from charterer.domain.job import Job, ResizePolicy, SpotPolicy, Widths
+from charterer.domain.money import ZERO
 
-MOVES_KEPT = 10_000
-"""As many as maxPerJobPerDay may be at most."""
-RUNS_KEPT: Final = 200
-"""How many ended runs stay in the status; older ones are forgotten."""
+_DEFAULT_GRACE_SECONDS: Final = 30
+"""Kubernetes' default of terminationGracePeriodSeconds."""
+_LONGEST_GRACE_SECONDS: Final = 86_400
+"""A day. Money is held back for the time that a job may take to stop, so that time needs a bound."""
 
 _Gpus = Annotated[int, Field(ge=1, le=100_000)]
 
@@ -77,15 +80,32 @@ class GpuRange(ApiModel):
     )
 
     min: _Gpus
-    """Fewer do not suffice."""
+    """Minimum number of GPUs."""
     preferred: _Gpus | None = None
-    """The number to use while nothing is known of the job's speed; min where it is absent."""
+    """Number of GPUs to use while nothing is known about the job's speed. Absent: min."""
     max: _Gpus
-    """More are of no use."""
+    """Maximum number of GPUs."""
+
+    def to_domain(self) -> Widths:
+        """The three numbers."""
+        return Widths(self.min, self.min if self.preferred is None else self.preferred, self.max)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedJob:
+    """A TrainingJob and the names in it that only a join can resolve.
+
+    In ``job``, ``budget`` is None, ``weight`` 1, ``remaining`` None, ``runs`` empty and ``has_service`` False
+    until they are joined.
+    """
+
+    job: Job
+    priority_class: str
+    profile_name: str
 
 
 class TrainingJobSpec(ApiModel):
-    """What the owner asks for."""
+    """What the job's owner asks for."""
 
     model_config = ruled(
         Rule(
@@ -102,207 +122,129 @@ class TrainingJobSpec(ApiModel):
     )
 
     gpus: GpuRange | None = None
-    """The numbers of GPUs the job can use. Absent: exactly the nvidia.com/gpu of the template's first container."""
+    """The numbers of GPUs that the job can use. Absent: exactly the nvidia.com/gpu of the template's first
+    container."""
     resize_policy: ResizePolicy = ResizePolicy.NEVER
-    """How the number of GPUs may change once the job runs. Never: it keeps what it got (without checkpoints work would
-    be lost). Restart: it is stopped with SIGTERM, and goes on from its checkpoint. InPlace: pods come and go while it
-    runs."""
+    """How the number of GPUs may change while the job runs. Never: it does not change (for jobs without checkpoints).
+    Restart: the job is stopped with SIGTERM and continues from its checkpoint. InPlace: pods are added and removed
+    while the job runs."""
     template: Annotated[dict[str, Any], Field(json_schema_extra=_TEMPLATE)]
-    """The pod template. The first container is the trainer: it gets the GPUs, and environment variables that torchrun
-    reads. A trainer that is stopped must exit with 143, never 0. A change takes effect with the job's next run."""
+    """The pod template. The first container is the trainer: it gets the GPUs and the environment variables that
+    torchrun reads. A trainer that is stopped must exit with 143, never with 0. A change takes effect with the job's
+    next run."""
     profile_name: ObjectName | None = None
-    """The SpeedupProfile, in the same namespace, of the class this job belongs to."""
+    """Name of the SpeedupProfile, in the same namespace, that describes the class of this job."""
     gpu_types: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=63)], ...],
         Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
     ] = ()
-    """GPU types the job can run on, as in the node label nvidia.com/gpu.product; absent: any."""
+    """GPU types that the job can run on, as in the node label nvidia.com/gpu.product. Absent: any."""
     spot_policy: SpotPolicy = SpotPolicy.NEVER
-    """Whether the job may run on nodes that the cloud can take back."""
+    """Whether the job may run on spot nodes, which the cloud can take back: Never or Allowed."""
     priority_class_name: ObjectName | None = None
-    """How much the job counts, by the weights of its budget. It is not put on the pods."""
+    """Name of a priority class, by which the budget's weights say how much the job counts. It is not set on the
+    pods."""
     suspend: bool = False
-    """Stops the job (with its checkpoint grace) and keeps it from starting."""
+    """True stops the job, with its grace period for a checkpoint, and keeps it from starting."""
     backoff_limit: Annotated[int, Field(ge=0, le=1_000_000)] = 3
-    """How often the job may fail by its own fault before it is given up."""
+    """Number of times the job may fail by its own fault before it is marked Failed."""
     max_restarts: Annotated[int, Field(ge=0, le=1_000_000)] = 100
-    """How often the job may be interrupted, by lost nodes for instance, before it is given up."""
+    """Number of times the job may be interrupted, by lost nodes for instance, before it is marked Failed."""
     ready_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 600
-    """Seconds in which all pods of a run must be running, or the run is withdrawn."""
+    """Seconds within which all pods of a run must be running. Otherwise the run is withdrawn."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2_147_483_647)] | None = None
-    """Seconds after its end at which the job is deleted; absent: never."""
+    """Seconds after its end at which the job is deleted. Absent: never."""
     max_cost: Amount | None = None
-    """Dollars that the job may cost at most, as the column Cost counts them; absent: whatever its budget pays for. It
-    costs its share of the nodes it runs on, from when it is given them until its pods have left them: over all runs,
-    with restarts and grace, at the price that each began with, but not the time in which nodes start or stand idle.
-    Ways to run it that are expected to cost more are not taken, and it is stopped, with its grace, before it costs
-    more: it waits with Why MaxCost, and goes on from its checkpoint once maxCost is raised. It wins over
-    targetCompletionTime."""
+    """Maximum dollars that the job may cost, as status.cost counts them. Absent: no maximum but the budget. The cost of
+    a job is its share of the nodes that it runs on, from the time it is given them until its pods have left them, over
+    all runs, at the price with which each run began. Restarts and grace periods count; the time in which nodes start or
+    stand idle does not. Options that are expected to cost more are not used, and the job is stopped, with its grace
+    period, before it costs more. It then waits with the reason MaxCost, and continues from its checkpoint when maxCost
+    is raised. maxCost takes precedence over targetCompletionTime."""
     target_completion_time: Time | None = None
-    """When the job should be done. It is then given what that takes, as far as the budget allows, before the rest is
-    shared out. Once it has passed the job is treated like any other."""
+    """When the job should be complete. The job is given the GPUs that this takes, as far as the budget allows, before
+    the rest of the budget is shared. After that time the job is treated like any other."""
 
+    def to_domain(self, meta: ObjectMeta, record: TrainingJobRecord) -> DecodedJob:
+        """The job. What is wrong with its template makes ``Job.invalid``, so that its runs stay in sight."""
+        pod_gpus, no_gpus = self._pod_gpus()
+        grace_seconds, bad_grace = self._grace_seconds()
+        refusal = no_gpus or bad_grace
+        if record.invalid is not None and record.invalid.generation == meta.generation:
+            refusal = record.invalid.message
+        job = Job(
+            id=JobId(meta.uid),
+            namespace=meta.namespace,
+            name=meta.name,
+            generation=meta.generation,
+            resource_version=meta.resource_version,
+            created=meta.created,
+            budget=None,
+            class_id=ClassId(meta.namespace, self.profile_name)
+            if self.profile_name
+            else ClassId.of_job(JobId(meta.uid)),
+            weight=1.0,
+            widths=Widths(pod_gpus, pod_gpus, pod_gpus) if self.gpus is None else self.gpus.to_domain(),
+            gpu_types=self.gpu_types,
+            spot=self.spot_policy,
+            resize=self.resize_policy,
+            suspend=self.suspend,
+            deleting=meta.deleting,
+            backoff_limit=self.backoff_limit,
+            max_restarts=self.max_restarts,
+            ready_timeout_seconds=float(self.ready_timeout_seconds),
+            ttl_seconds_after_finished=self.ttl_seconds_after_finished,
+            grace_seconds=grace_seconds,
+            pod_gpus=pod_gpus,
+            remaining=None,
+            progress=None if record.progress is None else record.progress.to_domain(),
+            allocation=None if record.allocation is None else record.allocation.to_domain(),
+            last_run=record.last_run,
+            records=tuple(run.to_domain() for run in record.runs),
+            failures=record.failures,
+            restarts=record.restarts,
+            finish=None if record.finish is None else record.finish.to_domain(),
+            invalid=refusal,
+            runs=(),
+            replaced=tuple(allocation.to_domain() for allocation in record.replaced),
+            max_cost=self.max_cost,
+            target_completion=self.target_completion_time,
+            predicted=record.predicted,
+            moves=record.moves,
+            earlier_cost=record.earlier_cost or ZERO,
+        )
+        return DecodedJob(job, self.priority_class_name or "", self.profile_name or "")
 
-class OptionStatus(ApiModel):
-    """One way to run the job."""
+    def _pod_gpus(self) -> tuple[int, str]:
+        """GPUs of the first container, and why the template cannot be run (empty if it can)."""
+        path = "spec.template.spec.containers"
+        containers: list[Any] = (self.template.get("spec") or {}).get("containers") or []
+        counts: list[int] = []
+        for index, container in enumerate(containers):
+            try:
+                counts.append(gpus_of(container, GPU_RESOURCE))
+            except ValueError:
+                return 0, f"{path}[{index}].resources.limits: {GPU_RESOURCE} must be a whole number of GPUs"
+        if not counts:
+            return 0, f"{path} is empty: name the trainer's container"
+        for index, count in enumerate(counts[1:], start=1):
+            if count:
+                message = f"{path}[{index}] asks for {count} {GPU_RESOURCE}; only the first container may have GPUs"
+                return counts[0], message
+        if self.gpus is None and counts[0] < 1:
+            return 0, f"no GPUs: set spec.gpus, or {GPU_RESOURCE} in {path}[0].resources.limits, to at least 1"
+        return counts[0], ""
 
-    pool: ObjectName
-    """The GPUPool."""
-    gpus: int
-    """The number of GPUs."""
-    speed: float
-    """Units of work a second; 1 on the class's reference."""
-    hourly: Hourly
-    """Dollars an hour: the GPUs' share of their nodes."""
-    entry_seconds: float = 0
-    """Seconds that getting there costs once."""
-    entry_cost: Amount | None = None
-    """Dollars that getting there costs once."""
-    variant: Annotated[str, Field(max_length=253)] = ""
-    """Which of several ways to run with the same GPUs."""
-    trial: bool = False
-    """Whether it was taken to learn how fast the class is there, paid from the budget's explorationPercent."""
-
-
-class PlacementStatus(ApiModel):
-    """One pod's place."""
-
-    rental: ObjectName
-    """The GPURental."""
-    gpus: int
-    """GPUs of its node."""
-
-
-_Placements = Annotated[tuple[PlacementStatus, ...], Field(max_length=10_000, json_schema_extra=ATOMIC)]
-
-
-class AllocationStatus(ApiModel):
-    """The intent: a run, how, and on which nodes."""
-
-    run: int
-    """The number of the run."""
-    option: OptionStatus
-    """How it runs."""
-    placements: _Placements
-    """One pod each, in the order of their index."""
-    since: Time
-    """When it was decided."""
-
-
-class RunStatus(ApiModel):
-    """A run that has ended."""
-
-    number: int
-    """The number of the run."""
-    outcome: RunOutcome
-    """Complete, Failed (the job's own fault), Interrupted (a lost node, for instance), Stopped (by Charterer)."""
-    option: OptionStatus
-    """How it ran."""
-    placements: _Placements
-    """Where it ran."""
-    since: Time
-    """When it was decided."""
-    until: Time
-    """When it had ended."""
-    message: Annotated[str, Field(max_length=4096)] = ""
-    """What is known of its end."""
-    cost: Amount | None = None
-    """Dollars that its GPUs cost."""
-
-
-class FinishStatus(ApiModel):
-    """How the job ended for good."""
-
-    kind: FinishKind
-    """Complete or Failed."""
-    at: Time
-    """When."""
-    reason: Annotated[str, Field(max_length=128)]
-    """Why, in one word."""
-    message: Annotated[str, Field(max_length=4096)] = ""
-    """Why, in a sentence."""
-
-
-class InvalidStatus(ApiModel):
-    """Why the job cannot be run as it is written."""
-
-    generation: int
-    """The generation that was refused; a later one is tried again."""
-    message: Annotated[str, Field(max_length=4096)]
-    """What to change."""
-
-
-class ProgressStatus(ApiModel):
-    """The last report of the job's pods."""
-
-    run: int
-    """The run that reported."""
-    fraction: Annotated[float, Field(ge=0, le=1)] | None = None
-    """The part that is done, from 0 to 1."""
-    step: int | None = None
-    """Steps done."""
-    throughput: float | None = None
-    """In the job's own unit."""
-    at: Time
-    """When it was reported."""
-
-
-class TrainingJobRecord(ApiModel):
-    """Intents and outcomes: what must survive a restart."""
-
-    allocation: AllocationStatus | None = None
-    """What is intended for the job now; absent while it waits."""
-    replaced: Annotated[tuple[AllocationStatus, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
-    """Earlier intents whose runs have not ended yet, or whose end is not recorded yet."""
-    last_run: int = 0
-    """The highest run number ever used."""
-    runs: Annotated[tuple[RunStatus, ...], Field(max_length=RUNS_KEPT, json_schema_extra=ATOMIC)] = ()
-    """Runs that have ended, oldest first: the latest ones."""
-    earlier_cost: Amount | None = None
-    """Dollars that runs have cost which are no longer listed."""
-    failures: int = 0
-    """Runs that failed by the job's own fault."""
-    restarts: int = 0
-    """Runs that were interrupted."""
-    finish: FinishStatus | None = None
-    """How the job ended; nothing is started after it."""
-    invalid: InvalidStatus | None = None
-    """Why the job cannot be run as it is written."""
-    progress: ProgressStatus | None = None
-    """The last report of the job's pods."""
-    predicted: Amount | None = None
-    """Dollars that the job was expected to cost when it was first given GPUs."""
-    moves: Annotated[tuple[Time, ...], Field(max_length=MOVES_KEPT, json_schema_extra=ATOMIC)] = ()
-    """When it was resized because that paid, in the 24 hours before the last time."""
-
-
-class TrainingJobView(ApiModel):
-    """What Charterer thinks of the job now."""
-
-    observed_generation: int | None = None
-    """The generation of the spec that the rest was judged by."""
-    state: str | None = None
-    """One word for the state column."""
-    gpus: int | None = None
-    """GPUs that the job has."""
-    want_gpus: int | None = None
-    """GPUs that it is worth giving it at the budget's exchange rate."""
-    pool: str | None = None
-    """The pool it runs in."""
-    progress_percent: int | None = None
-    """Percent done."""
-    eta: Time | None = None
-    """When it is expected to end, to the minute."""
-    cost: Amount | None = None
-    """Dollars that its GPUs have cost so far."""
-    why: str | None = None
-    """Why it has what it has, in one word."""
-    conditions: Conditions = ()
-    """Admitted, CapacityAvailable, PodsReady, Resizing, BudgetLimited, Complete, Failed, Suspended."""
-
-
-class TrainingJobStatus(TrainingJobView, TrainingJobRecord):
-    """What is intended for the job, what has happened to it, and what Charterer thinks of it."""
+    def _grace_seconds(self) -> tuple[int, str]:
+        """Seconds that the pods may take to stop, and what is wrong with the declared number (empty if nothing)."""
+        path = "spec.template.spec.terminationGracePeriodSeconds"
+        declared = (self.template.get("spec") or {}).get("terminationGracePeriodSeconds")
+        if declared is None:
+            return _DEFAULT_GRACE_SECONDS, ""
+        if type(declared) is int and 0 <= declared <= _LONGEST_GRACE_SECONDS:
+            return declared, ""
+        message = f"{path} is {declared!r:.40}; give whole seconds from 0 to {_LONGEST_GRACE_SECONDS} (a day)"
+        return _DEFAULT_GRACE_SECONDS, message
 
 
 TRAINING_JOB = ResourceKind(

@@ -1,1 +1,1 @@
-""""""
+"""``charterer explain``: the command, and its answer as a document and as JSON."""

@@ -8,10 +8,10 @@ import click
 
 from charterer.cli.explain.document import explain_document
 from charterer.cli.explain.explain_json import explain_json
-from charterer.cli.plan.report import PlanReport, plan_report
-from charterer.cli.plan.what_if import near
 from charterer.cli.shared.cluster import cluster_options, read
-from charterer.cli.shared.output import FORMATS, Looking, emit, sign_of_life
+from charterer.cli.shared.output import FORMATS, ReadOnlyCommand, announce_when_slow, emit
+from charterer.cli.shared.plan_report import PlanReport, plan_report
+from charterer.cli.shared.similar_names import similar_names
 from charterer.controller.snapshot.offline import snapshot_of
 from charterer.domain.job import Job
 from charterer.policy.explain.alternatives import Alternatives, alternatives
@@ -19,7 +19,7 @@ from charterer.policy.explain.alternatives import Alternatives, alternatives
 _PREFIXES = ("tj", "trainingjob", "trainingjobs", "trainingjob.charterer.dev", "trainingjobs.charterer.dev")
 
 
-@click.command(cls=Looking)
+@click.command(cls=ReadOnlyCommand)
 @click.argument("name", metavar="[tj/]NAME")
 @click.option("-n", "--namespace", help="The job's; default: the context's.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format.")
@@ -44,7 +44,7 @@ def explain(
     wanted = job_name(name)
     sighting = read(kubeconfig, context)
     where = namespace or sighting.namespace
-    with sign_of_life("thinking"):
+    with announce_when_slow("thinking"):
         thought = plan_report(snapshot_of(sighting.seen, sighting.now))
     job = find(thought, wanted, where)
     options = weigh(thought, job)
@@ -76,7 +76,7 @@ def find(thought: PlanReport, name: str, namespace: str) -> Job:
     if elsewhere:
         hint = f"there is one in {', '.join(elsewhere[:3])}: add -n {elsewhere[0]}"
     else:
-        hint = near(name, [job.name for job in jobs if job.namespace == namespace])
+        hint = similar_names(name, [job.name for job in jobs if job.namespace == namespace])
     raise click.ClickException(f"no TrainingJob {name!r} in namespace {namespace}: {hint}")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from charterer.cli.plan.report import PlanReport
 from charterer.cli.shared import formatting
+from charterer.cli.shared.plan_report import PlanReport
 from charterer.controller.status.jobs import job_state
 from charterer.domain.ids import Rate
 from charterer.domain.job import Job, ResizePolicy

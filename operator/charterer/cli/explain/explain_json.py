@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from charterer.cli.explain.document import headline
-from charterer.cli.plan.plan_json import dollars, option, pays
-from charterer.cli.plan.report import PlanReport
+from charterer.cli.shared.json_values import dollars_json, option_json, rate_json
 from charterer.cli.shared.output import JsonValue
+from charterer.cli.shared.plan_report import PlanReport
 from charterer.controller.status.jobs import job_state
 from charterer.domain.job import Job
 from charterer.domain.time import format_instant
@@ -26,7 +26,7 @@ def explain_json(thought: PlanReport, job: Job, options: Alternatives | None) ->
         "message": None if verdict is None else verdict.reason.message,
         "budget": job.budget,
         "weight": job.weight,
-        "paysPerHourSaved": None if budget is None else pays(budget.rate),
+        "paysPerHourSaved": None if budget is None else rate_json(budget.rate),
         "workSecondsLeft": None if options is None else options.position.left,
         "workKnown": None if options is None else options.known_work,
         "options": None if options is None else [_option(one) for one in options.rows],
@@ -37,13 +37,13 @@ def explain_json(thought: PlanReport, job: Job, options: Alternatives | None) ->
 
 def _option(one: Alternative) -> JsonValue:
     return {
-        **option(one.option),
+        **option_json(one.option),
         "chosen": one.rank is Rank.CHOSEN,
         "secondsLeft": one.seconds,
-        "costLeft": dollars(one.dollars),
+        "costLeft": dollars_json(one.dollars),
         "roomHourly": one.room_price.decimal(),
-        "roomLeft": dollars(one.room),
-        "perHourSaved": None if one.per_hour_saved is None else dollars(one.per_hour_saved),
+        "roomLeft": dollars_json(one.room),
+        "perHourSaved": None if one.per_hour_saved is None else dollars_json(one.per_hour_saved),
         "rank": str(one.rank),
         "speed": one.option.speed,
         "speedIs": str(one.basis),
@@ -63,8 +63,8 @@ def _left_alone(one: LeftAlone) -> JsonValue:
 
 def _change(one: WinningChange) -> JsonValue:
     return {
-        **option(one.to),
-        "paysPerHourSaved": pays(one.rate),
+        **option_json(one.to),
+        "paysPerHourSaved": rate_json(one.rate),
         "nodeHourly": None if one.node_price is None else one.node_price.decimal(),
         "workSecondsLeft": one.work,
     }

@@ -10,13 +10,13 @@ import click
 from charterer import __version__
 from charterer.cli.plan.document import different, plan_document
 from charterer.cli.plan.plan_json import plan_json
-from charterer.cli.plan.report import PlanReport, plan_report
 from charterer.cli.plan.savings_document import savings_blocks, savings_json
 from charterer.cli.plan.savings_estimate import SavingsEstimate, savings_estimate
 from charterer.cli.plan.what_if import WhatIf, amount, in_words, into_seen, into_snapshot, price, sources
 from charterer.cli.shared.cluster import ClusterReading, cluster_options, read, read_others
 from charterer.cli.shared.formatting import when
-from charterer.cli.shared.output import CHANGES, FORMATS, NOTHING, Looking, emit, sign_of_life, write
+from charterer.cli.shared.output import CHANGES, FORMATS, NOTHING, ReadOnlyCommand, announce_when_slow, emit, write
+from charterer.cli.shared.plan_report import PlanReport, plan_report
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import snapshot_of
 from charterer.domain.budget import Mode
@@ -28,7 +28,7 @@ from charterer.report.html import page
 from charterer.report.pictures import CannotDraw, file_format, find_matplotlib
 
 
-@click.command(cls=Looking)
+@click.command(cls=ReadOnlyCommand)
 @click.option(
     "-f",
     "--filename",
@@ -97,7 +97,7 @@ def plan(
     what = WhatIf(sources(files), tuple(price(one) for one in prices), tuple(amount(one) for one in amounts))
     sighting = read(kubeconfig, context)
     where = namespace or sighting.namespace
-    with sign_of_life("thinking"):
+    with announce_when_slow("thinking"):
         thought, before = _think(sighting, what, where)
     changes = in_words(what, thought.snapshot if before is None else before.snapshot, where)
     past = () if no_history or what else _past(sighting, kubeconfig, context)

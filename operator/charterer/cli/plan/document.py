@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from charterer.cli.plan.report import Action, ActionKind, ClassRow, PlanReport
 from charterer.cli.shared import formatting
+from charterer.cli.shared.plan_report import Action, ActionKind, ClassRow, PlanReport
 from charterer.controller.status.jobs import job_state
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, JobId

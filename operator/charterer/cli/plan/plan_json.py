@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from charterer.cli.plan.document import different, shown_jobs
-from charterer.cli.plan.report import Action, ClassRow, PlanReport
+from charterer.cli.shared.json_values import dollars_json, option_json, rate_json
 from charterer.cli.shared.output import JsonValue
+from charterer.cli.shared.plan_report import Action, ClassRow, PlanReport
 from charterer.controller.status.jobs import job_state
-from charterer.domain.ids import Rate
 from charterer.domain.job import Job
-from charterer.domain.money import Money
-from charterer.domain.option import Option
 from charterer.domain.plan import PoolVerdict, Stage
 from charterer.domain.time import after, format_instant
 from charterer.policy.budgets.solution import BudgetSolution
@@ -73,7 +71,7 @@ def _budget(standing: BudgetSolution, thought: PlanReport) -> JsonValue:
         "forecastHigh": verdict.forecast_high.decimal(),
         "allowedPerHour": verdict.allowed.decimal(),
         "plannedPerHour": verdict.planned.decimal(),
-        "paysPerHourSaved": pays(verdict.rate),
+        "paysPerHourSaved": rate_json(verdict.rate),
         "feasible": verdict.feasible,
         "meanCompletionSeconds": mean_seconds(standing),
         "moreOrLess": _more_or_less(thought.frontiers[budget.id]),
@@ -106,7 +104,7 @@ def _bought(one: FrontierPoint) -> JsonValue:
         "times": one.factor,
         "amount": one.amount.decimal(),
         "spends": one.spend.decimal(),
-        "paysPerHourSaved": pays(one.rate),
+        "paysPerHourSaved": rate_json(one.rate),
         "fit": str(one.fit),
         "meanCompletionSeconds": one.mean_seconds,
         "secondsSavedByOneMoreDollar": one.seconds_per_dollar,
@@ -121,13 +119,13 @@ def _class(one: ClassRow) -> JsonValue:
         "weight": one.weight,
         "arrivalsPerHour": one.arrivals_per_hour,
         "seconds": one.seconds,
-        "cost": dollars(one.dollars),
+        "cost": dollars_json(one.dollars),
         "paths": [{"partOfJobs": path.part, "stages": _stages(path.stages)} for path in one.paths],
     }
 
 
 def _stages(stages: Sequence[Stage]) -> JsonValue:
-    return [{"untilPartOfWork": stage.until, **option(stage.option)} for stage in stages]
+    return [{"untilPartOfWork": stage.until, **option_json(stage.option)} for stage in stages]
 
 
 def _job(job: Job, thought: PlanReport) -> JsonValue:
@@ -138,25 +136,10 @@ def _job(job: Job, thought: PlanReport) -> JsonValue:
         "name": job.name,
         "state": str(job_state(job)),
         "budget": job.budget,
-        "has": None if job.allocation is None else option(job.allocation.option),
-        "wants": None if verdict is None or verdict.option is None else option(verdict.option),
+        "has": None if job.allocation is None else option_json(job.allocation.option),
+        "wants": None if verdict is None or verdict.option is None else option_json(verdict.option),
         "secondsLeft": left,
         "endsAbout": None if left is None else format_instant(after(thought.snapshot.now, left)),
         "reason": None if verdict is None else str(verdict.reason.why),
         "message": None if verdict is None else verdict.reason.message,
     }
-
-
-def option(one: Option) -> dict[str, JsonValue]:
-    """An option by its pool, width and price."""
-    return {"pool": one.pool, "gpus": one.gpus, "hourly": one.price.decimal()}
-
-
-def dollars(amount: float) -> str:
-    """A decimal string, to the cent."""
-    return Money(round(amount * 100) * 10_000).decimal()
-
-
-def pays(rate: Rate) -> str:
-    """An exchange rate as dollars for a job-hour saved."""
-    return dollars(rate * 3600)

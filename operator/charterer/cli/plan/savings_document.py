@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from charterer.cli.plan.plan_json import dollars
 from charterer.cli.plan.savings_estimate import SavingsEstimate
 from charterer.cli.shared import formatting
+from charterer.cli.shared.json_values import dollars_json
 from charterer.cli.shared.output import JsonValue
 from charterer.domain.time import format_instant
 from charterer.policy.budgets.reasons import format_money
 from charterer.report.document import Block, DocumentTable, Heading, Item, Items, Paragraph, TableColumn, Tone, row
-from charterer.simulate.history.savings import LEVEL, RESAMPLES, Estimate, Savings
+from charterer.simulate.history.savings import LEVEL, RESAMPLES, IntervalEstimate, Savings
 
 _METHOD = (
     "The interval holds the number in nine of ten cases: {resamples:,} resamples of the jobs in blocks of {block} that "
@@ -64,7 +64,7 @@ def _spot(point: tuple[float, float] | None) -> tuple[str, str]:
     return ("-", "-") if point is None else (format_money(point[0]), formatting.duration(point[1]))
 
 
-def _saves(estimate: Estimate | None, said: Callable[[float], str]) -> tuple[str, str]:
+def _saves(estimate: IntervalEstimate | None, said: Callable[[float], str]) -> tuple[str, str]:
     if estimate is None:
         return "cannot be had", "-"
     low, high = ("none" if end is None else said(end) for end in (estimate.low, estimate.high))
@@ -103,9 +103,9 @@ def _plain(one: SavingsEstimate) -> JsonValue:
         if gain is None or gain.at_time is None or gain.dollars is None
         else {
             **_point(gain.at_time),
-            "saves": dollars(gain.dollars.value),
-            "savesLow": None if gain.dollars.low is None else dollars(gain.dollars.low),
-            "savesHigh": None if gain.dollars.high is None else dollars(gain.dollars.high),
+            "saves": dollars_json(gain.dollars.value),
+            "savesLow": None if gain.dollars.low is None else dollars_json(gain.dollars.low),
+            "savesHigh": None if gain.dollars.high is None else dollars_json(gain.dollars.high),
         },
         "interval": None
         if gain is None
@@ -115,4 +115,4 @@ def _plain(one: SavingsEstimate) -> JsonValue:
 
 
 def _point(point: tuple[float, float]) -> dict[str, JsonValue]:
-    return {"spends": dollars(point[0]), "meanCompletionSeconds": point[1]}
+    return {"spends": dollars_json(point[0]), "meanCompletionSeconds": point[1]}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from charterer.cli.shared.cluster_history import Choosing, ClusterHistory, cluster_history
+from charterer.cli.shared.cluster_history import ClusterHistory, JobFilter, cluster_history
 from charterer.cli.shared.processes import side_by_side
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import OtherJobs, snapshot_of
@@ -17,17 +17,17 @@ from charterer.domain.ids import BudgetId
 from charterer.domain.time import Instant, after
 from charterer.simulate.engine.world import PlannerError
 from charterer.simulate.history.history import History
-from charterer.simulate.history.replay import ReplayResult, dollars_by_job, replay
 from charterer.simulate.history.savings import (
     LEAST_JOBS,
     Savings,
     SavingsReplay,
-    in_order,
     next_rates,
     rates_around,
     savings,
+    savings_replay,
 )
 from charterer.simulate.policy_registry import PolicyChoice
+from charterer.simulate.replay import ReplayResult, dollars_by_job, replay
 
 DAYS = 30
 MOST_JOBS = 300
@@ -57,7 +57,7 @@ def savings_estimate(seen: ClusterState, now: Instant, others: OtherJobs) -> tup
     found = []
     for budget in sorted(snapshot.budgets.values(), key=lambda one: one.id):
         if budget.mode is Mode.OBSERVE:
-            choosing = Choosing(since=after(now, -DAYS * 86_400.0), budget=budget, most=MOST_JOBS)
+            choosing = JobFilter(since=after(now, -DAYS * 86_400.0), budget=budget, most=MOST_JOBS)
             found.append(_saved(budget.id, cluster_history(snapshot, others, payers, choosing)))
     return tuple(found)
 
@@ -70,12 +70,12 @@ def _saved(budget: BudgetId, past: ClusterHistory) -> SavingsEstimate:
     really = sum(took) / len(took) if took else None
     count = len(history.jobs)
     if count < LEAST_JOBS:
-        return SavingsEstimate(budget, past, count, history.known, really, None, _few(count))
+        return SavingsEstimate(budget, past, count, history.jobs_with_curve, really, None, _few(count))
     try:
-        return SavingsEstimate(budget, past, count, history.known, really, _savings(history))
+        return SavingsEstimate(budget, past, count, history.jobs_with_curve, really, _savings(history))
     except (PlannerError, _NotComplete) as error:
         return SavingsEstimate(
-            budget, past, count, history.known, really, None, f"the simulation failed ({error}); report it"
+            budget, past, count, history.jobs_with_curve, really, None, f"the simulation failed ({error}); report it"
         )
 
 
@@ -104,8 +104,8 @@ def _paying(rates: Sequence[float]) -> list[PolicyChoice]:
 def _replays(history: History, choices: Sequence[PolicyChoice]) -> list[SavingsReplay]:
     if not choices:
         return []
-    results = iter(side_by_side([partial(replay, fleet, choice) for choice in choices for fleet in history.fleets]))
-    return [_replay(history, choice, [next(results) for _ in history.fleets]) for choice in choices]
+    results = iter(side_by_side([partial(replay, fleet, choice) for choice in choices for fleet in history.pools]))
+    return [_replay(history, choice, [next(results) for _ in history.pools]) for choice in choices]
 
 
 def _replay(history: History, choice: PolicyChoice, parts: Sequence[ReplayResult]) -> SavingsReplay:
@@ -114,4 +114,4 @@ def _replay(history: History, choice: PolicyChoice, parts: Sequence[ReplayResult
         if job.completion_seconds is None:
             raise _NotComplete(f"{job.name} never ends under {choice.label}")
         seconds[job.name] = job.completion_seconds
-    return in_order(history, choice.rate, seconds, dollars_by_job(parts))
+    return savings_replay(history, choice.rate, seconds, dollars_by_job(parts))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import yaml
 
 from charterer.api import decode
 from charterer.api.names import API_VERSION
+from charterer.cli.shared.similar_names import similar_names
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.domain.budget import Budget
@@ -47,17 +47,6 @@ class WhatIf:
 
     def __bool__(self) -> bool:
         return bool(self.objects or self.prices or self.amounts)
-
-
-def near(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about a name that does not exist: names like it, or all there are if those are few."""
-    names = sorted(known)
-    alike = get_close_matches(name, names, n=3, cutoff=0.5)
-    if alike:
-        return f"did you mean {' or '.join(alike)}?"
-    if not names:
-        return "there is none"
-    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names[:8])}{' and more' if len(names) > 8 else ''}"
 
 
 # --- reading what the user gave ---------------------------------------------------------------------------------------
@@ -167,7 +156,7 @@ def _identity(source: ManifestSource, namespace: str, seen: ClusterState) -> tup
     where = str(metadata.get("namespace") or namespace)
     known = [found for found, _ in seen.namespaces.values()]
     if where not in known:
-        raise click.ClickException(f"{source.at}: {kind} {name}: no namespace {where!r}; {near(where, known)}")
+        raise click.ClickException(f"{source.at}: {kind} {name}: no namespace {where!r}; {similar_names(where, known)}")
     return kind, name, ObjectKey(where, name)
 
 
@@ -264,7 +253,7 @@ def into_snapshot(snapshot: Snapshot, what: WhatIf) -> Snapshot:
     for name, node_price in what.prices:
         pool = pools.get(name)
         if pool is None:
-            raise click.ClickException(f"--price: no GPUPool {name!r}; {near(name, pools)}")
+            raise click.ClickException(f"--price: no GPUPool {name!r}; {similar_names(name, pools)}")
         if pool.quote is None:
             raise click.ClickException(f"--price: GPUPool {name} has no quote yet; look at its condition Ready")
         worst = max(node_price, pool.quote.worst) if pool.quote.worst > pool.quote.price else node_price
@@ -272,7 +261,7 @@ def into_snapshot(snapshot: Snapshot, what: WhatIf) -> Snapshot:
     for budget_name, dollars in what.amounts:
         budget = budgets.get(budget_name)
         if budget is None:
-            raise click.ClickException(f"--amount: no GPUBudget {budget_name!r}; {near(budget_name, budgets)}")
+            raise click.ClickException(f"--amount: no GPUBudget {budget_name!r}; {similar_names(budget_name, budgets)}")
         budgets[budget_name] = replace(budget, amount=dollars)
     return replace(snapshot, pools=pools, budgets=budgets)
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 import click
 
 from charterer.api.names import GROUP
-from charterer.cli.shared.output import sign_of_life
+from charterer.cli.shared.output import announce_when_slow
 from charterer.cluster import credentials
 from charterer.cluster.client import Client
 from charterer.cluster.credentials import Access, NoAccess
@@ -71,7 +71,7 @@ def _asked(access: Access, looking: Callable[[Client], Awaitable[_T]]) -> _T:
             return await looking(client)
 
     try:
-        with sign_of_life("reading the cluster"):
+        with announce_when_slow("reading the cluster"):
             return asyncio.run(ask())
     except ApiError as error:
         raise click.ClickException(_explained(error, access)) from error

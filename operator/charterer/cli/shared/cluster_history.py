@@ -20,8 +20,16 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy.options.menu import DEFAULT_RESTART_SECONDS, offered_widths
 from charterer.policy.options.speedup import speed
-from charterer.simulate.engine.node_market import PoolModel
-from charterer.simulate.history.history import History, PastJob, PastPool, covers, placeable, tabled, widest
+from charterer.simulate.history.history import (
+    History,
+    PastJob,
+    PastPool,
+    covers,
+    placeable_width,
+    tabulated,
+    widest_point,
+)
+from charterer.simulate.model.node_market import PoolModel
 
 _SHORTEST_SECONDS = 1.0
 """What the API's timestamps tell apart."""
@@ -44,7 +52,7 @@ class _NotModelled(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Choosing:
+class JobFilter:
     """Which jobs: submitted since an instant, in a namespace, paid by a budget (None: any), the last ``most``."""
 
     since: Instant | None = None
@@ -73,7 +81,7 @@ class _FinishedRun:
 
 
 def cluster_history(
-    snapshot: Snapshot, foreign: OtherJobs, payers: Mapping[str, Budget], choosing: Choosing
+    snapshot: Snapshot, foreign: OtherJobs, payers: Mapping[str, Budget], choosing: JobFilter
 ) -> ClusterHistory:
     """The history of what is still in the cluster; ``payers``: the budget of each namespace."""
     gathering = _HistoryBuilder(snapshot, payers, choosing)
@@ -84,7 +92,7 @@ def cluster_history(
 class _HistoryBuilder:
     """``_gaps``: how many there are of what a sentence says."""
 
-    def __init__(self, snapshot: Snapshot, payers: Mapping[str, Budget], choosing: Choosing) -> None:
+    def __init__(self, snapshot: Snapshot, payers: Mapping[str, Budget], choosing: JobFilter) -> None:
         self._snapshot = snapshot
         self._payers = payers
         self._choosing = choosing
@@ -214,16 +222,16 @@ class _HistoryBuilder:
             self._gaps["earlier jobs, left out to be quick"] = len(ran) - most
             ran = ran[-most:]
         began = ran[0].submitted if ran else self._choosing.since or now
-        fleets: dict[PoolId, list[_Modelled]] = {}
+        fleets: dict[PoolId, list[_ModelledJob]] = {}
         for one in ran:
-            modelled = _modelled(one, seconds_between(began, one.submitted))
+            modelled = _modelled_job(one, seconds_between(began, one.submitted))
             if self._fits(one, modelled.job):
                 fleets.setdefault(PoolId(one.pool.name), []).append(modelled)
         history = History(tuple(_fleet(self._sold[pool], found) for pool, found in sorted(fleets.items())))
-        if len(history.fleets) > 1:
-            self._gaps["GPUPools in use: each job stays in its own, whoever plans"] = len(history.fleets)
+        if len(history.pools) > 1:
+            self._gaps["GPUPools in use: each job stays in its own, whoever plans"] = len(history.pools)
         gaps = tuple((count, told) for told, count in self._gaps.items())
-        return ClusterHistory(history if history.fleets else None, began, now, gaps)
+        return ClusterHistory(history if history.pools else None, began, now, gaps)
 
     def _fits(self, ran: _FinishedRun, job: PastJob) -> bool:
         """Whether the job can be simulated as it was, with what is to be said of it."""
@@ -252,7 +260,7 @@ class _HistoryBuilder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Modelled:
+class _ModelledJob:
     """A job of the history, its class's curve on its pool (empty: unknown), and its class's restart."""
 
     job: PastJob
@@ -260,14 +268,14 @@ class _Modelled:
     restart_seconds: float
 
 
-def _modelled(ran: _FinishedRun, submitted: float) -> _Modelled:
+def _modelled_job(ran: _FinishedRun, submitted: float) -> _ModelledJob:
     """The job at the width that was asked for, where its pool can place that."""
     pool, profile = ran.pool, ran.profile
-    gpus = placeable(ran.widths.preferred, pool.gpus_per_node)
+    gpus = placeable_width(ran.widths.preferred, pool.gpus_per_node)
     phases: tuple[Phase, ...] = ()
     if profile is not None:
         widths = Widths(1, gpus, max(gpus, profile.widest))
-        phases = tabled(profile.phases, pool.gpu_type, offered_widths(pool.gpus_per_node, widths, pool.max_nodes))
+        phases = tabulated(profile.phases, pool.gpu_type, offered_widths(pool.gpus_per_node, widths, pool.max_nodes))
     known = bool(phases) and covers(phases, gpus)
     seconds = ran.trained
     if seconds is None:
@@ -280,12 +288,12 @@ def _modelled(ran: _FinishedRun, submitted: float) -> _Modelled:
         seconds=max(seconds, _SHORTEST_SECONDS),
         kind=str(profile.id) if profile is not None and known else "",
         least=min(ran.widths.min, gpus) if known else gpus,
-        most=max(min(ran.widths.max, widest(phases)), gpus) if known else gpus,
+        most=max(min(ran.widths.max, widest_point(phases)), gpus) if known else gpus,
         resize=ran.resize,
         weight=ran.weight,
         took=ran.took,
     )
-    return _Modelled(job, phases if known else (), _restart(profile))
+    return _ModelledJob(job, phases if known else (), _restart(profile))
 
 
 def _seconds_per_work(profile: Profile, gpu_type: str, gpus: int) -> float:
@@ -297,7 +305,7 @@ def _seconds_per_work(profile: Profile, gpu_type: str, gpus: int) -> float:
     return total
 
 
-def _fleet(pool: PoolModel, found: Sequence[_Modelled]) -> PastPool:
+def _fleet(pool: PoolModel, found: Sequence[_ModelledJob]) -> PastPool:
     """The fleet; a restart takes as long as it does in the mean of its jobs' classes."""
     jobs = tuple(sorted((one.job for one in found), key=lambda job: (job.submitted, job.name)))
     curves = {one.job.kind: one.phases for one in found if one.phases}

@@ -28,7 +28,7 @@ NOTHING, FAILED, CHANGES = 0, 1, 2
 _PATIENCE_SECONDS = 1.0
 
 
-class Looking(click.Command):
+class ReadOnlyCommand(click.Command):
     """A command whose exit code 2 has a meaning: a wrong call of it is an error like any other, 1."""
 
     def make_context(
@@ -79,7 +79,7 @@ def wants_colour() -> bool:
 
 
 @contextmanager
-def sign_of_life(words: str) -> Iterator[None]:
+def announce_when_slow(words: str) -> Iterator[None]:
     """Say on a terminal's stderr what is being done, if it takes longer than a second."""
     timer = threading.Timer(_PATIENCE_SECONDS, click.echo, (f"{words} ...",), {"err": True})
     if sys.stderr.isatty():

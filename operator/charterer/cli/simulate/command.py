@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from charterer.cli.shared.cluster import cluster_options, read, read_others
-from charterer.cli.shared.cluster_history import Choosing, ClusterHistory, cluster_history
+from charterer.cli.shared.cluster_history import ClusterHistory, JobFilter, cluster_history
 from charterer.cli.shared.formatting import when
 from charterer.cli.shared.output import FORMATS, emit, write
 from charterer.cli.shared.processes import side_by_side
@@ -24,11 +24,11 @@ from charterer.domain.time import after
 from charterer.report import html, simulation
 from charterer.report.pictures import CannotDraw, file_format
 from charterer.report.simulation import Simulated
-from charterer.simulate.engine.node_market import PoolModel
-from charterer.simulate.engine.workload import BadRow
 from charterer.simulate.history.history import History
 from charterer.simulate.history.trace import write_history
-from charterer.simulate.policy_registry import PolicyChoice, UnknownPolicy, check
+from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.workload import BadRow
+from charterer.simulate.policy_registry import PolicyChoice, UnknownPolicy, check_policy
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([mhdw])")
 _SECONDS = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
@@ -136,7 +136,7 @@ def simulate(
         if picture is not None:
             file_format(picture)
         for policy in policies:
-            check(policy)
+            check_policy(policy)
         usual = PoolModel(
             "pool", gpus_per_node, Price.parse(node_price), start_seconds=start_seconds, max_nodes=max_nodes
         )
@@ -214,7 +214,7 @@ def _past(
     if namespace is not None and not any(key.name == namespace for key in sighting.seen.namespaces):
         raise click.ClickException(f"no namespace {namespace!r} in this cluster: correct --namespace, or leave it out")
     others = read_others(kubeconfig, context)
-    choosing = Choosing(None if seconds is None else after(sighting.now, -seconds), namespace)
+    choosing = JobFilter(None if seconds is None else after(sighting.now, -seconds), namespace)
     payers = payers_of(sighting.seen)
     past = cluster_history(snapshot_of(sighting.seen, sighting.now), others, payers, choosing)
     paying = {one.id: one for name, one in payers.items() if namespace in (None, name)}

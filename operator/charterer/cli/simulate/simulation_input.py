@@ -13,16 +13,16 @@ from charterer.domain.money import Money
 from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
 from charterer.domain.time import parse_instant
 from charterer.report.simulation import span
-from charterer.simulate.engine.node_market import PoolModel
-from charterer.simulate.engine.scenario import Scenario, new_budget
-from charterer.simulate.engine.workload import BadRow, read_speeds, read_workload
 from charterer.simulate.history.history import History
-from charterer.simulate.history.replay import ReplayResult, replay
 from charterer.simulate.history.savings import rates_around
 from charterer.simulate.history.trace import is_trace, read_history
-from charterer.simulate.knowledge.ground_truth import from_speeds
-from charterer.simulate.policy_registry import AnyWidth, PolicyChoice
-from charterer.simulate.policy_registry import simulate as run_one
+from charterer.simulate.model.ground_truth import application_from_speeds
+from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.scenario import Scenario, new_budget
+from charterer.simulate.model.workload import BadRow, read_speeds, read_workload
+from charterer.simulate.policy_registry import ApplicationWidths, PolicyChoice
+from charterer.simulate.policy_registry import simulate_scenario as run_one
+from charterer.simulate.replay import ReplayResult, replay
 
 _RATES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 _START = parse_instant("2026-01-01T00:00:00Z")
@@ -51,9 +51,9 @@ def of_history(title: str, history: History, gaps: tuple[str, ...], budget: Mone
     pools = ", ".join(
         f"{fleet.pool.name} ({fleet.pool.gpus_per_node} GPUs a node at {fleet.pool.hourly}, ready after "
         f"{fleet.pool.start_seconds:g} s; {fleet.restart_seconds:.3g} s a restart)"
-        for fleet in history.fleets
+        for fleet in history.pools
     )
-    curves = f"{history.known} of {len(jobs)} jobs have a curve, which is taken to be true."
+    curves = f"{history.jobs_with_curve} of {len(jobs)} jobs have a curve, which is taken to be true."
     said = (f"{curves} Pools: {pools}. {_LEFT_OUT}.", *gaps)
     took = [job.took for job in jobs if job.took is not None]
     if took:
@@ -61,7 +61,7 @@ def of_history(title: str, history: History, gaps: tuple[str, ...], budget: Mone
         said = (really, *said)
 
     def parts(choice: PolicyChoice) -> Sequence[Callable[[], ReplayResult]]:
-        return [partial(replay, fleet, choice) for fleet in history.fleets]
+        return [partial(replay, fleet, choice) for fleet in history.pools]
 
     return SimulationInput(f"{title}: {len(jobs)} jobs", said, parts, rates_around(history, 2.0), budget, gaps)
 
@@ -130,7 +130,7 @@ def _scenario(lines: Iterable[str], file: str, speeds: Path, pool: PoolModel, re
     applications = {}
     for name, seconds in curves.items():
         widths = [*below, *range(size, max(seconds) + 1, size)]
-        applications[name] = from_speeds(name, seconds, widths)
+        applications[name] = application_from_speeds(name, seconds, widths)
         if not applications[name].widths:
             raise BadRow(
                 f"{speeds.name}: application {name!r} has no width that fits nodes of {size} GPUs: give 1, 2, 4, ... "
@@ -138,5 +138,5 @@ def _scenario(lines: Iterable[str], file: str, speeds: Path, pool: PoolModel, re
             )
     submissions = read_workload(lines, file, curves)
     return Scenario(
-        _START, submissions, applications, (pool,), new_budget(_START), AnyWidth(applications), restart_seconds
+        _START, submissions, applications, (pool,), new_budget(_START), ApplicationWidths(applications), restart_seconds
     )

@@ -1,10 +1,13 @@
-"""Carrying out one command or step: one mutation of the API server or of a cloud, and nothing decided here.
+"""Carrying out one command or step: one mutation of the API server or of a cloud. Nothing is decided here.
 
-Every write carries a guard (resourceVersion, uid, deterministic name, absolute target); what stands in the way of one
-is STALE, and the next turn decides anew. Answers go into the store at once.
+Every write carries a guard: a resourceVersion, a uid, a deterministic name, or an absolute target. Where the guard
+fails, the outcome is STALE and the next turn decides anew. Answers go into the store at once.
 """
 
+from charterer.controller.execute.cloud_writer import CloudWriter
 from charterer.controller.execute.context import ExecutionContext
+from charterer.controller.execute.decided import DecidedObjects, Stale
 from charterer.controller.execute.executor import ClusterExecutor
+from charterer.controller.execute.object_writer import ObjectWriter
 
-__all__ = ["ClusterExecutor", "ExecutionContext"]
+__all__ = ["CloudWriter", "ClusterExecutor", "DecidedObjects", "ExecutionContext", "ObjectWriter", "Stale"]

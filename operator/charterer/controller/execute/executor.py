@@ -1,31 +1,32 @@
-"""One command or step, by its type, to the hand that carries it out."""
+"""Finds the handler of a command or step by its type."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from charterer.cluster.errors import Conflict, NamespaceTerminating, NotFound
-from charterer.controller.execute.context import ExecutionContext, Handler, Stale
-from charterer.controller.execute.node_steps import NODES
-from charterer.controller.execute.rental_steps import MONEY
-from charterer.controller.execute.run_steps import RUNS
+from charterer.controller.execute.context import ExecutionContext, Handler
+from charterer.controller.execute.decided import Stale
+from charterer.controller.execute.node_steps import NODE_HANDLERS
+from charterer.controller.execute.rental_steps import RENTAL_HANDLERS
+from charterer.controller.execute.run_steps import RUN_HANDLERS
 from charterer.controller.outcome import ActionOutcome
 from charterer.domain.plan import Command
 from charterer.domain.steps import Step
 from charterer.ledger.balance import StalePeriod
 
-HANDLERS: Mapping[type, Handler] = {**MONEY, **NODES, **RUNS}
+HANDLERS: Mapping[type, Handler] = {**RENTAL_HANDLERS, **NODE_HANDLERS, **RUN_HANDLERS}
 
 
 class ClusterExecutor:
-    """The executor of production."""
+    """The ``Executor`` that acts on the cluster and the clouds."""
 
-    def __init__(self, tools: ExecutionContext) -> None:
-        self._tools = tools
+    def __init__(self, context: ExecutionContext) -> None:
+        self._context = context
 
-    async def execute(self, do: Command | Step) -> ActionOutcome:
-        """Carry it out. STALE: what it was decided on has changed. Raises ApiError or ProviderError."""
+    async def execute(self, action: Command | Step) -> ActionOutcome:
+        """Carry out one command or step; STALE when what it was decided on has changed. ApiError, ProviderError."""
         try:
-            return await HANDLERS[type(do)](self._tools, do)
+            return await HANDLERS[type(action)](self._context, action)
         except (Stale, StalePeriod, Conflict, NotFound, NamespaceTerminating):
             return ActionOutcome.STALE

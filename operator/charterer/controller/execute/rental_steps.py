@@ -1,4 +1,4 @@
-"""Budgets, pools and rentals: everything that costs money or records it."""
+"""Commands and steps on pools, rentals and budgets: everything that costs money or records what it cost."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from charterer.api import manifests, names
 from charterer.cluster import kinds
-from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, GPU_RENTALS
-from charterer.controller.execute.context import ExecutionContext, Handler, Stale
+from charterer.cluster.paths import GPU_RENTALS
+from charterer.controller.execute.context import ExecutionContext, Handler
+from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome
 from charterer.domain.budget import Balance
 from charterer.domain.ids import PoolId
@@ -29,6 +30,7 @@ from charterer.domain.steps import (
     OpenPeriod,
     PruneFolded,
     RaiseTarget,
+    RecordOffer,
     RecordOrphan,
     Refresh,
     SetFinalizer,
@@ -38,100 +40,107 @@ from charterer.ledger import balance, class_history
 # --- intents ----------------------------------------------------------------------------------------------------------
 
 
-async def rent(tools: ExecutionContext, do: Rent) -> ActionOutcome:
-    """Write the GPURental, its reserve with it; the cloud is asked by a later step."""
-    body = manifests.rental(do, token=f"{do.rental}")
-    return await tools.create(kinds.GPU_RENTALS, body)
+async def rent(context: ExecutionContext, command: Rent) -> ActionOutcome:
+    """Create the GPURental with its reserve; a later step asks the cloud for the node."""
+    body = manifests.rental(command, token=f"{command.rental}")
+    return await context.objects.create(kinds.GPU_RENTALS, body)
 
 
-async def release(tools: ExecutionContext, do: Release) -> ActionOutcome:
-    """Mark it Draining."""
-    rental = tools.rental(do.rental)
-    why = do.reason.why.value
-    await tools.record_rental(replace(rental, phase=RentalPhase.DRAINING, released_because=why))
+async def release(context: ExecutionContext, command: Release) -> ActionOutcome:
+    """Mark the rental Draining."""
+    rental = context.decided.rental(command.rental)
+    why = command.reason.why.value
+    await context.objects.record_rental(replace(rental, phase=RentalPhase.DRAINING, released_because=why))
     return ActionOutcome.DONE
 
 
 # --- pools ------------------------------------------------------------------------------------------------------------
 
 
-async def raise_target(tools: ExecutionContext, do: RaiseTarget) -> ActionOutcome:
-    """Ask the cloud for at least so many nodes."""
-    pool = tools.pool(do.pool)
-    await tools.on_cloud(pool, tools.accounts.account_of(pool).raise_target(pool, do.at_least, do.token))
+async def raise_target(context: ExecutionContext, step: RaiseTarget) -> ActionOutcome:
+    """Ask the cloud for at least this number of nodes."""
+    pool = context.decided.pool(step.pool)
+    await context.clouds.raise_target(pool, step.at_least, step.token)
     return ActionOutcome.DONE
 
 
-async def cancel_unfulfilled(tools: ExecutionContext, do: CancelUnfulfilled) -> ActionOutcome:
-    """Stop asking for what did not come."""
-    pool = tools.pool(do.pool)
-    await tools.on_cloud(pool, tools.accounts.account_of(pool).cancel_unfulfilled(pool, do.keep))
+async def cancel_unfulfilled(context: ExecutionContext, step: CancelUnfulfilled) -> ActionOutcome:
+    """Stop asking for the nodes that did not come."""
+    pool = context.decided.pool(step.pool)
+    await context.clouds.cancel_unfulfilled(pool, step.keep)
     return ActionOutcome.DONE
 
 
-async def cool(tools: ExecutionContext, do: Cool) -> ActionOutcome:
-    """Leave the pool alone for a while."""
-    pool = tools.pool(do.pool)
-    cooled = replace(pool, cooled_until=do.until, cooled_because=do.because, cooled_message=do.message)
-    await tools.record_pool(cooled)
+async def cool(context: ExecutionContext, step: Cool) -> ActionOutcome:
+    """Record until when the pool is not asked again."""
+    pool = context.decided.pool(step.pool)
+    cooled = replace(pool, cooled_until=step.until, cooled_because=step.because, cooled_message=step.message)
+    await context.objects.record_pool(cooled)
     return ActionOutcome.DONE
 
 
-async def adopt(tools: ExecutionContext, do: Adopt) -> ActionOutcome:
-    """The instance is this rental's."""
-    rental = tools.rental(do.rental)
+async def record_offer(context: ExecutionContext, step: RecordOffer) -> ActionOutcome:
+    """Record what the cloud sells, for when it does not answer."""
+    pool = context.decided.pool(step.pool)
+    await context.objects.record_pool(replace(pool, offering=step.offering, quote=step.quote))
+    return ActionOutcome.DONE
+
+
+async def adopt(context: ExecutionContext, step: Adopt) -> ActionOutcome:
+    """Record which instance is this rental's."""
+    rental = context.decided.rental(step.rental)
     phase = RentalPhase.STARTING if rental.phase is RentalPhase.REQUESTED else rental.phase
-    await tools.record_rental(_as_listed(replace(rental, phase=phase), do.instance))
+    await context.objects.record_rental(_as_listed(replace(rental, phase=phase), step.instance))
     return ActionOutcome.DONE
 
 
-async def record_orphan(tools: ExecutionContext, do: RecordOrphan) -> ActionOutcome:
-    """A rental for an instance that nobody had asked for."""
-    body = manifests.orphan_rental(do, reserved=ZERO)
-    return await tools.create(kinds.GPU_RENTALS, body)
+async def record_orphan(context: ExecutionContext, step: RecordOrphan) -> ActionOutcome:
+    """Create a rental for an instance that no rental asked for."""
+    body = manifests.orphan_rental(step, reserved=ZERO)
+    return await context.objects.create(kinds.GPU_RENTALS, body)
 
 
-async def close_unfulfilled(tools: ExecutionContext, do: CloseUnfulfilled) -> ActionOutcome:
-    """No instance came."""
-    rental = tools.rental(do.rental)
-    because = rental.released_because or do.because
-    await tools.record_rental(replace(rental, phase=RentalPhase.ENDED, cost=ZERO, released_because=because))
+async def close_unfulfilled(context: ExecutionContext, step: CloseUnfulfilled) -> ActionOutcome:
+    """Record that the rental has ended without an instance, at no cost."""
+    rental = context.decided.rental(step.rental)
+    because = rental.released_because or step.because
+    await context.objects.record_rental(replace(rental, phase=RentalPhase.ENDED, cost=ZERO, released_because=because))
     return ActionOutcome.DONE
 
 
 # --- rentals ----------------------------------------------------------------------------------------------------------
 
 
-async def refresh(tools: ExecutionContext, do: Refresh) -> ActionOutcome:
-    """Record what the cloud tells anew."""
-    await tools.record_rental(_as_listed(tools.rental(do.rental), do.instance))
+async def refresh(context: ExecutionContext, step: Refresh) -> ActionOutcome:
+    """Record what the cloud's list says of the instance now."""
+    await context.objects.record_rental(_as_listed(context.decided.rental(step.rental), step.instance))
     return ActionOutcome.DONE
 
 
-async def mark_ready(tools: ExecutionContext, do: MarkReady) -> ActionOutcome:
-    """The node takes pods."""
-    rental = tools.rental(do.rental)
-    await tools.record_rental(replace(rental, phase=RentalPhase.READY, node=do.node, ready=do.at))
+async def mark_ready(context: ExecutionContext, step: MarkReady) -> ActionOutcome:
+    """Record that the node takes pods."""
+    rental = context.decided.rental(step.rental)
+    await context.objects.record_rental(replace(rental, phase=RentalPhase.READY, node=step.node, ready=step.at))
     return ActionOutcome.DONE
 
 
-async def mark_ended(tools: ExecutionContext, do: MarkEnded) -> ActionOutcome:
-    """The end and the final cost."""
-    rental = tools.rental(do.rental)
-    because = rental.released_because or ("Vanished" if do.estimated else "InstanceEnded")
-    ended = replace(rental, phase=RentalPhase.ENDED, ended=do.ended, cost=do.cost, released_because=because)
-    await tools.record_rental(ended)
+async def mark_ended(context: ExecutionContext, step: MarkEnded) -> ActionOutcome:
+    """Record the end and the final cost."""
+    rental = context.decided.rental(step.rental)
+    because = rental.released_because or ("Vanished" if step.estimated else "InstanceEnded")
+    ended = replace(rental, phase=RentalPhase.ENDED, ended=step.ended, cost=step.cost, released_because=because)
+    await context.objects.record_rental(ended)
     return ActionOutcome.DONE
 
 
-async def forget(tools: ExecutionContext, do: Forget) -> ActionOutcome:
-    """First delete the object, then (named again) take its finalizer off: one mutation each."""
-    rental = tools.rental(do.rental)
+async def forget(context: ExecutionContext, step: Forget) -> ActionOutcome:
+    """Delete the object; once it is being deleted, the step is named again and removes the finalizer."""
+    rental = context.decided.rental(step.rental)
     path = GPU_RENTALS.one(rental.id)
     if not rental.deleting:
-        await tools.delete(kinds.GPU_RENTALS, path, rental.uid)
+        await context.objects.delete(kinds.GPU_RENTALS, path, rental.uid)
     else:
-        await _finalizer(tools, path, rental.uid, names.FINALIZER_LEDGER, present=False, kind=kinds.GPU_RENTALS)
+        await context.objects.set_finalizer(kinds.GPU_RENTALS, path, rental.uid, names.FINALIZER_LEDGER, present=False)
     return ActionOutcome.DONE
 
 
@@ -150,83 +159,68 @@ def _as_listed(rental: Rental, instance: Instance) -> Rental:
 # --- the ledger -------------------------------------------------------------------------------------------------------
 
 
-async def fold(tools: ExecutionContext, do: Fold) -> ActionOutcome:
-    """Amount and uid in one conditional write."""
-    async with tools.ledger:
-        budget = tools.budget(do.budget)
-        await tools.record_budget(replace(budget, balance=balance.apply_fold(_opened(budget.balance), do)))
+async def fold(context: ExecutionContext, step: Fold) -> ActionOutcome:
+    """Add the cost and the uid of the rental to the balance, in one conditional write."""
+    async with context.ledger:
+        budget = context.decided.budget(step.budget)
+        await context.objects.record_budget(replace(budget, balance=balance.apply_fold(_opened(budget.balance), step)))
     return ActionOutcome.DONE
 
 
-async def open_period(tools: ExecutionContext, do: OpenPeriod) -> ActionOutcome:
-    """The first period, or the next."""
-    async with tools.ledger:
-        budget = tools.budget(do.budget)
-        await tools.record_budget(replace(budget, balance=balance.apply_open_period(budget.balance, do)))
+async def open_period(context: ExecutionContext, step: OpenPeriod) -> ActionOutcome:
+    """Open the first period or the next."""
+    async with context.ledger:
+        budget = context.decided.budget(step.budget)
+        await context.objects.record_budget(replace(budget, balance=balance.apply_open_period(budget.balance, step)))
     return ActionOutcome.DONE
 
 
-async def count_jobs(tools: ExecutionContext, do: CountJobs) -> ActionOutcome:
-    """What finished jobs have cost, in one conditional write."""
-    async with tools.ledger:
-        budget = tools.budget(do.budget)
-        await tools.record_budget(replace(budget, balance=class_history.apply_count(_opened(budget.balance), do)))
+async def count_jobs(context: ExecutionContext, step: CountJobs) -> ActionOutcome:
+    """Add what finished jobs have cost to the history of their classes, in one conditional write."""
+    async with context.ledger:
+        budget = context.decided.budget(step.budget)
+        counted = class_history.apply_count(_opened(budget.balance), step)
+        await context.objects.record_budget(replace(budget, balance=counted))
     return ActionOutcome.DONE
 
 
-async def unlist(tools: ExecutionContext, do: PruneFolded) -> ActionOutcome:
-    """Uids of rentals that are gone."""
-    async with tools.ledger:
-        budget = tools.budget(do.budget)
-        await tools.record_budget(replace(budget, balance=balance.apply_prune_folded(_opened(budget.balance), do)))
+async def prune_folded(context: ExecutionContext, step: PruneFolded) -> ActionOutcome:
+    """Drop the uids of rentals that are gone."""
+    async with context.ledger:
+        budget = context.decided.budget(step.budget)
+        pruned = balance.apply_prune_folded(_opened(budget.balance), step)
+        await context.objects.record_budget(replace(budget, balance=pruned))
     return ActionOutcome.DONE
 
 
-def _opened(known: Balance | None) -> Balance:
-    if known is None:
+def _opened(opened: Balance | None) -> Balance:
+    if opened is None:
         raise Stale
-    return known
+    return opened
 
 
 # --- finalizers -------------------------------------------------------------------------------------------------------
 
 
-async def set_finalizer(tools: ExecutionContext, do: SetFinalizer) -> ActionOutcome:
-    """Keep a budget or a pool in sight while rentals name it."""
-    if do.kind == kinds.GPU_BUDGETS.name:
-        path, kind = GPU_BUDGETS.one(do.name), kinds.GPU_BUDGETS
-        await _finalizer(tools, path, do.uid, names.FINALIZER_IN_USE, present=do.present, kind=kind)
-    else:
-        tools.pool(PoolId(do.name))
-        path = GPU_POOLS.one(do.name)
-        await _finalizer(tools, path, do.uid, names.FINALIZER_IN_USE, present=do.present, kind=kinds.GPU_POOLS)
+async def set_finalizer(context: ExecutionContext, step: SetFinalizer) -> ActionOutcome:
+    """Keep a budget or a pool from being deleted while rentals name it, or let it go."""
+    kind: kinds.AnyKind = kinds.GPU_BUDGETS
+    if step.kind == kinds.GPU_POOLS.name:
+        kind = kinds.GPU_POOLS
+        context.decided.pool(PoolId(step.name))
+    path = kind.resource.one(step.name)
+    await context.objects.set_finalizer(kind, path, step.uid, names.FINALIZER_IN_USE, present=step.present)
     return ActionOutcome.DONE
 
 
-async def _finalizer(
-    tools: ExecutionContext, path: str, uid: str, finalizer: str, *, present: bool, kind: kinds.AnyKind
-) -> None:
-    """Set or remove one finalizer of that very object, whoever else has some on it."""
-    metadata = (await tools.client.get(path))["metadata"]
-    if metadata["uid"] != uid:
-        raise Stale
-    now: list[str] = metadata.get("finalizers") or []
-    wanted = [*(one for one in now if one != finalizer), *([finalizer] if present else [])]
-    body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": wanted}}
-    answer = await tools.client.merge_patch(path, body)
-    if "deletionTimestamp" in answer["metadata"] and not wanted:
-        tools.store.remove(kind, answer)
-    else:
-        tools.store.put(kind, answer)
-
-
-MONEY: Mapping[type, Handler] = {
+RENTAL_HANDLERS: Mapping[type, Handler] = {
     Rent: rent,
     Release: release,
     RaiseTarget: raise_target,
     CancelUnfulfilled: cancel_unfulfilled,
     Cool: cool,
     Adopt: adopt,
+    RecordOffer: record_offer,
     RecordOrphan: record_orphan,
     CloseUnfulfilled: close_unfulfilled,
     Refresh: refresh,
@@ -236,6 +230,6 @@ MONEY: Mapping[type, Handler] = {
     Forget: forget,
     OpenPeriod: open_period,
     CountJobs: count_jobs,
-    PruneFolded: unlist,
+    PruneFolded: prune_folded,
     SetFinalizer: set_finalizer,
 }

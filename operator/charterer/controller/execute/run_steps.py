@@ -1,4 +1,4 @@
-"""Jobs and their runs: allocations, Indexed Jobs, and the record of how a run ended."""
+"""Commands and steps on jobs and their runs: allocations, the runs' objects, and the record of how each ended."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from charterer.api.names import ANNOTATION_ALLOCATION, LABEL_JOB_UID
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
 from charterer.cluster.errors import BadRequest, NotFound
+from charterer.cluster.patches import pointer, uid_test
 from charterer.cluster.paths import PODS, TRAINING_JOBS
-from charterer.controller.execute.context import ExecutionContext, Handler, Stale, escaped
+from charterer.controller.execute.context import ExecutionContext, Handler
+from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome
 from charterer.controller.templates import refusal
 from charterer.domain.ids import JobId
@@ -33,12 +35,20 @@ from charterer.domain.steps import (
 from charterer.workloads import NotATemplate
 
 
-async def allocate(tools: ExecutionContext, do: Allocate) -> ActionOutcome:
-    """Write the intent; a former allocation stays in the record until its run has been recorded."""
-    job = tools.job(do.job)
-    last_run = job.last_run if do.allocation is None else max(job.last_run, do.allocation.run)
-    changed = replace(job, allocation=do.allocation, last_run=last_run, replaced=_replaced(job, do.allocation))
-    await tools.record_job(replace(changed, predicted=job.predicted or do.predicted, moves=moves_with(job, do)))
+async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcome:
+    """Write the intent. A former allocation moves to ``replaced`` and stays there until its run has been recorded."""
+    job = context.decided.job(command.job)
+    last_run = job.last_run if command.allocation is None else max(job.last_run, command.allocation.run)
+    await context.objects.record_job(
+        replace(
+            job,
+            allocation=command.allocation,
+            last_run=last_run,
+            replaced=_replaced(job, command.allocation),
+            predicted=job.predicted or command.predicted,
+            moves=moves_with(job, command),
+        )
+    )
     return ActionOutcome.DONE
 
 
@@ -49,174 +59,166 @@ def _replaced(job: Job, by: Allocation | None) -> tuple[Allocation, ...]:
     return (*job.replaced, former)
 
 
-async def create_service(tools: ExecutionContext, do: CreateService) -> ActionOutcome:
-    """The headless Service of the job."""
-    job = tools.job(do.job)
-    return await tools.create(kinds.SERVICES, tools.workload.service(job))
+async def create_service(context: ExecutionContext, step: CreateService) -> ActionOutcome:
+    """Create the headless Service of the job."""
+    job = context.decided.job(step.job)
+    return await context.objects.create(kinds.SERVICES, context.workload.service(job))
 
 
-async def create_run(tools: ExecutionContext, do: CreateRun) -> ActionOutcome:
-    """The run's Job, suspended. Refused after all (a policy may have changed): the job becomes invalid, not stuck."""
-    job = tools.job(do.job)
-    if job.allocation is None or job.allocation.run != do.run:
+async def create_run(context: ExecutionContext, step: CreateRun) -> ActionOutcome:
+    """Create the run's object, suspended.
+
+    If the API server refuses what it accepted in the dry run (an admission policy may have changed), the job is
+    recorded as invalid.
+    """
+    job = context.decided.job(step.job)
+    if job.allocation is None or job.allocation.run != step.run:
         raise Stale
-    raw = await tools.client.get(TRAINING_JOBS.one(job.name, job.namespace))
+    raw = await context.client.get(TRAINING_JOBS.one(job.name, job.namespace))
     if raw["metadata"]["uid"] != job.id:
         raise Stale
     try:
-        body = tools.workload.manifest(job, raw, job.allocation, tools.environment)
-        return await tools.create(tools.workload.kind, body, strict=True)
+        body = context.workload.manifest(job, raw, job.allocation, context.environment)
+        return await context.objects.create(context.workload.kind, body, strict=True)
     except BadRequest as error:
-        await _withdraw(tools, job, refusal(f"the Job API refuses it: {error.message}"))
+        await _withdraw(context, job, refusal(f"the Job API refuses it: {error.message}"))
     except NotATemplate as error:
-        await _withdraw(tools, job, refusal(str(error)))
+        await _withdraw(context, job, refusal(str(error)))
     return ActionOutcome.DONE
 
 
-async def _withdraw(tools: ExecutionContext, job: Job, why: str) -> None:
-    """The intent cannot be carried out as the job is written: whatever runs goes on as if it had not been made."""
+async def _withdraw(context: ExecutionContext, job: Job, refused: str) -> None:
+    """Record that the intent cannot be carried out; the run that it was to replace goes on if nobody stopped it."""
     *older, former = job.replaced or (None,)
-    running = former is not None and _goes_on(tools, job.id, former.run)
-    await tools.record_job(
+    running = former is not None and _goes_on(context, job.id, former.run)
+    await context.objects.record_job(
         replace(
             job,
             allocation=former if running else job.allocation,
             replaced=tuple(older) if running else job.replaced,
-            invalid=why,
+            invalid=refused,
         )
     )
 
 
-def _goes_on(tools: ExecutionContext, job: JobId, number: int) -> bool:
-    """Whether nobody has yet told that run to stop, and it has not ended by itself."""
+def _goes_on(context: ExecutionContext, job: JobId, number: int) -> bool:
+    """Whether the run has neither been stopped nor ended by itself."""
     try:
-        _, run = _run(tools, job, number)
+        _, run = context.decided.run(job, number)
     except Stale:
         return False
     return not (run.suspended or run.deleting or run.complete or run.failed)
 
 
-async def unsuspend(tools: ExecutionContext, do: Unsuspend) -> ActionOutcome:
-    """Let the pods start, if an uncached look finds no other run's pod alive."""
-    job, run = _run(tools, do.job, do.run)
-    if any(pod.live and pod.run != do.run for pod in await _pods(tools, job)):
+async def unsuspend(context: ExecutionContext, step: Unsuspend) -> ActionOutcome:
+    """Let the pods start, if an uncached list shows no live pod of another run."""
+    job, run = context.decided.run(step.job, step.run)
+    if any(pod.live and pod.run != step.run for pod in await _pods(context, job)):
         raise Stale
-    await _patch_run(tools, job.namespace, run, tools.workload.resume())
+    await _patch_run(context, job.namespace, run, context.workload.resume())
     return ActionOutcome.DONE
 
 
-async def stop_run(tools: ExecutionContext, do: StopRun) -> ActionOutcome:
-    """SIGTERM and the checkpoint grace."""
-    job, run = _run(tools, do.job, do.run)
-    await _patch_run(tools, job.namespace, run, tools.workload.suspend())
+async def stop_run(context: ExecutionContext, step: StopRun) -> ActionOutcome:
+    """Stop the run: its pods get SIGTERM and their grace period to save a checkpoint."""
+    job, run = context.decided.run(step.job, step.run)
+    await _patch_run(context, job.namespace, run, context.workload.suspend())
     return ActionOutcome.DONE
 
 
-async def stop_orphan(tools: ExecutionContext, do: StopOrphan) -> ActionOutcome:
-    """The garbage collector ends it too, but only once it knows the TrainingJobs' kind and whenever it comes to it."""
-    orphan = do.orphan
+async def stop_orphan(context: ExecutionContext, step: StopOrphan) -> ActionOutcome:
+    """Stop a run whose TrainingJob is gone, if an uncached look says so too.
+
+    The garbage collector ends such a run as well, but it may take long, and first has to learn the kind TrainingJob.
+    """
+    orphan = step.orphan
     try:
-        found = await tools.client.get(TRAINING_JOBS.one(orphan.job_name, orphan.namespace))
+        training_job = await context.client.get(TRAINING_JOBS.one(orphan.job_name, orphan.namespace))
     except NotFound:
-        found = {}
-    if found.get("metadata", {}).get("uid") == orphan.job:
+        training_job = {}
+    if training_job.get("metadata", {}).get("uid") == orphan.job:
         raise Stale
-    await _patch_run(tools, orphan.namespace, orphan.run, tools.workload.suspend())
+    await _patch_run(context, orphan.namespace, orphan.run, context.workload.suspend())
     return ActionOutcome.DONE
 
 
-async def resize_run(tools: ExecutionContext, do: ResizeRun) -> ActionOutcome:
+async def resize_run(context: ExecutionContext, step: ResizeRun) -> ActionOutcome:
     """Change the number of the run's pods in place."""
-    job, run = _run(tools, do.job, do.run)
-    await _patch_run(tools, job.namespace, run, tools.workload.resize(do.completions))
+    job, run = context.decided.run(step.job, step.run)
+    await _patch_run(context, job.namespace, run, context.workload.resize(step.completions))
     return ActionOutcome.DONE
 
 
-async def _patch_run(tools: ExecutionContext, namespace: str, run: Run, patch: RawObject) -> None:
-    kind = tools.workload.kind
-    body = {**patch, "metadata": {"resourceVersion": run.resource_version}}
-    tools.store.put(kind, await tools.client.merge_patch(kind.resource.one(run.name, namespace), body))
+async def _patch_run(context: ExecutionContext, namespace: str, run: Run, patch: RawObject) -> None:
+    kind = context.workload.kind
+    path = kind.resource.one(run.name, namespace)
+    await context.objects.merge_patch(kind, path, run.resource_version, patch)
 
 
-async def annotate_pod(tools: ExecutionContext, do: AnnotatePod) -> ActionOutcome:
-    """What the pod's file of the downward API will say."""
-    job = tools.job(do.job)
-    annotation = f"/metadata/annotations/{escaped(ANNOTATION_ALLOCATION)}"
-    operations = [
-        {"op": "test", "path": "/metadata/uid", "value": do.pod.uid},
-        {"op": "add", "path": annotation, "value": do.allocation},
-    ]
-    await tools.patch(kinds.PODS, PODS.one(do.pod.name, job.namespace), operations)
+async def annotate_pod(context: ExecutionContext, step: AnnotatePod) -> ActionOutcome:
+    """Write the allocation that the pod reads from its file of the downward API."""
+    job = context.decided.job(step.job)
+    annotation = pointer("metadata", "annotations", ANNOTATION_ALLOCATION)
+    operations = [uid_test(step.pod.uid), {"op": "add", "path": annotation, "value": step.allocation}]
+    await context.objects.json_patch(kinds.PODS, PODS.one(step.pod.name, job.namespace), operations)
     return ActionOutcome.DONE
 
 
-async def record_run(tools: ExecutionContext, do: RecordRun) -> ActionOutcome:
-    """How the run ended, if an uncached look agrees: nothing alive, and for completion every index succeeded."""
-    job = tools.job(do.job)
-    number = do.record.number
-    decided = tools.last().jobs[do.job]
-    pods = [pod for pod in await _pods(tools, job) if pod.run == number]
+async def record_run(context: ExecutionContext, step: RecordRun) -> ActionOutcome:
+    """Record how the run ended, if an uncached list agrees: no live pod, and for completion every index succeeded."""
+    job = context.decided.job(step.job)
+    number = step.record.number
+    decided = context.decided.decided_job(step.job)
+    pods = [pod for pod in await _pods(context, job) if pod.run == number]
     if any(pod.live for pod in pods):
         raise Stale
-    if do.record.outcome is RunOutcome.COMPLETE and not _all_succeeded(decided, number, pods):
-        raise Stale
+    if step.record.outcome is RunOutcome.COMPLETE:
+        _, run = context.decided.run(step.job, number)
+        if replace(run, pods=tuple(pods)).unproven:
+            raise Stale
     current = job.allocation is not None and job.allocation.run == number
-    await tools.record_job(
+    await context.objects.record_job(
         replace(
             job,
             allocation=None if current else job.allocation,
-            replaced=tuple(one for one in job.replaced if one.run != number),
-            records=(*job.records, do.record),
-            failures=job.failures + (do.record.outcome is RunOutcome.FAILED),
-            restarts=job.restarts + (do.record.outcome is RunOutcome.INTERRUPTED),
-            finish=do.finish or job.finish,
+            replaced=tuple(allocation for allocation in job.replaced if allocation.run != number),
+            records=(*job.records, step.record),
+            failures=job.failures + (step.record.outcome is RunOutcome.FAILED),
+            restarts=job.restarts + (step.record.outcome is RunOutcome.INTERRUPTED),
+            finish=step.finish or job.finish,
             progress=decided.progress,
         )
     )
     return ActionOutcome.DONE
 
 
-def _all_succeeded(job: Job, number: int, pods: list[RunPod]) -> bool:
-    run = next((one for one in job.runs if one.number == number), None)
-    return run is not None and not replace(run, pods=tuple(pods)).unproven
-
-
-async def delete_run(tools: ExecutionContext, do: DeleteRun) -> ActionOutcome:
-    """In the foreground: the Job stays in sight until its pods are gone."""
-    job = tools.last().jobs.get(do.job)
-    run = None if job is None else next((one for one in job.runs if one.uid == do.uid), None)
-    if job is None or run is None:
+async def delete_run(context: ExecutionContext, step: DeleteRun) -> ActionOutcome:
+    """Delete the run's object in the foreground: it stays in sight until its pods are gone."""
+    job = context.decided.decided_job(step.job)
+    run = next((run for run in job.runs if run.uid == step.uid), None)
+    if run is None:
         raise Stale
-    kind = tools.workload.kind
+    kind = context.workload.kind
     path = kind.resource.one(run.name, job.namespace)
-    await tools.delete(kind, path, do.uid, propagation="Foreground")
+    await context.objects.delete(kind, path, step.uid, propagation="Foreground")
     return ActionOutcome.DONE
 
 
-async def delete_job(tools: ExecutionContext, do: DeleteJob) -> ActionOutcome:
-    """The finished job whose time to live has passed."""
-    job = tools.job(do.job)
-    await tools.delete(kinds.TRAINING_JOBS, TRAINING_JOBS.one(job.name, job.namespace), job.id)
+async def delete_job(context: ExecutionContext, step: DeleteJob) -> ActionOutcome:
+    """Delete the finished job whose time to live has passed."""
+    job = context.decided.job(step.job)
+    await context.objects.delete(kinds.TRAINING_JOBS, TRAINING_JOBS.one(job.name, job.namespace), job.id)
     return ActionOutcome.DONE
 
 
-def _run(tools: ExecutionContext, job: JobId, number: int) -> tuple[Job, Run]:
-    """The job and its run as they were decided on; the patch's resourceVersion holds against the rest."""
-    known = tools.last().jobs.get(job)
-    run = None if known is None else next((one for one in known.runs if one.number == number), None)
-    if known is None or run is None:
-        raise Stale
-    return known, run
-
-
-async def _pods(tools: ExecutionContext, job: Job) -> list[RunPod]:
-    """All pods of all runs of the job, asked of the API server now."""
-    listing = await tools.client.list(PODS.all(job.namespace), labels=f"{LABEL_JOB_UID}={job.id}")
+async def _pods(context: ExecutionContext, job: Job) -> list[RunPod]:
+    """All pods of all runs of the job, by an uncached list."""
+    listing = await context.client.list(PODS.all(job.namespace), labels=f"{LABEL_JOB_UID}={job.id}")
     decoded = (decode.pod(raw) for raw in listing.items)
-    return [one.pod for one in decoded if isinstance(one, decode.OwnPod)]
+    return [own.pod for own in decoded if isinstance(own, decode.OwnPod)]
 
 
-RUNS: Mapping[type, Handler] = {
+RUN_HANDLERS: Mapping[type, Handler] = {
     Allocate: allocate,
     CreateService: create_service,
     CreateRun: create_run,

@@ -19,7 +19,7 @@ from charterer.cluster import kinds
 from charterer.cluster.client import Client
 from charterer.cluster.errors import AlreadyExists, ApiError, NotFound
 from charterer.cluster.events import Recorder
-from charterer.cluster.kinds import status_body
+from charterer.cluster.patches import status_apply
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.learning.digest import digest
 from charterer.controller.learning.report_collector import ReportCollector
@@ -209,7 +209,7 @@ class ProfileWriter:
             raw = await self._client.get(_KIND.resource.one(key.name, key.namespace))
             if raw["metadata"]["uid"] != taught.uid:
                 return
-            body = status_body(_KIND, key, raw["metadata"]["resourceVersion"], {"learned": status})
+            body = status_apply(_KIND, key, raw["metadata"]["resourceVersion"], {"learned": status})
             path = _KIND.resource.status(key.name, key.namespace)
             self._store.put(_KIND, await self._client.apply(path, body, names.MANAGER_RECORD))
         except ApiError:

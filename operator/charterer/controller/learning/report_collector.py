@@ -66,7 +66,7 @@ class ReportCollector:
     """``server.counsel.Counsel`` over the last snapshot. For one thread."""
 
     last: Callable[[], Snapshot | None]
-    learner: Learner = field(default_factory=lambda: Learner([], departure=MODEL_MISFIT))
+    learner: Learner = field(default_factory=lambda: Learner([], model_misfit=MODEL_MISFIT))
     classes: dict[ClassId, ClassLearning] = field(default_factory=dict)
     _windows: dict[JobId, _Window] = field(default_factory=dict)
     _full: bool = False

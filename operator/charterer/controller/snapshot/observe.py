@@ -15,12 +15,14 @@ from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import ClassId, JobId, NodeName, PoolId
 from charterer.domain.job import TRUSTED_FRACTION, Job, Orphan, Pod, Progress, Run
-from charterer.domain.pool import Instance, Pool, PriceSegment, Survey
+from charterer.domain.pool import Instance, Pool, PriceSegment, Quote, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.snapshot import Node, Snapshot
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, seconds_between
 
 _NEVER = Instant(2**63)
+_QUOTE_RECORDED_SECONDS = 3600.0
+"""Seconds after which an unchanged quote is recorded again, for its time: one write of a pool an hour costs nothing."""
 _Parts = tuple[object, ...]
 _Name = TypeVar("_Name")
 _Item = TypeVar("_Item")
@@ -146,10 +148,20 @@ def _without_profile(
 
 
 def _with_offer(pool: Pool, seen: ClusterState) -> Pool:
+    """The pool with what its cloud said last, or else with what was recorded of that."""
     survey, quote = seen.surveys.get(pool.id), seen.quotes.get(pool.id)
     if quote is not None:
         quote = replace(quote, price=pool.priced(quote.price), worst=pool.priced(quote.worst))
-    return replace(pool, offering=survey.offering if survey else pool.offering, quote=quote or pool.quote)
+    offering = pool.offering if survey is None else survey.offering
+    recorded = offering == pool.offering and (quote is None or _quoted_alike(quote, pool.quote))
+    return replace(pool, offering=offering, quote=quote or pool.quote, offer_recorded=recorded)
+
+
+def _quoted_alike(quote: Quote, recorded: Quote | None) -> bool:
+    """Whether the recorded quote is the same, and not so old that it looks like a price that nobody confirms."""
+    if recorded is None or seconds_between(recorded.as_of, quote.as_of) >= _QUOTE_RECORDED_SECONDS:
+        return False
+    return replace(quote, as_of=recorded.as_of) == recorded
 
 
 def _priced(pool: Pool, survey: Survey) -> Survey:

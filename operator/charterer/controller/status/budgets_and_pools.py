@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import partial
 
-from charterer.api.view import (
-    Attribution,
-    BudgetState,
-    BudgetView,
-    Condition,
-    ConditionType,
-    PoolState,
-    PoolView,
-)
+from charterer.api.models.base import Condition, ConditionType
+from charterer.api.models.gpubudget_status import ATTRIBUTIONS_SHOWN, BudgetState, GPUBudgetView, SpentOn
+from charterer.api.models.gpupool import GPUPoolView, PoolState
 from charterer.controller.status.conditions import condition
 from charterer.controller.status.tally import Tally
 from charterer.domain.budget import Budget, Mode
@@ -31,12 +25,13 @@ from charterer.providers.errors import ProviderError
 _FRESH_SECONDS = 900.0
 
 
-def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) -> BudgetView:
-    """What is shown of a budget now, but for its attribution; ``since`` of its conditions is still to be dated."""
+def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) -> GPUBudgetView:
+    """The view of a budget as of now, without its attribution; the transition times of its conditions are still to be
+    set (``dated``)."""
     verdict = plan.budgets.get(budget.id)
     rentals, waiting = tally.rentals_of_budget.get(budget.id, ()), tally.waiting.get(budget.id, 0)
     spent = ZERO if verdict is None else verdict.spent
-    return BudgetView(
+    return GPUBudgetView(
         observed_generation=budget.generation,
         state=_budget_state(budget, verdict, waiting),
         spent=spent,
@@ -52,10 +47,10 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
     )
 
 
-def attributed(view: BudgetView, budget: Budget, snapshot: Snapshot) -> BudgetView:
+def attributed(view: GPUBudgetView, budget: Budget, snapshot: Snapshot) -> GPUBudgetView:
     """The view with what the money went to, which takes longer than all the rest: linear in all runs of all jobs."""
-    amounts = attribute(budget, snapshot)
-    return replace(view, attribution=tuple(Attribution(name, amount) for name, amount in amounts))
+    largest = attribute(budget, snapshot)[:ATTRIBUTIONS_SHOWN]
+    return view.model_copy(update={"attribution": tuple(SpentOn(name=name, spent=amount) for name, amount in largest)})
 
 
 def _budget_state(budget: Budget, verdict: BudgetVerdict | None, waiting: int) -> BudgetState:
@@ -73,30 +68,31 @@ def _budget_state(budget: Budget, verdict: BudgetVerdict | None, waiting: int) -
 def _budget_conditions(
     budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, waiting: int
 ) -> tuple[Condition, ...]:
-    now, verdict = snapshot.now, plan.budgets.get(budget.id)
+    verdict = plan.budgets.get(budget.id)
+    observed = partial(condition, now=snapshot.now, generation=budget.generation)
     if budget.deleting:
         message = f"being deleted: waits until its {rentals} rental{'s have' if rentals != 1 else ' has'} ended"
-        ready = condition(ConditionType.READY, False, "Draining", message, now)
+        ready = observed(ConditionType.READY, False, "Draining", message)
     elif budget.amount <= ZERO:
         message = 'spec.amount is "0": nothing can be rented; set the dollars to spend in a month'
-        ready = condition(ConditionType.READY, False, "ZeroAmount", message, now)
+        ready = observed(ConditionType.READY, False, "ZeroAmount", message)
     elif verdict is not None and not verdict.feasible:
         message = (
             f"even the cheapest options of the jobs in sight would spend {verdict.planned} but {verdict.allowed} is "
             f"left for each hour of the period: jobs queue ({waiting} wait)"
         )
-        ready = condition(ConditionType.READY, False, "TooSmall", message, now)
+        ready = observed(ConditionType.READY, False, "TooSmall", message)
     elif budget.mode is Mode.OBSERVE:
-        ready = condition(ConditionType.READY, True, "Observing", _would(budget, snapshot, plan), now)
+        ready = observed(ConditionType.READY, True, "Observing", _would(budget, snapshot, plan))
     else:
-        ready = condition(ConditionType.READY, True, "Enforcing", "", now)
-    found = [ready]
+        ready = observed(ConditionType.READY, True, "Enforcing", "")
+    conditions = [ready]
     if verdict is not None:
         within = verdict.forecast_low <= budget.aim
         message = f"forecast {verdict.forecast} of {budget.aim}{_interval(verdict)}"
         reason = "OnCourse" if within else "ForecastExceedsAmount"
-        found.append(condition(ConditionType.WITHIN_BUDGET, within, reason, message, now))
-    return (*found, _prices(snapshot))
+        conditions.append(observed(ConditionType.WITHIN_BUDGET, within, reason, message))
+    return (*conditions, _prices(budget, snapshot))
 
 
 def _interval(verdict: BudgetVerdict) -> str:
@@ -115,22 +111,23 @@ def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
     )
 
 
-def _prices(snapshot: Snapshot) -> Condition:
+def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
+    observed = partial(condition, ConditionType.PRICE_DATA_FRESH, now=snapshot.now, generation=budget.generation)
     stale = [
         pool.id
         for pool in snapshot.pools.values()
         if pool.quote is None or seconds_between(pool.quote.as_of, snapshot.now) > _FRESH_SECONDS
     ]
     if not stale:
-        return condition(ConditionType.PRICE_DATA_FRESH, True, "Fresh", "every pool's price is known", snapshot.now)
+        return observed(True, "Fresh", "every pool's price is known")
     message = f"no fresh price of {', '.join(sorted(stale)[:5])}: see the condition Ready of the GPUPool"
-    return condition(ConditionType.PRICE_DATA_FRESH, False, "Stale", message, snapshot.now)
+    return observed(False, "Stale", message)
 
 
 def pool_view(
     pool: Pool, snapshot: Snapshot, plan: Plan, tally: Tally, errors: Mapping[PoolId, ProviderError]
-) -> PoolView:
-    """What is shown of a pool now; ``since`` of its conditions is still to be dated."""
+) -> GPUPoolView:
+    """The view of a pool as of now; the transition times of its conditions are still to be set (``dated``)."""
     rentals = tally.rentals_of_pool.get(pool.id, ())
     live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
     state, reason, message = _pool_state(pool, snapshot, errors.get(pool.id), len(live), len(rentals))
@@ -140,16 +137,15 @@ def pool_view(
         reason,
         message,
         snapshot.now,
+        pool.generation,
     )
-    return PoolView(
+    return GPUPoolView(
         observed_generation=pool.generation,
         state=state,
-        offering=pool.offering,
-        quote=pool.quote,
         nodes=len(live),
         ready_nodes=sum(rental.phase is RentalPhase.READY for rental in live),
         gpus_in_use=tally.gpus_in_use.get(pool.id, 0),
-        scarcity=Price(0) if (verdict := plan.pools.get(pool.id)) is None else verdict.scarcity,
+        scarcity_price=Price(0) if (verdict := plan.pools.get(pool.id)) is None else verdict.scarcity,
         conditions=(ready,),
     )
 

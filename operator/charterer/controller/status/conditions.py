@@ -1,24 +1,34 @@
-"""Conditions: an observation keeps the time of its last change for as long as its status stays the same."""
+"""Conditions: the time of a condition's last transition is kept for as long as its status stays the same."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
-from charterer.api.view import Condition, ConditionStatus, ConditionType
+from charterer.api.models.base import Condition, ConditionStatus, ConditionType
 from charterer.domain.time import Instant
 
 
-def condition(kind: ConditionType, holds: bool | None, reason: str, message: str, now: Instant) -> Condition:
-    """One observation made now; ``holds`` None is unknown."""
+def condition(
+    kind: ConditionType, holds: bool | None, reason: str, message: str, now: Instant, generation: int
+) -> Condition:
+    """A condition as observed now, by a spec of this generation; ``holds`` None is unknown."""
     status = ConditionStatus.UNKNOWN if holds is None else ConditionStatus.TRUE if holds else ConditionStatus.FALSE
-    return Condition(kind, status, reason, message, now)
+    return Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message,
+        last_transition_time=now,
+        observed_generation=generation,
+    )
 
 
 def dated(conditions: Iterable[Condition], before: Iterable[Condition]) -> tuple[Condition, ...]:
-    """The conditions with ``since`` taken from those before where the status is unchanged."""
-    known = {one.type: one for one in before}
+    """The conditions; where the status is what it was ``before``, with the time of its last transition from there."""
+    earlier = {(condition.type, condition.status): condition.last_transition_time for condition in before}
     return tuple(
-        replace(one, since=known[one.type].since) if one.type in known and known[one.type].status == one.status else one
-        for one in conditions
+        condition
+        if (since := earlier.get((condition.type, condition.status))) is None
+        else condition.model_copy(update={"last_transition_time": since})
+        for condition in conditions
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
-from charterer.api.view import Condition, ConditionType, JobState, JobView
+from charterer.api.models.base import Condition, ConditionType
+from charterer.api.models.trainingjob_status import JobState, TrainingJobView
 from charterer.controller.status.conditions import condition
 from charterer.domain.errors import Problem
 from charterer.domain.job import FinishKind, Job, PodPhase
@@ -22,19 +24,21 @@ _LIMITED = (
 )
 
 
-def job_view(job: Job, snapshot: Snapshot, plan: Plan, problems: Mapping[tuple[str, str, str], Problem]) -> JobView:
-    """What is shown of a job now; ``since`` of its conditions is still to be dated."""
+def job_view(
+    job: Job, snapshot: Snapshot, plan: Plan, problems: Mapping[tuple[str, str, str], Problem]
+) -> TrainingJobView:
+    """The view of a job as of now; the transition times of its conditions are still to be set (``dated``)."""
     verdict = plan.jobs.get(job.id)
     state = job_state(job)
     problem = problems.get(("TrainingJob", job.namespace, job.name))
     running = state is JobState.RUNNING and verdict is not None and verdict.remaining_seconds is not None
-    return JobView(
+    return TrainingJobView(
         observed_generation=job.generation,
         state=state,
         gpus=0 if job.allocation is None else job.allocation.option.gpus,
         want_gpus=0 if verdict is None or verdict.option is None else verdict.option.gpus,
         pool=None if job.allocation is None else job.allocation.option.pool,
-        progress=_progress(job),
+        progress_percent=_progress_percent(job),
         eta=after(snapshot.now, verdict.remaining_seconds or 0.0) if running and verdict is not None else None,
         cost=job_cost(job, snapshot.rentals, snapshot.now),
         why=_why(job, verdict, problem),
@@ -70,10 +74,12 @@ def pods_ready(job: Job) -> bool:
     return run.completions == len(job.allocation.placements) and ready >= set(range(run.completions))
 
 
-def _progress(job: Job) -> float | None:
+def _progress_percent(job: Job) -> int | None:
     if job.finish is not None and job.finish.kind is FinishKind.COMPLETE:
-        return 1.0
-    return None if job.progress is None else job.progress.fraction
+        return 100
+    if job.progress is None or job.progress.fraction is None:
+        return None
+    return int(job.progress.fraction * 100)
 
 
 def _why(job: Job, verdict: Verdict | None, problem: Problem | None) -> str:
@@ -92,51 +98,48 @@ def _conditions(
     limited = verdict is not None and verdict.reason.why in _LIMITED
     placed = job.allocation is not None
     ready = pods_ready(job)
-    found = [
+    observed = partial(condition, now=now, generation=job.generation)
+    conditions = [
         _admitted(job, problem, now),
-        condition(
+        observed(
             ConditionType.CAPACITY_AVAILABLE,
             placed if job.finish is None else None,
             "Placed" if placed else why or "NotNeeded",
             "the job has its GPUs" if placed else message,
-            now,
         ),
-        condition(ConditionType.PODS_READY, ready, "AllReady" if ready else "NotReady", _pods_message(job), now),
-        condition(
+        observed(ConditionType.PODS_READY, ready, "AllReady" if ready else "NotReady", _pods_message(job)),
+        observed(
             ConditionType.RESIZING,
             state is JobState.RESIZING,
             why if state is JobState.RESIZING and why else "Steady",
             message if state is JobState.RESIZING else "",
-            now,
         ),
-        condition(
-            ConditionType.BUDGET_LIMITED, limited, why if limited else "NotLimited", message if limited else "", now
-        ),
-        condition(
+        observed(ConditionType.BUDGET_LIMITED, limited, why if limited else "NotLimited", message if limited else ""),
+        observed(
             ConditionType.SUSPENDED,
             state is JobState.SUSPENDED,
             "SuspendRequested" if job.suspend else "NotRequested",
             "",
-            now,
         ),
     ]
     if job.finish is not None:
         kind = ConditionType.COMPLETE if job.finish.kind is FinishKind.COMPLETE else ConditionType.FAILED
-        found.append(condition(kind, True, job.finish.reason, job.finish.message, job.finish.at))
-    return tuple(found)
+        conditions.append(observed(kind, True, job.finish.reason, job.finish.message, now=job.finish.at))
+    return tuple(conditions)
 
 
 def _admitted(job: Job, problem: Problem | None, now: Instant) -> Condition:
+    admitted = partial(condition, ConditionType.ADMITTED, now=now, generation=job.generation)
     if job.checking:
-        return condition(ConditionType.ADMITTED, None, "Checking", "the template is being tried by a dry run", now)
+        return admitted(None, "Checking", "the template is being tried by a dry run")
     if job.invalid:
-        return condition(ConditionType.ADMITTED, False, "InvalidTemplate", job.invalid, now)
+        return admitted(False, "InvalidTemplate", job.invalid)
     if job.budget is None:
         message = f"no GPUBudget selects namespace {job.namespace}: create one, or label the namespace for one"
-        return condition(ConditionType.ADMITTED, False, "NoBudget", message, now)
+        return admitted(False, "NoBudget", message)
     if problem is not None:
-        return condition(ConditionType.ADMITTED, True, problem.reason, f"{problem.field}: {problem.message}", now)
-    return condition(ConditionType.ADMITTED, True, "Accepted", f"paid by GPUBudget {job.budget}", now)
+        return admitted(True, problem.reason, f"{problem.field}: {problem.message}")
+    return admitted(True, "Accepted", f"paid by GPUBudget {job.budget}")
 
 
 def _pods_message(job: Job) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from charterer.api.view import Condition, ConditionType, InvalidView, ProfileState, ProfileView
+from charterer.api.models.base import Condition, ConditionType, InvalidObjectView
+from charterer.api.models.speedupprofile import ProfileState, SpeedupProfileView
 from charterer.cluster import kinds
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.outcome import ActionOutcome
@@ -132,21 +133,25 @@ def invalid_objects(store: Store, now: Instant) -> Iterator[ViewedObject]:
             yield ViewedObject(kind, key, None, (problem,), None, False, make)
 
 
-def _profile_view(profile: Profile, now: Instant) -> ProfileView:
-    return ProfileView(profile.generation, ProfileState.READY, (_readable(profile, now),))
+def _profile_view(profile: Profile, now: Instant) -> SpeedupProfileView:
+    return SpeedupProfileView(
+        observed_generation=profile.generation, state=ProfileState.READY, conditions=(_readable(profile, now),)
+    )
 
 
 def _readable(profile: Profile, now: Instant) -> Condition:
     """What jobs of the class are planned by."""
+    ready = partial(condition, ConditionType.READY, True, now=now, generation=profile.generation)
     if profile.unreadable:
         message = f"what was learned is not used, because it cannot be read: {profile.unreadable}"
-        return condition(ConditionType.READY, True, "LearnedUnreadable", message, now)
+        return ready("LearnedUnreadable", message)
     if profile.reports:
-        return condition(ConditionType.READY, True, "Learned", f"learned from {profile.reports} reports", now)
+        return ready("Learned", f"learned from {profile.reports} reports")
     message = "" if profile.declared else "nothing is known yet: jobs run on their preferred number of GPUs"
-    return condition(ConditionType.READY, True, "Readable", message, now)
+    return ready("Readable", message)
 
 
-def _invalid_view(is_job: bool, problem: Problem, now: Instant) -> InvalidView:
+def _invalid_view(is_job: bool, problem: Problem, now: Instant) -> InvalidObjectView:
     kind = ConditionType.ADMITTED if is_job else ConditionType.READY
-    return InvalidView(0, (condition(kind, False, problem.reason, f"{problem.field}: {problem.message}", now),))
+    why = condition(kind, False, problem.reason, f"{problem.field}: {problem.message}", now, 0)
+    return InvalidObjectView(observed_generation=0, state="Invalid", conditions=(why,))

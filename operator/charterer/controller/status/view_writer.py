@@ -9,22 +9,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from charterer.api import decode, encode, names
+from charterer.api import decode, names
+from charterer.api.models.base import Condition, InvalidObjectView, dump
+from charterer.api.models.gpubudget_status import GPUBudgetView
+from charterer.api.models.gpupool import GPUPoolView
+from charterer.api.models.speedupprofile import SpeedupProfileView
+from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.api.significant_change import differs_by
-from charterer.api.view import BudgetView, Condition, InvalidView, JobView, PoolView, ProfileView
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, Conflict, NotFound
-from charterer.cluster.kinds import AnyKind, status_body
+from charterer.cluster.kinds import AnyKind
+from charterer.cluster.patches import status_apply
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.status.conditions import dated
 from charterer.domain.steps import StepKey
 
 _log = logging.getLogger(__name__)
 
-AnyView = JobView | BudgetView | PoolView | ProfileView | InvalidView
+AnyView = TrainingJobView | GPUBudgetView | GPUPoolView | SpeedupProfileView | InvalidObjectView
 
 _DOLLARS = frozenset({"committed", "cost", "forecast", "forecastHigh", "forecastLow", "hourly", "remaining", "spent"})
 _NUMBERS = _DOLLARS | frozenset(
@@ -139,7 +144,7 @@ class ViewWriter:
             if now < written.check_at:
                 return None
         view = shown.make()
-        status = _encoded(_dated(view, written.conditions))
+        status = dump(_dated(view, written.conditions))
         if _words(status) != _words(written.status):
             return view
         moved = differs_by(_LEAST_CHANGE, status, written.status, _DATES)
@@ -170,9 +175,9 @@ class ViewWriter:
     async def _apply(self, key: tuple[str, ObjectKey], shown: ViewedObject, view: AnyView) -> None:
         path = shown.kind.resource.one(shown.key.name, shown.key.namespace or None)
         raw = await self._client.get(path)
-        status = _encoded(_dated(view, decode.conditions(raw)))
+        status = dump(_dated(view, decode.conditions(raw)))
         version = raw["metadata"]["resourceVersion"]
-        body = status_body(shown.kind, shown.key, version, status)
+        body = status_apply(shown.kind, shown.key, version, status)
         answer = await self._client.apply(f"{path}/status", body, names.MANAGER_VIEW)
         self._store.put(shown.kind, answer)
         uid, conditions, now = answer["metadata"]["uid"], decode.conditions(answer), self._clock()
@@ -180,21 +185,7 @@ class ViewWriter:
 
 
 def _dated(view: AnyView, before: Iterable[Condition]) -> AnyView:
-    return replace(view, conditions=dated(view.conditions, before))
-
-
-def _encoded(view: AnyView) -> Mapping[str, Any]:
-    match view:
-        case JobView():
-            return encode.job_view(view)
-        case BudgetView():
-            return encode.budget_view(view)
-        case PoolView():
-            return encode.pool_view(view)
-        case ProfileView():
-            return encode.profile_view(view)
-        case InvalidView():
-            return encode.invalid_view(view)
+    return view.model_copy(update={"conditions": dated(view.conditions, before)})
 
 
 def _words(status: Any) -> Any:

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import sqrt
 
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.time import Instant, after, moment, seconds_between
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import JobPosition, OptionValues
+from charterer.policy.solve.bisection import bisect
 
 MARGIN = 0.1
 """A path that is entered must end so much sooner, of its time, than one that is merely stayed on: measured speeds vary
 by a few percent from one report to the next, and a job must not go to and fro for that."""
-_CLOSE = 1.001
-"""The ratio of two worths that are taken for one."""
 _LEAST, _MOST = 1e-9, 1e6
-"""A second so much cheaper or dearer than one of the dearest option: only money, or only time, counts."""
+"""Multiples of the dearest option's price a second at which only money, or only time, counts."""
+_HALVINGS = 16
+"""Of the range between those two: exact to 0.1 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +63,27 @@ def deadline_need(job: Job, menu: Menu, position: JobPosition, now: Instant, mon
         return None
     dearest = max(menu.ways.prices)
     least, most = _LEAST * dearest, _MOST * dearest
-    slow, fast = _end(job, OptionValues(menu, least), position), _end(job, OptionValues(menu, most), position)
+
+    def end_at(worth: float) -> _End:
+        return _end(job, OptionValues(menu, worth), position)
+
+    slow, fast = end_at(least), end_at(most)
 
     def result(worth: float, end: _End) -> DeadlineNeed:
         return DeadlineNeed(
             job, worth, end.seconds, max(end.dollars - slow.dollars, 0.0), end.seconds <= left, fast.seconds
         )
 
-    def search(enough: Callable[[_End], bool]) -> tuple[tuple[float, _End], tuple[float, _End]]:
-        """Two worths that are all but one, with what they lead to: the last that is not enough, the first that is."""
-        below, above = (least, slow), (most, fast)
-        while above[0] / below[0] > _CLOSE:
-            worth = sqrt(below[0] * above[0])
-            end = _end(job, OptionValues(menu, worth), position)
-            below, above = (below, (worth, end)) if enough(end) else ((worth, end), above)
-        return below, above
+    def search(enough: Callable[[_End], bool]) -> tuple[float, float]:
+        """Two worths that are almost one: the last that is not enough, the first that is."""
+        return bisect(least, most, lambda worth: enough(end_at(worth)), _HALVINGS)
 
     if slow.within(left):
         return result(least, slow)
-    best = search(lambda end: end.within(left))[1] if fast.within(left) else (most, fast)
-    if best[1].dollars - slow.dollars > money:
-        best = search(lambda end: end.dollars - slow.dollars > money)[0]
-    return result(*best)
+    worth = search(lambda end: end.within(left))[1] if fast.within(left) else most
+    if end_at(worth).dollars - slow.dollars > money:
+        worth = search(lambda end: end.dollars - slow.dollars > money)[0]
+    return result(worth, end_at(worth))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import sqrt
 
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, RunOutcome
@@ -28,9 +27,11 @@ from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import Completion, JobPosition, OptionValues
 from charterer.policy.options.width_backoff import is_quarantined, untested
 from charterer.policy.plan_cache import plan_cache
+from charterer.policy.solve.bisection import bisect
 from charterer.policy.solve.phase_dp import OptionKey, OptionTable, key_of
 
 _HALVINGS = 40
+"""Of the range between a factor of 1 and ``_MOST``: exact to eleven digits."""
 _TIE = 1e-5
 """Dollars closer to each other than this part are equal: a mixing class's two options are, save for rounding."""
 _MOST = 20.0
@@ -370,11 +371,6 @@ def _repriced(menu: Menu, pool: PoolId, factor: float) -> Menu:
 def _turning_point(loses_by: Callable[[float], float]) -> float | None:
     """The factor nearest to 1 from which on nothing is lost any more, above or below it; None if there is none."""
     for far in (1.0 / _MOST, _MOST):
-        loses, wins = 1.0, far
-        if loses_by(wins) > 0:
-            continue
-        for _ in range(_HALVINGS):
-            middle = sqrt(loses * wins)
-            loses, wins = (middle, wins) if loses_by(middle) > 0 else (loses, middle)
-        return wins
+        if loses_by(far) <= 0.0:
+            return bisect(1.0, far, lambda factor: loses_by(factor) <= 0.0, _HALVINGS)[1]
     return None

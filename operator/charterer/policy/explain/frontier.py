@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
 
 from charterer.domain.ids import Rate
 from charterer.domain.money import Money
@@ -24,6 +23,7 @@ from charterer.policy.budgets.demand import GroupDemand
 from charterer.policy.budgets.pool_usage import expected_use, use_of
 from charterer.policy.budgets.shared_pools import BudgetOutcome, fit, longer, sum_of, with_room
 from charterer.policy.budgets.solution import BudgetSolution, GroupAssignment, dearer
+from charterer.policy.solve.bisection import bisect
 from charterer.policy.solve.exchange_rate import BudgetFit, Demand, Solution, solve, spend_rate
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
@@ -154,14 +154,11 @@ class Frontier:
         Where there is no room for all however much is paid, it is what serves as many.
         """
         plenty = self._plenty()
-        least, most = least * plenty.served, plenty.spend
-        for _ in range(_HALVINGS):
-            middle = sqrt(least * most) if least > 0.0 else most / 2.0
-            if with_room(self._standing, middle).served < plenty.served / _EPSILON:
-                least = middle
-            else:
-                most = middle
-        return most
+
+        def enough(allowed: float) -> bool:
+            return with_room(self._standing, allowed).served >= plenty.served / _EPSILON
+
+        return bisect(least * plenty.served, plenty.spend, enough, _HALVINGS)[1]
 
     def _plenty(self) -> BudgetOutcome:
         """What is had of the room for any money."""

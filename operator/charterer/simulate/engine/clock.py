@@ -1,4 +1,4 @@
-"""The virtual clock: what will happen, in order of time."""
+"""The virtual clock: a queue of events in order of time."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from charterer.domain.time import Instant, after
 class Clock:
     """``now``: seconds since ``start``; ``instant``: the same, as an Instant.
 
-    What is due at one second happens in the order in which it was put there.
+    Events of the same second happen in the order in which they were scheduled.
     """
 
-    __slots__ = ("_due", "_put", "instant", "now", "start")
+    __slots__ = ("_events", "_scheduled", "instant", "now", "start")
 
     def __init__(self, start: Instant) -> None:
         self.start = start
         self.now = 0.0
         self.instant = start
-        self._due: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._put = 0
+        self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._scheduled = 0
 
-    def at(self, when: float, happens: Callable[..., None], *about: Any) -> None:
-        """``happens(*about)`` at that second; at once in turn if it is over."""
-        self._put += 1
-        heappush(self._due, (when, self._put, happens, about))
+    def at(self, when: float, callback: Callable[..., None], *arguments: Any) -> None:
+        """Call ``callback(*arguments)`` at that second, or within the present one if that second is over."""
+        self._scheduled += 1
+        heappush(self._events, (when, self._scheduled, callback, arguments))
 
-    def before_all(self, when: float, rank: int, happens: Callable[..., None], *about: Any) -> None:
-        """The same, but before whatever ``at`` put at that second; among themselves in order of ``rank``, from 0."""
-        heappush(self._due, (when, rank - (1 << 62), happens, about))
+    def before_all(self, when: float, rank: int, callback: Callable[..., None], *arguments: Any) -> None:
+        """Like ``at``, but before all that ``at`` scheduled for that second; among themselves by ``rank``, from 0."""
+        heappush(self._events, (when, rank - (1 << 62), callback, arguments))
 
     def step(self, until: float) -> bool:
-        """Everything of the next second that has something; False when nothing is left up to ``until``."""
-        due = self._due
-        if not due or due[0][0] > until:
+        """Run all events of the next second that has any; False when there is none up to ``until``."""
+        events = self._events
+        if not events or events[0][0] > until:
             return False
-        now = self.now = due[0][0]
+        now = self.now = events[0][0]
         self.instant = after(self.start, now)
-        while due and due[0][0] <= now:
-            _, _, happens, about = heappop(due)
-            happens(*about)
+        while events and events[0][0] <= now:
+            _, _, callback, arguments = heappop(events)
+            callback(*arguments)
         return True

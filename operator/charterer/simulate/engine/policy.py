@@ -1,49 +1,28 @@
-"""Who decides in a simulated world."""
+"""The interface of a policy: it decides in a simulated world."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from charterer.domain.job import Allocation
 from charterer.domain.time import Instant
-from charterer.simulate.engine.node_market import SimMachine
-from charterer.simulate.engine.sim_job import SimJob
-
-if TYPE_CHECKING:
-    from charterer.simulate.engine.world import World
+from charterer.simulate.engine.events import WorldEvents
+from charterer.simulate.engine.world import World
 
 
-class Policy:
-    """Is told what happens, and is asked to act whenever anything did. What it does itself it is not told.
+class Policy(WorldEvents):
+    """Receives the world's events, and is asked to act after each instant at which anything happened.
 
-    This one does nothing: a policy overrides what matters to it.
+    This one does nothing: a policy overrides the methods that it needs.
     """
 
-    def begins(self, world: World) -> None:
-        """A simulation begins: from now on it decides in this world, which is empty."""
-
-    def arrived(self, task: SimJob) -> None:
-        """A job was submitted."""
-
-    def completed(self, task: SimJob) -> None:
-        """A job is complete; its allocation is what it held, and is free now."""
-
-    def interrupted(self, task: SimJob, held: Allocation) -> None:
-        """A machine of the job was taken back: what it held is free, and it waits."""
-
-    def ready(self, machine: SimMachine) -> None:
-        """A machine takes pods."""
-
-    def taken(self, machine: SimMachine) -> None:
-        """A machine was taken back; nobody is on it any more."""
+    def begin_simulation(self, world: World) -> None:
+        """A simulation begins: from now on the policy decides in this world, which is still empty."""
 
     def decide(self) -> Instant | None:
-        """Act in the world; when to be asked again if nothing happens before, None if never.
+        """Act in the world; returns when to be asked again if nothing happens before, None for never.
 
-        It is asked again at once if its acts changed anything by themselves (``World.changed``).
+        The policy is asked again at once if its actions changed anything by themselves (``World.changed``).
         """
         return None
 
-    def lately(self) -> str:
-        """What it did last, for messages."""
+    def last_action(self) -> str:
+        """A description of the last action, for error messages."""
         return type(self).__name__

@@ -1,1 +1,4 @@
-""""""
+"""Jobs that really ran, as values and as CSV files, and what a policy would have saved on them.
+
+No simulation is run in here; ``simulate.replay`` does that.
+"""

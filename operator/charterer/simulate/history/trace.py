@@ -1,6 +1,6 @@
 """Histories as CSV files: what ``charterer simulate --save`` writes, and published traces, by the names in the header.
 
-Needed are when a job was submitted (seconds, or a timestamp), its GPUs and how long it trained on them (seconds).
+Each row needs the time of submission (seconds, or a timestamp), the GPUs, and the seconds of training on them.
 Everything else has a default: see ``COLUMNS`` and docs/simulator.md.
 """
 
@@ -19,9 +19,17 @@ from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
 from charterer.domain.time import instant
-from charterer.simulate.engine.node_market import PoolModel
-from charterer.simulate.engine.workload import BadRow
-from charterer.simulate.history.history import History, PastJob, PastPool, covers, placeable, points, widest
+from charterer.simulate.history.history import (
+    History,
+    PastJob,
+    PastPool,
+    covers,
+    curve_points,
+    placeable_width,
+    widest_point,
+)
+from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.workload import BadRow
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "name": ("name", "job_id", "jobid", "job_name", "job"),
@@ -30,13 +38,16 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "duration": ("duration", "duration_seconds", "run_time", "runtime"),
     "class": ("class", "application", "model"),
     **{
-        one: (one,)
-        for one in ("min_gpus", "max_gpus", "resize", "weight", "took", "curve", "pool", "gpu_type", "gpus_per_node")
+        field: (field,)
+        for field in ("min_gpus", "max_gpus", "resize", "weight", "took", "curve", "pool", "gpu_type", "gpus_per_node")
     },
-    **{one: (one,) for one in ("node_price", "start_seconds", "billing_minimum_seconds", "max_nodes", "capacity_type")},
+    **{
+        field: (field,)
+        for field in ("node_price", "start_seconds", "billing_minimum_seconds", "max_nodes", "capacity_type")
+    },
     "restart_seconds": ("restart_seconds",),
 }
-"""By field: the names that its column may have in the header, as files in circulation write them (in any case)."""
+"""The column names of each field in files in circulation (upper or lower case), the preferred one first."""
 
 _NEEDED = ("submitted", "gpus", "duration")
 _COUNT = "whole number from 1 on"
@@ -55,15 +66,15 @@ class _Sink(Protocol):
 
 
 def write_history(history: History, to: _Sink) -> None:
-    """A row for each job, by time of submission, that ``read_history`` reads back as it is."""
+    """Write a row for each job by time of submission; ``read_history`` reads back the same history."""
     writer = csv.writer(to, lineterminator="\n")
     writer.writerow(COLUMNS)
-    rows = [(job.submitted, job.name, _cells(job, fleet)) for fleet in history.fleets for job in fleet.jobs]
+    rows = [(job.submitted, job.name, _cells(job, past)) for past in history.pools for job in past.jobs]
     writer.writerows(cells for _, _, cells in sorted(rows))
 
 
-def _cells(job: PastJob, fleet: PastPool) -> list[str]:
-    pool, phases = fleet.pool, fleet.curves.get(job.kind, ())
+def _cells(job: PastJob, past: PastPool) -> list[str]:
+    pool, phases = past.pool, past.curves.get(job.kind, ())
     return [
         job.name,
         repr(job.submitted),
@@ -75,7 +86,9 @@ def _cells(job: PastJob, fleet: PastPool) -> list[str]:
         job.resize.value,
         repr(job.weight),
         "" if job.took is None else repr(job.took),
-        ";".join(f"{phase.until!r}={' '.join(f'{gpus}:{rate!r}' for gpus, rate in points(phase))}" for phase in phases),
+        ";".join(
+            f"{phase.until!r}={' '.join(f'{gpus}:{rate!r}' for gpus, rate in curve_points(phase))}" for phase in phases
+        ),
         pool.name,
         pool.gpu_type,
         str(pool.gpus_per_node),
@@ -84,15 +97,19 @@ def _cells(job: PastJob, fleet: PastPool) -> list[str]:
         str(pool.billing_minimum_seconds),
         str(pool.max_nodes),
         pool.capacity_type.value,
-        repr(fleet.restart_seconds),
+        repr(past.restart_seconds),
     ]
+
+
+def _table(phase: Phase) -> str:
+    return " ".join(f"{gpus}:{rate!r}" for gpus, rate in curve_points(phase))
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def is_trace(header: str) -> bool:
-    """Whether a file that begins with this line says how long its jobs took."""
+    """Whether the header of a file has a column for the jobs' training time."""
     return "duration" in _mapping(next(csv.reader([header]), []))
 
 
@@ -101,7 +118,7 @@ def read_history(
 ) -> History:
     """The history in a file. BadRow for the first row that cannot be used.
 
-    ``pool`` and ``restart_seconds`` hold for rows that do not say. ``curves``: by class, for rows that give none.
+    ``pool`` and ``restart_seconds``: defaults for rows without them. ``curves``: by class, for rows without one.
     """
     reader = csv.reader(lines)
     columns = _mapping(next(reader, []))
@@ -118,40 +135,40 @@ def read_history(
     ]
     if not rows:
         raise BadRow(f"{file}: has no row: add at least one job")
-    return _Reading(pool, restart_seconds, curves or {}).history(rows)
+    return _HistoryReader(pool, restart_seconds, curves or {}).history(rows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """``where`` names file and line; ``cells`` are the texts by field, empty where the row says nothing."""
+    """``where`` names file and line; ``cells``: the text of each field, empty where the row has none."""
 
     where: str
     cells: Mapping[str, str]
 
     def get(self, field: str, parse: Callable[[str], V], what: str, default: V) -> V:
-        """The field's value; BadRow says that the text is no ``what``."""
+        """The field's value, ``default`` for an empty cell. BadRow: the text is no ``what``."""
         return self.needed(field, parse, what) if self.cells.get(field) else default
 
     def needed(self, field: str, parse: Callable[[str], V], what: str) -> V:
-        """The same for a field without a default."""
+        """The value of a field without a default. BadRow."""
         try:
             return parse(self.cells.get(field, ""))
         except (ValueError, OverflowError):
             raise self.bad(field, f"is no {what}: correct it, or leave the row out") from None
 
-    def bad(self, field: str, told: str) -> BadRow:
+    def bad(self, field: str, fault: str) -> BadRow:
         """The error about one field of the row."""
-        return BadRow(f"{self.where}: {field} {self.cells.get(field, '')!r} {told}")
+        return BadRow(f"{self.where}: {field} {self.cells.get(field, '')!r} {fault}")
 
 
-class _Reading:
-    """What the rows so far have said of pools and classes; a pool is one thing, and so is a class's curve on it."""
+class _HistoryReader:
+    """The pools and curves of the rows read so far; rows must agree about a pool, and about a class's curve on it."""
 
     def __init__(self, pool: PoolModel, restart_seconds: float, curves: Curves) -> None:
         self._pool, self._restart_seconds, self._curves = pool, restart_seconds, curves
         self._pools: dict[str, tuple[PoolModel, float, str]] = {}
-        self._known: dict[tuple[str, str], tuple[tuple[Phase, ...], str]] = {}
-        self._names: set[str] = set()
+        self._curves_seen: dict[tuple[str, str], tuple[tuple[Phase, ...], str]] = {}
+        self._job_names: set[str] = set()
 
     def history(self, rows: Sequence[_Row]) -> History:
         moments = [row.needed("submitted", _moment, "time: seconds, or like 2026-01-31T12:00:00Z") for row in rows]
@@ -159,26 +176,26 @@ class _Reading:
         for number, (row, moment) in enumerate(zip(rows, moments, strict=True), start=1):
             pool = self._pool_of(row)
             jobs.setdefault(pool.name, []).append(self._job(row, number, moment - min(moments), pool))
-        return History(tuple(self._fleet(name, found) for name, found in sorted(jobs.items())))
+        return History(tuple(self._past_pool(name, of_pool) for name, of_pool in sorted(jobs.items())))
 
-    def _fleet(self, name: str, jobs: list[PastJob]) -> PastPool:
+    def _past_pool(self, name: str, jobs: list[PastJob]) -> PastPool:
         pool, restart_seconds, _ = self._pools[name]
-        curves = {kind: phases for (of, kind), (phases, _) in self._known.items() if of == name}
+        curves = {kind: phases for (of, kind), (phases, _) in self._curves_seen.items() if of == name}
         return PastPool(pool, tuple(sorted(jobs, key=lambda job: (job.submitted, job.name))), curves, restart_seconds)
 
     def _pool_of(self, row: _Row) -> PoolModel:
-        usual = self._pool
-        name = row.cells.get("pool") or usual.name
+        default = self._pool
+        name = row.cells.get("pool") or default.name
         pool = PoolModel(
             name=name,
-            gpus_per_node=row.get("gpus_per_node", _count, _COUNT, usual.gpus_per_node),
-            hourly=row.get("node_price", _price, "price: dollars an hour like 19.80", usual.hourly),
-            gpu_type=row.cells.get("gpu_type") or usual.gpu_type,
-            start_seconds=row.get("start_seconds", _span, _SPAN, usual.start_seconds),
-            max_nodes=row.get("max_nodes", _count, _COUNT, usual.max_nodes),
-            billing_minimum_seconds=row.get("billing_minimum_seconds", _whole, _SPAN, usual.billing_minimum_seconds),
+            gpus_per_node=row.get("gpus_per_node", _count, _COUNT, default.gpus_per_node),
+            hourly=row.get("node_price", _price, "price: dollars an hour like 19.80", default.hourly),
+            gpu_type=row.cells.get("gpu_type") or default.gpu_type,
+            start_seconds=row.get("start_seconds", _span, _SPAN, default.start_seconds),
+            max_nodes=row.get("max_nodes", _count, _COUNT, default.max_nodes),
+            billing_minimum_seconds=row.get("billing_minimum_seconds", _whole, _SPAN, default.billing_minimum_seconds),
             capacity_type=row.get(
-                "capacity_type", CapacityType, f"one of {', '.join(CapacityType)}", usual.capacity_type
+                "capacity_type", CapacityType, f"one of {', '.join(CapacityType)}", default.capacity_type
             ),
         )
         restart_seconds = row.get("restart_seconds", _span, _SPAN, self._restart_seconds)
@@ -189,10 +206,10 @@ class _Reading:
 
     def _job(self, row: _Row, number: int, submitted: float, pool: PoolModel) -> PastJob:
         name = row.cells.get("name") or f"job-{number}"
-        if name in self._names:
+        if name in self._job_names:
             raise BadRow(f"{row.where}: name {name!r} occurs twice: give it another")
-        self._names.add(name)
-        gpus = placeable(row.needed("gpus", _count, _COUNT), pool.gpus_per_node)
+        self._job_names.add(name)
+        gpus = placeable_width(row.needed("gpus", _count, _COUNT), pool.gpus_per_node)
         if gpus > pool.max_nodes * pool.gpus_per_node:
             has = f"{pool.max_nodes} nodes of {pool.gpus_per_node} GPUs"
             raise row.bad(
@@ -207,51 +224,53 @@ class _Reading:
             seconds=row.needed("duration", _positive, _SECONDS),
             kind=kind,
             least=row.get("min_gpus", _count, _COUNT, 1),
-            most=row.get("max_gpus", _count, _COUNT, widest(phases) if phases else gpus),
+            most=row.get("max_gpus", _count, _COUNT, widest_point(phases) if phases else gpus),
             resize=row.get("resize", ResizePolicy, f"one of {', '.join(ResizePolicy)}", ResizePolicy.NEVER),
             weight=row.get("weight", _positive, "number above 0", 1.0),
             took=row.get("took", _positive, _SECONDS, None),
         )
 
     def _curve(self, row: _Row, kind: str, gpus: int, pool: PoolModel) -> tuple[Phase, ...]:
-        usual = typed(self._curves.get(kind, ()), pool.gpu_type)
+        default = for_gpu_type(self._curves.get(kind, ()), pool.gpu_type)
         what = "curve: write throughput by GPUs, rising, like 1:10 2:19 4:36"
-        phases = row.get("curve", lambda text: _phases(text, pool.gpu_type), what, usual)
+        phases = row.get("curve", lambda text: _phases(text, pool.gpu_type), what, default)
         if not kind and phases:
             raise row.bad("class", "is empty though the row has a curve: name the class that has it")
         if not phases:
             return ()
-        known, where = self._known.setdefault((pool.name, kind), (phases, row.where))
-        if known != phases:
+        previous, where = self._curves_seen.setdefault((pool.name, kind), (phases, row.where))
+        if previous != phases:
             raise row.bad("curve", f"is not that of class {kind!r} on {where}: a class has one; name another class")
         if not covers(phases, gpus):
             raise row.bad("gpus", f"is outside the curve of class {kind!r}: extend the curve, or leave the class empty")
         return phases
 
 
-def typed(phases: Iterable[Phase], gpu_type: str) -> tuple[Phase, ...]:
-    """Phases of one curve each, as those of another GPU type."""
+def for_gpu_type(phases: Iterable[Phase], gpu_type: str) -> tuple[Phase, ...]:
+    """Phases of one curve each, with another GPU type."""
     return tuple(Phase(phase.until, (SpeedCurve(gpu_type, phase.curves[0].form),)) for phase in phases)
 
 
 def _phases(text: str, gpu_type: str) -> tuple[Phase, ...]:
-    """A curve as it is written: ``1:10 2:19``, or phases by the part of the work at their end: ``0.3=1:10;1=1:12``."""
-    found = []
-    for part in text.split(";"):
-        until, _, written = part.rpartition("=")
-        table = [(_count(gpus), _positive(rate)) for gpus, _, rate in (one.partition(":") for one in written.split())]
+    """Parse a curve: ``1:10 2:19``, or phases by the fraction of work at their end: ``0.3=1:10;1=1:12``."""
+    phases = []
+    for phase_text in text.split(";"):
+        until, _, table_text = phase_text.rpartition("=")
+        table = [
+            (_count(gpus), _positive(rate)) for gpus, _, rate in (point.partition(":") for point in table_text.split())
+        ]
         rises = all(few < many and slow <= fast for (few, slow), (many, fast) in pairwise(table))
         if not table or not rises:
             raise ValueError(text)
-        found.append(Phase(_positive(until or "1"), (SpeedCurve(gpu_type, ThroughputTable(tuple(table))),)))
-    ends = [phase.until for phase in found]
+        phases.append(Phase(_positive(until or "1"), (SpeedCurve(gpu_type, ThroughputTable(tuple(table))),)))
+    ends = [phase.until for phase in phases]
     if ends[-1] != 1.0 or any(later <= earlier for earlier, later in pairwise(ends)):
         raise ValueError(text)
-    return tuple(found)
+    return tuple(phases)
 
 
 def _mapping(header: Sequence[str]) -> Mapping[str, int]:
-    """Which column each field is in; of several that could be it, the one whose name is earlier in ``COLUMNS``."""
+    """The column number of each field; of several candidates the one whose name is earlier in ``COLUMNS``."""
     at = {name.strip().lstrip("\ufeff").lower(): number for number, name in reversed(list(enumerate(header)))}
     named = {field: next((name for name in names if name in at), None) for field, names in COLUMNS.items()}
     return {field: at[name] for field, name in named.items() if name is not None}
@@ -295,7 +314,7 @@ def _price(text: str) -> Price:
 
 
 def _moment(text: str) -> float:
-    """Seconds, of any beginning; a timestamp without a zone is UTC."""
+    """Seconds since any epoch; a timestamp without a zone is UTC."""
     try:
         return _number(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The nodes of the one pool of a baseline, with what is free on them, kept as things happen."""
+"""The nodes of a baseline's only pool and their free GPUs, updated event by event."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from charterer.domain.money import ZERO
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.time import Instant
-from charterer.simulate.engine.node_market import SimMachine
-from charterer.simulate.engine.sim_job import SimJob
 from charterer.simulate.engine.world import World
+from charterer.simulate.model.node_market import SimMachine
+from charterer.simulate.model.sim_job import SimJob
 
 _REASON = Reason(ReasonCode.DEMAND, 0.0, ZERO, "a baseline")
 _Placements = tuple[Placement, ...]
 
 
 def nodes_for(widths: Iterable[int], size: int) -> int:
-    """Nodes that take jobs of these widths, packed first-fit by falling width."""
+    """The number of nodes of ``size`` GPUs that jobs of these widths need, packed first-fit by falling width."""
     nodes, spare = 0, list[int]()
     for gpus in sorted(widths, reverse=True):
         if gpus >= size:
@@ -37,10 +37,10 @@ def nodes_for(widths: Iterable[int], size: int) -> int:
 
 
 class BaselineFleet:
-    """Ready nodes by what is free on them. A job of less than a node goes where the least is free that is enough.
+    """Ready nodes by their free GPUs. A job of less than a node goes to the fullest node that fits.
 
-    ``size``: GPUs of a node. ``booting``: nodes that are not ready yet. ``idle_since``: ready nodes that nobody uses,
-    by since when, the longest idle first.
+    ``size``: GPUs of a node. ``booting``: nodes that are not ready yet. ``idle_since``: ready nodes without a job and
+    since when, the longest idle first.
     """
 
     def __init__(self, world: World) -> None:
@@ -55,43 +55,43 @@ class BaselineFleet:
         self._idle: list[tuple[int, RentalId]] = []
         self._options: dict[int, Option] = {}
         self._numbers: dict[RentalId, int] = {}
-        self._returned: list[int] = []
-        self._named = 0
+        self._free_numbers: list[int] = []
+        self._highest_number = 0
 
     def __len__(self) -> int:
-        """Nodes that are rented."""
+        """The number of rented nodes."""
         return len(self._free) + self.booting
 
     @property
     def idle(self) -> int:
-        """Ready nodes that nobody uses."""
+        """The number of ready nodes without a job."""
         return len(self._idle)
 
-    def whole(self, gpus: int) -> int:
-        """The width that can be placed: below a node as it is, else whole nodes."""
+    def placeable_width(self, gpus: int) -> int:
+        """The least width from ``gpus`` on that can be placed: below a node any, otherwise whole nodes."""
         return gpus if gpus < self.size else ceil(gpus / self.size) * self.size
 
-    # --- what happened ------------------------------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------------------------------
 
-    def ready(self, machine: SimMachine) -> None:
-        """A node takes pods."""
+    def machine_ready(self, machine: SimMachine) -> None:
+        """A node takes pods from now on."""
         self.booting -= 1
         self._numbers[machine.id] = machine.number
-        self._put(machine.id, self.size)
+        self._put_in(machine.id, self.size)
 
-    def taken(self, machine: SimMachine) -> None:
-        """A ready node was taken back; what was on it has been given back."""
-        self._gone(machine.id)
+    def machine_lost(self, machine: SimMachine) -> None:
+        """A ready node was taken back; its GPUs have been given back before."""
+        self._remove(machine.id)
 
     def give_back(self, placements: _Placements) -> None:
-        """What a job held is free."""
+        """GPUs that a job held are free."""
         for place in placements:
-            self._put(place.rental, self._pull(place.rental) + place.gpus)
+            self._put_in(place.rental, self._take_out(place.rental) + place.gpus)
 
-    # --- what is done -------------------------------------------------------------------------------------------------
+    # --- actions ------------------------------------------------------------------------------------------------------
 
     def place(self, gpus: int) -> _Placements | None:
-        """Where so many GPUs are free in the right shape; None where they are not."""
+        """Free GPUs for a job of that width, on one node or on whole nodes; None where there are none."""
         size = self.size
         if gpus < size:
             for names in self._by_free[gpus:]:
@@ -104,55 +104,55 @@ class BaselineFleet:
         return tuple([Placement(name, size) for _, name in self._idle[:nodes]])
 
     def take(self, placements: _Placements) -> None:
-        """They are free no longer."""
+        """The placements' GPUs are no longer free."""
         for place in placements:
-            self._put(place.rental, self._pull(place.rental) - place.gpus)
+            self._put_in(place.rental, self._take_out(place.rental) - place.gpus)
 
-    def start(self, task: SimJob, placements: _Placements) -> None:
-        """Start the job there."""
+    def start(self, job: SimJob, placements: _Placements) -> None:
+        """Start the job on these placements."""
         self.take(placements)
         gpus = sum([place.gpus for place in placements])
         option = self._options.get(gpus)
         if option is None:
             option = self._options[gpus] = Option(self._pool, gpus, 1.0, self.price.share(gpus, self.size))
         world = self._world
-        world.allocate(task, Allocation(task.runs + 1, option, placements, world.clock.instant))
+        world.allocate(job, Allocation(job.runs + 1, option, placements, world.clock.instant))
 
     def rent(self, nodes: int) -> None:
-        """Ask for more nodes."""
+        """Ask for that many more nodes."""
         world, budget = self._world, self._world.scenario.budget.id
         for _ in range(nodes):
-            if self._returned:
-                number = heappop(self._returned)
+            if self._free_numbers:
+                number = heappop(self._free_numbers)
             else:
-                number = self._named = self._named + 1
+                number = self._highest_number = self._highest_number + 1
             name = RentalId(f"{self._pool}-{number}")
             self.booting += 1
             world.rent(Rent(name, self._pool, budget, ZERO, self.price, _REASON))
             if name not in world.market.machines:
                 self.booting -= 1
-                heappush(self._returned, number)
+                heappush(self._free_numbers, number)
 
     def release(self, nodes: Iterable[RentalId]) -> None:
         """End idle nodes."""
         for name in nodes:
-            self._gone(name)
+            self._remove(name)
             self._world.release(name)
 
     def idle_nodes(self) -> list[RentalId]:
-        """Ready nodes that nobody uses, in order of renting."""
+        """Ready nodes without a job, in order of renting."""
         return [name for _, name in self._idle]
 
-    # --- keeping order ------------------------------------------------------------------------------------------------
+    # --- bookkeeping --------------------------------------------------------------------------------------------------
 
-    def _put(self, name: RentalId, free: int) -> None:
+    def _put_in(self, name: RentalId, free: int) -> None:
         self._free[name] = free
         insort(self._by_free[free], name)
         if free == self.size:
             self.idle_since[name] = self._world.clock.instant
             insort(self._idle, (self._numbers[name], name))
 
-    def _pull(self, name: RentalId) -> int:
+    def _take_out(self, name: RentalId) -> int:
         free = self._free.pop(name)
         names = self._by_free[free]
         del names[bisect_left(names, name)]
@@ -161,7 +161,7 @@ class BaselineFleet:
             del self._idle[bisect_left(self._idle, (self._numbers[name], name))]
         return free
 
-    def _gone(self, name: RentalId) -> None:
-        self._pull(name)
+    def _remove(self, name: RentalId) -> None:
+        self._take_out(name)
         del self._numbers[name]
-        heappush(self._returned, int(name.rpartition("-")[2]))
+        heappush(self._free_numbers, int(name.rpartition("-")[2]))

@@ -1,4 +1,4 @@
-"""A gang queue: jobs that wait for all of their GPUs at once. Who fits may pass who does not."""
+"""A gang queue: jobs wait for all of their GPUs at once, and a job that fits may pass one that does not."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from heapq import heapify, heappop, heappush
 
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.time import Instant
-from charterer.simulate.engine.sim_job import SimJob
+from charterer.simulate.model.sim_job import SimJob
 from charterer.simulate.policies.fleet import BaselineFleet
 
 _Waiting = tuple[float, Instant, JobId, SimJob]
 
 
 class GangQueue:
-    """Waiting jobs in lines of one width each (and one class, where classes have a rank), the first at its head.
+    """Waiting jobs in lines of one width each (and one class, where classes have a rank), the first at the head.
 
-    ``first``: whose is the least comes first, of equal ones the oldest. ``rank``: which class comes first just now.
+    ``first``: the job with the least value comes first, then the oldest. ``rank``: a class's present rank, least first.
     """
 
     def __init__(self, first: Callable[[SimJob], float], rank: Callable[[ClassId], float] | None = None) -> None:
@@ -25,22 +25,22 @@ class GangQueue:
         self._lines: dict[tuple[int, ClassId | None], list[_Waiting]] = {}
 
     def __bool__(self) -> bool:
-        """Whether anybody waits."""
+        """Whether any job waits."""
         return bool(self._lines)
 
-    def put(self, task: SimJob, gpus: int) -> None:
-        """The task waits for so many GPUs."""
-        line = self._lines.setdefault((gpus, task.class_id if self._rank else None), [])
-        heappush(line, (self._first(task), task.created, task.id, task))
+    def put(self, job: SimJob, gpus: int) -> None:
+        """Let the job wait for ``gpus`` GPUs."""
+        line = self._lines.setdefault((gpus, job.class_id if self._rank else None), [])
+        heappush(line, (self._first(job), job.created, job.id, job))
 
     def widths(self) -> Iterator[int]:
-        """What is waited for."""
+        """The width of each waiting job."""
         for (gpus, _), line in self._lines.items():
             for _ in line:
                 yield gpus
 
     def serve(self, fleet: BaselineFleet) -> list[SimJob]:
-        """Start who fits, in order, and say who. Where the head of a line does not fit, nobody in it does."""
+        """Start the jobs that fit, in order, and return them. A line whose head does not fit is skipped."""
         started: list[SimJob] = []
         if not self._lines:
             return started
@@ -52,9 +52,9 @@ class GangQueue:
             if placements is None:
                 continue
             line = self._lines[key]
-            task = heappop(line)[-1]
-            fleet.start(task, placements)
-            started.append(task)
+            job = heappop(line)[-1]
+            fleet.start(job, placements)
+            started.append(job)
             if line:
                 heappush(heads, (self._place(key, line), key))
             else:

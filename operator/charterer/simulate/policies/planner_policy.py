@@ -1,4 +1,4 @@
-"""A policy by a planner that is shown everything at every event: the operator's."""
+"""A policy that gives a planner, such as the operator's, a snapshot at every event."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from charterer.simulate.engine.world import World
 from charterer.simulate.policies.snapshot_view import SnapshotView
 
 Planner = Callable[[Snapshot], Plan]
-"""Sees all, and says what to do."""
+"""From a snapshot to a plan."""
 
 
 class PlannerPolicy(Policy):
-    """Does what a planner says that is shown everything, as often as it has something to say."""
+    """Carries out the planner's commands, again and again until there are none."""
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
         self._commands: tuple[Command, ...] = ()
 
-    def begins(self, world: World) -> None:
-        """Nothing was seen yet."""
+    def begin_simulation(self, world: World) -> None:
+        """Start with an empty view."""
         self._world = world
         self._view = SnapshotView(world)
 
     def decide(self) -> Instant | None:
-        """One plan, carried out."""
+        """Make one plan and carry it out."""
         world = self._world
         world.changed = False
         snapshot = self._view.snapshot()
@@ -41,16 +41,16 @@ class PlannerPolicy(Policy):
                 case Release(rental):
                     world.release(rental)
                 case Allocate(job, allocation):
-                    task = world.tasks[job]
-                    task.predicted = task.predicted or command.predicted
-                    task.moves = moves_with(snapshot.jobs[job], command)
+                    sim_job = world.jobs[job]
+                    sim_job.predicted = sim_job.predicted or command.predicted
+                    sim_job.moves = moves_with(snapshot.jobs[job], command)
                     if allocation is None:
-                        world.stop(task)
+                        world.stop(sim_job)
                     else:
-                        world.allocate(task, allocation)
+                        world.allocate(sim_job, allocation)
         world.changed = bool(plan.commands)
         return plan.again_at
 
-    def lately(self) -> str:
-        """The plan's commands."""
+    def last_action(self) -> str:
+        """The last plan's commands."""
         return f"lastly {self._commands}"

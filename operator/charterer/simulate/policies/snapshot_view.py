@@ -1,4 +1,4 @@
-"""What the operator would see of a simulated world: a Snapshot, of which what did not change is the same object."""
+"""A simulated world as the operator would observe it: a Snapshot that keeps unchanged objects."""
 
 from __future__ import annotations
 
@@ -11,85 +11,99 @@ from charterer.domain.pool import Survey
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant, after
-from charterer.simulate.engine.domain_objects import DomainObjects, node_of, rental_of, reporting
-from charterer.simulate.engine.node_market import SimMachine
-from charterer.simulate.engine.sim_job import SimJob
 from charterer.simulate.engine.world import World
+from charterer.simulate.model.domain_objects import LastingFields, gpu_rental, kubernetes_node, training_job
+from charterer.simulate.model.node_market import SimMachine
+from charterer.simulate.model.sim_job import SimJob
 
 
 @dataclass(frozen=True, slots=True)
-class _PreviousObjects:
-    """A job as it was seen, and what it follows from."""
+class _PreviousJob:
+    """A job as it was shown last, and the values from which that was made."""
 
     version: int
     done: float
-    total: float | None
-    facts: DomainObjects
+    work: float | None
+    lasting: LastingFields
     job: Job
 
 
-class SnapshotView:
-    """Snapshots of a world: ``snapshot()`` is that of a View made just now, whenever the last one was.
+@dataclass(frozen=True, slots=True)
+class _PreviousMachine:
+    """The same of a machine; ``node`` is None before there is one."""
 
-    Every job in training has reported just now.
+    ready: Instant | None
+    draining: bool
+    rental: Rental
+    node: Node | None
+
+
+class SnapshotView:
+    """Snapshots of a world. ``snapshot()`` equals that of a new view, whenever the last one was taken.
+
+    Every job in training has reported just now. Objects that did not change are the same objects as before.
     """
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._jobs: dict[JobId, _PreviousObjects] = {}
-        self._version = -1
-        self._machines: dict[SimMachine, tuple[Instant | None, bool, Rental, Node | None]] = {}
+        self._jobs: dict[JobId, _PreviousJob] = {}
+        self._market_version = -1
+        self._machines: dict[SimMachine, _PreviousMachine] = {}
         self._rentals: Mapping[RentalId, Rental] = {}
         self._nodes: Mapping[NodeName, Node] = {}
 
     def snapshot(self) -> Snapshot:
-        """As it is now."""
+        """The world as of now."""
         world = self._world
-        now, budget = world.clock.instant, world.books.budget(world.clock.instant)
-        self._jobs = {name: self._job(task) for name, task in world.tasks.items()}
-        self._look_at_machines()
+        now, budget = world.clock.instant, world.ledger.budget(world.clock.instant)
+        self._jobs = {name: self._job(sim_job) for name, sim_job in world.jobs.items()}
+        self._update_machines()
         return Snapshot(
             now=now,
             budgets={budget.id: budget},
             pools=world.market.pools,
             surveys=self._surveys(now),
             profiles=world.profiles,
-            jobs={name: seen.job for name, seen in self._jobs.items()},
+            jobs={name: previous.job for name, previous in self._jobs.items()},
             rentals=self._rentals,
             nodes=self._nodes,
         )
 
-    def _job(self, task: SimJob) -> _PreviousObjects:
+    def _job(self, sim_job: SimJob) -> _PreviousJob:
         world = self._world
-        task.advance(world.clock.now)
-        total = world.knowledge.mean_work(task)
-        seen = self._jobs.get(task.id)
-        same = seen is not None and seen.version == task.version
-        if seen is not None and same and seen.done == task.done and seen.total == total:
-            return seen
-        facts = seen.facts if seen is not None and same else world.facts(task)
-        job = reporting(facts, task.done, total, after(world.clock.start, task.grown))
-        return _PreviousObjects(task.version, task.done, total, facts, job)
+        sim_job.advance(world.clock.now)
+        work = world.knowledge.expected_work(sim_job)
+        previous = self._jobs.get(sim_job.id)
+        if previous is not None and previous.version == sim_job.version:
+            if previous.done == sim_job.done and previous.work == work:
+                return previous
+            lasting = previous.lasting
+        else:
+            lasting = world.lasting_fields(sim_job)
+        job = training_job(lasting, sim_job.done, work, after(world.clock.start, sim_job.progressed_at))
+        return _PreviousJob(sim_job.version, sim_job.done, work, lasting, job)
 
-    def _look_at_machines(self) -> None:
+    def _update_machines(self) -> None:
         market = self._world.market
-        if market.version == self._version:
+        if market.version == self._market_version:
             return
-        self._version = market.version
+        self._market_version = market.version
         before, self._machines = self._machines, {}
         for machine in market.machines.values():
-            seen = before.get(machine)
-            if seen is None or seen[:2] != (machine.ready, machine.draining):
-                node = None if machine.node is None else node_of(machine, machine.node)
-                if seen is not None and seen[0] == machine.ready:
-                    node = seen[3]
-                seen = machine.ready, machine.draining, rental_of(machine), node
-            self._machines[machine] = seen
-        self._rentals = {rental.id: rental for _, _, rental, _ in self._machines.values()}
-        self._nodes = {node.name: node for _, _, _, node in self._machines.values() if node is not None}
+            previous = before.get(machine)
+            if previous is None or (previous.ready, previous.draining) != (machine.ready, machine.draining):
+                if previous is not None and previous.ready == machine.ready:
+                    node = previous.node
+                else:
+                    node = None if machine.node is None else kubernetes_node(machine, machine.node)
+                previous = _PreviousMachine(machine.ready, machine.draining, gpu_rental(machine), node)
+            self._machines[machine] = previous
+        machines = self._machines.values()
+        self._rentals = {machine.rental.id: machine.rental for machine in machines}
+        self._nodes = {machine.node.name: machine.node for machine in machines if machine.node is not None}
 
     def _surveys(self, now: Instant) -> Mapping[PoolId, Survey]:
-        """What the clouds say: nothing that the rentals do not say already."""
+        """The answers of the clouds; they add nothing to what the rentals say."""
         return {
             name: Survey(
                 pool=name,

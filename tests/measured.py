@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
 
-from charterer.simulate.knowledge.ground_truth import Application, TrainerMeasurement
+from charterer.simulate.model.ground_truth import Application, TrainerMeasurement
 
 EPOCHS: Mapping[str, int] = {"bert": 2, "cifar10": 100, "deepspeech2": 80, "imagenet": 90, "ncf": 10, "yolov3": 50}
 LARGEST_LOCAL_BATCH: Mapping[str, int] = {"yolov3": 8}
@@ -129,7 +129,7 @@ class Tables:
         times = self.step(gpus, local)
         return None if times is None else times[0] + (passes - 1) * (times[0] - times[1])
 
-    def reading(self, epoch: int, gpus: int, batch: int) -> TrainerMeasurement | None:
+    def measurement(self, epoch: int, gpus: int, batch: int) -> TrainerMeasurement | None:
         """What a trainer would measure with that batch size, rounded to what its GPUs can do; None if they cannot."""
         local, passes = self.split(gpus, batch)
         total = gpus * local * passes
@@ -142,7 +142,7 @@ class Tables:
 
     def rate(self, epoch: int, gpus: int, batch: int) -> float | None:
         """Part of the whole job a second with that batch size; None where it cannot run so."""
-        found = self.reading(epoch, gpus, batch)
+        found = self.measurement(epoch, gpus, batch)
         if found is None:
             return None
         return self.gain(epoch, found.batch) / found.step_seconds / self.work
@@ -169,9 +169,9 @@ class Tables:
             size *= _BATCH_RATIO
         found: dict[int, float] = {}
         for batch in sorted(sizes):
-            reading = self.reading(0, gpus, batch)
-            if reading is not None:
-                found[reading.batch] = reading.step_seconds
+            measurement = self.measurement(0, gpus, batch)
+            if measurement is not None:
+                found[measurement.batch] = measurement.step_seconds
         return found
 
 

@@ -1,4 +1,4 @@
-"""What came of a simulation."""
+"""The result of a simulation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from charterer.domain.time import Instant
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """One job; times are seconds of the virtual clock, None for what did not come. ``gpu_seconds``: of GPUs held."""
+    """One job; times are seconds of the virtual clock, None for what did not happen. ``gpu_seconds``: GPU time held."""
 
     name: str
     application: str
@@ -31,11 +31,11 @@ class JobResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """How often something happened. ``starts``: of runs, be it the first, at another width or after an interruption.
+class EventCounts:
+    """How often each kind of event happened. ``starts``: of runs, whether the first, at another width or after a loss.
 
-    ``machines`` that were rented, and ``machine_ends``. ``instants`` at which anything happened, also if it was only
-    that the policy wanted to be asked again, or an event that meanwhile meant nothing.
+    ``machines``: rented ones; ``machine_ends``: ended ones. ``instants``: all at which the clock stopped, also where
+    only the policy wanted to be asked again, or the event had become void.
     """
 
     arrivals: int
@@ -52,36 +52,36 @@ class Tally:
         """Events in the life of jobs."""
         return self.arrivals + self.starts + self.interruptions + self.reports + self.completions
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(Tally)))
+    def __add__(self, other: EventCounts) -> EventCounts:
+        return EventCounts(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(EventCounts)))
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """``periods``: what each budget period that is over spent, by its begin. ``rented``: nodes after each change."""
+class SimulationResult:
+    """``periods``: (begin, spend) of budget periods that are over. ``rented_nodes``: (second, nodes) at each change."""
 
     jobs: tuple[JobResult, ...]
     rented_gpu_hours: Mapping[PoolId, float]
     spent: Money
     periods: tuple[tuple[Instant, Money], ...]
-    rented: tuple[tuple[float, int], ...]
-    tally: Tally
-    ended: float
+    rented_nodes: tuple[tuple[float, int], ...]
+    counts: EventCounts
+    ended_at: float
 
     @property
     def completion_seconds(self) -> list[float]:
-        """Of the jobs that completed, ascending."""
+        """Completion times in seconds of the jobs that completed, ascending."""
         return sorted(time for job in self.jobs if (time := job.completion_seconds) is not None)
 
     @property
     def mean_completion_seconds(self) -> float:
-        """Of the jobs that completed; nan where none did."""
+        """The mean in seconds over the jobs that completed; nan where none did."""
         times = self.completion_seconds
         return sum(times) / len(times) if times else float("nan")
 
     @property
     def total_gpu_hours(self) -> float:
-        """GPU-hours rented, of all pools."""
+        """GPU-hours rented in all pools."""
         return sum(self.rented_gpu_hours.values())
 
     @property
@@ -89,14 +89,14 @@ class Result:
         """Restarts of all jobs, first starts not counted."""
         return sum(job.restarts for job in self.jobs)
 
-    def quantile(self, part: float) -> float:
-        """The completion time that the part ``part`` of the jobs does not exceed."""
+    def quantile(self, fraction: float) -> float:
+        """The completion time that ``fraction`` of the jobs do not exceed; nan where none completed."""
         times = self.completion_seconds
-        return times[min(int(part * len(times)), len(times) - 1)] if times else float("nan")
+        return times[min(int(fraction * len(times)), len(times) - 1)] if times else float("nan")
 
 
-def merged(results: Sequence[Result]) -> Result:
-    """Simulations of several pools as one; at least one. Nodes over time are those of all."""
+def merge_results(results: Sequence[SimulationResult]) -> SimulationResult:
+    """One result for simulations of several pools (at least one); nodes over time are summed."""
     if len(results) == 1:
         return results[0]
     hours: dict[PoolId, float] = {}
@@ -105,30 +105,32 @@ def merged(results: Sequence[Result]) -> Result:
         hours |= result.rented_gpu_hours
         for start, spent in result.periods:
             periods[start] = periods.get(start, ZERO) + spent
-    return Result(
+    return SimulationResult(
         jobs=tuple(job for result in results for job in result.jobs),
         rented_gpu_hours=hours,
         spent=total(result.spent for result in results),
         periods=tuple(sorted(periods.items())),
-        rented=tuple((at, int(nodes)) for at, nodes in summed([(result.rented, 1.0) for result in results])),
-        tally=reduce(add, (result.tally for result in results)),
-        ended=max(result.ended for result in results),
+        rented_nodes=tuple(
+            (at, int(nodes)) for at, nodes in sum_of_steps([(result.rented_nodes, 1.0) for result in results])
+        ),
+        counts=reduce(add, (result.counts for result in results)),
+        ended_at=max(result.ended_at for result in results),
     )
 
 
-def summed(series: Sequence[tuple[Sequence[tuple[float, int]], float]]) -> tuple[tuple[float, float], ...]:
-    """Of step functions (instant, value from then on) with a factor each, the sum after each change, from 0 on."""
+def sum_of_steps(series: Sequence[tuple[Sequence[tuple[float, int]], float]]) -> tuple[tuple[float, float], ...]:
+    """The sum of (steps, factor) pairs as steps: (second, value from then on). All functions start at 0."""
     changes: list[tuple[float, float]] = []
     for steps, factor in series:
         before = 0
         for at, value in steps:
             changes.append((at, (value - before) * factor))
             before = value
-    found: list[tuple[float, float]] = []
+    summed: list[tuple[float, float]] = []
     height = 0.0
-    for at, change in sorted(changes, key=lambda one: one[0]):
+    for at, change in sorted(changes, key=lambda step: step[0]):
         height += change
-        if found and found[-1][0] == at:
-            found.pop()
-        found.append((at, height))
-    return tuple(found)
+        if summed and summed[-1][0] == at:
+            summed.pop()
+        summed.append((at, height))
+    return tuple(summed)

@@ -1,4 +1,4 @@
-"""The operator's own objects of what is simulated: the TrainingJob of a task, the GPURental and Node of a machine."""
+"""Simulated jobs and machines as the operator's own objects: TrainingJob, GPURental and Node."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from charterer.domain.job import Allocation, Job, Pod, PodPhase, Progress, Run
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node
 from charterer.domain.time import Instant
-from charterer.simulate.engine.node_market import SimMachine
-from charterer.simulate.engine.scenario import Terms
-from charterer.simulate.engine.sim_job import SimJob
+from charterer.simulate.model.node_market import SimMachine
+from charterer.simulate.model.scenario import JobTerms
+from charterer.simulate.model.sim_job import SimJob
 
-DomainObjects = Mapping[str, Any]
-"""Fields of a Job by name."""
+LastingFields = Mapping[str, Any]
+"""Fields of a TrainingJob by name."""
 
 
-def lasting(task: SimJob, budget: BudgetId, terms: Terms, machines: Mapping[RentalId, SimMachine]) -> DomainObjects:
-    """All of a TrainingJob that stays as long as its allocation does: everything but its progress."""
-    allocation = task.allocation
+def lasting_fields(
+    job: SimJob, budget: BudgetId, terms: JobTerms, machines: Mapping[RentalId, SimMachine]
+) -> LastingFields:
+    """The fields of a job's TrainingJob that stay as long as its allocation does: all but its progress."""
+    allocation = job.allocation
     return {
-        "id": task.id,
+        "id": job.id,
         "namespace": "team",
-        "name": task.submission.name,
+        "name": job.submission.name,
         "generation": 1,
         "resource_version": "1",
-        "created": task.created,
+        "created": job.created,
         "budget": budget,
-        "class_id": task.class_id,
+        "class_id": job.class_id,
         "weight": terms.weight,
         "widths": terms.widths,
         "gpu_types": (),
@@ -45,41 +47,41 @@ def lasting(task: SimJob, budget: BudgetId, terms: Terms, machines: Mapping[Rent
         "grace_seconds": 0,
         "pod_gpus": 1,
         "allocation": allocation,
-        "last_run": task.runs,
-        "records": task.records,
+        "last_run": job.runs,
+        "records": job.records,
         "failures": 0,
         "restarts": 0,
         "finish": None,
         "invalid": "",
-        "runs": () if allocation is None else (_run(task, allocation, machines),),
-        "predicted": task.predicted,
-        "moves": task.moves,
+        "runs": () if allocation is None else (_run(job, allocation, machines),),
+        "predicted": job.predicted,
+        "moves": job.moves,
     }
 
 
-def reporting(facts: DomainObjects, done: float, total: float | None, at: Instant) -> Job:
-    """The TrainingJob that reported at ``at`` that the part ``done`` of it is done.
+def training_job(lasting: LastingFields, done: float, total: float | None, at: Instant) -> Job:
+    """The TrainingJob of a job that reported at ``at`` that the fraction ``done`` of it is done.
 
     ``total``: the whole work of the job in seconds of the reference option; None where it is not known.
     """
-    allocation: Allocation | None = facts["allocation"]
+    allocation: Allocation | None = lasting["allocation"]
     progress = Progress(0 if allocation is None else allocation.run, done, None, None, at)
-    return Job(**facts, progress=progress, remaining=None if total is None else _left(total, done))
+    return Job(**lasting, progress=progress, remaining=None if total is None else _left(total, done))
 
 
-def rental_of(machine: SimMachine) -> Rental:
-    """The GPURental of it."""
+def gpu_rental(machine: SimMachine) -> Rental:
+    """The machine's GPURental."""
     phase = RentalPhase.STARTING if machine.ready is None else RentalPhase.READY
     return Rental(
         id=machine.id,
         uid=machine.uid,
         resource_version="1",
-        pool=machine.terms.pool,
-        budget=machine.terms.budget,
+        pool=machine.order.pool,
+        budget=machine.order.budget,
         created=machine.created,
         phase=RentalPhase.DRAINING if machine.draining else phase,
-        reserved=machine.terms.reserve,
-        worst=machine.terms.worst,
+        reserved=machine.order.reserve,
+        worst=machine.order.worst,
         billing_minimum_seconds=machine.model.billing_minimum_seconds,
         segments=machine.segments,
         instance=None,
@@ -94,8 +96,8 @@ def rental_of(machine: SimMachine) -> Rental:
     )
 
 
-def node_of(machine: SimMachine, name: NodeName) -> Node:
-    """Its Kubernetes Node."""
+def kubernetes_node(machine: SimMachine, name: NodeName) -> Node:
+    """The machine's Kubernetes Node."""
     return Node(
         name=name,
         uid=machine.uid,
@@ -111,17 +113,17 @@ def node_of(machine: SimMachine, name: NodeName) -> Node:
 
 
 def _left(total: float, done: float) -> float:
-    """What is left of ``total``, rounded so that dividing by what is left to do gives ``total`` again where it can.
+    """The work left of ``total``, rounded so that dividing it by ``1 - done`` gives ``total`` again where possible.
 
-    Planners know jobs of one size by that; the last digit would make each look a size of its own.
+    Planners group jobs of equal size by that quotient; an error in its last digit would make a group of each job.
     """
     left = total * (1.0 - done)
     again = left / (1.0 - done) if done < 1.0 else total
     return left if again == total else nextafter(left, inf if again < total else 0.0)
 
 
-def _run(task: SimJob, allocation: Allocation, machines: Mapping[RentalId, SimMachine]) -> Run:
-    name = f"{task.submission.name}-r{allocation.run}"
+def _run(job: SimJob, allocation: Allocation, machines: Mapping[RentalId, SimMachine]) -> Run:
+    name = f"{job.submission.name}-r{allocation.run}"
     pods = tuple(
         _pod(f"{name}-{index}", allocation.run, index, machines[place.rental].node, place.gpus)
         for index, place in enumerate(allocation.placements)
@@ -129,7 +131,7 @@ def _run(task: SimJob, allocation: Allocation, machines: Mapping[RentalId, SimMa
     return Run(
         number=allocation.run,
         name=name,
-        uid=f"{task.id}-{allocation.run}",
+        uid=f"{job.id}-{allocation.run}",
         resource_version="1",
         completions=len(pods),
         suspended=False,

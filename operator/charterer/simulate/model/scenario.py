@@ -1,4 +1,4 @@
-"""What a simulation is of: who submits what when, what training really does, what nodes are sold, and the budget."""
+"""A scenario: the submissions, the true behaviour of training, the nodes on sale, and the budget."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from charterer.domain.ids import BudgetId, ClassId, Rate
 from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import ZERO, Money
 from charterer.domain.time import Instant
-from charterer.simulate.engine.node_market import PoolModel
-from charterer.simulate.engine.workload import Submission
-from charterer.simulate.knowledge.ground_truth import Application
+from charterer.simulate.model.ground_truth import Application
+from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.workload import Submission
 
 UNLIMITED = Money.parse("1000000000")
-"""Dollars a month that are enough for anything."""
+"""Dollars a month that no simulation can spend."""
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """How jobs may run: their widths, resize and spot policy, weight."""
+class JobTerms:
+    """How a job may run: its widths, resize policy, spot policy and weight."""
 
     widths: Widths
     resize: ResizePolicy = ResizePolicy.RESTART
@@ -39,13 +39,13 @@ def _by_application(_: Submission, application: Application) -> ClassId:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What happens, whoever plans. ``start``: the instant of second 0.
+    """What happens under any policy. ``start``: the instant of second 0.
 
-    ``applications`` by the name that submissions give them. ``restart_seconds``: from a run's begin to its first step,
-    at the first start as well. ``resize_seconds``: for which a run does not train when its pods become more or fewer.
-    ``checkpoint_seconds``: work of so long at most is lost with a spot node. ``until``:
-    when it is over at the latest. ``classes``: in which class a job is; by default that of its application's own name,
-    so that applications of several sizes can be one class.
+    ``applications``: by the name that submissions give. ``terms``: how a submission's job may run. ``restart_seconds``:
+    from a run's begin to its first step, first starts included. ``resize_seconds``: pause in training when a run is
+    resized in place. ``checkpoint_seconds``: between checkpoints; half of it is lost with a spot node. ``until``: the
+    second at which the simulation ends at the latest. ``classes``: a job's class, by default that of its application;
+    with it applications of several sizes can share a class.
     """
 
     start: Instant
@@ -53,7 +53,7 @@ class Scenario:
     applications: Mapping[str, Application]
     pools: tuple[PoolModel, ...]
     budget: Budget
-    terms: Callable[[Submission], Terms]
+    terms: Callable[[Submission], JobTerms]
     restart_seconds: float = 30.0
     resize_seconds: float = 0.0
     checkpoint_seconds: float = 600.0
@@ -62,7 +62,7 @@ class Scenario:
 
 
 def new_budget(created: Instant, amount: Money = UNLIMITED, rate: Rate | None = None) -> Budget:
-    """A budget that begins at ``created``; with ``rate``, that is its exchange rate whatever is spent."""
+    """A budget that begins at ``created``; with ``rate`` (dollars a second) its exchange rate is fixed."""
     return Budget(
         id=BudgetId("simulated"),
         uid="simulated",

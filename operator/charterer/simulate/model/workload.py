@@ -1,4 +1,4 @@
-"""A workload: who submits which job when. Rows of a CSV file with a header; times are seconds from its beginning."""
+"""A workload: job submissions, read from a CSV file with a header; times are seconds from its beginning."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _NEEDED = ("name", "time", "application", "num_replicas")
 
 
 class BadRow(ValueError):
-    """A row that cannot be used: names the file, the row and the field, and says what to do."""
+    """A row that cannot be used; the message names the file, the row and the field, and says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job is submitted ``at`` seconds after the workload's beginning; its owner asked for ``gpus`` GPUs.
+    """A job submitted ``at`` seconds after the workload's beginning, whose owner asked for ``gpus`` GPUs.
 
-    ``batch``: the total batch size its owner chose; 0 where the file does not say.
+    ``batch``: the total batch size that its owner chose; 0 where the file does not say.
     """
 
     name: str
@@ -30,39 +30,39 @@ class Submission:
 
 def read_workload(lines: Iterable[str], file: str, applications: Iterable[str]) -> tuple[Submission, ...]:
     """The submissions in order of time; ``applications`` are the names that may occur. BadRow for the first bad row."""
-    known = sorted(applications)
+    permitted = sorted(applications)
     reader = csv.DictReader(lines)
     missing = [field for field in _NEEDED if field not in (reader.fieldnames or ())]
     if missing:
         raise BadRow(f"{file}: no column {', '.join(missing)}: its first line must name {', '.join(_NEEDED)}")
-    found: list[Submission] = []
+    submissions: list[Submission] = []
     names: set[str] = set()
     for row in reader:
         submission = _submission(row, f"{file} line {reader.line_num}")
-        if submission.application not in known:
+        if submission.application not in permitted:
             raise BadRow(
                 f"{file} line {reader.line_num}: application {submission.application!r} is not known: "
-                f"use one of {', '.join(known)}"
+                f"use one of {', '.join(permitted)}"
             )
         if submission.name in names:
             raise BadRow(f"{file} line {reader.line_num}: name {submission.name!r} occurs twice: give it another")
         names.add(submission.name)
-        found.append(submission)
-    if not found:
+        submissions.append(submission)
+    if not submissions:
         raise BadRow(f"{file}: has no row: add at least one job")
-    return tuple(sorted(found, key=lambda one: (one.at, one.name)))
+    return tuple(sorted(submissions, key=lambda submission: (submission.at, submission.name)))
 
 
 def read_speeds(lines: Iterable[str], file: str) -> Mapping[str, Mapping[int, float]]:
-    """Seconds that a job takes, by application and number of GPUs: columns application, gpus, seconds.
+    """Seconds that a job takes, by application and number of GPUs; columns application, gpus, seconds.
 
-    BadRow for the first bad row, and where more GPUs are not faster: such a width is never worth its price.
+    BadRow for the first bad row, and where more GPUs are not faster, because such a width is never worth its price.
     """
     reader = csv.DictReader(lines)
     missing = [field for field in ("application", "gpus", "seconds") if field not in (reader.fieldnames or ())]
     if missing:
         raise BadRow(f"{file}: no column {', '.join(missing)}: its first line must name application, gpus, seconds")
-    found: dict[str, dict[int, float]] = {}
+    curves: dict[str, dict[int, float]] = {}
     for row in reader:
         where = f"{file} line {reader.line_num}"
         gpus, seconds = _number(row, "gpus", where), _number(row, "seconds", where)
@@ -70,7 +70,7 @@ def read_speeds(lines: Iterable[str], file: str) -> Mapping[str, Mapping[int, fl
             raise BadRow(f"{where}: gpus {gpus:g} is no number of GPUs: give a whole number from 1 on")
         if seconds <= 0:
             raise BadRow(f"{where}: seconds {seconds:g} is no time that a job takes: give more than 0")
-        curve = found.setdefault(row.get("application") or "", {})
+        curve = curves.setdefault(row.get("application") or "", {})
         narrower = [(width, time) for width, time in curve.items() if width < gpus]
         if narrower and (fastest := min(time for _, time in narrower)) <= seconds:
             raise BadRow(
@@ -78,9 +78,9 @@ def read_speeds(lines: Iterable[str], file: str) -> Mapping[str, Mapping[int, fl
                 "must be increasing, and its rows in order of gpus; leave this width out"
             )
         curve[int(gpus)] = seconds
-    if not found:
+    if not curves:
         raise BadRow(f"{file}: has no row: add at least one application")
-    return found
+    return curves
 
 
 def _submission(row: Mapping[str, str | None], where: str) -> Submission:

@@ -1,4 +1,4 @@
-"""A budget's books during a simulation, kept by the operator's own ledger."""
+"""A budget's balance during a simulation, kept by the operator's own ledger."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from charterer.domain.steps import CountedJob, CountJobs, OpenPeriod
 from charterer.domain.time import Instant
 from charterer.ledger.balance import apply_open_period
 from charterer.ledger.class_history import apply_count
-from charterer.simulate.engine.domain_objects import rental_of
-from charterer.simulate.engine.node_market import NodeMarket, SimMachine
+from charterer.simulate.model.domain_objects import gpu_rental
+from charterer.simulate.model.node_market import NodeMarket, SimMachine
 
 
 class SimLedger:
-    """The budget with its balance. Machines that end are added up apart, and written down when somebody looks."""
+    """The budget with its balance. Bills of ended machines are summed aside and enter the balance when it is read."""
 
     def __init__(self, budget: Budget, market: NodeMarket, now: Instant) -> None:
         self._budget = budget
@@ -30,20 +30,20 @@ class SimLedger:
         self._balance(now)
 
     def budget(self, now: Instant) -> Budget:
-        """As it is now, in the period that ``now`` is in."""
+        """The budget as of now, in the period that contains ``now``."""
         self._balance(now)
-        return self._written()
+        return self._flush()
 
     def end(self, machine: SimMachine, now: Instant) -> None:
-        """The machine ends now, and its cost is in the sums."""
+        """End the machine now and add its bill to the sums."""
         begin = self._balance(now).period_start
         bill = self._market.end(machine, now)
-        in_period = bill if machine.created >= begin else accrued_in(rental_of(machine), begin, now)
+        in_period = bill if machine.created >= begin else accrued_in(gpu_rental(machine), begin, now)
         self._settled += in_period.micros
         self._lifetime += bill.micros
 
     def count(self, job: Job, now: Instant) -> None:
-        """A job is complete now: what it cost, beside what had been predicted."""
+        """Record a job that is complete now: its cost beside the predicted one."""
         budget = self.budget(now)
         assert budget.balance is not None
         assert job.predicted is not None
@@ -52,16 +52,16 @@ class SimLedger:
         self._budget = replace(budget, balance=balance)
 
     def _balance(self, now: Instant) -> Balance:
-        """Of the period that ``now`` is in: those that ended meanwhile are closed, month by month."""
+        """The balance of the period that contains ``now``; periods that ended since are closed, month by month."""
         if now >= self._period_end:
             start, self._period_end = period_bounds(self._budget.time_zone, now)
-            budget = self._written()
-            rentals = [rental_of(machine) for machine in self._market.machines.values()]
+            budget = self._flush()
+            rentals = [gpu_rental(machine) for machine in self._market.machines.values()]
             balance = budget.balance or apply_open_period(None, OpenPeriod(budget.id, start, None, None))
             while balance.period_start < start:
                 begin = balance.period_start
                 end = period_end(budget.time_zone, begin)
-                used = sum((accrued_in(one, begin, end) for one in rentals), balance.settled)
+                used = sum((accrued_in(rental, begin, end) for rental in rentals), balance.settled)
                 balance = apply_open_period(
                     balance, OpenPeriod(budget.id, end, used, begin, budget.carries(used), budget.aim)
                 )
@@ -70,8 +70,8 @@ class SimLedger:
         assert self._budget.balance is not None
         return self._budget.balance
 
-    def _written(self) -> Budget:
-        """The budget with what ended since somebody looked."""
+    def _flush(self) -> Budget:
+        """The budget, with the sums of ended machines entered into its balance."""
         if self._lifetime:
             balance = self._budget.balance
             assert balance is not None

@@ -1,4 +1,4 @@
-"""Nodes as a cloud sells them: they start up, are billed by the second, run out, and are taken back."""
+"""The nodes that a cloud sells: they start up, are billed by the second, run out, and are taken back."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Rent
 from charterer.domain.pool import CapacityType, FakeGroup, Offering, Pool, PriceSegment, Quote
 from charterer.domain.time import Instant, after, seconds_between
-from charterer.simulate.engine.sim_job import SimJob
+from charterer.simulate.model.sim_job import SimJob
 
 
 @dataclass(frozen=True, slots=True)
 class PoolModel:
-    """What a pool sells. ``hourly``: dollars an hour of a node; ``prices``: another from so many seconds on.
+    """What a pool sells. ``hourly``: dollars an hour of a node; ``later_prices``: (second, price from then on).
 
-    ``starts`` draws the seconds from asking for a node to its readiness (absent: always ``start_seconds``, which is
-    also what is declared). ``lifetime`` draws after how many seconds a node is taken back (absent: never). ``stock``:
-    how many nodes the cloud has at most; asking for more gives nothing, and the pool cools.
+    ``draw_start_seconds`` draws the seconds from asking for a node to its readiness (absent: always ``start_seconds``,
+    the declared value). ``draw_lifetime`` draws the seconds after which a node is taken back (absent: never).
+    ``stock``: the most nodes that the cloud has; asking for more gives nothing, and the pool cools down.
     """
 
     name: str
@@ -33,12 +33,12 @@ class PoolModel:
     capacity_type: CapacityType = CapacityType.ON_DEMAND
     cooldown_seconds: float = 300.0
     stock: int | None = None
-    starts: Callable[[], float] | None = None
-    lifetime: Callable[[], float] | None = None
-    prices: tuple[tuple[float, Price], ...] = ()
+    draw_start_seconds: Callable[[], float] | None = None
+    draw_lifetime: Callable[[], float] | None = None
+    later_prices: tuple[tuple[float, Price], ...] = ()
 
     def pool(self, now: Instant) -> Pool:
-        """The GPUPool of it."""
+        """The GPUPool."""
         return Pool(
             id=PoolId(self.name),
             uid=f"uid-{self.name}",
@@ -58,19 +58,19 @@ class PoolModel:
         )
 
     def quote(self, hourly: Price, now: Instant) -> Quote:
-        """The offer of a node: no price to come is above the worst one."""
-        worst = max(hourly, self.hourly, *(price for _, price in self.prices))
+        """The quote of a node; its worst price is the highest of all that will ever hold."""
+        worst = max(hourly, self.hourly, *(price for _, price in self.later_prices))
         return Quote(hourly, worst, self.billing_minimum_seconds, "simulated", now)
 
 
 @dataclass(slots=True, eq=False)
 class SimMachine:
-    """A rented node. ``number``: it was the so-manieth that was rented. ``users``: the jobs that hold GPUs of it.
+    """A rented node. ``number`` counts rented nodes from 1. ``users``: the jobs that hold GPUs of it.
 
-    ``ready``: since when it takes pods. ``draining``: it is ended once nobody uses it. ``ended``: it is gone.
+    ``ready``: since when it takes pods. ``draining``: it is ended when its last job leaves. ``ended``: it is gone.
     """
 
-    terms: Rent
+    order: Rent
     model: PoolModel
     number: int
     created: Instant
@@ -82,12 +82,12 @@ class SimMachine:
 
     @property
     def id(self) -> RentalId:
-        """The rental's name; a later one may have it again."""
-        return self.terms.rental
+        """The rental's name; a later rental may have it again."""
+        return self.order.rental
 
     @property
     def uid(self) -> str:
-        """Its own for ever."""
+        """A name that no other machine ever has."""
         return f"rental-{self.number}"
 
     @property
@@ -101,10 +101,10 @@ class SimMachine:
 
 
 class NodeMarket:
-    """The pools, and what is rented of them, in order of renting: ``machines``.
+    """The pools, and ``machines``: the nodes rented from them, in order of renting. ``rented_total`` counts all.
 
-    ``version`` is another whenever a machine is rented, becomes ready, is to be drained or ends. Every rental that ends
-    is in ``spent`` and ``node_seconds``.
+    ``version`` grows whenever a machine is rented, becomes ready, is to be drained or ends. ``spent`` (by pool) and
+    ``node_seconds`` sum up the machines that ended.
     """
 
     def __init__(self, models: tuple[PoolModel, ...], now: Instant) -> None:
@@ -113,52 +113,52 @@ class NodeMarket:
         self.machines: dict[RentalId, SimMachine] = {}
         self.spent: dict[PoolId, Money] = dict.fromkeys(self.models, ZERO)
         self.node_seconds: dict[PoolId, float] = dict.fromkeys(self.models, 0.0)
-        self.made = 0
+        self.rented_total = 0
         self.version = 0
 
     def reprice(self, name: PoolId, hourly: Price, now: Instant) -> None:
-        """From now on its nodes cost something else, those that are rented already too."""
+        """Change the price of the pool's nodes from now on, those that are rented already included."""
         self.pools = {**self.pools, name: replace(self.pools[name], quote=self.models[name].quote(hourly, now))}
         for machine in self.machines.values():
-            if machine.terms.pool == name:
+            if machine.order.pool == name:
                 machine.segments = (*machine.segments, PriceSegment(now, hourly))
         self.version += 1
 
-    def rent(self, terms: Rent, now: Instant) -> SimMachine | None:
-        """A new machine, which is not ready; None where the cloud has none (the pool cools)."""
-        model = self.models[terms.pool]
-        if model.stock is not None and self._live(terms.pool) >= model.stock:
+    def rent(self, order: Rent, now: Instant) -> SimMachine | None:
+        """A new machine, which is not ready; None where the cloud has none (the pool cools down)."""
+        model = self.models[order.pool]
+        if model.stock is not None and self._live(order.pool) >= model.stock:
             cooled = after(now, model.cooldown_seconds)
-            pool = replace(self.pools[terms.pool], cooled_until=cooled, cooled_because="StockOut")
-            self.pools = {**self.pools, terms.pool: pool}
+            pool = replace(self.pools[order.pool], cooled_until=cooled, cooled_because="StockOut")
+            self.pools = {**self.pools, order.pool: pool}
             return None
-        self.made += 1
+        self.rented_total += 1
         self.version += 1
-        quote = self.pools[terms.pool].quote
+        quote = self.pools[order.pool].quote
         assert quote is not None
         segments = (PriceSegment(now, quote.price),)
-        machine = self.machines[terms.rental] = SimMachine(terms, model, self.made, now, segments)
+        machine = self.machines[order.rental] = SimMachine(order, model, self.rented_total, now, segments)
         return machine
 
-    def becomes_ready(self, machine: SimMachine, now: Instant) -> None:
-        """Its node takes pods."""
+    def mark_ready(self, machine: SimMachine, now: Instant) -> None:
+        """The machine takes pods from now on."""
         machine.ready = now
         self.version += 1
 
     def drain(self, machine: SimMachine) -> None:
-        """It is to be ended once nobody uses it."""
+        """The machine is to be ended when its last job leaves."""
         machine.draining = True
         self.version += 1
 
     def end(self, machine: SimMachine, now: Instant) -> Money:
-        """It is ended now: what it cost."""
-        del self.machines[machine.terms.rental]
+        """End the machine now; returns its bill."""
+        del self.machines[machine.order.rental]
         machine.ended = True
         self.version += 1
-        bill, pool = machine.bill(now), machine.terms.pool
+        bill, pool = machine.bill(now), machine.order.pool
         self.spent[pool] += bill
         self.node_seconds[pool] += seconds_between(machine.created, now)
         return bill
 
     def _live(self, pool: PoolId) -> int:
-        return sum(machine.terms.pool == pool for machine in self.machines.values())
+        return sum(machine.order.pool == pool for machine in self.machines.values())

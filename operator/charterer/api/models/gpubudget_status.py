@@ -1,0 +1,225 @@
+"""GPUBudget.status: the record (the ledger) and the view of the budget's present state."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Final, Self
+
+from pydantic import Field
+
+from charterer.api.models.base import (
+    ATOMIC,
+    Amount,
+    ApiModel,
+    Cents,
+    Conditions,
+    Hourly,
+    SignedAmount,
+    SignedCents,
+    Time,
+)
+from charterer.domain.budget import Balance, ClassHistory, PastPeriod
+from charterer.domain.ids import ClassId
+from charterer.domain.money import ZERO
+
+PERIODS_KEPT: Final = 120
+"""Number of past periods that a status keeps: ten years."""
+ATTRIBUTIONS_SHOWN: Final = 100
+"""Number of receivers of money that a status shows."""
+
+
+class PeriodSpent(ApiModel):
+    """A past period."""
+
+    start: Time
+    """When the period began."""
+    spent: Amount
+    """Dollars spent in the period."""
+    aim: Amount | None = None
+    """Dollars that were to be spent in the period: the amount and what was carried over."""
+
+    @classmethod
+    def from_domain(cls, period: PastPeriod) -> Self:
+        """The period as it is recorded."""
+        return cls(start=period.start, spent=period.spent, aim=period.aim)
+
+    def to_domain(self) -> PastPeriod:
+        """The period as it was recorded."""
+        return PastPeriod(self.start, self.spent, self.aim)
+
+
+class ClassCost(ApiModel):
+    """Costs of the finished jobs of a class: sums in which the weight of a job halves in 30 days."""
+
+    name: Annotated[str, Field(max_length=317)] = ""
+    """The SpeedupProfile as namespace/name. Empty: jobs without a profile."""
+    jobs: Annotated[float, Field(ge=0)]
+    """Number of jobs."""
+    predicted: Annotated[float, Field(ge=0)]
+    """Dollars predicted for them when they were first given GPUs."""
+    actual: Annotated[float, Field(ge=0)]
+    """Dollars that they cost."""
+    squares: Annotated[float, Field(ge=0)]
+    """Sum of actual² / predicted: how much the costs vary."""
+    since: Time
+    """When the first of them was created."""
+    at: Time
+    """When the last of them finished."""
+    came: Annotated[float, Field(ge=0)] = 0.0
+    """Number of jobs, weighted by when they were created."""
+    came_lately: Annotated[float, Field(ge=0)] = 0.0
+    """Number of jobs, with a weight that halves in seven days: the present rate of arrival."""
+
+    @classmethod
+    def from_domain(cls, name: ClassId, history: ClassHistory) -> Self:
+        """The sums as they are recorded."""
+        return cls(
+            name=str(name),
+            jobs=history.jobs,
+            predicted=history.predicted,
+            actual=history.actual,
+            squares=history.squares,
+            since=history.since,
+            at=history.at,
+            came=history.came,
+            came_lately=history.came_lately,
+        )
+
+    def to_domain(self) -> ClassHistory:
+        """The sums as they were recorded."""
+        return ClassHistory(
+            jobs=self.jobs,
+            predicted=self.predicted,
+            actual=self.actual,
+            squares=self.squares,
+            since=self.since,
+            at=self.at,
+            came=self.came,
+            came_lately=self.came_lately,
+        )
+
+
+class CountedJobStatus(ApiModel):
+    """A finished job that is counted in the sums."""
+
+    uid: Annotated[str, Field(max_length=64)]
+    """UID of the TrainingJob."""
+    finished: Time
+    """When the job finished."""
+
+
+class GPUBudgetRecord(ApiModel):
+    """The ledger: written once for each event, never recomputed."""
+
+    period_start: Time | None = None
+    """When the current period began."""
+    settled: Amount | None = None
+    """Dollars that rentals which have ended cost in the current period."""
+    lifetime: Amount | None = None
+    """Dollars that all rentals which have ever ended cost."""
+    folded: Annotated[tuple[str, ...], Field(max_length=20_000, json_schema_extra=ATOMIC)] = ()
+    """UIDs of rentals that are counted in settled and lifetime and whose objects may still exist."""
+    history: Annotated[tuple[PeriodSpent, ...], Field(max_length=PERIODS_KEPT, json_schema_extra=ATOMIC)] = ()
+    """Past periods, oldest first."""
+    carried: SignedAmount | None = None
+    """Dollars carried over from the previous period; negative if it was overspent."""
+    classes: Annotated[tuple[ClassCost, ...], Field(max_length=1_000, json_schema_extra=ATOMIC)] = ()
+    """Costs of finished jobs by class. From them Charterer learns how far its predictions are off."""
+    jobs_cost: Amount | None = None
+    """Dollars that the GPUs of all finished jobs cost, without idle and starting nodes."""
+    counted_jobs: Annotated[tuple[CountedJobStatus, ...], Field(max_length=20_000, json_schema_extra=ATOMIC)] = ()
+    """Finished jobs that are counted in classes and jobsCost and finished after countedThrough."""
+    counted_through: Time | None = None
+    """All jobs that finished up to this time are counted in classes and jobsCost."""
+
+    @classmethod
+    def from_domain(cls, balance: Balance | None) -> Self:
+        """The ledger as it is recorded; of past periods only the latest. None: no period was opened yet."""
+        if balance is None:
+            return cls()
+        return cls(
+            period_start=balance.period_start,
+            settled=balance.settled,
+            lifetime=balance.lifetime,
+            folded=tuple(sorted(balance.folded)),
+            history=tuple(PeriodSpent.from_domain(period) for period in balance.history[-PERIODS_KEPT:]),
+            carried=None if balance.carried == ZERO else balance.carried,
+            classes=tuple(ClassCost.from_domain(name, history) for name, history in sorted(balance.experience.items())),
+            jobs_cost=None if balance.jobs_cost == ZERO else balance.jobs_cost,
+            counted_jobs=tuple(
+                CountedJobStatus(uid=uid, finished=finished) for uid, finished in sorted(balance.counted.items())
+            ),
+            counted_through=balance.counted_through,
+        )
+
+    def to_domain(self) -> Balance | None:
+        """The ledger as it was recorded; None before the first period was opened."""
+        if self.period_start is None:
+            return None
+        return Balance(
+            period_start=self.period_start,
+            settled=self.settled or ZERO,
+            lifetime=self.lifetime or ZERO,
+            folded=frozenset(self.folded),
+            history=tuple(period.to_domain() for period in self.history),
+            carried=self.carried or ZERO,
+            experience={ClassId.parse(cost.name): cost.to_domain() for cost in self.classes},
+            jobs_cost=self.jobs_cost or ZERO,
+            counted={job.uid: job.finished for job in self.counted_jobs},
+            counted_through=self.counted_through,
+        )
+
+
+class SpentOn(ApiModel):
+    """What money was spent on."""
+
+    name: Annotated[str, Field(max_length=317)]
+    """A job as namespace/name, or a purpose in parentheses such as (idle)."""
+    spent: Cents
+    """Dollars in the current period, rounded to the cent."""
+
+
+class BudgetState(StrEnum):
+    """The state of a GPUBudget."""
+
+    READY = "Ready"
+    OBSERVING = "Observing"
+    LIMITED = "Limited"
+    TOO_SMALL = "TooSmall"
+    OVERSPENT = "Overspent"
+    INVALID = "Invalid"
+    DELETING = "Deleting"
+
+
+class GPUBudgetView(ApiModel):
+    """The budget's present state, for people. Dollars are rounded to the cent."""
+
+    observed_generation: int | None = None
+    """The metadata.generation that the view describes."""
+    state: BudgetState | None = None
+    """Ready, Observing (mode Observe), Limited (jobs wait for money), TooSmall (even the cheapest options of the jobs
+    cost more), Overspent, Invalid or Deleting."""
+    spent: Cents | None = None
+    """Dollars spent in the current period, running nodes included."""
+    committed: Cents | None = None
+    """Dollars that the current period will cost at most if nothing more is rented."""
+    forecast: Cents | None = None
+    """Dollars expected to be spent by the end of the period."""
+    forecast_low: Cents | None = None
+    """Lower end of the 90 % interval of forecast."""
+    forecast_high: Cents | None = None
+    """Upper end of the 90 % interval of forecast."""
+    remaining: SignedCents | None = None
+    """Dollars of the amount, and of what was carried over, that are not spent; negative if overspent."""
+    hourly: Hourly | None = None
+    """Dollars per hour that the rented nodes cost now."""
+    pays_per_hour_saved: Cents | None = None
+    """Dollars paid to complete a job of weight 1 an hour earlier: the exchange rate between money and time."""
+    attribution: Annotated[tuple[SpentOn, ...], Field(max_length=ATTRIBUTIONS_SHOWN, json_schema_extra=ATOMIC)] = ()
+    """What the spent dollars were spent on, largest first."""
+    conditions: Conditions = ()
+    """Ready, WithinBudget, PriceDataFresh."""
+
+
+class GPUBudgetStatus(GPUBudgetView, GPUBudgetRecord):
+    """The ledger, and the budget's present state."""

@@ -1,0 +1,329 @@
+"""TrainingJob.status: the record of intents and outcomes, and the view of the job's present state."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Final, Self
+
+from pydantic import Field
+
+from charterer.api.models.base import (
+    ATOMIC,
+    Amount,
+    ApiModel,
+    Cents,
+    Conditions,
+    Hourly,
+    Message,
+    Minute,
+    ObjectName,
+    Time,
+)
+from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.job import Allocation, Finish, FinishKind, Job, Placement, Progress, RunOutcome, RunRecord
+from charterer.domain.money import ZERO, total
+from charterer.domain.option import Option
+
+MOVES_KEPT: Final = 10_000
+"""Number of resizes that a status keeps: the largest maxPerJobPerDay."""
+RUNS_KEPT: Final = 200
+"""Number of ended runs that a status keeps; the oldest are dropped first."""
+
+
+class OptionStatus(ApiModel):
+    """One way to run the job."""
+
+    pool: ObjectName
+    """Name of the GPUPool."""
+    gpus: int
+    """Number of GPUs."""
+    speed: float
+    """Work per second, relative to the reference of the job's SpeedupProfile, which has speed 1."""
+    hourly: Hourly
+    """Dollars per hour: the GPUs' share of the price of their nodes."""
+    entry_seconds: float = 0
+    """Seconds without training that changing to this option costs, once."""
+    entry_cost: Amount | None = None
+    """Dollars that changing to this option costs, once."""
+    variant: Annotated[str, Field(max_length=253)] = ""
+    """The variant of the job, where several can run on the same GPUs."""
+    trial: bool = False
+    """True if the option was chosen to measure the job's speed there, paid from the budget's explorationPercent."""
+
+    @classmethod
+    def from_domain(cls, option: Option) -> Self:
+        """The option as it is recorded."""
+        return cls(
+            pool=option.pool,
+            gpus=option.gpus,
+            speed=option.speed,
+            hourly=option.price,
+            entry_seconds=option.entry_seconds,
+            entry_cost=None if option.entry_cost == ZERO else option.entry_cost,
+            variant=option.variant,
+            trial=option.trial,
+        )
+
+    def to_domain(self) -> Option:
+        """The option as it was recorded."""
+        return Option(
+            pool=PoolId(self.pool),
+            gpus=self.gpus,
+            speed=self.speed,
+            price=self.hourly,
+            entry_seconds=self.entry_seconds,
+            entry_cost=ZERO if self.entry_cost is None else self.entry_cost,
+            variant=self.variant,
+            trial=self.trial,
+        )
+
+
+class PlacementStatus(ApiModel):
+    """The place of one pod."""
+
+    rental: ObjectName
+    """Name of the GPURental whose node the pod runs on."""
+    gpus: int
+    """Number of GPUs of that node that the pod uses."""
+
+    @classmethod
+    def from_domain(cls, placement: Placement) -> Self:
+        """The placement as it is recorded."""
+        return cls(rental=placement.rental, gpus=placement.gpus)
+
+    def to_domain(self) -> Placement:
+        """The placement as it was recorded."""
+        return Placement(RentalId(self.rental), self.gpus)
+
+
+_Placements = Annotated[tuple[PlacementStatus, ...], Field(max_length=10_000, json_schema_extra=ATOMIC)]
+
+
+class AllocationStatus(ApiModel):
+    """The GPUs that are intended for the job: for which run, in which way, and on which nodes."""
+
+    run: int
+    """Number of the run."""
+    option: OptionStatus
+    """Pool, number of GPUs, speed and price."""
+    placements: _Placements
+    """The place of each pod, in the order of the pods' indices."""
+    since: Time
+    """When this was decided."""
+
+    @classmethod
+    def from_domain(cls, allocation: Allocation) -> Self:
+        """The allocation as it is recorded."""
+        return cls(
+            run=allocation.run,
+            option=OptionStatus.from_domain(allocation.option),
+            placements=tuple(PlacementStatus.from_domain(placement) for placement in allocation.placements),
+            since=allocation.since,
+        )
+
+    def to_domain(self) -> Allocation:
+        """The allocation as it was recorded."""
+        placements = tuple(placement.to_domain() for placement in self.placements)
+        return Allocation(self.run, self.option.to_domain(), placements, self.since)
+
+
+class RunStatus(ApiModel):
+    """A run that has ended."""
+
+    number: int
+    """Number of the run."""
+    outcome: RunOutcome
+    """How the run ended. Complete: the job is done. Failed: by the job's own fault. Interrupted: by a lost node, for
+    instance. Stopped: by Charterer."""
+    option: OptionStatus
+    """Pool, number of GPUs, speed and price."""
+    placements: _Placements
+    """The place of each pod, in the order of the pods' indices."""
+    since: Time
+    """When the run was decided on."""
+    until: Time
+    """When the run ended."""
+    message: Message = ""
+    """What is known about the end."""
+    cost: Amount | None = None
+    """Dollars that the run's GPUs cost."""
+
+    @classmethod
+    def from_domain(cls, record: RunRecord) -> Self:
+        """The run as it is recorded."""
+        return cls(
+            number=record.number,
+            outcome=record.outcome,
+            option=OptionStatus.from_domain(record.option),
+            placements=tuple(PlacementStatus.from_domain(placement) for placement in record.placements),
+            since=record.since,
+            until=record.until,
+            message=record.message,
+            cost=record.cost,
+        )
+
+    def to_domain(self) -> RunRecord:
+        """The run as it was recorded."""
+        return RunRecord(
+            number=self.number,
+            outcome=self.outcome,
+            option=self.option.to_domain(),
+            placements=tuple(placement.to_domain() for placement in self.placements),
+            since=self.since,
+            until=self.until,
+            message=self.message,
+            cost=self.cost,
+        )
+
+
+class FinishStatus(ApiModel):
+    """The end of the job. Nothing is started for the job after it."""
+
+    kind: FinishKind
+    """Complete or Failed."""
+    at: Time
+    """When the job ended."""
+    reason: Annotated[str, Field(max_length=128)]
+    """The reason, as one CamelCase word."""
+    message: Message = ""
+    """The reason, as a sentence."""
+
+    @classmethod
+    def from_domain(cls, finish: Finish) -> Self:
+        """The end as it is recorded."""
+        return cls(kind=finish.kind, at=finish.at, reason=finish.reason, message=finish.message)
+
+    def to_domain(self) -> Finish:
+        """The end as it was recorded."""
+        return Finish(self.kind, self.at, self.reason, self.message)
+
+
+class InvalidStatus(ApiModel):
+    """Why the job's template was refused."""
+
+    generation: int
+    """The metadata.generation that was refused. A later one is tried again."""
+    message: Message
+    """What to change."""
+
+
+class ProgressStatus(ApiModel):
+    """The last progress report of the job's pods."""
+
+    run: int
+    """Number of the run that reported."""
+    fraction: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Fraction of the job's work that is done, from 0 to 1."""
+    step: int | None = None
+    """Number of training steps done."""
+    throughput: float | None = None
+    """Throughput in the job's own unit."""
+    at: Time
+    """When the report came."""
+
+    @classmethod
+    def from_domain(cls, progress: Progress) -> Self:
+        """The report as it is recorded."""
+        return cls(
+            run=progress.run,
+            fraction=progress.fraction,
+            step=progress.step,
+            throughput=progress.throughput,
+            at=progress.at,
+        )
+
+    def to_domain(self) -> Progress:
+        """The report as it was recorded."""
+        return Progress(self.run, self.fraction, self.step, self.throughput, self.at)
+
+
+class TrainingJobRecord(ApiModel):
+    """Intents and outcomes: what must survive a restart."""
+
+    allocation: AllocationStatus | None = None
+    """The GPUs that are intended for the job now; absent while it waits."""
+    replaced: Annotated[tuple[AllocationStatus, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
+    """Earlier allocations whose runs have not ended, or whose end is not recorded yet."""
+    last_run: int = 0
+    """The highest run number used so far."""
+    runs: Annotated[tuple[RunStatus, ...], Field(max_length=RUNS_KEPT, json_schema_extra=ATOMIC)] = ()
+    """The latest runs that have ended, oldest first."""
+    earlier_cost: Amount | None = None
+    """Dollars that earlier runs cost, which are no longer listed in runs."""
+    failures: int = 0
+    """Number of runs that failed by the job's own fault."""
+    restarts: int = 0
+    """Number of runs that were interrupted."""
+    finish: FinishStatus | None = None
+    """The end of the job. Nothing is started for the job after it."""
+    invalid: InvalidStatus | None = None
+    """Why the job's template was refused."""
+    progress: ProgressStatus | None = None
+    """The last progress report of the job's pods."""
+    predicted: Amount | None = None
+    """Dollars that the job was expected to cost when it was first given GPUs."""
+    moves: Annotated[tuple[Time, ...], Field(max_length=MOVES_KEPT, json_schema_extra=ATOMIC)] = ()
+    """Times at which the job was resized because that paid, in the 24 hours before the latest of them."""
+
+    @classmethod
+    def from_domain(cls, job: Job) -> Self:
+        """The job's record. Only the latest runs are listed; the cost of older ones is kept as a sum."""
+        dropped = job.records[:-RUNS_KEPT]
+        earlier = job.earlier_cost + total(record.cost or ZERO for record in dropped)
+        return cls(
+            allocation=None if job.allocation is None else AllocationStatus.from_domain(job.allocation),
+            replaced=tuple(AllocationStatus.from_domain(allocation) for allocation in job.replaced),
+            last_run=job.last_run,
+            runs=tuple(RunStatus.from_domain(record) for record in job.records[-RUNS_KEPT:]),
+            earlier_cost=None if earlier == ZERO else earlier,
+            failures=job.failures,
+            restarts=job.restarts,
+            finish=None if job.finish is None else FinishStatus.from_domain(job.finish),
+            invalid=InvalidStatus(generation=job.generation, message=job.invalid) if job.invalid else None,
+            progress=None if job.progress is None else ProgressStatus.from_domain(job.progress),
+            predicted=job.predicted,
+            moves=job.moves[-MOVES_KEPT:],
+        )
+
+
+class JobState(StrEnum):
+    """The state of a TrainingJob."""
+
+    QUEUED = "Queued"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    RESIZING = "Resizing"
+    STOPPING = "Stopping"
+    SUSPENDED = "Suspended"
+    INVALID = "Invalid"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+
+
+class TrainingJobView(ApiModel):
+    """The job's present state, for people."""
+
+    observed_generation: int | None = None
+    """The metadata.generation that the view describes."""
+    state: JobState | None = None
+    """Queued, Starting, Running, Resizing, Stopping, Suspended, Invalid, Complete or Failed."""
+    gpus: int | None = None
+    """Number of GPUs that the job has."""
+    want_gpus: int | None = None
+    """Number of GPUs that the job is worth at the budget's exchange rate."""
+    pool: str | None = None
+    """Name of the GPUPool that the job runs in."""
+    progress_percent: int | None = None
+    """Percent of the job's work that is done."""
+    eta: Minute | None = None
+    """When the job is expected to end, rounded up to the minute."""
+    cost: Cents | None = None
+    """Dollars that the job's GPUs have cost so far, rounded to the cent."""
+    why: str | None = None
+    """The reason why the job has the GPUs that it has, as one CamelCase word; the conditions give the sentence."""
+    conditions: Conditions = ()
+    """Admitted, CapacityAvailable, PodsReady, Resizing, BudgetLimited, Complete, Failed, Suspended."""
+
+
+class TrainingJobStatus(TrainingJobView, TrainingJobRecord):
+    """What is intended for the job, what has happened to it, and its present state."""

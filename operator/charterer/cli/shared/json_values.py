@@ -1,0 +1,23 @@
+"""Values as JSON and YAML show them: dollars as decimal strings, like those of the API."""
+
+from __future__ import annotations
+
+from charterer.cli.shared.output import JsonValue
+from charterer.domain.ids import Rate
+from charterer.domain.money import Money
+from charterer.domain.option import Option
+
+
+def option_json(option: Option) -> dict[str, JsonValue]:
+    """An option by its pool, width and price."""
+    return {"pool": option.pool, "gpus": option.gpus, "hourly": option.price.decimal()}
+
+
+def dollars_json(amount: float) -> str:
+    """Dollars as a decimal string, to the cent."""
+    return Money(round(amount * 100) * 10_000).decimal()
+
+
+def rate_json(rate: Rate) -> str:
+    """An exchange rate in dollars per job-hour saved."""
+    return dollars_json(rate * 3600)

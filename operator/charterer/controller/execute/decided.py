@@ -1,0 +1,95 @@
+"""The objects that a command or step was decided on, as the store has them now: Stale where they have changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from charterer.cluster import kinds
+from charterer.cluster.store import Store
+from charterer.domain.budget import Budget
+from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
+from charterer.domain.job import Job, Run
+from charterer.domain.pool import Pool
+from charterer.domain.rental import Rental
+from charterer.domain.snapshot import Snapshot
+
+
+class Stale(Exception):
+    """What was decided on has changed: nothing is done, and the next turn decides anew."""
+
+
+class DecidedObjects:
+    """Looks objects up. ``snapshot`` gives the one that the turn being carried out was decided on."""
+
+    def __init__(self, store: Store, snapshot: Callable[[], Snapshot]) -> None:
+        self._store = store
+        self.snapshot = snapshot
+
+    def job(self, job: JobId) -> Job:
+        """The job as the store has it. Stale unless its spec and its record are those that were decided on."""
+        decided = self.decided_job(job)
+        fresh = self._store.get(kinds.TRAINING_JOBS, decided.name, decided.namespace)
+        if fresh is None or fresh.job.id != job or _spec_and_record(fresh.job) != _spec_and_record(decided):
+            raise Stale
+        return fresh.job
+
+    def decided_job(self, job: JobId) -> Job:
+        """The job with its runs, as it was when the decision was taken."""
+        decided = self.snapshot().jobs.get(job)
+        if decided is None:
+            raise Stale
+        return decided
+
+    def run(self, job: JobId, number: int) -> tuple[Job, Run]:
+        """The job and one of its runs, as they were when the decision was taken.
+
+        A write to the run carries its resourceVersion, which finds out whether the run has changed since.
+        """
+        decided = self.decided_job(job)
+        run = next((run for run in decided.runs if run.number == number), None)
+        if run is None:
+            raise Stale
+        return decided, run
+
+    def rental(self, rental: RentalId) -> Rental:
+        """The rental as the store has it. Stale unless it equals the one that was decided on."""
+        fresh = self._store.get(kinds.GPU_RENTALS, rental)
+        decided = self.snapshot().rentals.get(rental)
+        if fresh is None or decided is None or fresh != decided:
+            raise Stale
+        return fresh
+
+    def budget(self, budget: BudgetId) -> Budget:
+        """The budget as the store has it, which may be newer than the decision.
+
+        Changes of a balance are idempotent and name the period that they are for.
+        """
+        fresh = self._store.get(kinds.GPU_BUDGETS, budget)
+        decided = self.snapshot().budgets.get(budget)
+        if fresh is None or decided is None or fresh.uid != decided.uid:
+            raise Stale
+        return fresh
+
+    def pool(self, pool: PoolId) -> Pool:
+        """The pool as the store has it."""
+        fresh = self._store.get(kinds.GPU_POOLS, pool)
+        if fresh is None:
+            raise Stale
+        return fresh
+
+
+def _spec_and_record(job: Job) -> Job:
+    """The job without what others than the executor write, or what is joined to it: what a decision rests on."""
+    return replace(
+        job,
+        resource_version="",
+        budget=None,
+        weight=1.0,
+        remaining=None,
+        progress=None,
+        runs=(),
+        has_service=False,
+        invalid="",
+        checking=False,
+    )

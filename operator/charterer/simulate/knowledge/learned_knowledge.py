@@ -1,0 +1,187 @@
+"""Learned knowledge: only what trainers reported so far, as the operator's own learner sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp
+from typing import TYPE_CHECKING
+
+from charterer.domain.ids import BudgetId, ClassId
+from charterer.domain.job import TRUSTED_FRACTION
+from charterer.domain.profile import Profile, ThroughputTable
+from charterer.domain.time import Instant
+from charterer.estimate.learned import MOST_WIDTHS, Learned
+from charterer.estimate.observation import ClassTerms, Observation
+from charterer.estimate.offered import offered, points
+from charterer.simulate.model.ground_truth import Application
+from charterer.simulate.model.scenario import Scenario
+from charterer.simulate.model.sim_job import SimJob
+
+if TYPE_CHECKING:
+    from charterer.estimate.learner import Learner
+
+_REPLAY_SECONDS = 30.0
+"""Seconds between two reports of a job of a workload: fewer than real trainers send, as weeks of them are simulated."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportModel:
+    """How trainers report. ``noise`` draws standard normal deviates; ``step`` and ``gradient`` scale them.
+
+    ``seconds``: between two reports. ``step``: standard deviation of the logarithm of seconds a step; ``gradient``: of
+    the logarithms of the gradient's squared norm and variance. ``model_misfit``: see ``Learner``.
+    """
+
+    noise: Callable[[], float]
+    seconds: float = 10.0
+    step: float = 0.05
+    gradient: float = 0.1
+    model_misfit: float = 0.1
+
+
+@dataclass(slots=True)
+class LearnedKnowledge:
+    """Knows what jobs reported, as the operator does. At first only batch sizes and widths are known (declared).
+
+    ``applications``: by class; they must have measurements at several batch sizes. Nothing is ever known of jobs of
+    other classes. ``node_gpus``: GPUs of a node. ``size_known_from``: the fraction of a job from which on its reports
+    tell its size.
+    """
+
+    applications: Mapping[ClassId, Application]
+    gpu_type: str
+    node_gpus: int
+    restart_seconds: float
+    budget: BudgetId
+    reports: ReportModel
+    size_known_from: float = 0.0
+    learner: Learner = field(init=False)
+    _widths: Mapping[ClassId, Sequence[int]] = field(init=False)
+    _learned: dict[ClassId, tuple[Learned, float, Profile]] = field(default_factory=dict)
+    _profiles: Mapping[ClassId, Profile] = field(default_factory=dict)
+    _class_work: dict[ClassId, float] = field(default_factory=dict)
+    _jobs_of_known_size: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        from charterer.estimate.learner import Learner  # loads numpy and scipy, which most simulations do without
+
+        terms = [_terms(class_id, application) for class_id, application in self.applications.items()]
+        self.learner = Learner(terms, {self.gpu_type: self.node_gpus}, self.reports.model_misfit)
+        self._widths = {
+            class_id: points(application.widths, self.node_gpus) for class_id, application in self.applications.items()
+        }
+
+    @property
+    def report_seconds(self) -> float:
+        """As the report model says."""
+        return self.reports.seconds
+
+    def profiles(self) -> Mapping[ClassId, Profile]:
+        """Learned profiles; a class's profile is a new object only when its curves or its mean work changed."""
+        changed = [self._update(class_id) for class_id in self.applications]
+        if any(changed) or not self._profiles:
+            self._profiles = {class_id: profile for class_id, (_, _, profile) in self._learned.items()}
+        return self._profiles
+
+    def expected_work(self, job: SimJob) -> float | None:
+        """The job's own total once its reports tell it, before that its class's mean; None for an unseen class."""
+        if job.submission.name not in self._jobs_of_known_size:
+            profile = self._profiles.get(job.class_id)
+            return None if profile is None else profile.mean_work
+        assert job.application.measurements is not None
+        return job.application.measurements.work / _reference(self._learned[job.class_id][0])
+
+    def batch(self, job: SimJob) -> int:
+        """The batch size with the highest expected goodput."""
+        assert job.allocation is not None
+        if job.class_id not in self.applications:
+            return 0
+        gpus = job.allocation.option.gpus
+        return self.learner.batch(job.class_id, self.gpu_type, gpus, job.done)
+
+    def receive_report(self, job: SimJob, at: Instant) -> None:
+        """Learn from the measurement of the job's trainer, with noise."""
+        allocation = job.allocation
+        assert allocation is not None
+        if job.class_id not in self.applications:
+            return
+        measurement = job.measurement()
+        model, noise = self.reports, self.reports.noise
+        observation = Observation(
+            job.class_id,
+            self.gpu_type,
+            len(allocation.placements),
+            allocation.option.gpus,
+            measurement.batch,
+            measurement.step_seconds * exp(model.step * noise()),
+            job.done,
+            at,
+            measurement.grad_sqr * exp(model.gradient * noise()),
+            measurement.grad_var * exp(model.gradient * noise()),
+        )
+        self.learner.report(observation)
+        if job.submission.name not in self._jobs_of_known_size and job.done >= self.size_known_from:
+            self._jobs_of_known_size.add(job.submission.name)
+            assert job.application.measurements is not None
+            self.learner.completed(job.class_id, job.application.measurements.work)
+            self._class_work.clear()
+
+    def _update(self, class_id: ClassId) -> bool:
+        """Update the class's profile from the learner; whether anything changed."""
+        if not self.learner.state(class_id).reports:
+            return False
+        ran = self.learner.seen(class_id)
+        widths = {*self._widths[class_id], *ran.get(self.gpu_type, ())}
+        learned = self.learner.profile(class_id, sorted(widths)[:MOST_WIDTHS], (self.gpu_type,))
+        before = self._learned.get(class_id)
+        work = self._class_work.get(class_id) or self._class_work.setdefault(
+            class_id, self.learner.work(class_id).value
+        )
+        if before is not None and before[0] is learned and before[1] == work:
+            return False
+        profile = Profile(
+            class_id,
+            1 if before is None else before[2].generation + 1,
+            offered(learned, ran).phases,
+            work / _reference(learned),
+            None,
+            self.restart_seconds,
+            self.budget,
+            reports=learned.reports,
+        )
+        self._learned[class_id] = learned, work, profile
+        return True
+
+
+def learning_from_reports(
+    scenario: Scenario, applications: Mapping[ClassId, Application], noise: Callable[[], float]
+) -> LearnedKnowledge:
+    """Curves learned from the reports of the scenario's jobs, and a job's size once its progress tells it."""
+    pool = scenario.pools[0]
+    return LearnedKnowledge(
+        applications,
+        pool.gpu_type,
+        pool.gpus_per_node,
+        scenario.restart_seconds,
+        scenario.budget.id,
+        ReportModel(noise, seconds=_REPLAY_SECONDS),
+        TRUSTED_FRACTION,
+    )
+
+
+def _reference(learned: Learned) -> float:
+    """Goodput of the reference option: the first phase's first curve at its smallest width."""
+    form = learned.phases[0].curves[0].form
+    assert isinstance(form, ThroughputTable)
+    return form.points[0][1]
+
+
+def _terms(class_id: ClassId, application: Application) -> ClassTerms:
+    """The declared batch sizes of the class."""
+    measured = application.measurements
+    if measured is None:
+        raise ValueError(f"{application.name}: only an application measured at several batch sizes can be learned")
+    return ClassTerms(
+        class_id, measured.own_batch, measured.largest_batch, measured.largest_local, measured.smallest_local
+    )

@@ -1,0 +1,190 @@
+"""The true behaviour of training, which a planner only sees through reports.
+
+An application goes through epochs. On k GPUs with a total batch size B it makes statistical progress at
+
+    throughput(k, B) · efficiency(B, epoch)        (Pollux, OSDI'21, §3)
+
+so an epoch's time depends on width and batch size. Progress in this module is the fraction of the whole job done.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerMeasurement:
+    """What a trainer measures: seconds a step, squared norm and variance of the gradient (Pollux, §3.1)."""
+
+    batch: int
+    step_seconds: float
+    grad_sqr: float
+    grad_var: float
+
+
+class BatchMeasurements(Protocol):
+    """Measurements of an application at every width and total batch size."""
+
+    @property
+    def own_batch(self) -> int:
+        """B₀: the total batch size of the application's own recipe, the smallest one."""
+
+    @property
+    def largest_batch(self) -> int:
+        """The largest total batch size."""
+
+    @property
+    def largest_local(self) -> int:
+        """The largest batch that fits a GPU; larger ones are accumulated over several passes."""
+
+    @property
+    def smallest_local(self) -> int:
+        """The smallest batch for one GPU."""
+
+    @property
+    def work(self) -> float:
+        """Statistical progress of the whole job, in steps at the own batch size."""
+
+    def measurement(self, epoch: int, gpus: int, batch: int) -> TrainerMeasurement | None:
+        """What a trainer measures with that batch size, rounded to a feasible one; None if there is none."""
+
+    def rate(self, epoch: int, gpus: int, batch: int) -> float | None:
+        """Fraction of the whole job a second with that batch size; None where it cannot run so."""
+
+
+@dataclass(frozen=True, slots=True)
+class SingleBatch:
+    """``BatchMeasurements`` of an application with a single batch size and a known speed.
+
+    ``rates``: as those of the Application. ``work``: the whole job in steps.
+    """
+
+    rates: Sequence[Mapping[int, float]]
+    work: float
+    own_batch: int = 1 << 16
+    largest_batch: int = 1 << 16
+    largest_local: int = 1 << 16
+    smallest_local: int = 1
+
+    def measurement(self, epoch: int, gpus: int, batch: int) -> TrainerMeasurement | None:
+        """Seconds a step; the gradient's statistics are 1, because they do not matter with one batch size."""
+        rate = self.rates[epoch].get(gpus)
+        return TrainerMeasurement(self.own_batch, 1.0 / (self.work * rate), 1.0, 1.0) if rate else None
+
+    def rate(self, epoch: int, gpus: int, batch: int) -> float | None:
+        """The rate of the width."""
+        return self.rates[epoch].get(gpus)
+
+
+class WidthRates:
+    """The time that training takes on one width. ``rates``: fraction of the whole job a second, by epoch.
+
+    ``ends[e]``: the fraction done at the end of epoch e.
+    """
+
+    __slots__ = ("_ends", "_last", "_minus", "_rates", "_until_end")
+
+    def __init__(self, ends: Sequence[float], rates: Sequence[float]) -> None:
+        times = [(end - begin) / rate for begin, end, rate in zip((0.0, *ends), ends, rates, strict=False)]
+        self._ends = ends
+        self._last = len(ends) - 1
+        self._rates = rates
+        self._until_end = [*list(accumulate(reversed(times)))[::-1], 0.0]
+        self._minus = [-seconds for seconds in self._until_end]
+
+    def seconds_left(self, done: float) -> float:
+        """Seconds to the end from the fraction ``done`` on."""
+        epoch = bisect_right(self._ends, done, 0, self._last)
+        return (self._ends[epoch] - done) / self._rates[epoch] + self._until_end[epoch + 1]
+
+    def after(self, done: float, seconds: float) -> float:
+        """The fraction done ``seconds`` after ``done``; at most 1."""
+        epoch = bisect_right(self._ends, done, 0, self._last)
+        left = (self._ends[epoch] - done) / self._rates[epoch] + self._until_end[epoch + 1] - seconds
+        if left <= 0.0:
+            return 1.0
+        epoch = bisect_right(self._minus, -left, epoch + 1) - 1  # the first epoch at whose end less time is left
+        return self._ends[epoch] - (left - self._until_end[epoch + 1]) * self._rates[epoch]
+
+    def before(self, done: float, seconds: float) -> float:
+        """The fraction done ``seconds`` before ``done``; at least 0."""
+        left, whole = self.seconds_left(done) + seconds, self._until_end[0]
+        return 0.0 if left >= whole else self.after(0.0, whole - left)
+
+
+@dataclass(frozen=True)
+class Application:
+    """A training application. ``rates[e][k]``: fraction of the job a second in epoch e on k GPUs, at the best batch.
+
+    ``ends[e]``: the fraction done at the end of epoch e (1 for the last). It cannot run on widths without a rate.
+    ``measurements`` knows other batch sizes than the best one; None where batch sizes do not matter.
+    """
+
+    name: str
+    ends: Sequence[float]
+    rates: Sequence[Mapping[int, float]]
+    measurements: BatchMeasurements | None = None
+    _width_rates: dict[tuple[int, int], WidthRates] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """The numbers of GPUs on which it can run, ascending."""
+        return tuple(sorted(self.rates[0]))
+
+    def width_rates(self, gpus: int, batch: int = 0) -> WidthRates:
+        """Training on ``gpus`` with that total batch size (0: the best of each epoch); ValueError: it cannot run so."""
+        width_rates = self._width_rates.get((gpus, batch))
+        if width_rates is None:
+            rates = [rates[gpus] for rates in self.rates if gpus in rates] if not batch else self._rates_at(gpus, batch)
+            if len(rates) < len(self.ends):
+                how = f"batch size {batch} was not measured on" if batch else "it cannot run on"
+                raise ValueError(f"{self.name}: {how} {gpus} GPUs")
+            width_rates = self._width_rates[gpus, batch] = WidthRates(self.ends, rates)
+        return width_rates
+
+    def epoch(self, done: float) -> int:
+        """The epoch that is under way at the fraction ``done``."""
+        return bisect_right(self.ends, done, 0, len(self.ends) - 1)
+
+    def seconds_left(self, done: float, gpus: int) -> float:
+        """Seconds to the end on ``gpus``, each epoch at its best batch size."""
+        return self.width_rates(gpus).seconds_left(done)
+
+    def _rates_at(self, gpus: int, batch: int) -> list[float]:
+        """The rate of each epoch; fewer than there are epochs where it cannot run so."""
+        measurements = self.measurements
+        epochs = (
+            () if measurements is None else (measurements.rate(epoch, gpus, batch) for epoch in range(len(self.ends)))
+        )
+        return [rate for rate in epochs if rate is not None]
+
+
+def with_step_times(application: Application, work: float) -> Application:
+    """The application with one batch size and ``work`` steps, so that it can report seconds a step."""
+    return Application(application.name, application.ends, application.rates, SingleBatch(application.rates, work))
+
+
+def application_from_speeds(
+    name: str, seconds: Mapping[int, float], widths: Iterable[int] | None = None
+) -> Application:
+    """An application of a single epoch that takes ``seconds[k]`` on k GPUs.
+
+    ``widths``: those on which it can run (absent: the given ones); speed is linear between given widths, and beyond
+    them it cannot run.
+    """
+    given = sorted(seconds)
+    rates: dict[int, float] = {}
+    for width in given if widths is None else sorted(widths):
+        at = bisect_left(given, width)
+        if at < len(given) and given[at] == width:
+            rates[width] = 1.0 / seconds[width]
+        elif 0 < at < len(given):
+            low, high = given[at - 1], given[at]
+            fraction = (width - low) / (high - low)
+            rates[width] = (1.0 - fraction) / seconds[low] + fraction / seconds[high]
+    return Application(name, (1.0,), (rates,))

@@ -1,0 +1,126 @@
+"""A submitted job and its true progress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from charterer.domain.ids import ClassId, JobId
+from charterer.domain.job import Allocation, RunOutcome, RunRecord
+from charterer.domain.money import Money
+from charterer.domain.time import Instant
+from charterer.simulate.model.ground_truth import Application, TrainerMeasurement, WidthRates
+from charterer.simulate.model.result import JobResult
+from charterer.simulate.model.workload import Submission
+
+
+@dataclass(slots=True, eq=False)
+class SimJob:
+    """A job in the simulation; times are seconds of the virtual clock.
+
+    ``done``: fraction of the work done at ``advanced_to``; it was last seen to grow at ``progressed_at``.
+    ``training_from``: end of the present run's restart. ``version`` grows with each run and batch size, so that events
+    of a former one can be told apart. ``batch``: total batch size of the training, 0 for the best one of each epoch.
+    ``predicted`` and ``moves``: what the operator's planner wants remembered of the job (see Job).
+    """
+
+    id: JobId
+    submission: Submission
+    application: Application
+    class_id: ClassId
+    created: Instant
+    advanced_to: float
+    progressed_at: float
+    done: float = 0.0
+    allocation: Allocation | None = None
+    training_from: float = 0.0
+    version: int = 0
+    batch: int = 0
+    runs: int = 0
+    records: tuple[RunRecord, ...] = ()
+    started: float | None = None
+    finished: float | None = None
+    gpu_seconds: float = 0.0
+    predicted: Money | None = None
+    moves: tuple[Instant, ...] = ()
+    _width_rates: WidthRates = field(init=False)
+
+    def advance(self, now: float) -> None:
+        """Train until ``now``."""
+        allocation = self.allocation
+        if allocation is not None:
+            gpus = allocation.option.gpus
+            since = self.advanced_to
+            self.gpu_seconds += (now - since) * gpus
+            trained = now - (self.training_from if self.training_from > since else since)
+            if trained > 0.0:
+                self.done = self._width_rates.after(self.done, trained)
+                self.progressed_at = now
+        self.advanced_to = now
+
+    def train_with(self, batch: int) -> float:
+        """Train with that batch size from now on; returns the second of completion if nothing changes. It must run."""
+        assert self.allocation is not None
+        self.batch = batch
+        self.version += 1
+        self._width_rates = self.application.width_rates(self.allocation.option.gpus, batch)
+        return max(self.advanced_to, self.training_from) + self._width_rates.seconds_left(self.done)
+
+    def complete(self, now: float) -> None:
+        """Complete the job at ``now``; its allocation stays, for those who free its GPUs."""
+        assert self.allocation is not None
+        self.gpu_seconds += (now - self.advanced_to) * self.allocation.option.gpus
+        self.advanced_to = self.progressed_at = self.finished = now
+        self.done = 1.0
+
+    def lose_progress(self, seconds: float) -> None:
+        """Lose the progress of the last ``seconds`` of training; the job must run."""
+        self.done = self._width_rates.before(self.done, seconds)
+        self.progressed_at = self.advanced_to
+
+    def measurement(self) -> TrainerMeasurement:
+        """What its trainer measures now; the job must run, with a batch size."""
+        assert self.allocation is not None
+        assert self.application.measurements is not None
+        epoch = self.application.epoch(self.done)
+        measured = self.application.measurements.measurement(epoch, self.allocation.option.gpus, self.batch)
+        assert measured is not None
+        return measured
+
+    def result(self) -> JobResult:
+        """The job's result as of now."""
+        return JobResult(
+            name=self.submission.name,
+            application=self.submission.application,
+            submitted=self.submission.at,
+            started=self.started,
+            finished=self.finished,
+            restarts=max(self.runs - 1, 0),
+            gpu_seconds=self.gpu_seconds,
+        )
+
+    def start_run(self, allocation: Allocation, training_from: float, now: Instant) -> None:
+        """Start the run of an allocation; the former run ends and is recorded."""
+        if self.allocation is not None:
+            self._record(self.allocation, now, RunOutcome.STOPPED)
+        if self.started is None:
+            self.started = self.advanced_to
+        self.allocation = allocation
+        self.training_from = training_from
+        self.runs += 1
+
+    def resize_run(self, allocation: Allocation, training_from: float, now: Instant) -> None:
+        """Go on with more or fewer pods; the stretch before is recorded, because it had another cost."""
+        assert self.allocation is not None
+        self._record(self.allocation, now, RunOutcome.STOPPED)
+        self.allocation = allocation
+        self.training_from = max(self.training_from, training_from)
+
+    def stop_run(self, now: Instant, outcome: RunOutcome) -> None:
+        """End the run, if there is one, and record it; the job has no allocation."""
+        if self.allocation is not None:
+            self._record(self.allocation, now, outcome)
+        self.allocation = None
+        self.version += 1
+
+    def _record(self, run: Allocation, now: Instant, outcome: RunOutcome) -> None:
+        self.records = (*self.records, RunRecord(run.run, outcome, run.option, run.placements, run.since, now, ""))
