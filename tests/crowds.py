@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from charterer.domain.ids import PoolId
+from charterer.incremental import Memo
 from charterer.policy.budgets.pool_usage import expected_use, lp_column
 from charterer.policy.budgets.shared_pools import longer, sum_of
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.pool_size import PoolSize, pool_sizes
-from charterer.policy.nodes.rental_index import RentalIndex
+from charterer.policy.nodes.rental_index import rental_index
 from charterer.policy.planner import standings
 from tests.worlds import World
 
@@ -22,14 +23,14 @@ def stood(world: World) -> list[BudgetSolution]:
 def rooms_of(world: World) -> Mapping[PoolId, PoolSize]:
     """The room of every pool."""
     snapshot = world.snapshot()
-    return pool_sizes(snapshot, RentalIndex(snapshot))
+    return pool_sizes(snapshot, rental_index(snapshot.rentals, Memo()))
 
 
 def held(found: list[BudgetSolution]) -> dict[PoolId, float]:
     """GPUs by pool in the long run, of all jobs."""
     return sum_of(
         expected_use(
-            [(lot.part, lp_column(lot.path, share.group).use) for lot in share.lots],
+            [(lot.part, lp_column(lot.path, share.group.menu, share.group.work).use) for lot in share.lots],
             share.arrivals * longer(one, key, share.group),
         )
         for one in found

@@ -20,7 +20,8 @@ from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.profile import Profile
 from charterer.domain.time import parse_instant
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_phases, exact_profile
 from charterer.simulate.model.ground_truth import Application
 from charterer.simulate.model.node_market import PoolModel

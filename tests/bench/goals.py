@@ -20,7 +20,8 @@ from time import perf_counter
 
 from rich.progress import Progress
 
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.engine.knowledge import Knowledge
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
 from charterer.simulate.knowledge.learned_knowledge import LearnedKnowledge, ReportModel

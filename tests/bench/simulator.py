@@ -30,7 +30,8 @@ from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.time import parse_instant
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.engine.knowledge import Knowledge
 from charterer.simulate.engine.policy import Policy
 from charterer.simulate.engine.world import World

@@ -23,8 +23,9 @@ from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Phase, Profile, SpeedCurve, ThroughputTable
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
+from charterer.incremental import Memo
 from charterer.policy.budgets.spend_forecast import Forecast
-from charterer.policy.planner import Memo, plan
+from charterer.policy.planner import plan
 from charterer.simulate.model.ground_truth import Application
 from charterer.simulate.model.node_market import PoolModel
 from charterer.simulate.model.result import SimulationResult

@@ -10,6 +10,7 @@ from charterer.domain.pool import CapacityType, FakeGroup, Pool, Survey
 from charterer.domain.time import Instant
 from charterer.providers.fake import FakeCloud
 from charterer.providers.provider import Drained
+from tests import factory
 from tests.testbed.fakecloud import FakeCloudProcess
 
 EMPTY = Drained(node=None, checked=Instant(0))
@@ -17,22 +18,16 @@ EMPTY = Drained(node=None, checked=Instant(0))
 
 def pool(endpoint: str, group: str, capacity: CapacityType = CapacityType.ON_DEMAND) -> Pool:
     """A pool as its user declared it, with nothing discovered yet."""
-    return Pool(
+    return factory.pool(
         id=PoolId(f"pool-{group}"),
         uid=f"uid-{group}",
-        resource_version="1",
-        generation=1,
         cloud=FakeGroup(endpoint, group),
-        max_nodes=8,
         capacity_type=capacity,
         start_seconds=60.0,
         cooldown_seconds=60.0,
-        price_override=None,
         offering=None,
         quote=None,
-        cooled_until=None,
-        cooled_because="",
-        deleting=False,
+        guarded=False,
     )
 
 

@@ -17,7 +17,8 @@ from charterer.domain.plan import Plan
 from charterer.domain.pool import CapacityType
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.engine.policy import Policy
 from charterer.simulate.engine.world import World
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles

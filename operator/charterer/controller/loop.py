@@ -18,8 +18,9 @@ from charterer.domain.plan import Allocate, Command, Plan, Release, Rent
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step, StepKey, StepKind
 from charterer.domain.time import Instant, seconds_between
+from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
-from charterer.policy.planner import Memo, plan
+from charterer.policy.planner import plan
 from charterer.providers.errors import ProviderError
 
 _log = logging.getLogger(__name__)

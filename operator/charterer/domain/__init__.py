@@ -1,4 +1,4 @@
-"""The words everything else is said in: money, time, jobs, pools, rentals, budgets, snapshots, plans and steps.
+"""The values that all other packages use: money, time, jobs, pools, rentals, budgets, snapshots, plans and steps.
 
-Frozen values of the standard library only: nothing here awaits, logs, reads a clock or knows of Kubernetes.
+They are frozen and need only the standard library. Nothing here awaits, logs, reads a clock or knows Kubernetes.
 """

@@ -1,4 +1,4 @@
-"""What a rental costs: the rule of the bill (docs/fakecloud.md), and what has accrued by an instant or in a period.
+"""The cost of a rental: the rule of the bill (docs/fakecloud.md), and what has accrued by an instant or in a period.
 
 All amounts are exact micro-dollars; seconds are whole, as the rule rounds them. Times of a rental are the cloud's.
 """
@@ -22,8 +22,8 @@ def cost(segments: Sequence[PriceSegment], billing_minimum_seconds: int, launche
     """The bill of an instance from ``launched`` to ``ended``, by "The rule of the bill" in docs/fakecloud.md.
 
     Billed time is the span rounded up to whole seconds, at least the minimum. Every segment but the last lasts from
-    its ``since`` to the next one's, rounded down; the last takes the rest. Segments that begin after ``ended`` had
-    no part in it, the first one excepted. ValueError without any segment: an unknown price is not a price of zero.
+    its ``since`` to the next one's, rounded down; the last takes the rest. Segments that begin after ``ended`` do not
+    count, except the first. ValueError without any segment: an unknown price is not a price of zero.
     """
     if not segments:
         raise ValueError("cannot bill without a price: give at least one price segment")
@@ -41,7 +41,7 @@ def cost(segments: Sequence[PriceSegment], billing_minimum_seconds: int, launche
 
 
 def accrued(rental: Rental, now: Instant) -> Money:
-    """What the rental has cost up to ``now``: nothing before its launch, its final cost once it has ended.
+    """The rental's cost up to ``now``: zero before its launch, its final cost once it has ended.
 
     While it runs this is the bill as if it ended now, billing minimum included. A rental whose price segments are
     not recorded accrues at its worst price.
@@ -56,26 +56,25 @@ def accrued(rental: Rental, now: Instant) -> Money:
 
 
 def accrued_in(rental: Rental, start: Instant, now: Instant) -> Money:
-    """The part of ``accrued(rental, now)`` that fell in the period from ``start`` on; never negative."""
+    """How much of ``accrued(rental, now)`` fell in the period that began at ``start``; never negative."""
     return max(accrued(rental, now) - accrued_before(rental, start), ZERO)
 
 
 def accrued_before(rental: Rental, start: Instant) -> Money:
-    """What it had cost when the period began; nothing where it was launched just then or later."""
+    """Its cost when the period began; zero if it was launched then or later."""
     return ZERO if rental.launched is None or rental.launched >= start else accrued(rental, start)
 
 
 def opening_in(budget: Budget, period_start: Instant) -> Money:
-    """The budget's opening spend where ``period_start`` begins the period the budget was created in, else zero."""
+    """The budget's opening spend if ``period_start`` begins the period the budget was created in, otherwise zero."""
     return budget.opening_spend if budget.created >= period_start else ZERO
 
 
 def spent(budget: Budget, rentals: Iterable[Rental], now: Instant) -> Money:
-    """Spent in the budget's current period up to ``now``; of ``rentals`` only the budget's own count.
+    """Spent in the budget's current period up to ``now``; only those of ``rentals`` count that are the budget's own.
 
-    Settled, opening spend, and what is not yet folded: a rental is either in the balance (its uid is listed) or counts
-    by its accrual. A budget whose first period is not yet open counts from the beginning of the calendar period that
-    holds ``now``.
+    The sum of settled, opening spend and what is not yet folded: a rental is either in the balance (its uid is listed)
+    or counts by its accrual. If the budget's first period is not open yet, the calendar period of ``now`` counts.
     """
     balance = budget.balance
     start = period_bounds(budget.time_zone, now)[0] if balance is None else balance.period_start

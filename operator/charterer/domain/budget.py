@@ -1,4 +1,4 @@
-"""A budget: what may be spent on which namespaces, and what has been."""
+"""A budget: what may be spent on which namespaces, and what its ledger has recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from charterer.domain.time import Instant, seconds_between
 
 
 class Mode(StrEnum):
-    """Enforce rents and runs; Observe only decides and reports what it would do."""
+    """Enforce: rent nodes and run jobs. Observe: only decide, and report what would be done."""
 
     ENFORCE = "Enforce"
     OBSERVE = "Observe"
@@ -22,30 +22,31 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A label selector over namespaces; empty selects all. Each expression is (key, operator, values)."""
+    """A label selector over namespaces; an empty one selects all. Each expression is (key, operator, values)."""
 
     match_labels: tuple[tuple[str, str], ...]
     match_expressions: tuple[tuple[str, str, tuple[str, ...]], ...]
 
 
 HISTORY_HALF_LIFE_SECONDS = 30 * 86_400.0
-"""A month, so that the last month's jobs say as much as all before: what jobs cost drifts with their code."""
+"""Half life of class statistics, in seconds: a month, because what jobs cost drifts with their code."""
 WEEK_SECONDS = 7 * 86_400.0
-"""Half life of the arrivals that are counted to follow the load: it holds a whole cycle of work days and week ends."""
+"""Half life of recent arrivals, in seconds: a week, the shortest span with a whole cycle of work days and week ends."""
 
 
 def decay(seconds: float, half_life: float) -> float:
-    """The weight of what is so many seconds old; what is still to come has a whole one."""
+    """The weight in (0, 1] of something ``seconds`` old: it halves every ``half_life`` seconds; 1 for the future."""
     return exp2(-max(seconds, 0.0) / half_life)
 
 
 @dataclass(frozen=True, slots=True)
 class ClassHistory:
-    """What the finished jobs of one class have cost against what had been predicted; a job's weight halves in a month.
+    """The cost of one class's finished jobs compared with the predictions; a job's weight halves in a month.
 
-    Sums over jobs as they were at ``at``: ``jobs`` (their number), ``predicted`` and ``actual`` dollars of their GPUs,
-    and ``squares``, actual² / predicted. Floats: statistics that forget, not accounts. ``came`` counts the same jobs by
-    when they were created, ``came_lately`` with a weight that halves in a week; ``since``: the first's creation.
+    Sums over jobs with their weights at ``at``: ``jobs`` (their number), ``predicted`` and ``actual`` dollars of their
+    GPUs, and ``squares``, actual² / predicted. ``arrivals`` counts the same jobs by their age since creation,
+    ``recent_arrivals`` with a weight that halves in a week. ``since``: when the first of them was created. Floats,
+    because these are statistics that forget, not accounts.
     """
 
     jobs: float
@@ -54,11 +55,11 @@ class ClassHistory:
     squares: float
     since: Instant
     at: Instant
-    came: float = 0.0
-    came_lately: float = 0.0
+    arrivals: float = 0.0
+    recent_arrivals: float = 0.0
 
     def aged(self, at: Instant) -> ClassHistory:
-        """The same sums, counting for less at a later instant; unchanged at an earlier one."""
+        """The same sums with the weights of a later instant ``at``; unchanged if it is an earlier one."""
         passed = seconds_between(self.at, at)
         weight = decay(passed, HISTORY_HALF_LIFE_SECONDS)
         return ClassHistory(
@@ -68,28 +69,28 @@ class ClassHistory:
             self.squares * weight,
             self.since,
             max(self.at, at),
-            self.came * weight,
-            self.came_lately * decay(passed, WEEK_SECONDS),
+            self.arrivals * weight,
+            self.recent_arrivals * decay(passed, WEEK_SECONDS),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class PastPeriod:
-    """A period that is over: its begin, what was spent in it, and what it aimed at (None: recorded before that was)."""
+    """A period that is over: its start, what was spent, and the ``aim`` (None in records from before it was kept)."""
 
     start: Instant
     spent: Money
     aim: Money | None = None
 
     @property
-    def part(self) -> float | None:
-        """Spent ÷ aim; None where nothing is known to have been aimed at."""
+    def spent_fraction(self) -> float | None:
+        """Spent ÷ aim; None without an aim or with one of zero."""
         return self.spent.micros / self.aim.micros if self.aim is not None and self.aim.micros > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class MoveLimits:
-    """When running jobs may be resized: so often a day at most (None: no bound), and not in the quiet hours."""
+    """When running jobs may be resized: at most ``per_job_and_day`` times (None: no limit), never in quiet hours."""
 
     per_job_and_day: int | None = None
     quiet_hours: tuple[QuietHours, ...] = ()
@@ -97,16 +98,15 @@ class MoveLimits:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """What the ledger has recorded for one budget, read back from its status.
+    """The ledger's record for one budget, read back from its status.
 
-    ``settled``: cost of folded rentals that fell into the period that began at ``period_start``. ``lifetime``: the
-    whole cost of every folded rental ever. ``folded``: uids of rentals that are in both sums and whose objects may
-    still exist (each is counted once, however often its step is repeated). ``history``: past periods, oldest first.
-    ``carried``: dollars that the period before this one left over (negative: overspent) and handed on.
+    ``settled``: the cost of folded rentals within the period that began at ``period_start``. ``lifetime``: the whole
+    cost of every folded rental ever. ``folded``: uids of rentals that are in both sums and whose objects may still
+    exist (each is counted once, however often its step is repeated). ``history``: past periods, oldest first.
+    ``carried``: what the period before this one left over (negative: overspent) and handed on.
 
-    Of finished jobs: ``experience`` by class (the empty one for jobs that follow no profile), ``jobs_cost`` their whole
-    cost, and which of them are in both: those that finished up to ``counted_through``, and those in ``counted`` (by
-    uid: when).
+    ``class_history``: statistics of finished jobs by class (``Job.statistics``). ``jobs_cost``: their whole cost. Both
+    hold the jobs that finished up to ``counted_through`` and those in ``counted`` (uid → when it finished).
     """
 
     period_start: Instant
@@ -115,13 +115,13 @@ class Balance:
     folded: frozenset[str]
     history: tuple[PastPeriod, ...]
     carried: Money = ZERO
-    experience: Mapping[ClassId, ClassHistory] = field(default_factory=dict)
+    class_history: Mapping[ClassId, ClassHistory] = field(default_factory=dict)
     jobs_cost: Money = ZERO
     counted: Mapping[str, Instant] = field(default_factory=dict)
     counted_through: Instant | None = None
 
     def counts(self, job_uid: str, finished: Instant) -> bool:
-        """Whether a finished job is in the sums."""
+        """Whether the job that finished at ``finished`` is in the sums already."""
         through = self.counted_through
         return job_uid in self.counted or (through is not None and finished <= through)
 
@@ -130,12 +130,12 @@ class Balance:
 class Budget:
     """A GPUBudget with its balance. ``balance`` is None until the first period has been opened in status.
 
-    ``opening_spend``: spent in the period of creation before Charterer came (joining mid-month).
-    ``weights``: weight by priorityClassName; 1 where none is named. ``fixed_rate``: the exchange rate that is used
-    whatever is spent, for what-ifs and simulations. ``guarded``: it has the finalizer
-    ``charterer.dev/in-use``, which keeps it while rentals name it. ``carry_over_percent``: the part of what a period
-    leaves over or overspends that goes into the next. ``exploration_percent``: the part of the amount that may be spent
-    on measuring curves. ``moves``: limits on resizing running jobs.
+    ``opening_spend``: spent before Charterer was installed, in the period in which the budget was created.
+    ``weights``: (priorityClassName, weight) pairs; 1 for all others. ``fixed_rate``: an exchange rate that is used
+    whatever is spent, for what-ifs and simulations. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which
+    keeps it while rentals name it. ``carry_over_percent``: percentage of a period's surplus or deficit that goes into
+    the next. ``exploration_percent``: percentage of the amount that may be spent on measuring curves. ``moves``:
+    limits on resizing running jobs.
     """
 
     id: BudgetId
@@ -161,16 +161,16 @@ class Budget:
 
     @property
     def aim(self) -> Money:
-        """What is to be spent in the current period: the amount with what was carried over.
+        """The target of the current period's spending: the amount plus what was carried over, at least zero.
 
-        Nothing carried over lifts it above the hard limit, which holds for every period alike.
+        A surplus carried over never lifts it above the hard limit, which is the same in every period.
         """
         carried = ZERO if self.balance is None else self.balance.carried
         wanted = max(self.amount + carried, ZERO)
         return wanted if self.hard_limit is None else min(wanted, max(self.hard_limit, self.amount))
 
     def carries(self, used: Money) -> Money:
-        """The part of a period's surplus, or deficit, that goes into the next, if so much was spent in all."""
+        """What goes into the next period when ``used`` was spent in this one (negative: a deficit)."""
         left = self.aim.micros - used.micros
-        part = abs(left) * self.carry_over_percent // 100
-        return Money(part if left > 0 else -part)
+        carried = abs(left) * self.carry_over_percent // 100
+        return Money(carried if left > 0 else -carried)

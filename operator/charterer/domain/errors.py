@@ -1,4 +1,4 @@
-"""What can be wrong with what a user wrote: named by object, field and value, with what to do about it."""
+"""Mistakes in what a user wrote, named by object and field, with what to do about them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with one object, found by the operator (what the API server can judge it refuses itself).
+    """One mistake in one object that the operator found (the API server refuses what it can judge itself).
 
     ``kind`` and ``name`` (with ``namespace`` where there is one) say which object, ``field`` is a path such as
     ``spec.curves[0].throughput``, ``reason`` the CamelCase word for a condition, ``message`` a sentence for a person.

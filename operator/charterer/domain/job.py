@@ -1,4 +1,4 @@
-"""A training job: what its owner asked for, what was intended for it (allocation) and what is (runs, pods)."""
+"""A training job: what its owner asked for, what is intended for it (allocation) and what exists (runs, pods)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SpotPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Widths:
-    """Numbers of GPUs; a rigid job has all three equal."""
+    """Numbers of GPUs; all three are equal for a rigid job."""
 
     min: int
     preferred: int
@@ -54,7 +54,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """The intent: run number ``run`` goes with ``option`` onto ``placements`` (one pod each, in index order)."""
+    """The intent: run number ``run`` uses ``option`` on ``placements`` (one pod each, in index order)."""
 
     run: int
     option: Option
@@ -81,7 +81,7 @@ class RunOutcome(StrEnum):
 class RunRecord:
     """A run that has ended, as recorded in the TrainingJob's status before its Job is released.
 
-    ``cost``: what its GPUs cost; None where nobody reckoned it then (``domain.job_cost`` does).
+    ``cost``: of its GPUs; None in records from before it was kept (``domain.job_cost`` then computes it).
     """
 
     number: int
@@ -126,12 +126,12 @@ class Pod:
 
     @property
     def live(self) -> bool:
-        """Whether it may still hold its GPUs: not finished, or not yet known to be."""
+        """Whether it may still hold its GPUs: it has not finished, as far as is known."""
         return self.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
     @property
     def proves_completion(self) -> bool:
-        """Whether it succeeded undisturbed: a pod that was made to stop may exit with 0 before its work is done."""
+        """Whether it succeeded undisturbed; a pod that was made to stop may exit with 0 before its work is done."""
         return self.phase is PodPhase.SUCCEEDED and not self.deleting and not self.disrupted
 
 
@@ -167,7 +167,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A run whose TrainingJob is gone. ``budget`` pays for its namespace; None where none does."""
+    """A run whose TrainingJob no longer exists. ``budget`` pays for its namespace; None if none does."""
 
     job: JobId
     namespace: str
@@ -176,17 +176,17 @@ class Orphan:
 
     @property
     def job_name(self) -> str:
-        """What the TrainingJob was called."""
+        """The name of the TrainingJob."""
         return self.run.name.removesuffix(f"-r{self.run.number}")
 
 
 TRUSTED_FRACTION = 0.05
-"""From this part of the work on, a job's own progress says more about its size than its class does."""
+"""Fraction of the work from which on a job's own progress says more about its size than its class does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The last report of the current run's pods: fraction done in [0, 1] if known, throughput in the job's unit."""
+    """The last report of the current run's pods. ``fraction`` done in [0, 1]; ``throughput`` in the job's own unit."""
 
     run: int
     fraction: float | None
@@ -204,7 +204,7 @@ class FinishKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The job's end, recorded once in its status; nothing is started for the job after it."""
+    """The job's end, recorded once in its status; no run is started after it."""
 
     kind: FinishKind
     at: Instant
@@ -213,7 +213,7 @@ class Finish:
 
 
 def moves_in_a_day(moves: Sequence[Instant], now: Instant) -> tuple[Instant, ...]:
-    """Those of the moves that were made in the last 24 hours, the latest last."""
+    """The moves of the last 24 hours, the latest last."""
     return tuple(sorted(at for at in moves if at > after(now, -86_400.0)))
 
 
@@ -221,17 +221,17 @@ def moves_in_a_day(moves: Sequence[Instant], now: Instant) -> tuple[Instant, ...
 class Job:
     """A TrainingJob joined with its runs.
 
-    ``budget`` is None when no GPUBudget selects its namespace. ``remaining``: expected work left in seconds of the
-    class's reference option, None when nothing is known. ``invalid``: why the Job API or the operator refused the
-    template (recorded with the generation that was refused), empty when it did not. ``allocation`` and ``records``
-    are read back from status: intents and outcomes survive a crash there. ``pod_gpus``: nvidia.com/gpu in the
-    template's first container, 0 if absent. ``replaced``: former allocations (another run's than ``allocation``) whose
-    runs have not been recorded yet: the write that replaces or clears an allocation moves it there. ``has_service``:
-    its headless Service exists. ``checking``: the API server is being asked whether the template is right; the job is
-    not planned for meanwhile, and what may be meant for it is kept. ``max_cost``: dollars that it may cost at most.
-    ``target_completion``: when its owner wants it done. ``predicted``: what it was expected to cost from its first
-    start to its end, as it was first given GPUs; None before that. ``moves``: when it was moved because that paid, in
-    the 24 h before the last time. ``earlier_cost``: of runs that are no longer in ``records``.
+    ``budget``: None if no GPUBudget selects its namespace. ``remaining``: expected work left in seconds of the class's
+    reference option, None if nothing is known. ``invalid``: why the Job API or the operator refused the template
+    (recorded with the generation that was refused); empty if they did not. ``allocation`` and ``records`` are read
+    back from status, where intents and outcomes survive a crash. ``pod_gpus``: nvidia.com/gpu in the template's first
+    container, 0 if absent. ``replaced``: former allocations (of other runs than ``allocation``) whose runs have not
+    been recorded yet; the write that replaces or clears an allocation puts it there. ``has_service``: its headless
+    Service exists. ``checking``: the API server is being asked whether the template is valid; until then nothing is
+    planned for the job, and what it may need is kept. ``max_cost``: the most it may cost. ``target_completion``: when
+    its owner wants it done. ``predicted``: the expected cost from its first start to its end, as of when it first got
+    GPUs; None before that. ``moves``: when it was moved because that paid, in the 24 h up to the last such move.
+    ``earlier_cost``: of runs that are no longer in ``records``.
     """
 
     id: JobId
@@ -276,7 +276,7 @@ class Job:
 
     @property
     def statistics(self) -> ClassId:
-        """The class in whose statistics it counts: its profile's, or the empty one of all jobs that follow none."""
+        """The class whose statistics it counts in: its profile's, or NO_PROFILE."""
         return self.class_id.counted_in
 
     @property

@@ -1,4 +1,4 @@
-"""What a job has cost: the GPUs it held, run by run, from its own record."""
+"""The cost of a job: the GPUs that it held, run by run, from its own record."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def spans(job: Job, now: Instant) -> Iterable[tuple[RunRecord | Allocation, Inst
 
 
 def job_cost(job: Job, rentals: Mapping[RentalId, Rental], now: Instant) -> Money:
-    """What the GPUs the job held have cost, at the price of the option each run went with.
+    """The cost of the GPUs that the job held, at the price of each run's option.
 
-    Starting, idle and ending nodes are not in it. It is taken from the job's own record, so that it stays when the
-    rentals are gone; while they are there, a machine that ended before its run was recorded is counted to its end.
+    Starting, idle and ending nodes are not included. The job's own record gives it, so it stays the same when the
+    rentals are gone; while they exist, a machine that ended before its run was recorded is counted to its end.
     """
     costs = [
         run.cost if isinstance(run, RunRecord) and run.cost is not None else _run_cost(run, start, end, rentals)
@@ -43,9 +43,9 @@ def job_cost(job: Job, rentals: Mapping[RentalId, Rental], now: Instant) -> Mone
 
 
 def costed(job: Job, record: RunRecord, rentals: Mapping[RentalId, Rental]) -> RunRecord:
-    """The record of a run of the job that has ended, with what it cost."""
-    known = replace(job, records=(*job.records, record))
-    costs = [_run_cost(run, start, end, rentals) for run, start, end in spans(known, record.until) if run is record]
+    """The record of one of the job's runs that has ended, with its cost."""
+    recorded = replace(job, records=(*job.records, record))
+    costs = [_run_cost(run, start, end, rentals) for run, start, end in spans(recorded, record.until) if run is record]
     return replace(record, cost=total(costs))
 
 

@@ -1,4 +1,4 @@
-"""An option: one way to run a job, with its speed, its price and what entering it costs once."""
+"""An option: one way to run a job, with its speed, its price and the one-time cost of entering it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budget periods: calendar months in the budget's own time zone; and the hours of the week in which it is quiet."""
+"""Budget periods, which are calendar months in the budget's own time zone, and quiet hours."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ def period_bounds(time_zone: str, at: Instant) -> tuple[Instant, Instant]:
 
 
 def period_end(time_zone: str, start: Instant) -> Instant:
-    """When the period that began at ``start`` ends: the end of the month it lies in for the most part.
+    """When the period that began at ``start`` ends: the end of the month that most of it lies in.
 
-    Asked half a month in, because ``start`` is no month's first instant once the budget's time zone was changed.
+    That is the month half a month after ``start``, which need not be a month's first instant: the budget's time zone
+    may have changed.
     """
     return period_bounds(time_zone, after(start, 15 * 86_400))[1]
 
@@ -56,9 +57,9 @@ _DAY_MINUTES = 1_440
 
 @dataclass(frozen=True, slots=True)
 class QuietHours:
-    """From ``start`` to ``end``, minutes after local midnight, on these days (all of them where none is named).
+    """From ``start`` to ``end``, in minutes after local midnight, on ``days`` (every day if it is empty).
 
-    With an end before the start they last over midnight, and belong to the day on which they start.
+    If the end is before the start they last past midnight and belong to the day on which they start.
     """
 
     start: int
@@ -66,7 +67,7 @@ class QuietHours:
     days: frozenset[Weekday] = frozenset()
 
     def on(self, day: datetime) -> tuple[datetime, datetime] | None:
-        """First and last moment of the hours that start on a local day (its midnight, aware); None if none do."""
+        """First and last moment of the hours that start on a local ``day`` (its midnight, aware); None if none do."""
         if self.days and _DAYS[day.weekday()] not in self.days:
             return None
         lasts = (self.end - self.start) % _DAY_MINUTES or _DAY_MINUTES
@@ -74,15 +75,15 @@ class QuietHours:
 
 
 def quiet_until(hours: Iterable[QuietHours], time_zone: str, at: Instant) -> Instant | None:
-    """When the quiet hours that hold ``at`` are over, as far as they follow each other; None if it is not quiet.
+    """When the quiet hours that ``at`` lies in are over, adjoining ones included; None if it is not quiet.
 
-    Hours are of the clock on the wall: on the day of a clock change they last an hour longer or shorter.
+    Hours are those of a wall clock: on the day of a clock change they last an hour longer or shorter.
     """
-    known = tuple(hours)
+    every = tuple(hours)
     zone = ZoneInfo(time_zone)
     today = moment(at).astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
     days = (today + timedelta(days=day) for day in range(-1, 8))
-    spans = [span for day in days for one in known if (span := one.on(day)) is not None]
+    spans = [span for day in days for quiet in every if (span := quiet.on(day)) is not None]
     until = at
     for first, last in sorted((instant(first), instant(last)) for first, last in spans):
         if first <= until < last:

@@ -1,8 +1,8 @@
-"""What the planner decides: commands, each an intent to be written, each with its reason in seconds and dollars."""
+"""The planner's decisions: commands, each an intent to be written, with its reason in seconds and dollars."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -49,9 +49,10 @@ class ReasonCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why: ``seconds`` of weighted job life saved and ``money`` it costs (negative: saved), against ``instead_of``.
+    """Why a command or verdict is as it is.
 
-    ``message`` is one sentence a person can read, with the numbers in it.
+    ``seconds`` of weighted job life it saves and ``money`` it costs (negative: saves), compared with ``instead_of``.
+    ``message``: one sentence for people, with the numbers.
     """
 
     why: ReasonCode
@@ -83,9 +84,9 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Allocate:
-    """Write the job's allocation (None: it queues; its runs are stopped).
+    """Write the job's allocation; None stops its runs and lets it queue.
 
-    ``predicted``: dollars it is expected to cost from now on; kept where nothing was predicted of the job before.
+    ``predicted``: its expected cost from now on; recorded only if the job has no prediction yet.
     """
 
     job: JobId
@@ -95,7 +96,7 @@ class Allocate:
 
 
 def moves_with(job: Job, do: Allocate) -> tuple[Instant, ...]:
-    """The moves that the job is to remember once this is written: those of the last day that were made for gain."""
+    """The job's ``moves`` once ``do`` is written: those of the last day that were made because they paid."""
     if do.allocation is None or do.reason.why is not ReasonCode.MOVE_PAYS:
         return job.moves
     return (*moves_in_a_day(job.moves, do.allocation.since), do.allocation.since)
@@ -104,49 +105,27 @@ def moves_with(job: Job, do: Allocate) -> tuple[Instant, ...]:
 Command = Rent | Release | Allocate
 
 
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the planner thinks of a job now: the option it has or waits for (None: none), and why.
+    """The verdict on a job: the option it has or waits for (None: none), and why.
 
-    The reason is put into words when it is first asked for: most are not. ``remaining_seconds`` is None if unknown.
+    ``remaining_seconds``: of training, and of starting while it waits; None if unknown.
     """
 
-    __slots__ = ("_reason", "option", "remaining_seconds")
-
-    def __init__(
-        self, option: Option | None, reason: Reason | Callable[[], Reason], remaining_seconds: float | None
-    ) -> None:
-        self.option = option
-        self.remaining_seconds = remaining_seconds
-        self._reason = reason
-
-    @property
-    def reason(self) -> Reason:
-        """Why, in a sentence and in numbers."""
-        if not isinstance(self._reason, Reason):
-            self._reason = self._reason()
-        return self._reason
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Verdict):
-            return NotImplemented
-        mine = self.option, self.remaining_seconds, self.reason
-        return mine == (other.option, other.remaining_seconds, other.reason)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Verdict({self.option!r}, {self.reason!r}, {self.remaining_seconds!r})"
+    option: Option | None
+    reason: Reason
+    remaining_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetVerdict:
-    """What the planner thinks of a budget now.
+    """The verdict on a budget.
 
-    ``rate``: θ (dollars per second of job life). ``planned``: dollars an hour the classes' chosen options would spend
-    in the long run. ``allowed``: dollars an hour that may be committed to from now on (``policy.budgets.pacing``).
-    ``feasible``: whether even the cheapest options fit in ``allowed``. ``spent`` counts folded and running rentals up
-    to now, ``committed`` the worst case of what is rented already. ``forecast``: expected spend at the period's end;
-    nine periods in ten end between ``forecast_low`` and ``forecast_high`` (``policy.budgets.spend_forecast``).
+    ``rate``: θ in dollars per second of job life. ``planned``: the price of the classes' chosen options in the long
+    run. ``allowed``: the price that may be committed to from now on (``policy.budgets.pacing``). ``feasible``: the
+    cheapest options fit in ``allowed``. ``spent`` counts folded and running rentals up to now, ``committed`` the worst
+    case of what is rented already. ``forecast``: expected spend at the period's end; nine periods in ten end between
+    ``forecast_low`` and ``forecast_high`` (``policy.budgets.spend_forecast``).
     """
 
     rate: Rate
@@ -161,7 +140,7 @@ class BudgetVerdict:
 
 
 class Limit(StrEnum):
-    """What keeps a pool from having more nodes."""
+    """Why a pool cannot have more nodes."""
 
     MAX_NODES = "MaxNodes"
     STOCK = "StockOut"
@@ -170,11 +149,11 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PoolVerdict:
-    """What the planner thinks of a pool that has less room than jobs would use at its bare price.
+    """The verdict on a pool that has fewer nodes than jobs would use at its price.
 
-    ``nodes``: all that it can have, by ``limit``. ``scarcity``: dollars that an hour of one more GPU would be worth, on
-    top of its bill. It is never paid: jobs choose as if it were. ``node_scarcity``: the same for a node. ``short``:
-    whether jobs have to wait for the pool whatever is chosen.
+    ``nodes``: the most it can have, because of ``limit``. ``scarcity``: what an hour of one more GPU would be worth on
+    top of its bill; nobody pays it, jobs choose as if they did. ``node_scarcity``: the same for a whole node.
+    ``short``: jobs have to wait for the pool whatever they choose.
     """
 
     limit: Limit
@@ -186,7 +165,7 @@ class PoolVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The option that is had until the part ``until`` of a job's work is done."""
+    """``option`` is used until the fraction ``until`` of a job's work is done."""
 
     until: float
     option: Option
@@ -194,18 +173,18 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class PathVerdict:
-    """The path that the part ``part`` of a class's jobs takes."""
+    """The options that ``fraction`` of a class's jobs take one after the other."""
 
-    part: float
+    fraction: float
     stages: tuple[Stage, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ClassVerdict:
-    """What a class of one budget's jobs is given: one of ``paths``, the cheapest first.
+    """What the planner gives the jobs of one class and budget: one of ``paths``, the cheapest first.
 
-    ``seconds`` and ``cost``: expected of a job on the first path, start-up and restarts included. ``mean_work``:
-    seconds of the class's reference option.
+    ``seconds`` and ``cost``: the expected length and cost of a job on the first path, start-up and restarts included.
+    ``mean_work``: seconds of the class's reference option.
     """
 
     budget: BudgetId
@@ -219,9 +198,10 @@ class ClassVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The commands to carry out now, what was thought, and when to think again if nothing happens before.
+    """The commands to carry out now, a verdict on every budget, pool, class and job, and when to plan again.
 
-    ``pools``: those that are too small for what jobs would choose.
+    ``pools``: only those that are too small for what jobs would choose. ``observed_commands``: what budgets in mode
+    Observe would have done. ``again_at``: when something changes without an event; None if nothing does.
     """
 
     commands: tuple[Command, ...]
@@ -229,5 +209,5 @@ class Plan:
     pools: Mapping[PoolId, PoolVerdict]
     classes: tuple[ClassVerdict, ...]
     jobs: Mapping[JobId, Verdict]
-    would: tuple[Command, ...]
+    observed_commands: tuple[Command, ...]
     again_at: Instant | None

@@ -1,4 +1,4 @@
-"""A GPU pool, what the cloud sells in it (offering, quote) and what the cloud says of it (survey)."""
+"""A GPU pool, what the cloud sells in it (offering, quote) and what the cloud reports about it (survey)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Cloud: TypeAlias = FakeGroup
 
 @dataclass(frozen=True, slots=True)
 class Offering:
-    """What one node of the pool is; discovered from the cloud. ``gpu_type`` as in the label nvidia.com/gpu.product."""
+    """One node of the pool, as the cloud describes it. ``gpu_type`` as in the label nvidia.com/gpu.product."""
 
     gpu_type: str
     gpus_per_node: int
@@ -42,7 +42,7 @@ class Offering:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """The price of one node. ``worst`` bounds what a node launched now can ever cost an hour."""
+    """The price of one node. ``worst``: the most that a node launched now can ever cost an hour."""
 
     price: Price
     worst: Price
@@ -53,7 +53,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A GPUPool as the user declared it, with what was discovered of it.
+    """A GPUPool as the user declared it, with what was discovered about it.
 
     ``start_seconds``: from asking for a node to its readiness, declared until observed.
     ``cooled_until``: no node is asked for before this instant (set after a stock-out or an exhausted quota).
@@ -83,14 +83,14 @@ class Pool:
     offer_recorded: bool = True
 
     def priced(self, listed: Price) -> Price:
-        """What the user really pays where the cloud lists ``listed``, rounded half up to the micro-dollar an hour."""
+        """The price that the user really pays for a list price, rounded half up to the micro-dollar an hour."""
         if self.price_override is not None:
             return self.price_override
         return Price((listed.micros_per_hour * (10_000 + self.price_adjustment) + 5_000) // 10_000)
 
 
 class InstanceState(StrEnum):
-    """Where an instance is in its life; it is billed from its launch until it has ended."""
+    """The state of an instance; it is billed from its launch until it has ended."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -122,7 +122,7 @@ class Instance:
 
 
 class FailureKind(StrEnum):
-    """Why a launch did not happen."""
+    """Why a launch failed."""
 
     STOCK_OUT = "StockOut"
     QUOTA_EXCEEDED = "QuotaExceeded"
@@ -148,11 +148,11 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What the cloud says of one pool.
+    """The cloud's answer about one pool.
 
     ``asked`` is the cloud's own time of the answer; the lists may show a state up to ``lag_seconds`` older; ended
-    instances stay listed for at most ``listed_seconds``. ``problem`` is empty, or why the cloud could not be asked
-    (then the rest is the last good answer).
+    instances stay listed for at most ``listed_seconds``. ``problem``: why the cloud could not be
+    asked; the rest is then its last good answer.
     """
 
     pool: PoolId

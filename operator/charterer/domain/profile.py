@@ -10,11 +10,12 @@ from charterer.domain.ids import BudgetId, ClassId
 from charterer.domain.time import Instant
 
 _UNBOUNDED = 1024
+"""Widest width, in GPUs, of a curve given by a formula."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThroughputTable:
-    """Measured throughput by number of GPUs, ascending; between the points speed is read linearly, beyond never."""
+    """Measured throughput by number of GPUs, ascending. Linear between the points, undefined beyond them."""
 
     points: tuple[tuple[int, float], ...]
 
@@ -45,12 +46,12 @@ class CurveSource(StrEnum):
     EXTRAPOLATED = "Extrapolated"
     """Jobs of the class ran at other widths or on other GPU types."""
     PRIOR = "Prior"
-    """No job of the class was seen running: what the other classes have in common."""
+    """No job of the class was seen running: the value is what other classes have in common."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the throughput of one width comes from, how many reports there were of it, and its 90 % interval."""
+    """Where the throughput of one width comes from, the number of reports, and its 90 % interval."""
 
     source: CurveSource
     reports: int
@@ -71,7 +72,7 @@ class SpeedCurve:
 
     @property
     def learned(self) -> Sequence[tuple[int, float, Origin]]:
-        """The points of a learned curve: number of GPUs, throughput, and where that comes from; none of a declared."""
+        """The points of a learned curve: number of GPUs, throughput, origin. Empty for a declared curve."""
         if not self.origins or not isinstance(self.form, ThroughputTable):
             return ()
         return [(*point, origin) for point, origin in zip(self.form.points, self.origins, strict=True)]
@@ -79,10 +80,10 @@ class SpeedCurve:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A stretch of a job's life with curves of its own: training tolerates larger batches later.
+    """A stretch of a job's life with its own curves, because training tolerates larger batches later.
 
-    It ends where the part ``until`` of the job's work is done (the last phase's is 1). Throughput is work per second,
-    in one unit over all phases and GPU types.
+    It ends when the fraction ``until`` of the job's work is done (1 for the last phase). Throughput is work per
+    second, in one unit for all phases and GPU types.
     """
 
     until: float
@@ -91,7 +92,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class BatchTerms:
-    """Between which batch sizes Charterer may choose, in samples; see ``estimate.observation.ClassTerms``."""
+    """The batch sizes, in samples, between which Charterer may choose; see ``estimate.observation.ClassTerms``."""
 
     own: int
     largest: int
@@ -100,15 +101,15 @@ class BatchTerms:
 
 
 TRIAL_STEP = 2
-"""A learned class is tried on widths up to so many times what it has run on: the money at risk in a trial then grows by
-a known factor."""
+"""Largest ratio between a width that a learned class is tried on and the widest that it has run on, so that the money
+at risk in a trial grows by a known factor."""
 FAILURES_KEPT_SECONDS = 30 * 86_400.0
-"""A month: by then a class's code, images and data have changed."""
+"""Seconds a failed width is remembered: a month, by when a class's code, images and data have changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedWidth:
-    """So many runs of a class failed on a width that was never measured, the last one ``at``, in whose words."""
+    """A width that was never measured and on which ``failures`` runs failed, the last ``at`` with ``message``."""
 
     gpu_type: str
     gpus: int
@@ -119,19 +120,19 @@ class FailedWidth:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A SpeedupProfile. Work is measured in seconds of the reference option: the first phase's first curve at its
-    smallest width.
+    """A SpeedupProfile. Work is measured in seconds of the reference option: the smallest width of the first phase's
+    first curve.
 
-    ``phases``: in order, at least one; what was learned, else the declared curves as a single phase, which has none
-    where nothing was declared either. ``declared``: those of the spec. ``reports``: how many the phases were learned
-    from; 0 where they are declared. ``failed``: widths on which runs failed. ``unreadable``: what is wrong with the
-    learned part of the status, if anything.
+    ``phases``: at least one, in order. They are the learned ones; without any, one phase with the declared curves,
+    which may be none. ``declared``: the curves of the spec. ``reports``: how many the phases were learned from; 0 for
+    declared ones. ``failed``: widths on which runs failed. ``unreadable``: what is wrong with the learned fields of the
+    status; empty if nothing is.
 
-    ``mean_work`` and ``arrivals_per_hour`` are as declared (None: observed from the jobs in sight). ``batch``: what the
-    spec allows; None where every job keeps the batch size it has.
-    ``restart_seconds``: from stopping one run to training on in the next, node start-up not included.
-    ``resize_seconds``: for which a run that is resized in place does not train. ``budget`` pays for the jobs of the
-    profile's namespace; None where no budget selects it.
+    ``mean_work`` and ``arrivals_per_hour`` are the declared ones; None: they are estimated from the jobs that are
+    known. ``batch``: the batch sizes that the spec allows; None: every job keeps its own.
+    ``restart_seconds``: from stopping one run to training in the next, node start-up not included.
+    ``resize_seconds``: pause in the training of a run that is resized in place. ``budget`` pays for the jobs of the
+    profile's namespace; None if no budget selects it.
     """
 
     id: ClassId
@@ -150,7 +151,7 @@ class Profile:
 
     @property
     def widest(self) -> int:
-        """The largest number of GPUs for which anything is said; formulas say something for any number."""
+        """The largest number of GPUs that a table has a point for; 1024 if a curve is a formula."""
         curves = [curve for phase in self.phases for curve in phase.curves]
         lasts = [form.points[-1][0] for curve in curves if isinstance(form := curve.form, ThroughputTable)]
         return max(lasts, default=1) if len(lasts) == len(curves) else _UNBOUNDED

@@ -12,7 +12,7 @@ from charterer.domain.time import Instant
 
 
 class RentalPhase(StrEnum):
-    """The life of a rental, in order; it only moves forward.
+    """The phase of a rental; it only moves forward.
 
     REQUESTED: written, the cloud may or may not have been asked. STARTING: an instance was adopted. READY: its node
     takes pods. DRAINING: it is to be ended (by intent, or because its instance vanished). ENDED: the cloud says the
@@ -30,8 +30,8 @@ class RentalPhase(StrEnum):
 class Rental:
     """A GPURental. ``reserved`` is its worst-case cost held back from the hard limit until it has ended.
 
-    ``worst`` is the dearest it can be an hour; ``launched``, ``ended`` and ``segments`` come from the cloud.
-    ``released_because`` says why it drains. ``node`` and ``provider_id`` are known once adopted.
+    ``worst`` is the most it can cost an hour; ``launched``, ``ended`` and ``segments`` come from the cloud.
+    ``released_because``: why it drains. ``node`` and ``provider_id`` are known once adopted.
     """
 
     id: RentalId
@@ -57,10 +57,10 @@ class Rental:
 
     @property
     def billed(self) -> bool:
-        """Whether the cloud may be billing it now, as far as the object says."""
+        """Whether the cloud may be billing it now, according to this object."""
         return self.launched is not None and self.ended is None
 
     @property
     def price(self) -> Price:
-        """Its newest price; the worst one while the cloud has not told any."""
+        """Its newest price; the worst one until the cloud has listed a price."""
         return self.segments[-1].price if self.segments else self.worst

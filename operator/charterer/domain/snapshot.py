@@ -1,4 +1,4 @@
-"""Everything the thinking parts may know at one instant."""
+"""The snapshot: all that planning and life cycles may know at one instant."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from charterer.domain.rental import Rental
 from charterer.domain.time import Instant, after
 
 LOST_AFTER_SECONDS = 30.0
-"""A node that was not ready for so long is given up: as long as Kubernetes itself lets a run's pods stay there."""
+"""Seconds without readiness after which a node is given up: as long as Kubernetes lets a run's pods stay there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """A Kubernetes Node. ``run_labels``: its ``run.charterer.dev/*`` labels. ``foreign_gpus``: GPUs of pods not ours.
 
-    ``not_ready_since``: from when on its kubelet was not heard or not well; None while it is ready.
+    ``not_ready_since``: since when its kubelet is silent or reports trouble; None while it is ready.
     """
 
     name: NodeName
@@ -43,17 +43,17 @@ class Node:
         return None if self.not_ready_since is None else after(self.not_ready_since, LOST_AFTER_SECONDS)
 
     def lost(self, now: Instant) -> bool:
-        """Whether nothing on it can be counted on, nor asked to stop: only ending the machine is certain."""
+        """Whether its pods can no longer be relied on or asked to stop, so that only ending the machine is certain."""
         return self.lost_at is not None and now >= self.lost_at
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One consistent view, built by ``controller.snapshot.observe``; mappings are never changed after.
+    """One consistent view of everything; its mappings are never changed (``controller.snapshot.observe`` builds it).
 
-    ``now`` is the operator's clock; a pool without an entry in ``surveys`` has not been asked yet (or its cloud was
-    never reached), and nothing is rented or ended there. ``problems`` are what joining found wrong. ``orphans`` are
-    runs of jobs that are gone.
+    ``now`` is the operator's clock. The cloud of a pool without an entry in ``surveys`` has not answered yet, and
+    nothing is rented or ended there. ``problems``: mistakes found while joining objects. ``orphans``: runs of jobs that
+    no longer exist.
     """
 
     now: Instant

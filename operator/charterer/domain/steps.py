@@ -44,7 +44,7 @@ class StepKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do now; ``reason`` says what for, ``until`` when to look again if no event comes before."""
+    """Nothing to do now: ``reason`` says what is awaited, ``until`` when to look again if no event comes before."""
 
     reason: str
     until: Instant | None = None
@@ -72,7 +72,7 @@ class CancelUnfulfilled:
 
 @dataclass(frozen=True, slots=True)
 class Cool:
-    """Record in the pool's status that it is not asked for nodes until ``until``."""
+    """Record in the pool's status that no node is asked for before ``until``."""
 
     pool: PoolId
     until: Instant
@@ -90,7 +90,7 @@ class Adopt:
 
 @dataclass(frozen=True, slots=True)
 class RecordOrphan:
-    """Create a GPURental for an instance of ours that has none, so that it is paid for, used or ended."""
+    """Create a GPURental for an instance of ours that has none, so that it is paid for, and used or ended."""
 
     rental: RentalId
     pool: PoolId
@@ -124,9 +124,9 @@ PoolStep = RaiseTarget | CancelUnfulfilled | Cool | Adopt | RecordOrphan | Close
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """Record what the cloud tells anew of the rental's instance: launch, price segments, billing minimum, provider id.
+    """Record what changed in the cloud's data of the rental's instance.
 
-    The node's name too, where none is recorded yet.
+    That is its launch, price segments, billing minimum and provider id; the node's name if none is recorded yet.
     """
 
     rental: RentalId
@@ -191,7 +191,7 @@ class DeleteNode:
 
 @dataclass(frozen=True, slots=True)
 class MarkEnded:
-    """Record the end as the cloud tells it, and the final cost. ``estimated``: the cloud no longer knew when."""
+    """Record the instance's end and final cost. ``estimated``: the cloud no longer lists when it ended."""
 
     rental: RentalId
     ended: Instant
@@ -203,8 +203,8 @@ class MarkEnded:
 class Fold:
     """One conditional write of the budget: add the amounts and the rental's uid (``ledger.balance.apply_fold``).
 
-    ``in_period`` is the part of ``whole`` that fell in the period that began at ``period_start``: a balance that has
-    moved on to another period refuses it.
+    ``in_period`` is what of ``whole`` fell in the period that began at ``period_start``; a balance that has moved on to
+    another period refuses it.
     """
 
     rental: RentalId
@@ -230,11 +230,11 @@ RentalStep = Refresh | MarkReady | Cordon | Terminate | FailPod | DeletePod | De
 
 @dataclass(frozen=True, slots=True)
 class OpenPeriod:
-    """Begin a budget's period: the first one, or the next with what the last one spent put into history.
+    """Begin a budget's period: its first one, or the next one with the last one put into history.
 
-    ``last_start`` is when the period began that ends with this (None for the first): done once, however often repeated.
-    ``last_aim``: what that one was to spend. ``carried``: what of its surplus (negative: deficit) goes into the one
-    that begins.
+    ``last_start``: when the period that ends here began (None for the first), so that repeating changes nothing.
+    ``last_spent`` and ``last_aim``: what that period spent and aimed at. ``carried``: how much of its surplus
+    (negative: deficit) goes into the new one.
     """
 
     budget: BudgetId
@@ -247,7 +247,7 @@ class OpenPeriod:
 
 @dataclass(frozen=True, slots=True)
 class CountedJob:
-    """A finished job: what its GPUs have cost, and what had been predicted when it was first given some."""
+    """A finished job: the ``actual`` cost of its GPUs, and the one ``predicted`` when it first got some."""
 
     uid: str
     class_id: ClassId
@@ -259,9 +259,9 @@ class CountedJob:
 
 @dataclass(frozen=True, slots=True)
 class CountJobs:
-    """One conditional write of the budget: add finished jobs to what is known of their classes.
+    """One conditional write of the budget: add finished jobs to the histories of their classes.
 
-    See ``ledger.experience.apply_count``.
+    See ``ledger.class_history.apply_count``.
     """
 
     budget: BudgetId
@@ -270,7 +270,7 @@ class CountJobs:
 
 @dataclass(frozen=True, slots=True)
 class PruneFolded:
-    """Drop uids of rentals that are gone from the budget's list of folded ones."""
+    """Remove the uids of rentals that no longer exist from the budget's list of folded ones."""
 
     budget: BudgetId
     rental_uids: tuple[str, ...]

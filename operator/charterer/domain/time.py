@@ -23,7 +23,7 @@ def moment(at: Instant) -> datetime:
 
 
 def parse_instant(text: str) -> Instant:
-    """An RFC 3339 timestamp as Kubernetes and clouds write it; ValueError when it is none or has no zone."""
+    """An RFC 3339 timestamp as Kubernetes and clouds write it; ValueError if it is no timestamp or has no zone."""
     parsed = datetime.fromisoformat(text)
     if parsed.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone; write it like 2026-01-31T12:00:00Z")
@@ -41,5 +41,5 @@ def seconds_between(start: Instant, end: Instant) -> float:
 
 
 def after(at: Instant, seconds: float) -> Instant:
-    """The instant that many seconds later (to the microsecond)."""
+    """The instant ``seconds`` later, to the microsecond."""
     return Instant(at + round(seconds * _MICROS))

@@ -1,4 +1,4 @@
-"""What each dollar was for: the jobs that held the GPUs, and starting, idle and ending nodes.
+"""Attribution of spending: to jobs that held the GPUs, and to starting, idle and ending nodes.
 
 A rental's cost is shared out by GPU-time, each moment at its price, and the shares add up to the cost exactly (the
 largest remainders get the micro-dollars that division leaves over).
@@ -26,7 +26,7 @@ from charterer.domain.time import Instant
 STARTING = "(starting)"
 """From the launch of a node until it first took pods."""
 IDLE = "(idle)"
-"""GPUs of ready nodes that no job in sight held."""
+"""GPUs of ready nodes that no existing job held."""
 ENDING = "(ending)"
 """From the last job's leaving a released node to the node's end."""
 OPENING = "(opening)"
@@ -47,9 +47,9 @@ class Holding:
 
 
 def holdings(job: Job, now: Instant) -> list[Holding]:
-    """What the job held, run by run, up to ``now``.
+    """The GPUs that the job held, run by run, up to ``now``.
 
-    A run changed in place is known by its present shape only, since its last change.
+    A run that was resized in place counts with its present shape only, since its last change.
     """
     name = f"{job.namespace}/{job.name}"
     return [
@@ -59,10 +59,10 @@ def holdings(job: Job, now: Instant) -> list[Holding]:
     ]
 
 
-def parts(rental: Rental, held: Sequence[Holding], gpus: int, start: Instant, now: Instant) -> dict[str, Money]:
-    """The rental's cost in [start, now), by who it was for; adds up to ``accrued_in(rental, start, now)`` exactly.
+def by_purpose(rental: Rental, held: Sequence[Holding], gpus: int, start: Instant, now: Instant) -> dict[str, Money]:
+    """The rental's cost in [start, now) by purpose; it adds up to ``accrued_in(rental, start, now)`` exactly.
 
-    ``gpus``: GPUs of the node. ``held``: holdings of this rental. Nothing where the rental has cost nothing.
+    ``gpus``: GPUs of the node. ``held``: holdings of this rental. Empty if the rental has cost nothing.
     """
     amount = accrued_in(rental, start, now)
     if rental.launched is None or amount == ZERO:
@@ -70,7 +70,7 @@ def parts(rental: Rental, held: Sequence[Holding], gpus: int, start: Instant, no
     begin = max(rental.launched, start)
     end = max(now if rental.ended is None else min(rental.ended, now), begin)
     weights: dict[str, int] = defaultdict(int)
-    for since, until, price in _stretches(rental, held, begin, end):
+    for since, until, price in _intervals(rental, held, begin, end):
         using = [holding for holding in held if holding.start <= since and holding.end >= until]
         for holding in using:
             weights[holding.name] += holding.gpus * (until - since) * price
@@ -81,16 +81,16 @@ def parts(rental: Rental, held: Sequence[Holding], gpus: int, start: Instant, no
     return share_out(amount, weights)
 
 
-def _stretches(
+def _intervals(
     rental: Rental, held: Sequence[Holding], begin: Instant, end: Instant
 ) -> Iterable[tuple[Instant, Instant, int]]:
-    """[begin, end) cut wherever anything changes, with the price in micro-dollars an hour."""
+    """[begin, end) cut wherever anything changes, each piece with its price in micro-dollars an hour."""
     segments = rental.segments or (PriceSegment(begin, rental.worst),)
     cuts = {begin, end, *(segment.since for segment in segments), *(item.start for item in held)}
     cuts |= {item.end for item in held} | ({rental.ready} if rental.ready is not None else set())
     for since, until in pairwise(sorted(cut for cut in cuts if begin <= cut <= end)):
-        known = [segment for segment in segments if segment.since <= since] or segments[:1]
-        yield since, until, known[-1].price.micros_per_hour
+        begun = [segment for segment in segments if segment.since <= since] or segments[:1]
+        yield since, until, begun[-1].price.micros_per_hour
 
 
 def _without_job(rental: Rental, held: Sequence[Holding], at: Instant) -> str:
@@ -112,9 +112,10 @@ def share_out(amount: Money, weights: Mapping[str, int]) -> dict[str, Money]:
 
 
 def attribute(budget: Budget, snapshot: Snapshot) -> list[tuple[str, Money]]:
-    """What the budget's money of the current period went to, the largest first; adds up to ``spent`` exactly.
+    """The budget's spending of the current period by purpose, the largest first; it adds up to ``spent`` exactly.
 
-    Jobs as ``namespace/name``, the rest as the names in parentheses above. What a job that is gone had held is idle.
+    Jobs are named ``namespace/name``, the rest as in parentheses above. GPUs held by a job that no longer exists count
+    as idle.
     """
     now, balance = snapshot.now, budget.balance
     start = period_bounds(budget.time_zone, now)[0] if balance is None else balance.period_start
@@ -129,10 +130,10 @@ def attribute(budget: Budget, snapshot: Snapshot) -> list[tuple[str, Money]]:
         pool = snapshot.pools.get(rental.pool)
         offered = 0 if pool is None or pool.offering is None else pool.offering.gpus_per_node
         gpus = offered or (0 if node is None else node.gpus)
-        for name, amount in parts(rental, held[rental.id], gpus, start, now).items():
+        for name, amount in by_purpose(rental, held[rental.id], gpus, start, now).items():
             sums[name] += amount.micros
     opening = opening_in(budget, start)
     sums[OPENING] += opening.micros
     sums[EARLIER] += spent(budget, rentals, now).micros - sum(sums.values())
-    found = ((name, Money(micros)) for name, micros in sums.items() if micros)
-    return sorted(found, key=lambda item: (-item[1].micros, item[0]))
+    amounts = ((name, Money(micros)) for name, micros in sums.items() if micros)
+    return sorted(amounts, key=lambda item: (-item[1].micros, item[0]))

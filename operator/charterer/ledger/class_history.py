@@ -1,6 +1,6 @@
-"""Finished jobs, folded into a budget's balance once each: the memory that κ and the rates of arrival come from.
+"""Finished jobs, counted once each in a budget's balance. κ and the rates of arrival are estimated from these sums.
 
-Money is summed exactly (``jobs_cost``); what is learned of a class forgets.
+Money is summed exactly (``jobs_cost``); the statistics of a class forget with time.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from charterer.domain.steps import CountedJob, CountJobs
 from charterer.domain.time import after, seconds_between
 
 _REMEMBERED_SECONDS = 86_400.0
-"""How long a job's uid is kept beside its finish: finishes may come to light in another order, a day late at most."""
+"""Seconds a counted job's uid is kept: a day, the latest that a finish may be seen after others that came later."""
 CLASSES_KEPT = 1_000
-"""A class that no job of has finished for the longest time is forgotten first."""
+"""Most classes in a balance, to bound its size; the class whose last job finished longest ago is dropped first."""
 
 
-def learn(known: ClassHistory | None, job: CountedJob) -> ClassHistory:
-    """The sums with one more job; of one that was predicted to cost nothing only that it came."""
-    before = (known or ClassHistory(0.0, 0.0, 0.0, 0.0, job.created, job.finished)).aged(job.finished)
+def learn(history: ClassHistory | None, job: CountedJob) -> ClassHistory:
+    """The sums with one more job; a job that was predicted to cost nothing counts as an arrival only."""
+    before = (history or ClassHistory(0.0, 0.0, 0.0, 0.0, job.created, job.finished)).aged(job.finished)
     age = seconds_between(job.created, before.at)
-    came = replace(
+    with_arrival = replace(
         before,
-        came=before.came + decay(age, HISTORY_HALF_LIFE_SECONDS),
-        came_lately=before.came_lately + decay(age, WEEK_SECONDS),
+        arrivals=before.arrivals + decay(age, HISTORY_HALF_LIFE_SECONDS),
+        recent_arrivals=before.recent_arrivals + decay(age, WEEK_SECONDS),
         since=min(before.since, job.created),
     )
     predicted, actual = job.predicted.dollars, job.actual.dollars
     if predicted <= 0:
-        return came
+        return with_arrival
     return replace(
-        came,
+        with_arrival,
         jobs=before.jobs + 1.0,
         predicted=before.predicted + predicted,
         actual=before.actual + actual,
@@ -46,8 +46,8 @@ def apply_count(balance: Balance, step: CountJobs) -> Balance:
     fresh = [job for job in step.jobs if not balance.counts(job.uid, job.finished)]
     if not fresh:
         return balance
-    classes = dict(balance.experience)
-    for job in sorted(fresh, key=lambda one: (one.finished, one.uid)):
+    classes = dict(balance.class_history)
+    for job in sorted(fresh, key=lambda counted: (counted.finished, counted.uid)):
         classes[job.class_id] = learn(classes.get(job.class_id), job)
     through = after(max(job.finished for job in fresh), -_REMEMBERED_SECONDS)
     if balance.counted_through is not None:
@@ -55,7 +55,7 @@ def apply_count(balance: Balance, step: CountJobs) -> Balance:
     counted = {**balance.counted, **{job.uid: job.finished for job in fresh}}
     return replace(
         balance,
-        experience=_kept(classes),
+        class_history=_kept(classes),
         jobs_cost=sum((job.actual for job in fresh), balance.jobs_cost),
         counted={uid: at for uid, at in counted.items() if at > through},
         counted_through=through,
@@ -63,5 +63,5 @@ def apply_count(balance: Balance, step: CountJobs) -> Balance:
 
 
 def _kept(classes: Mapping[ClassId, ClassHistory]) -> Mapping[ClassId, ClassHistory]:
-    latest = sorted(classes, key=lambda one: (-classes[one].at, one))[:CLASSES_KEPT]
+    latest = sorted(classes, key=lambda class_id: (-classes[class_id].at, class_id))[:CLASSES_KEPT]
     return {class_id: classes[class_id] for class_id in sorted(latest)}

@@ -1,126 +1,120 @@
 """``plan``: one snapshot in, one plan out. The same snapshot always gives the same plan.
 
-Every budget is solved first: alone, and together with the others where pools are too small for all (``crowding``).
-Then budgets act one after the other, the one that pays most for a second first, because they share the pools' room;
-those that only observe come last, so that what they would do takes nothing from anybody.
+Every budget is solved first: alone, and together with the others where pools are too small for all (``shared_pools``).
+Then budgets act one after the other, the one that pays most for a second first, because they share the pools' nodes;
+those that only observe come last, so that what they would do takes nothing from the others.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from charterer.domain.budget import Budget, Mode
-from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
+from charterer.domain.budget import Mode
+from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
 from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, ReasonCode, Verdict
 from charterer.domain.snapshot import Snapshot
+from charterer.incremental import Memo
 from charterer.policy.actions.budget_actions import decide
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.triage import triage
+from charterer.policy.budgets.inputs import PlanInputs, plan_inputs
 from charterer.policy.budgets.shared_pools import solve_with_pool_limits
 from charterer.policy.budgets.solution import BudgetSolution, solve_budget
 from charterer.policy.jobs.groups import JobGroup, job_group
-from charterer.policy.jobs.job_facts import job_facts
+from charterer.policy.jobs.job_facts import JobFacts, job_facts
 from charterer.policy.nodes.capacity import Capacity
-from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.nodes.pool_quota import PoolQuota
-from charterer.policy.plan_cache import Memo, PlanCache, plan_cache
-
-__all__ = ["Memo", "plan", "standings"]
 
 
 def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
-    """What to rent, release and allocate now, why, and when to think again if nothing happens before.
+    """What to rent, release and allocate now, why, and when to plan again if nothing happens before.
 
-    ``plan(snapshot, memo) == plan(snapshot)`` whatever was planned with the memo before.
+    ``plan(snapshot, memo) == plan(snapshot)`` whatever was planned with the memo before; what did not change between
+    two plans with one memo is the same object in both.
     """
-    known = plan_cache(snapshot, memo)
-    stands = standings(snapshot, known)
-    capacity = Capacity(snapshot, known.holdings, known.sites)
-    market = PoolQuota(snapshot, known.fleet)
-    drafts = [PlanBuilder(standing, capacity, market, snapshot) for standing in stands]
-    doomed = [draft.doomed() for draft in drafts]
-    capacity.open(frozenset(rental for leaving in doomed for rental in leaving))
-    would: list[Command] = []
-    enforced = [leaving for draft, leaving in zip(drafts, doomed, strict=True) if _enforces(draft.standing.budget)]
-    commands, verdicts = _of_nobody(
-        known, {name: why for leaving in enforced for name, why in leaving.items()}, snapshot
+    memo = Memo() if memo is None else memo
+    with memo.turn():
+        return _plan(plan_inputs(snapshot, memo))
+
+
+def standings(snapshot: Snapshot) -> list[BudgetSolution]:
+    """Every budget solved, within the pools' limits, in the order in which they act."""
+    return _standings(plan_inputs(snapshot, Memo()))
+
+
+def _standings(inputs: PlanInputs) -> list[BudgetSolution]:
+    snapshot = inputs.snapshot
+    alone = [solve_budget(budget, inputs) for budget in snapshot.budgets.values()]
+    return sorted(
+        solve_with_pool_limits(alone, snapshot, inputs.rentals),
+        key=lambda solution: (solution.budget.mode is Mode.OBSERVE, -solution.rate, solution.budget.id),
     )
+
+
+def _plan(inputs: PlanInputs) -> Plan:
+    snapshot, memo = inputs.snapshot, inputs.memo
+    solutions = _standings(inputs)
+    capacity = Capacity(snapshot, inputs.holdings, inputs.nodes)
+    quota = PoolQuota(snapshot, inputs.rentals)
+    drafts = [PlanBuilder(solution, capacity, quota, snapshot) for solution in solutions]
+    endings = [draft.must_end() for draft in drafts]
+    capacity.open(frozenset(rental for ending in endings for rental in ending))
+    enforced = [
+        ending for draft, ending in zip(drafts, endings, strict=True) if draft.standing.budget.mode is Mode.ENFORCE
+    ]
+    commands, verdicts = _unpaid(inputs, {rental: why for ending in enforced for rental, why in ending.items()})
+    would: list[Command] = []
     budgets: dict[BudgetId, BudgetVerdict] = {}
-    again_at = set()
-    for draft, leaving in zip(drafts, doomed, strict=True):
+    again_at = set(quota.cooled)
+    for draft, ending in zip(drafts, endings, strict=True):
         budget = draft.standing.budget
         committed = draft.purse.committed
-        decide(draft, capacity, leaving, known)
+        decide(draft, capacity, ending)
         budgets[budget.id] = draft.standing.verdict(committed, snapshot.now)
         again_at |= set(draft.decided.again_at)
         if budget.mode is Mode.OBSERVE:
             would += draft.decided.commands
-            verdicts |= {job: _only_observed(verdict) for job, verdict in draft.decided.verdicts.items()}
+            verdicts |= memo.each(_only_observed, draft.decided.verdicts, name=budget.id)
         else:
             commands += draft.decided.commands
             verdicts |= draft.decided.verdicts
-    again_at |= {one.until for standing in stands for one in standing.scarce.values() if one.until is not None}
-    later = [at for at in again_at | market.cooled if at > snapshot.now]
-    if memo is not None:
-        memo.known = known
+    again_at |= {scarce.until for one in solutions for scarce in one.scarce.values() if scarce.until is not None}
     return Plan(
         commands=tuple(commands),
         budgets=budgets,
-        pools={pool: one.verdict for standing in reversed(stands) for pool, one in standing.scarce.items()},
-        classes=tuple(verdict for standing in stands for verdict in standing.classes()),
-        jobs=verdicts,
-        would=tuple(would),
-        again_at=min(later, default=None),
+        pools={pool: scarce.verdict for one in reversed(solutions) for pool, scarce in one.scarce.items()},
+        classes=tuple(verdict for solution in solutions for verdict in solution.classes()),
+        jobs=memo.settled(verdicts, "verdicts"),
+        observed_commands=tuple(would),
+        again_at=min([at for at in again_at | quota.cooled if at > snapshot.now], default=None),
     )
 
 
-def standings(snapshot: Snapshot, known: PlanCache | None = None) -> list[BudgetSolution]:
-    """Every budget solved, with the room there is, in the order in which they act."""
-    known = plan_cache(snapshot) if known is None else known
-    cohorts = known.readings.cohorts
-    sites_of: dict[BudgetId, dict[PoolId, PoolNodes]] = defaultdict(dict)
-    for (budget_id, pool), site in sorted(known.sites.items(), key=lambda one: one[0]):
-        sites_of[budget_id][pool] = site
-    found = [
-        solve_budget(budget, cohorts.get(budget.id, {}), sites_of[budget.id], known, snapshot)
-        for budget in snapshot.budgets.values()
-    ]
-    return sorted(
-        solve_with_pool_limits(found, snapshot, known.fleet),
-        key=lambda one: (one.budget.mode is Mode.OBSERVE, -one.rate, one.budget.id),
-    )
-
-
-def _enforces(budget: Budget) -> bool:
-    return budget.mode is Mode.ENFORCE
-
-
-def _of_nobody(
-    known: PlanCache, doomed: Mapping[RentalId, Reason], snapshot: Snapshot
-) -> tuple[list[Command], dict[JobId, Verdict]]:
-    """Jobs that no budget in sight pays for: a run goes on at the expense of who rented its nodes, and no longer."""
+def _unpaid(inputs: PlanInputs, ending: Mapping[RentalId, Reason]) -> tuple[list[Command], dict[JobId, Verdict]]:
+    """Jobs for which no budget pays: a run goes on for as long as the budget that rented its nodes keeps them."""
+    snapshot, memo = inputs.snapshot, inputs.memo
+    classes = frozenset(snapshot.profiles)
     unpaid: list[JobGroup] = []
-    for budget, cohorts in known.readings.cohorts.items():
+    for budget, groups in inputs.groups.items():
         if budget is None:
-            unpaid += cohorts.values()
+            unpaid += groups.values()
         elif budget not in snapshot.budgets:
-            unpaid += [
-                job_group([job_facts(replace(job.job, budget=None), known.menus) for job in one.members])
-                for one in cohorts.values()
-            ]
-    if not unpaid:
-        return [], {}
-    roll = triage(unpaid, doomed, known.fleet, snapshot)
-    stops: list[Command] = [Allocate(job.id, None, why) for job, why in roll.stopped]
-    return stops, {job.id: Verdict(None, why, None) for job, why in (*roll.stopped, *roll.idle)}
+            unpaid += [memo(_without_budget, group, classes) for group in groups.values()]
+    jobs = triage(unpaid, ending, inputs.rentals, snapshot)
+    stops: list[Command] = [Allocate(job.id, None, why) for job, why in jobs.stopped]
+    return stops, {job.id: Verdict(None, why, None) for job, why in (*jobs.stopped, *jobs.idle)}
+
+
+def _without_budget(group: JobGroup, classes: frozenset[ClassId]) -> JobGroup:
+    def unpaid(facts: JobFacts) -> JobFacts:
+        return job_facts(replace(facts.job, budget=None), classes)
+
+    return job_group(tuple([unpaid(facts) for facts in group.members]))
 
 
 def _only_observed(verdict: Verdict) -> Verdict:
-    def reason() -> Reason:
-        why = verdict.reason
-        message = f"mode Observe, nothing is done: {why.message}"
-        return Reason(ReasonCode.OBSERVE_ONLY, why.seconds, why.money, message, why.instead_of)
-
-    return Verdict(verdict.option, reason, verdict.remaining_seconds)
+    why = verdict.reason
+    message = f"mode Observe, nothing is done: {why.message}"
+    observed = Reason(ReasonCode.OBSERVE_ONLY, why.seconds, why.money, message, why.instead_of)
+    return Verdict(verdict.option, observed, verdict.remaining_seconds)

@@ -8,7 +8,8 @@ from functools import partial
 
 from charterer.domain.ids import Rate
 from charterer.domain.job import Widths
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.engine.knowledge import Knowledge
 from charterer.simulate.engine.policy import Policy
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles

@@ -15,7 +15,8 @@ from charterer.domain.ids import ClassId, JobId, Rate
 from charterer.domain.job import TRUSTED_FRACTION, SpotPolicy
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.engine.knowledge import Knowledge
 from charterer.simulate.history.history import PastJob, PastPool, curve_points, reference_throughput
 from charterer.simulate.knowledge.learned_knowledge import learning_from_reports

@@ -11,8 +11,8 @@ from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.time import Instant
-from charterer.ledger.attribution import Holding, parts, share_out
-from tests.unit.lifecycle.builders import T0, instance, rental
+from charterer.ledger.attribution import Holding, by_purpose, share_out
+from tests.factory import T0, instance, rental
 
 HOUR = 3_600_000_000
 spans = st.integers(0, 3 * HOUR)
@@ -44,7 +44,7 @@ def test_a_rentals_parts_add_up_to_its_cost_in_the_period(
     one: Rental, held: list[Holding], gpus: int, begin: int, span: int
 ) -> None:
     start, now = Instant(T0 + begin - HOUR), Instant(T0 + begin - HOUR + span)
-    shared = parts(one, held, gpus, start, now)
+    shared = by_purpose(one, held, gpus, start, now)
     assert total(shared.values()) == accrued_in(one, start, now)
     assert all(amount >= ZERO for amount in shared.values())
 

@@ -43,7 +43,7 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import Instant, after, instant
 from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_prune_folded
-from tests.unit.lifecycle import builders as make
+from tests import factory as make
 
 SECOND = 1_000_000
 NEW_YEARS_EVE = instant(datetime(2025, 12, 31, 23, 40, tzinfo=UTC))

@@ -24,7 +24,7 @@ from charterer.domain.steps import (
     Unsuspend,
 )
 from charterer.domain.time import Instant, after
-from tests.unit.lifecycle import builders as make
+from tests import factory as make
 
 MACHINES = ("m1", "m2", "m3")
 LIVE = (PodPhase.PENDING, PodPhase.RUNNING)
@@ -86,7 +86,7 @@ class RunWorld:
         things: list[Rental | Node | Job] = [*self.rentals(), *nodes]
         if self.job is not None:
             things.append(replace(self.job, runs=tuple(self.runs.values())))
-        return make.world(survey, *things, now=self.now)
+        return make.snapshot(survey, *things, now=self.now)
 
     def live(self, number: int) -> list[Pod]:
         return [] if number not in self.runs else [pod for pod in self.runs[number].pods if pod.phase in LIVE]

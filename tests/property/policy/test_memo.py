@@ -8,7 +8,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from tests.happenings import EVENTS, is_carried_out, some_world
 from tests.worlds import World
 

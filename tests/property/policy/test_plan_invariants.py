@@ -18,7 +18,7 @@ from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import after
 from charterer.policy import plan
-from charterer.policy.nodes.capacity import held_by
+from charterer.policy.nodes.holdings import held_by
 from tests.worlds import World
 
 DISTURBANCES = st.lists(st.sampled_from(["suspend", "cool", "notice", "node", "edit", "survey", "pool"]), max_size=3)
@@ -202,7 +202,7 @@ def test_every_job_and_every_budget_is_judged_and_every_command_says_why(world: 
     decided = plan(before)
     assert set(decided.jobs) == set(before.jobs)
     assert set(decided.budgets) == set(before.budgets)
-    assert all(command.reason.message for command in (*decided.commands, *decided.would))
+    assert all(command.reason.message for command in (*decided.commands, *decided.observed_commands))
     assert decided.again_at is None or decided.again_at > before.now
 
 

@@ -15,12 +15,12 @@ from charterer.domain.ids import JobId
 from charterer.domain.job import Progress
 from charterer.domain.money import Money, total
 from charterer.domain.time import after
-from charterer.policy.identity_diff import identity_diff
+from charterer.incremental import Memo, identity_diff
+from charterer.policy.budgets.inputs import plan_inputs
 from charterer.policy.jobs.committed_cost import ClassInProgress
 from charterer.policy.jobs.job_facts import JobFacts
 from charterer.policy.nodes.accrued_cost import spent
-from charterer.policy.nodes.rental_index import RentalIndex
-from charterer.policy.plan_cache import plan_cache
+from charterer.policy.nodes.rental_index import rental_index
 from tests.happenings import a_price_changes_under_way, a_rental_ends, a_rental_is_folded, is_carried_out, some_world
 from tests.worlds import World
 
@@ -31,14 +31,15 @@ DAY = 86_400.0
 @given(st.randoms(use_true_random=False))
 def test_what_blocks_of_rentals_cost_is_what_the_bill_says(draw: Random) -> None:
     world = some_world(draw)
-    before: RentalIndex | None = None
+    memo = Memo()
     for _ in range(6):
         for happens in (is_carried_out, a_rental_ends, a_price_changes_under_way, a_rental_is_folded):
             if draw.random() < 0.5:
                 happens(world, draw)
         world.passes(draw.choice([0.3, 777.7, 3 * DAY, -200.0]))
         snapshot = world.snapshot()
-        before = RentalIndex(snapshot, before)
+        with memo.turn():
+            index = rental_index(snapshot.rentals, memo)
         for name, budget in world.budgets.items():
             start = after(world.now, draw.choice([0.0, -900.0, -DAY]))
             one = replace(budget, balance=replace(budget.balance, period_start=start)) if budget.balance else budget
@@ -47,9 +48,9 @@ def test_what_blocks_of_rentals_cost_is_what_the_bill_says(draw: Random) -> None
             folded = frozenset() if one.balance is None else one.balance.folded
             lifetime = Money(0) if one.balance is None else one.balance.lifetime
             mine = [rental for rental in world.rentals.values() if rental.budget == name and rental.uid not in folded]
-            bills = [block.bills for (of, _), block in before.blocks.items() if of == name]
+            pools = [rentals for (of, _), rentals in index.by_pool.items() if of == name]
             ever = lifetime + total(accrued(rental, world.now) for rental in mine)
-            assert spent(one, bills, world.now) == (defined(one, world.rentals.values(), world.now), ever)
+            assert spent(one, pools, world.now, memo) == (defined(one, world.rentals.values(), world.now), ever)
 
 
 def readings(draw: Random) -> tuple[World, list[JobFacts]]:
@@ -66,7 +67,7 @@ def readings(draw: Random) -> tuple[World, list[JobFacts]]:
             told = None if draw.random() < 0.6 else Progress(1, draw.choice([0.01, 0.5]), None, None, world.now)
             predicted = draw.choice([None, Money.parse("3"), Money.parse("300")])
             world.jobs[name] = replace(job, progress=told, remaining=draw.uniform(0, 1e5), predicted=predicted)
-    return world, list(plan_cache(world.snapshot()).readings.by_id.values())
+    return world, list(plan_inputs(world.snapshot(), Memo()).facts.values())
 
 
 @settings(max_examples=100, deadline=None)

@@ -114,7 +114,7 @@ def test_an_observing_budget_says_what_it_would_do() -> None:
     world.job("train", gpus=8)
     decided = plan(world.snapshot())
     assert decided.commands == ()
-    assert [type(command) for command in decided.would] == [Rent]
+    assert [type(command) for command in decided.observed_commands] == [Rent]
     assert why(decided, "train") is ReasonCode.OBSERVE_ONLY
 
 

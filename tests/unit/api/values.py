@@ -135,8 +135,8 @@ experiences = st.builds(
     squares=numbers,
     since=instants,
     at=instants,
-    came=numbers,
-    came_lately=numbers,
+    arrivals=numbers,
+    recent_arrivals=numbers,
 )
 past_periods = st.builds(PastPeriod, start=instants, spent=amounts, aim=st.none() | amounts)
 balances = st.builds(
@@ -147,7 +147,7 @@ balances = st.builds(
     folded=st.frozensets(names, max_size=5),
     history=st.lists(past_periods, max_size=5).map(tuple),
     carried=st.integers(-(10**18) + 1, 10**18 - 1).map(Money),
-    experience=st.dictionaries(st.builds(ClassId, names, names) | st.just(NO_PROFILE), experiences, max_size=4),
+    class_history=st.dictionaries(st.builds(ClassId, names, names) | st.just(NO_PROFILE), experiences, max_size=4),
     jobs_cost=amounts,
     counted=st.dictionaries(names, instants, max_size=4),
     counted_through=st.none() | instants,

@@ -111,7 +111,7 @@ def test_what_the_ledger_remembers_and_the_cluster_does_not_is_said() -> None:
     budget = made.budgets[next(iter(made.budgets))]
     assert budget.balance is not None
     remembered = ClassHistory(7.0, 1.0, 1.0, 1.0, made.now, made.now)
-    balance = replace(budget.balance, experience={ClassId("a", "b"): remembered})
+    balance = replace(budget.balance, class_history={ClassId("a", "b"): remembered})
     made.budgets[budget.id] = replace(budget, balance=balance)
     ended(made, "one", hours_ago=5, hours=2)
     told = "finished TrainingJobs (about) that the ledger remembers and that are gone (ttlSecondsAfterFinished)"

@@ -10,7 +10,7 @@ from charterer.domain.money import Money, Price
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import RentalPhase
 from charterer.ledger.attribution import ENDING, IDLE, OPENING, STARTING, attribute, holdings, share_out
-from tests.unit.lifecycle.builders import (
+from tests.factory import (
     MARCH,
     T0,
     allocation,
@@ -22,7 +22,7 @@ from tests.unit.lifecycle.builders import (
     node,
     pool,
     rental,
-    world,
+    snapshot,
 )
 
 FOUR_A_SECOND = Price.parse("14400")
@@ -37,7 +37,7 @@ def record(number: int, since: float, until: float, gpus: int = 4) -> RunRecord:
 
 def test_a_node_starts_then_serves_jobs_then_is_idle() -> None:
     trained = job(records=(record(1, 100, 200, gpus=3),))
-    found = dict(attribute(budget(), world(NODE, trained, now=at(300))))
+    found = dict(attribute(budget(), snapshot(NODE, trained, now=at(300))))
     assert found == {
         STARTING: Money.parse("400"),
         "research/sft": Money.parse("300"),
@@ -48,37 +48,37 @@ def test_a_node_starts_then_serves_jobs_then_is_idle() -> None:
 def test_a_released_node_is_ending_from_its_last_job_on() -> None:
     released = replace(NODE, phase=RentalPhase.DRAINING, released_because="idle")
     trained = job(records=(record(1, 150, 200),))
-    found = dict(attribute(budget(), world(released, trained, now=at(300))))
+    found = dict(attribute(budget(), snapshot(released, trained, now=at(300))))
     assert found[IDLE] == Money.parse("200")
     assert found[ENDING] == Money.parse("400")
 
 
 def test_a_node_that_died_was_idle_and_one_that_was_released_was_ending() -> None:
     over = replace(NODE, phase=RentalPhase.ENDED, ended=at(200), cost=Money.parse("800"))
-    assert dict(attribute(budget(), world(over, now=at(300))))[IDLE] == Money.parse("400")
+    assert dict(attribute(budget(), snapshot(over, now=at(300))))[IDLE] == Money.parse("400")
     released = replace(over, released_because="idle")
-    assert dict(attribute(budget(), world(released, now=at(300))))[ENDING] == Money.parse("400")
+    assert dict(attribute(budget(), snapshot(released, now=at(300))))[ENDING] == Money.parse("400")
 
 
 def test_a_pool_that_is_not_yet_discovered_leaves_the_gpus_to_its_node() -> None:
     trained = job(records=(record(1, 100, 200, gpus=1),))
-    found = dict(attribute(budget(), world(NODE, node(gpus=4), pool(offering=None), trained, now=at(200))))
+    found = dict(attribute(budget(), snapshot(NODE, node(gpus=4), pool(offering=None), trained, now=at(200))))
     assert found["research/sft"] == Money.parse("100")
-    unknown = dict(attribute(budget(), world(NODE, pool(offering=None), trained, now=at(200))))
+    unknown = dict(attribute(budget(), snapshot(NODE, pool(offering=None), trained, now=at(200))))
     assert unknown["research/sft"] == Money.parse("800")
 
 
 def test_each_moment_counts_at_its_own_price() -> None:
     dearer = replace(NODE, segments=(*NODE.segments, PriceSegment(at(200), Price.parse("28800"))))
     trained = job(records=(record(1, 200, 300),))
-    found = dict(attribute(budget(), world(dearer, trained, now=at(300))))
+    found = dict(attribute(budget(), snapshot(dearer, trained, now=at(300))))
     assert found["research/sft"] == Money.parse("800")
     assert found[STARTING] == Money.parse("400")
 
 
 def test_rentals_that_are_gone_and_the_opening_spend_are_named() -> None:
     books = budget(balance=balance(settled=Money(7)), created=MARCH, opening_spend=Money(9))
-    assert attribute(books, world(books, now=at(1))) == [(OPENING, Money(9)), ("(earlier)", Money(7))]
+    assert attribute(books, snapshot(books, now=at(1))) == [(OPENING, Money(9)), ("(earlier)", Money(7))]
 
 
 def test_a_run_that_replaces_another_begins_when_that_has_ended() -> None:

@@ -10,7 +10,7 @@ from charterer.domain.money import ZERO, Money
 from charterer.domain.steps import Fold, OpenPeriod, PruneFolded
 from charterer.domain.time import after
 from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_prune_folded, current_rate
-from tests.unit.lifecycle.builders import APRIL, MARCH, PRICE, TEAM, balance, instance, rental
+from tests.factory import APRIL, MARCH, PRICE, TEAM, balance, instance, rental
 
 FOLD = Fold(RentalId("a100-1"), "uid-1", BudgetId("team"), Money(3), Money(5), MARCH)
 

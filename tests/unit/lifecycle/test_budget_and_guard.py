@@ -25,7 +25,7 @@ from charterer.lifecycle.budget import budget_step
 from charterer.lifecycle.guard import budget_guard, pool_guard
 from charterer.lifecycle.run import run_step
 from charterer.lifecycle.view import LifecycleView
-from tests.unit.lifecycle.builders import (
+from tests.factory import (
     APRIL,
     LAG,
     MARCH,
@@ -40,8 +40,8 @@ from tests.unit.lifecycle.builders import (
     job,
     pool,
     rental,
+    snapshot,
     survey,
-    world,
 )
 
 EVE = after(APRIL, -3600)
@@ -62,75 +62,75 @@ def asked(when: Instant, *machines: Any) -> Any:
 
 
 def test_a_new_budget_opens_the_month_it_is_in() -> None:
-    assert step(world(budget(balance=None))) == OpenPeriod(TEAM, MARCH, None, None)
-    assert step(world()) is None
+    assert step(snapshot(budget(balance=None))) == OpenPeriod(TEAM, MARCH, None, None)
+    assert step(snapshot()) is None
 
 
 def test_what_runs_across_the_end_is_split_there() -> None:
-    done = step(world(RUNNING, asked(SOON, MACHINE), now=SOON))
+    done = step(snapshot(RUNNING, asked(SOON, MACHINE), now=SOON))
     assert done == OpenPeriod(TEAM, APRIL, HOURS, MARCH, last_aim=AIM)
 
 
 def test_the_last_period_is_what_was_settled_opened_with_and_running() -> None:
     books = budget(balance=balance(settled=Money(5)), opening_spend=Money(7))
-    done = step(world(RUNNING, books, asked(SOON, MACHINE), now=SOON))
+    done = step(snapshot(RUNNING, books, asked(SOON, MACHINE), now=SOON))
     assert done == OpenPeriod(TEAM, APRIL, HOURS + Money(12), MARCH, last_aim=AIM)
 
 
 def test_a_period_ends_only_after_all_that_ended_in_it_was_folded() -> None:
     over = replace(RUNNING, phase=RentalPhase.ENDED, ended=APRIL, cost=HOURS)
-    assert isinstance(step(world(over, now=SOON)), Wait)
+    assert isinstance(step(snapshot(over, now=SOON)), Wait)
     folded = budget(balance=balance(settled=HOURS, folded=frozenset({over.uid})))
-    assert step(world(over, folded, now=SOON)) == OpenPeriod(TEAM, APRIL, HOURS, MARCH, last_aim=AIM)
+    assert step(snapshot(over, folded, now=SOON)) == OpenPeriod(TEAM, APRIL, HOURS, MARCH, last_aim=AIM)
 
 
 def test_a_rental_that_got_nothing_is_folded_before_the_period_ends_too() -> None:
     nothing = rental(phase=RentalPhase.ENDED, cost=Money(0))
-    assert isinstance(step(world(nothing, now=SOON)), Wait)
+    assert isinstance(step(snapshot(nothing, now=SOON)), Wait)
 
 
 def test_what_ended_after_the_end_does_not_hold_it_up() -> None:
     over = replace(RUNNING, phase=RentalPhase.ENDED, ended=after(APRIL, 30), cost=PRICE.cost(3630))
-    assert step(world(over, now=SOON)) == OpenPeriod(TEAM, APRIL, HOURS, MARCH, last_aim=AIM)
+    assert step(snapshot(over, now=SOON)) == OpenPeriod(TEAM, APRIL, HOURS, MARCH, last_aim=AIM)
 
 
 def test_the_cloud_is_asked_what_outlived_the_period_but_not_for_ever() -> None:
     stale = asked(after(APRIL, LAG - 1), MACHINE)
-    waiting = step(world(RUNNING, stale, now=SOON))
+    waiting = step(snapshot(RUNNING, stale, now=SOON))
     assert isinstance(waiting, Wait)
     assert waiting.until == after(APRIL, 600)
-    assert isinstance(step(world(RUNNING, stale, now=after(APRIL, 600))), OpenPeriod)
+    assert isinstance(step(snapshot(RUNNING, stale, now=after(APRIL, 600))), OpenPeriod)
 
 
 def test_an_instance_launched_in_the_period_is_adopted_before_it_ends() -> None:
     waiting = rental(created=EVE)
-    assert isinstance(step(world(waiting, asked(SOON, MACHINE), now=SOON)), Wait)
-    assert isinstance(step(world(waiting, asked(SOON), now=SOON)), OpenPeriod)
-    assert isinstance(step(world(waiting, asked(SOON, instance(launched=after(APRIL, 1))), now=SOON)), OpenPeriod)
+    assert isinstance(step(snapshot(waiting, asked(SOON, MACHINE), now=SOON)), Wait)
+    assert isinstance(step(snapshot(waiting, asked(SOON), now=SOON)), OpenPeriod)
+    assert isinstance(step(snapshot(waiting, asked(SOON, instance(launched=after(APRIL, 1))), now=SOON)), OpenPeriod)
 
 
 def test_what_was_launched_at_the_very_end_is_the_next_periods() -> None:
     machine = instance(launched=APRIL)
-    done = step(world(rental(machine=machine), asked(SOON, machine), now=SOON))
+    done = step(snapshot(rental(machine=machine), asked(SOON, machine), now=SOON))
     assert done == OpenPeriod(TEAM, APRIL, Money(0), MARCH, last_aim=AIM)
 
 
 def test_months_that_nobody_saw_are_closed_one_by_one() -> None:
-    done = step(world(now=after(APRIL, 70 * 86_400)))
+    done = step(snapshot(now=after(APRIL, 70 * 86_400)))
     assert isinstance(done, OpenPeriod)
     assert moment(done.start).month == 4
 
 
 def test_a_changed_time_zone_ends_the_period_with_the_new_zones_month() -> None:
     moved: Budget = budget(time_zone="Asia/Tokyo")
-    assert step(world(moved, now=after(APRIL, -10 * 3600))) is None
-    done = step(world(moved, now=after(APRIL, -9 * 3600)))
+    assert step(snapshot(moved, now=after(APRIL, -10 * 3600))) is None
+    done = step(snapshot(moved, now=after(APRIL, -9 * 3600)))
     assert done == OpenPeriod(TEAM, after(APRIL, -9 * 3600), Money(0), MARCH, last_aim=AIM)
 
 
 def _carried(percent: int, settled: str, **changes: Any) -> Money:
     books = budget(carry_over_percent=percent, balance=balance(settled=Money.parse(settled), **changes))
-    done = step(world(books, asked(SOON), now=SOON))
+    done = step(snapshot(books, asked(SOON), now=SOON))
     assert isinstance(done, OpenPeriod)
     return done.carried
 
@@ -153,61 +153,61 @@ def _finished(**changes: Any) -> Any:
 def test_a_finished_job_is_counted_once_with_what_it_has_cost() -> None:
     over = _finished()
     counted = CountedJob(over.id, over.statistics, Money(7), HOURS, over.created, at(3600))
-    assert step(world(over, now=at(4000))) == CountJobs(TEAM, (counted,))
+    assert step(snapshot(over, now=at(4000))) == CountJobs(TEAM, (counted,))
     known = budget(balance=balance(counted={over.id: at(3600)}))
-    assert step(world(known, over, now=at(4000))) is None
+    assert step(snapshot(known, over, now=at(4000))) is None
     long_ago = budget(balance=balance(counted_through=at(3600)))
-    assert step(world(long_ago, over, now=at(4000))) is None
+    assert step(snapshot(long_ago, over, now=at(4000))) is None
 
 
 def test_a_job_that_was_never_predicted_or_still_runs_is_not_counted() -> None:
-    assert step(world(_finished(predicted=None), now=at(4000))) is None
-    assert step(world(_finished(finish=None), now=at(4000))) is None
+    assert step(snapshot(_finished(predicted=None), now=at(4000))) is None
+    assert step(snapshot(_finished(finish=None), now=at(4000))) is None
 
 
 def test_a_finished_job_is_kept_until_it_is_counted() -> None:
     over = _finished(ttl_seconds_after_finished=0, runs=())
-    assert isinstance(run_step(over.id, LifecycleView.of(world(over, now=at(4000)))), Wait)
+    assert isinstance(run_step(over.id, LifecycleView.of(snapshot(over, now=at(4000)))), Wait)
     known = budget(balance=balance(counted={over.id: at(3600)}))
-    assert run_step(over.id, LifecycleView.of(world(known, over, now=at(4000)))) == DeleteJob(over.id)
+    assert run_step(over.id, LifecycleView.of(snapshot(known, over, now=at(4000)))) == DeleteJob(over.id)
 
 
 def test_uids_of_rentals_that_are_gone_are_dropped() -> None:
     over = replace(RUNNING, phase=RentalPhase.ENDED)
     books = budget(balance=balance(folded=frozenset({over.uid, "uid-b", "uid-a"})))
-    assert step(world(over, books)) == PruneFolded(TEAM, ("uid-a", "uid-b"))
+    assert step(snapshot(over, books)) == PruneFolded(TEAM, ("uid-a", "uid-b"))
 
 
 def test_a_budget_that_observes_keeps_its_books_too() -> None:
     watching = budget(mode=Mode.OBSERVE, balance=None)
-    assert isinstance(step(world(watching)), OpenPeriod)
+    assert isinstance(step(snapshot(watching)), OpenPeriod)
 
 
 def test_budgets_and_pools_are_guarded_while_a_rental_names_them() -> None:
-    view = LifecycleView.of(world(RUNNING, budget(guarded=False), pool(guarded=False), survey(MACHINE)))
+    view = LifecycleView.of(snapshot(RUNNING, budget(guarded=False), pool(guarded=False), survey(MACHINE)))
     assert budget_guard(TEAM, view) == SetFinalizer("GPUBudget", TEAM, "team-uid", present=True)
     assert pool_guard(POOL, view) == SetFinalizer("GPUPool", POOL, "pool-uid", present=True)
-    idle = LifecycleView.of(world(budget(guarded=False), pool(guarded=False), survey()))
+    idle = LifecycleView.of(snapshot(budget(guarded=False), pool(guarded=False), survey()))
     assert budget_guard(TEAM, idle) is None
     assert pool_guard(POOL, idle) is None
 
 
 def test_what_is_being_deleted_is_kept_until_its_last_rental_is_forgotten() -> None:
     going = budget(deleting=True), pool(deleting=True)
-    view = LifecycleView.of(world(RUNNING, *going, survey(MACHINE)))
+    view = LifecycleView.of(snapshot(RUNNING, *going, survey(MACHINE)))
     assert isinstance(budget_guard(TEAM, view), Wait)
     assert isinstance(pool_guard(POOL, view), Wait)
-    free = LifecycleView.of(world(*going, survey()))
+    free = LifecycleView.of(snapshot(*going, survey()))
     assert budget_guard(TEAM, free) == SetFinalizer("GPUBudget", TEAM, "team-uid", present=False)
     assert pool_guard(POOL, free) == SetFinalizer("GPUPool", POOL, "pool-uid", present=False)
 
 
 def test_a_pool_with_instances_that_nobody_has_or_a_target_is_kept() -> None:
     going = pool(deleting=True)
-    assert isinstance(pool_guard(POOL, LifecycleView.of(world(going, survey(MACHINE)))), Wait)
-    assert isinstance(pool_guard(POOL, LifecycleView.of(world(going, survey(target=1)))), Wait)
+    assert isinstance(pool_guard(POOL, LifecycleView.of(snapshot(going, survey(MACHINE)))), Wait)
+    assert isinstance(pool_guard(POOL, LifecycleView.of(snapshot(going, survey(target=1)))), Wait)
 
 
 def test_nothing_can_be_guarded_that_is_already_being_deleted() -> None:
-    view = LifecycleView.of(world(RUNNING, budget(deleting=True, guarded=False), now=at(0)))
+    view = LifecycleView.of(snapshot(RUNNING, budget(deleting=True, guarded=False), now=at(0)))
     assert budget_guard(TEAM, view) is None

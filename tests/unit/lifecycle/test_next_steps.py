@@ -10,19 +10,19 @@ from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node
 from charterer.domain.steps import CreateService, MarkReady, StepKey, StepKind, StopOrphan, Wait
 from charterer.lifecycle import next_steps
-from tests.unit.lifecycle.builders import T0, allocation, budget, instance, job, node, pod, rental, run, survey, world
+from tests.factory import T0, allocation, budget, instance, job, node, pod, rental, run, snapshot, survey
 
 
 def test_every_object_has_at_most_one_step_or_wait_under_its_own_key() -> None:
     starting = replace(rental(machine=instance()), phase=RentalPhase.STARTING)
-    snapshot = world(
+    seen = snapshot(
         starting,
         rental("a100-2"),
         survey(instance(), target=2),
         node(),
         job(allocation=allocation(), has_service=False),
     )
-    steps, waits = next_steps(snapshot)
+    steps, waits = next_steps(seen)
     assert isinstance(steps[StepKey(StepKind.RENTAL, "a100-1")], MarkReady)
     assert isinstance(steps[StepKey(StepKind.JOB, job().id)], CreateService)
     assert isinstance(waits[StepKey(StepKind.RENTAL, "a100-2")], Wait)
@@ -32,15 +32,15 @@ def test_every_object_has_at_most_one_step_or_wait_under_its_own_key() -> None:
 
 def test_a_run_whose_job_is_gone_is_stopped_once() -> None:
     left = Orphan(job().id, "research", budget().id, run(1, pod()))
-    steps, _ = next_steps(replace(world(), orphans=(left,)))
+    steps, _ = next_steps(replace(snapshot(), orphans=(left,)))
     assert steps == {StepKey(StepKind.JOB, job().id): StopOrphan(left)}
     for over in (replace(left.run, suspended=True), replace(left.run, deleting=True), replace(left.run, complete=T0)):
-        assert not next_steps(replace(world(), orphans=(replace(left, run=over),)))[0]
+        assert not next_steps(replace(snapshot(), orphans=(replace(left, run=over),)))[0]
 
 
 def test_a_run_of_a_budget_that_only_observes_is_left_alone() -> None:
     left = Orphan(job().id, "research", budget().id, run(1, pod()))
-    assert not next_steps(replace(world(budget(mode=Mode.OBSERVE)), orphans=(left,)))[0]
+    assert not next_steps(replace(snapshot(budget(mode=Mode.OBSERVE)), orphans=(left,)))[0]
 
 
 class _Counted(dict[str, str]):
@@ -70,7 +70,7 @@ def test_work_grows_in_proportion_to_the_cluster() -> None:
                 replace(mine, runs=(pods,)),
             ]
         _Counted.reads = 0
-        steps, _ = next_steps(world(survey(*machines), *things))
+        steps, _ = next_steps(snapshot(survey(*machines), *things))
         assert not steps
         return _Counted.reads
 

@@ -21,7 +21,7 @@ from charterer.domain.steps import (
 )
 from charterer.lifecycle.pool import orphan_name, pool_step
 from charterer.lifecycle.view import LifecycleView
-from tests.unit.lifecycle.builders import (
+from tests.factory import (
     POOL,
     PRICE,
     at,
@@ -34,10 +34,10 @@ from tests.unit.lifecycle.builders import (
     pool,
     rental,
     run,
+    snapshot,
     survey,
-    world,
 )
-from tests.unit.lifecycle.builders import job as a_job
+from tests.factory import job as a_job
 
 ASKED = rental("a100-1")
 LATER = rental("a100-2", created=at(5))
@@ -50,24 +50,24 @@ def step(snapshot: Snapshot) -> PoolStep | Wait | None:
 
 
 def test_nothing_is_done_before_the_cloud_was_asked() -> None:
-    assert isinstance(step(world(ASKED)), Wait)
+    assert isinstance(step(snapshot(ASKED)), Wait)
 
 
 def test_the_target_is_raised_to_the_number_of_rentals_that_want_a_node() -> None:
     serving = rental("a100-0", instance())
-    done = step(world(survey(instance()), serving, ASKED, LATER))
+    done = step(snapshot(survey(instance()), serving, ASKED, LATER))
     assert isinstance(done, RaiseTarget)
     assert done.at_least == 3
 
 
 def test_a_target_that_is_high_enough_is_left_and_waited_for() -> None:
-    assert isinstance(step(world(survey(target=1), ASKED)), Wait)
-    assert step(world(survey(instance()), rental("a100-0", instance()))) is None
+    assert isinstance(step(snapshot(survey(target=1), ASKED)), Wait)
+    assert step(snapshot(survey(instance()), rental("a100-0", instance()))) is None
 
 
 def test_the_token_is_the_same_until_the_cloud_was_asked_again() -> None:
-    first, again = step(world(survey(), ASKED)), step(world(survey(), ASKED, now=at(601)))
-    later = step(world(survey(asked=620), ASKED))
+    first, again = step(snapshot(survey(), ASKED)), step(snapshot(survey(), ASKED, now=at(601)))
+    later = step(snapshot(survey(asked=620), ASKED))
     assert isinstance(first, RaiseTarget)
     assert isinstance(later, RaiseTarget)
     assert first == again
@@ -78,87 +78,87 @@ def test_a_node_that_still_empties_counts_and_one_about_to_be_ended_does_not() -
     emptying = rental("a100-0", instance(), phase=RentalPhase.DRAINING)
     busy = a_job(runs=(run(1, pod()),))
     cordoned = node(unschedulable=True)
-    raised = step(world(survey(instance()), emptying, ASKED, cordoned, busy))
+    raised = step(snapshot(survey(instance()), emptying, ASKED, cordoned, busy))
     assert isinstance(raised, RaiseTarget)
     assert raised.at_least == 2
-    assert isinstance(step(world(survey(instance()), emptying, ASKED, cordoned)), Wait)
+    assert isinstance(step(snapshot(survey(instance()), emptying, ASKED, cordoned)), Wait)
 
 
 def test_a_node_without_a_node_object_or_with_one_that_goes_is_about_to_be_ended() -> None:
     emptying = rental("a100-0", instance(), phase=RentalPhase.DRAINING)
     for nodes in [(), (node(deleting=True),)]:
-        assert isinstance(step(world(survey(instance()), emptying, ASKED, *nodes)), Wait)
-    taking_pods = step(world(survey(instance()), emptying, ASKED, node()))
+        assert isinstance(step(snapshot(survey(instance()), emptying, ASKED, *nodes)), Wait)
+    taking_pods = step(snapshot(survey(instance()), emptying, ASKED, node()))
     assert isinstance(taking_pods, RaiseTarget)
     assert taking_pods.at_least == 2
 
 
 def test_the_oldest_waiting_rental_adopts_the_oldest_instance() -> None:
     newer = instance("i2", launched=at(9))
-    assert step(world(survey(newer, instance()), LATER, ASKED)) == Adopt(ASKED.id, instance())
+    assert step(snapshot(survey(newer, instance()), LATER, ASKED)) == Adopt(ASKED.id, instance())
 
 
 def test_instances_that_live_are_adopted_before_those_that_died() -> None:
     dead, alive = ended(instance(), at(9)), instance("i2", launched=at(20))
-    assert step(world(survey(dead, alive), ASKED)) == Adopt(ASKED.id, alive)
+    assert step(snapshot(survey(dead, alive), ASKED)) == Adopt(ASKED.id, alive)
 
 
 def test_an_instance_that_has_already_died_is_adopted_too_for_it_is_billed() -> None:
     dead = ended(instance(), at(9))
-    assert step(world(survey(dead), ASKED)) == Adopt(ASKED.id, dead)
+    assert step(snapshot(survey(dead), ASKED)) == Adopt(ASKED.id, dead)
 
 
 def test_a_released_rental_takes_what_came_after_all_if_nobody_else_wants_it() -> None:
-    assert step(world(survey(instance()), LEAVING)) == Adopt(LEAVING.id, instance())
-    assert step(world(survey(instance()), LEAVING, LATER)) == Adopt(LATER.id, instance())
+    assert step(snapshot(survey(instance()), LEAVING)) == Adopt(LEAVING.id, instance())
+    assert step(snapshot(survey(instance()), LEAVING, LATER)) == Adopt(LATER.id, instance())
 
 
 def test_a_leftover_instance_gets_a_rental_paid_by_who_rented_last() -> None:
     older = rental("a100-0", instance())
     newer = rental("a100-1", instance("i2"), created=at(9), budget="other")
     extra = instance("i3")
-    snapshot = world(survey(instance(), instance("i2"), extra), older, newer, budget(), budget(id="other"))
-    done = step(snapshot)
+    seen = snapshot(survey(instance(), instance("i2"), extra), older, newer, budget(), budget(id="other"))
+    done = step(seen)
     assert isinstance(done, RecordOrphan)
     assert (done.rental, done.budget, done.instance, done.worst) == ("a100-o-i3", "other", extra, PRICE)
 
 
 def test_nobody_pays_by_a_budget_that_is_gone_and_the_worst_price_is_known_without_a_quote() -> None:
     orphaned = rental("a100-1", instance(), budget="gone")
-    done = step(world(survey(instance(), instance("i2")), orphaned, pool(quote=None)))
+    done = step(snapshot(survey(instance(), instance("i2")), orphaned, pool(quote=None)))
     assert isinstance(done, RecordOrphan)
     assert (done.budget, done.worst) == ("team", PRICE)
 
 
 def test_a_leftover_instance_in_a_pool_without_rentals_is_paid_by_the_first_budget_that_enforces() -> None:
     budgets = [budget(id="a", mode=Mode.OBSERVE), budget(id="c"), budget(id="b")]
-    done = step(world(survey(instance()), *budgets))
+    done = step(snapshot(survey(instance()), *budgets))
     assert isinstance(done, RecordOrphan)
     assert done.budget == "b"
-    assert isinstance(step(world(survey(instance()), budgets[0])), Wait)
+    assert isinstance(step(snapshot(survey(instance()), budgets[0])), Wait)
 
 
 def test_only_its_own_rental_adopts_an_orphan() -> None:
     orphan = rental("a100-o-i1", instance=InstanceId("i1"), created=at(9))
-    assert step(world(survey(instance()), ASKED, orphan)) == Adopt(orphan.id, instance())
+    assert step(snapshot(survey(instance()), ASKED, orphan)) == Adopt(orphan.id, instance())
 
 
 def test_an_orphan_whose_instance_left_the_list_unread_is_closed() -> None:
     orphan = rental("a100-o-i1", instance=InstanceId("i1"))
-    assert isinstance(step(world(survey(), orphan)), CloseUnfulfilled)
-    assert step(world(survey(asked=4), orphan)) is None
+    assert isinstance(step(snapshot(survey(), orphan)), CloseUnfulfilled)
+    assert step(snapshot(survey(asked=4), orphan)) is None
 
 
 def test_an_instance_of_an_ended_rental_is_not_adopted_again() -> None:
     over = rental("a100-0", instance(), phase=RentalPhase.ENDED, ended=at(9))
-    assert isinstance(step(world(survey(ended(instance(), at(9)), target=1), over, ASKED)), Wait)
+    assert isinstance(step(snapshot(survey(ended(instance(), at(9)), target=1), over, ASKED)), Wait)
 
 
 def test_a_failed_launch_cools_the_pool_then_lowers_the_target_then_closes_the_rental() -> None:
     failed = survey(target=1, failures=(failure(5),))
-    assert step(world(failed, ASKED)) == Cool(POOL, at(900), "StockOut", "no g.4 is left in z1")
-    assert step(world(failed, ASKED, COOLING)) == CancelUnfulfilled(POOL, 0)
-    closed = step(world(survey(target=0, failures=(failure(5),)), ASKED, COOLING))
+    assert step(snapshot(failed, ASKED)) == Cool(POOL, at(900), "StockOut", "no g.4 is left in z1")
+    assert step(snapshot(failed, ASKED, COOLING)) == CancelUnfulfilled(POOL, 0)
+    closed = step(snapshot(survey(target=0, failures=(failure(5),)), ASKED, COOLING))
     assert isinstance(closed, CloseUnfulfilled)
     assert "StockOut" in closed.because
 
@@ -166,59 +166,59 @@ def test_a_failed_launch_cools_the_pool_then_lowers_the_target_then_closes_the_r
 def test_what_was_launched_is_kept_when_the_rest_fails() -> None:
     serving = rental("a100-0", instance())
     failed = survey(instance(), target=2, failures=(failure(5),))
-    assert step(world(failed, serving, ASKED, COOLING)) == CancelUnfulfilled(POOL, 1)
+    assert step(snapshot(failed, serving, ASKED, COOLING)) == CancelUnfulfilled(POOL, 1)
 
 
 def test_a_failure_older_than_all_that_wait_is_not_theirs() -> None:
-    assert isinstance(step(world(survey(target=1, failures=(failure(-1),)), ASKED)), Wait)
+    assert isinstance(step(snapshot(survey(target=1, failures=(failure(-1),)), ASKED)), Wait)
 
 
 def test_a_failure_that_was_made_good_is_forgotten() -> None:
     serving = rental("a100-0", instance())
-    assert step(world(survey(instance(), failures=(failure(5),)), serving)) is None
+    assert step(snapshot(survey(instance(), failures=(failure(5),)), serving)) is None
 
 
 def test_a_rental_released_before_anything_came_lowers_the_target_and_is_closed() -> None:
-    assert step(world(survey(target=1), LEAVING)) == CancelUnfulfilled(POOL, 0)
-    assert step(world(survey(target=0), LEAVING)) == CloseUnfulfilled(LEAVING.id, "not needed")
-    unsaid = step(world(survey(target=0), replace(LEAVING, released_because="")))
+    assert step(snapshot(survey(target=1), LEAVING)) == CancelUnfulfilled(POOL, 0)
+    assert step(snapshot(survey(target=0), LEAVING)) == CloseUnfulfilled(LEAVING.id, "not needed")
+    unsaid = step(snapshot(survey(target=0), replace(LEAVING, released_because="")))
     assert isinstance(unsaid, CloseUnfulfilled)
     assert unsaid.because
 
 
 def test_a_rental_deleted_by_a_person_is_released() -> None:
-    assert step(world(survey(target=1), replace(ASKED, deleting=True))) == CancelUnfulfilled(POOL, 0)
+    assert step(snapshot(survey(target=1), replace(ASKED, deleting=True))) == CancelUnfulfilled(POOL, 0)
 
 
 def test_a_group_is_told_not_to_replace_an_instance_that_died() -> None:
     over = rental("a100-0", instance(), phase=RentalPhase.ENDED, ended=at(9))
-    assert step(world(survey(ended(instance(), at(9)), target=1), over)) == CancelUnfulfilled(POOL, 0)
+    assert step(snapshot(survey(ended(instance(), at(9)), target=1), over)) == CancelUnfulfilled(POOL, 0)
 
 
 def test_an_instance_the_list_does_not_show_yet_still_counts() -> None:
     fresh = rental("a100-0", instance(launched=at(599)))
-    assert step(world(survey(target=1, asked=600), fresh)) is None
+    assert step(snapshot(survey(target=1, asked=600), fresh)) is None
 
 
 def test_a_stopping_instance_does_not_count() -> None:
     stopping = instance(state=InstanceState.STOPPING)
-    assert step(world(survey(stopping, target=0), rental("a100-0", stopping))) is None
+    assert step(snapshot(survey(stopping, target=0), rental("a100-0", stopping))) is None
 
 
 def test_a_pool_being_deleted_closes_what_waits() -> None:
-    assert isinstance(step(world(survey(), ASKED, pool(deleting=True))), CloseUnfulfilled)
+    assert isinstance(step(snapshot(survey(), ASKED, pool(deleting=True))), CloseUnfulfilled)
 
 
 def test_nothing_is_asked_for_before_nobody_can_delete_pool_and_budget_from_under_it() -> None:
-    assert isinstance(step(world(survey(), ASKED)), RaiseTarget)
-    assert step(world(survey(), ASKED, pool(guarded=False))) == Wait("the finalizer of GPUPool a100")
-    assert step(world(survey(), ASKED, budget(guarded=False))) == Wait("the finalizer of GPUBudget team")
+    assert isinstance(step(snapshot(survey(), ASKED)), RaiseTarget)
+    assert step(snapshot(survey(), ASKED, pool(guarded=False))) == Wait("the finalizer of GPUPool a100")
+    assert step(snapshot(survey(), ASKED, budget(guarded=False))) == Wait("the finalizer of GPUBudget team")
 
 
 def test_nothing_is_asked_for_a_budget_that_only_observes_but_what_came_is_adopted() -> None:
     watching = budget(mode=Mode.OBSERVE)
-    assert step(world(survey(), ASKED, watching)) is None
-    assert step(world(survey(instance()), ASKED, watching)) == Adopt(ASKED.id, instance())
+    assert step(snapshot(survey(), ASKED, watching)) is None
+    assert step(snapshot(survey(instance()), ASKED, watching)) == Adopt(ASKED.id, instance())
 
 
 def test_orphans_have_names_that_the_cluster_takes_and_that_never_meet() -> None:

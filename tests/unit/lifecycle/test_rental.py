@@ -28,7 +28,7 @@ from charterer.domain.steps import (
 from charterer.domain.time import after
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.view import LifecycleView
-from tests.unit.lifecycle.builders import (
+from tests.factory import (
     APRIL,
     LISTED,
     MARCH,
@@ -45,8 +45,8 @@ from tests.unit.lifecycle.builders import (
     pod,
     rental,
     run,
+    snapshot,
     survey,
-    world,
 )
 
 MACHINE = instance()
@@ -71,196 +71,196 @@ def past(number: int = 1) -> RunRecord:
 
 
 def test_a_rental_without_an_instance_is_the_pools_to_move() -> None:
-    assert isinstance(step(world(rental(), survey())), Wait)
+    assert isinstance(step(snapshot(rental(), survey())), Wait)
 
 
 def test_it_is_ready_when_its_node_is() -> None:
-    assert isinstance(step(world(STARTING, SEEN)), Wait)
-    assert isinstance(step(world(STARTING, SEEN, node(ready=False))), Wait)
-    assert step(world(STARTING, SEEN, node())) == MarkReady(STARTING.id, NodeName("n-i1"), at(600))
-    assert step(world(READY, SEEN, node())) is None
+    assert isinstance(step(snapshot(STARTING, SEEN)), Wait)
+    assert isinstance(step(snapshot(STARTING, SEEN, node(ready=False))), Wait)
+    assert step(snapshot(STARTING, SEEN, node())) == MarkReady(STARTING.id, NodeName("n-i1"), at(600))
+    assert step(snapshot(READY, SEEN, node())) is None
 
 
 def test_a_node_is_found_by_provider_id_whatever_its_name() -> None:
     other = replace(node(), name=NodeName("ip-10-0-0-7"))
-    assert step(world(STARTING, SEEN, other)) == MarkReady(STARTING.id, NodeName("ip-10-0-0-7"), at(600))
+    assert step(snapshot(STARTING, SEEN, other)) == MarkReady(STARTING.id, NodeName("ip-10-0-0-7"), at(600))
 
 
 def test_a_node_of_the_same_name_on_another_machine_is_not_its_own() -> None:
-    assert isinstance(step(world(STARTING, SEEN, node(provider_id="fake://i9"))), Wait)
+    assert isinstance(step(snapshot(STARTING, SEEN, node(provider_id="fake://i9"))), Wait)
 
 
 def test_a_new_price_is_recorded_and_a_list_that_lags_takes_nothing_back() -> None:
     dearer = replace(MACHINE, segments=(*MACHINE.segments, PriceSegment(at(60), Price.parse("40"))))
-    assert step(world(READY, survey(dearer), node())) == Refresh(READY.id, dearer)
+    assert step(snapshot(READY, survey(dearer), node())) == Refresh(READY.id, dearer)
     knows = replace(READY, segments=dearer.segments)
-    assert step(world(knows, SEEN, node())) is None
+    assert step(snapshot(knows, SEEN, node())) is None
     corrected = replace(MACHINE, segments=(PriceSegment(at(0), Price.parse("40")),))
-    assert step(world(READY, survey(corrected), node())) == Refresh(READY.id, corrected)
+    assert step(snapshot(READY, survey(corrected), node())) == Refresh(READY.id, corrected)
 
 
 def test_a_node_name_told_later_is_recorded_once() -> None:
     nameless = replace(READY, node=None)
-    assert step(world(nameless, SEEN, node())) == Refresh(READY.id, MACHINE)
-    assert step(world(replace(READY, node=NodeName("other")), SEEN, node())) is None
+    assert step(snapshot(nameless, SEEN, node())) == Refresh(READY.id, MACHINE)
+    assert step(snapshot(replace(READY, node=NodeName("other")), SEEN, node())) is None
 
 
 def test_a_provider_id_told_later_is_recorded_and_never_taken_back() -> None:
-    assert step(world(replace(READY, provider_id=""), SEEN, node())) == Refresh(READY.id, MACHINE)
-    assert step(world(READY, survey(replace(MACHINE, provider_id="")), node())) is None
+    assert step(snapshot(replace(READY, provider_id=""), SEEN, node())) == Refresh(READY.id, MACHINE)
+    assert step(snapshot(READY, survey(replace(MACHINE, provider_id="")), node())) is None
 
 
 def test_draining_cordons_then_waits_for_pods_then_terminates_that_instance() -> None:
     busy = job(runs=(run(1, pod()),))
-    assert step(world(DRAINING, SEEN, node(), busy)) == Cordon(DRAINING.id, NodeName("n-i1"), "node-uid-i1")
-    assert isinstance(step(world(DRAINING, SEEN, CORDONED, busy)), Wait)
-    done = step(world(DRAINING, SEEN, CORDONED))
+    assert step(snapshot(DRAINING, SEEN, node(), busy)) == Cordon(DRAINING.id, NodeName("n-i1"), "node-uid-i1")
+    assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, busy)), Wait)
+    done = step(snapshot(DRAINING, SEEN, CORDONED))
     assert done == Terminate(DRAINING.id, POOL, MACHINE, NodeName("n-i1"))
 
 
 def test_pods_of_others_are_waited_for() -> None:
-    foreign = step(world(DRAINING, SEEN, node(unschedulable=True, foreign_gpus=1)))
+    foreign = step(snapshot(DRAINING, SEEN, node(unschedulable=True, foreign_gpus=1)))
     assert isinstance(foreign, Wait)
     assert "did not start" in foreign.reason
 
 
 def test_a_finished_pod_holds_its_machine_until_its_run_is_recorded() -> None:
     proof = run(1, pod(phase=PodPhase.SUCCEEDED))
-    assert isinstance(step(world(DRAINING, SEEN, CORDONED, job(runs=(proof,)))), Wait)
+    assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, job(runs=(proof,)))), Wait)
     recorded = job(runs=(proof,), records=(past(),))
-    assert isinstance(step(world(DRAINING, SEEN, CORDONED, recorded)), Terminate)
+    assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, recorded)), Terminate)
 
 
 def test_a_machine_is_ended_after_the_stop_of_its_last_run_is_on_record() -> None:
     left = job(replaced=(allocation(DRAINING.id),))
-    waits = step(world(DRAINING, SEEN, CORDONED, left))
+    waits = step(snapshot(DRAINING, SEEN, CORDONED, left))
     assert waits == Wait("the end of sft-r1 to be on record")
-    assert isinstance(step(world(DRAINING, SEEN, CORDONED, replace(left, records=(past(),)))), Terminate)
-    assert isinstance(step(world(DRAINING, SEEN, CORDONED, replace(left, deleting=True))), Terminate)
+    assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, replace(left, records=(past(),)))), Terminate)
+    assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, replace(left, deleting=True))), Terminate)
     kept = replace(left, runs=(run(1, deleting=True, suspended=True),))
-    assert isinstance(step(world(DRAINING, SEEN, CORDONED, kept)), Terminate)
+    assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, kept)), Terminate)
     watching = budget(id=BudgetId("others"), mode=Mode.OBSERVE)
-    assert isinstance(step(world(DRAINING, SEEN, CORDONED, replace(left, budget=watching.id), watching)), Terminate)
+    assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, replace(left, budget=watching.id), watching)), Terminate)
 
 
 def test_a_machine_without_a_node_is_ended_without_waiting_for_one() -> None:
     booting = replace(MACHINE, state=InstanceState.PENDING)
     never = replace(DRAINING, ready=None)
-    assert step(world(never, survey(booting))) == Terminate(DRAINING.id, POOL, booting, None)
+    assert step(snapshot(never, survey(booting))) == Terminate(DRAINING.id, POOL, booting, None)
 
 
 def test_a_lost_node_holds_nothing_that_could_be_waited_for() -> None:
     silent = node(unschedulable=True, ready=False, not_ready_since=at(500))
     busy = job(runs=(run(1, pod()),))
-    assert isinstance(step(world(DRAINING, SEEN, silent, busy)), Terminate)
+    assert isinstance(step(snapshot(DRAINING, SEEN, silent, busy)), Terminate)
 
 
 def test_a_rental_deleted_by_a_person_is_drained() -> None:
-    assert isinstance(step(world(replace(READY, deleting=True), SEEN, node())), Cordon)
+    assert isinstance(step(snapshot(replace(READY, deleting=True), SEEN, node())), Cordon)
 
 
 def test_it_is_ended_once_only() -> None:
-    assert isinstance(step(world(DRAINING, survey(replace(MACHINE, state=InstanceState.STOPPING)), CORDONED)), Wait)
+    assert isinstance(step(snapshot(DRAINING, survey(replace(MACHINE, state=InstanceState.STOPPING)), CORDONED)), Wait)
 
 
 def test_the_clouds_end_makes_the_cost_final_in_any_phase() -> None:
     for one in (STARTING, READY, DRAINING):
-        done = step(world(one, survey(DEAD), node()))
+        done = step(snapshot(one, survey(DEAD), node()))
         assert done == MarkEnded(one.id, at(300), PRICE.cost(300), estimated=False)
 
 
 def test_the_last_price_is_recorded_before_the_end() -> None:
     dearer = replace(DEAD, segments=(*DEAD.segments, PriceSegment(at(60), Price.parse("40"))))
-    assert isinstance(step(world(READY, survey(dearer), node())), Refresh)
+    assert isinstance(step(snapshot(READY, survey(dearer), node())), Refresh)
 
 
 def test_an_instance_that_left_the_list_ended_at_the_latest_when_the_cloud_was_asked() -> None:
-    done = step(world(READY, survey(asked=9000)))
+    done = step(snapshot(READY, survey(asked=9000)))
     assert done == MarkEnded(READY.id, at(9000), PRICE.cost(9000), estimated=True)
 
 
 def test_an_instance_that_the_list_cannot_show_yet_has_not_vanished() -> None:
     young = rental(machine=instance(launched=at(597)))
-    assert step(world(young, survey(asked=600)), young) is None
+    assert step(snapshot(young, survey(asked=600)), young) is None
 
 
 def test_pods_of_a_machine_that_is_gone_are_failed_then_deleted_then_its_node_is() -> None:
     hanging = job(runs=(run(1, pod(allocation="x")),))
-    assert step(world(OVER, survey(DEAD), node(), hanging)) == FailPod("research", hanging.runs[0].pods[0])
+    assert step(snapshot(OVER, survey(DEAD), node(), hanging)) == FailPod("research", hanging.runs[0].pods[0])
     failed = pod(phase=PodPhase.FAILED, disrupted=True)
     cleared = job(runs=(run(1, failed),))
-    assert step(world(OVER, survey(DEAD), node(), cleared)) == DeletePod("research", failed)
-    assert step(world(OVER, survey(DEAD), node())) == DeleteNode(OVER.id, NodeName("n-i1"), "node-uid-i1")
+    assert step(snapshot(OVER, survey(DEAD), node(), cleared)) == DeletePod("research", failed)
+    assert step(snapshot(OVER, survey(DEAD), node())) == DeleteNode(OVER.id, NodeName("n-i1"), "node-uid-i1")
 
 
 def test_pods_are_failed_also_where_the_node_object_went_first() -> None:
     hanging = job(runs=(run(1, pod()),))
-    assert isinstance(step(world(OVER, survey(DEAD), hanging)), FailPod)
+    assert isinstance(step(snapshot(OVER, survey(DEAD), hanging)), FailPod)
 
 
 def test_pods_of_a_new_machine_under_the_old_name_are_left_alone() -> None:
     running = job(runs=(run(1, pod()),))
-    assert isinstance(step(world(OVER, survey(DEAD), node(provider_id="fake://i9"), running)), Fold)
+    assert isinstance(step(snapshot(OVER, survey(DEAD), node(provider_id="fake://i9"), running)), Fold)
 
 
 def test_a_succeeded_pod_is_kept_with_its_node_until_its_run_is_recorded() -> None:
     proof = run(1, pod(phase=PodPhase.SUCCEEDED))
-    assert isinstance(step(world(OVER, survey(DEAD), node(), job(runs=(proof,)))), Fold)
-    waiting = step(world(OVER, survey(DEAD), node(), FOLDED, job(runs=(proof,))))
+    assert isinstance(step(snapshot(OVER, survey(DEAD), node(), job(runs=(proof,)))), Fold)
+    waiting = step(snapshot(OVER, survey(DEAD), node(), FOLDED, job(runs=(proof,))))
     assert isinstance(waiting, Wait)
     assert "sft-r1" in waiting.reason
     recorded = job(runs=(proof,), records=(past(),))
-    assert isinstance(step(world(OVER, survey(DEAD), node(), recorded)), DeletePod)
+    assert isinstance(step(snapshot(OVER, survey(DEAD), node(), recorded)), DeletePod)
 
 
 def test_the_final_cost_is_folded_with_the_part_that_fell_in_the_period() -> None:
     early = instance(launched=after(MARCH, -3600))
     over = rental(machine=early, phase=RentalPhase.ENDED, ended=after(MARCH, 1800), cost=PRICE.cost(5400))
-    done = step(world(over, survey(ended(early, after(MARCH, 1800)))))
+    done = step(snapshot(over, survey(ended(early, after(MARCH, 1800)))))
     assert done == Fold(over.id, over.uid, over.budget, PRICE.cost(1800), PRICE.cost(5400), MARCH)
 
 
 def test_a_rental_that_got_nothing_is_folded_with_nothing_and_forgotten() -> None:
     nothing = rental(phase=RentalPhase.ENDED, cost=ZERO)
-    done = step(world(nothing, survey()))
+    done = step(snapshot(nothing, survey()))
     assert isinstance(done, Fold)
     assert (done.in_period, done.whole) == (ZERO, ZERO)
-    assert step(world(nothing, survey(), FOLDED)) == Forget(nothing.id)
+    assert step(snapshot(nothing, survey(), FOLDED)) == Forget(nothing.id)
 
 
 def test_what_ended_after_the_period_waits_for_the_next_one() -> None:
     late = replace(OVER, ended=after(APRIL, 5))
-    waiting = step(world(late, survey(), now=after(APRIL, 6)))
+    waiting = step(snapshot(late, survey(), now=after(APRIL, 6)))
     assert isinstance(waiting, Wait)
     assert waiting.until == APRIL
     opened = budget(balance=balance(period_start=APRIL))
-    assert isinstance(step(world(late, survey(), opened, now=after(APRIL, 6))), Fold)
+    assert isinstance(step(snapshot(late, survey(), opened, now=after(APRIL, 6))), Fold)
 
 
 def test_a_cost_without_a_budget_is_kept() -> None:
-    assert isinstance(step(world(OVER, survey(DEAD), budget(id="other"))), Wait)
-    assert isinstance(step(world(OVER, survey(DEAD), budget(balance=None))), Wait)
+    assert isinstance(step(snapshot(OVER, survey(DEAD), budget(id="other"))), Wait)
+    assert isinstance(step(snapshot(OVER, survey(DEAD), budget(balance=None))), Wait)
 
 
 def test_it_is_forgotten_only_when_no_list_can_show_its_instance_again() -> None:
-    assert isinstance(step(world(OVER, FOLDED)), Wait)
-    assert isinstance(step(world(OVER, FOLDED, survey(DEAD))), Wait)
-    assert isinstance(step(world(OVER, FOLDED, survey(asked=300 + LISTED))), Wait)
-    assert step(world(OVER, FOLDED, LONG_AFTER)) == Forget(OVER.id)
+    assert isinstance(step(snapshot(OVER, FOLDED)), Wait)
+    assert isinstance(step(snapshot(OVER, FOLDED, survey(DEAD))), Wait)
+    assert isinstance(step(snapshot(OVER, FOLDED, survey(asked=300 + LISTED))), Wait)
+    assert step(snapshot(OVER, FOLDED, LONG_AFTER)) == Forget(OVER.id)
 
 
 def test_it_is_not_forgotten_while_its_node_is_going() -> None:
-    assert isinstance(step(world(OVER, FOLDED, LONG_AFTER, node(deleting=True))), Wait)
+    assert isinstance(step(snapshot(OVER, FOLDED, LONG_AFTER, node(deleting=True))), Wait)
 
 
 def test_an_instance_that_comes_back_after_its_end_is_ended_again() -> None:
-    assert isinstance(step(world(OVER, survey(MACHINE, asked=301))), Wait)
-    assert step(world(OVER, survey(MACHINE, asked=306))) == Terminate(OVER.id, POOL, MACHINE, None)
+    assert isinstance(step(snapshot(OVER, survey(MACHINE, asked=301))), Wait)
+    assert step(snapshot(OVER, survey(MACHINE, asked=306))) == Terminate(OVER.id, POOL, MACHINE, None)
 
 
 def test_a_budget_that_only_observes_changes_nothing_but_keeps_its_books() -> None:
     watching = budget(mode=Mode.OBSERVE)
-    assert step(world(DRAINING, SEEN, node(), watching)) is None
-    assert isinstance(step(world(READY, survey(DEAD), node(), watching)), MarkEnded)
+    assert step(snapshot(DRAINING, SEEN, node(), watching)) is None
+    assert isinstance(step(snapshot(READY, survey(DEAD), node(), watching)), MarkEnded)
     hanging = job(runs=(run(1, pod()),))
-    assert isinstance(step(world(OVER, survey(DEAD), node(), hanging, watching)), Fold)
+    assert isinstance(step(snapshot(OVER, survey(DEAD), node(), hanging, watching)), Fold)

@@ -41,7 +41,7 @@ from charterer.domain.steps import (
 from charterer.lifecycle import next_steps
 from charterer.lifecycle.run import run_step
 from charterer.lifecycle.view import LifecycleView
-from tests.unit.lifecycle.builders import (
+from tests.factory import (
     allocation,
     at,
     budget,
@@ -53,8 +53,8 @@ from tests.unit.lifecycle.builders import (
     pod,
     rental,
     run,
+    snapshot,
     survey,
-    world,
 )
 
 ONE = allocation("a100-1")
@@ -72,7 +72,7 @@ def placed(*things: Any, nodes: Any = LABELLED, asked: float = 600, now: float =
     has = {type(thing) for thing in things}
     usual = [*(() if type(RENTALS[0]) in has else RENTALS), *nodes]
     surveys = [] if type(survey()) in has else [survey(*MACHINES, asked=asked)]
-    return world(*things, *usual, *surveys, now=at(now))
+    return snapshot(*things, *usual, *surveys, now=at(now))
 
 
 def step(snapshot: Snapshot) -> RunStep | Wait | None:

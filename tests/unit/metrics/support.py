@@ -1,28 +1,18 @@
-"""A snapshot of one budget, one pool of two nodes and two jobs, and the plan made of it."""
+"""A snapshot of one budget, one pool and two jobs as metrics tests want them, and a plan made of it."""
 
 from __future__ import annotations
 
-from charterer.domain.budget import Budget, Mode, Selector
-from charterer.domain.ids import BudgetId, ClassId, InstanceId, JobId, NodeName, PoolId, Rate, RentalId
-from charterer.domain.job import (
-    Allocation,
-    Job,
-    Placement,
-    Pod,
-    PodPhase,
-    Progress,
-    ResizePolicy,
-    Run,
-    SpotPolicy,
-    Widths,
-)
-from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.budget import Budget
+from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, Rate, RentalId
+from charterer.domain.job import Allocation, Job, Placement, Pod, PodPhase, Progress, Widths
+from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import BudgetVerdict, Plan
-from charterer.domain.pool import CapacityType, FakeGroup, Offering, Pool, PriceSegment, Quote
+from charterer.domain.pool import Offering, Pool, PriceSegment, Quote
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
+from tests import factory
 
 NOW = Instant(1_700_000_000_000_000)
 TEAM = BudgetId("team")
@@ -31,127 +21,49 @@ PRICE = Price.parse("12.00")
 
 
 def budget() -> Budget:
-    return Budget(
-        id=TEAM,
-        uid="u-team",
-        resource_version="1",
-        generation=1,
-        created=NOW,
-        amount=Money.parse("60000"),
-        time_zone="UTC",
-        selector=Selector((), ()),
-        mode=Mode.ENFORCE,
-        hard_limit=None,
-        max_hourly_rate=None,
-        opening_spend=ZERO,
-        weights=(),
-        balance=None,
-        deleting=False,
-    )
+    return factory.budget(created=NOW, amount=Money.parse("60000"), balance=None)
 
 
 def pool(cooled_until: Instant | None = None) -> Pool:
-    return Pool(
-        id=A100,
-        uid="u-a100",
-        resource_version="1",
-        generation=1,
-        cloud=FakeGroup("http://cloud", "a100"),
+    return factory.pool(
         max_nodes=6,
-        capacity_type=CapacityType.ON_DEMAND,
-        start_seconds=120.0,
-        cooldown_seconds=300.0,
-        price_override=None,
         offering=Offering("NVIDIA-A100-SXM4-40GB", 4, "fake.a100-4x", "fake-1a"),
         quote=Quote(PRICE, PRICE, 0, "list", NOW),
         cooled_until=cooled_until,
-        cooled_because="",
-        deleting=False,
     )
 
 
 def rental(name: str, phase: RentalPhase, node: str | None = None) -> Rental:
     launched = None if phase is RentalPhase.REQUESTED else NOW
-    return Rental(
-        id=RentalId(name),
-        uid=f"u-{name}",
-        resource_version="1",
-        pool=A100,
-        budget=TEAM,
-        created=NOW,
+    return factory.rental(
+        name,
         phase=phase,
-        reserved=ZERO,
+        created=NOW,
         worst=Price.parse("20.00"),
-        billing_minimum_seconds=0,
         segments=() if launched is None else (PriceSegment(NOW, PRICE),),
-        instance=InstanceId(f"i-{name}") if launched is not None else None,
-        provider_id=f"fake:///i-{name}" if launched is not None else "",
-        node=NodeName(node) if node is not None else None,
+        instance=None if launched is None else InstanceId(f"i-{name}"),
+        provider_id="" if launched is None else f"fake:///i-{name}",
+        node=None if node is None else NodeName(node),
         launched=launched,
-        ready=None,
         ended=NOW if phase is RentalPhase.ENDED else None,
-        cost=None,
-        released_because="",
-        deleting=False,
     )
 
 
 def pod(index: int, node: str, gpus: int, phase: PodPhase = PodPhase.RUNNING) -> Pod:
-    return Pod(
-        name=f"sft-r1-{index}",
-        uid=f"u-{index}",
-        run=1,
-        index=index,
-        gpus=gpus,
-        node=NodeName(node),
-        phase=phase,
-        ready=True,
-        deleting=False,
-        disrupted=False,
-        exit_code=None,
-        finished=None,
-        message="",
-        allocation="",
-        resource_version="1",
-    )
+    return factory.pod(index, node=NodeName(node), gpus=gpus, phase=phase)
 
 
 def job(name: str, *, gpus: int = 0, pods: tuple[Pod, ...] = (), progress: float | None = None) -> Job:
-    option = Option(A100, gpus, 1.0, PRICE)
-    allocation = Allocation(1, option, (Placement(RentalId("a100-1"), gpus),), NOW) if gpus else None
-    run = Run(1, f"{name}-r1", "u-run", "1", 1, False, False, NOW, NOW, None, None, "", pods)
-    return Job(
+    allocation = Allocation(1, Option(A100, gpus, 1.0, PRICE), (Placement(RentalId("a100-1"), gpus),), NOW)
+    return factory.job(
+        name,
         id=JobId(f"u-{name}"),
-        namespace="research",
-        name=name,
-        generation=1,
-        resource_version="1",
         created=NOW,
-        budget=TEAM,
-        class_id=ClassId.of_job(JobId(f"u-{name}")),
-        weight=1.0,
         widths=Widths(1, 1, 4),
-        gpu_types=(),
-        spot=SpotPolicy.NEVER,
-        resize=ResizePolicy.NEVER,
-        suspend=False,
-        deleting=False,
-        backoff_limit=0,
-        max_restarts=0,
-        ready_timeout_seconds=600.0,
-        ttl_seconds_after_finished=None,
-        grace_seconds=30,
-        pod_gpus=1,
-        remaining=None,
-        progress=Progress(1, progress, None, None, NOW) if progress is not None else None,
-        allocation=allocation,
+        allocation=allocation if gpus else None,
         last_run=1,
-        records=(),
-        failures=0,
-        restarts=0,
-        finish=None,
-        invalid="",
-        runs=(run,) if pods else (),
+        progress=None if progress is None else Progress(1, progress, None, None, NOW),
+        runs=(factory.run(1, *pods, job=name),) if pods else (),
     )
 
 
@@ -162,16 +74,7 @@ def snapshot(
     jobs: tuple[Job, ...] = (),
     rentals: tuple[Rental, ...] = (),
 ) -> Snapshot:
-    return Snapshot(
-        now=NOW,
-        budgets={b.id: b for b in budgets},
-        pools={p.id: p for p in pools},
-        surveys={},
-        profiles={},
-        jobs={j.id: j for j in jobs},
-        rentals={r.id: r for r in rentals},
-        nodes={},
-    )
+    return factory.snapshot(*pools, *budgets, *jobs, *rentals, now=NOW, bare=True)
 
 
 def plan() -> Plan:
@@ -186,4 +89,6 @@ def plan() -> Plan:
         forecast_low=Money.parse("58000"),
         forecast_high=Money.parse("58000"),
     )
-    return Plan(commands=(), budgets={TEAM: verdict}, pools={}, classes=(), jobs={}, would=(), again_at=None)
+    return Plan(
+        commands=(), budgets={TEAM: verdict}, pools={}, classes=(), jobs={}, observed_commands=(), again_at=None
+    )

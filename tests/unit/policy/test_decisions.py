@@ -17,10 +17,10 @@ from charterer.domain.plan import ReasonCode
 from charterer.domain.profile import Amdahl
 from charterer.domain.rental import RentalPhase
 from charterer.policy.budgets import reasons
-from charterer.policy.budgets.demand import GroupDemand
-from charterer.policy.budgets.solution import GroupAssignment, PathShare
-from charterer.policy.nodes.capacity import FreeNodes, NodesByFreeGpus, held_by
+from charterer.policy.jobs.group_key import menu_key
+from charterer.policy.nodes.capacity import FreeNodes, NodesByFreeGpus
 from charterer.policy.nodes.hard_limit import MARGIN_SECONDS, START_BOUND_FACTOR, Purse, exposure, reserve
+from charterer.policy.nodes.holdings import held_by
 from charterer.policy.nodes.placement import PoolAllocator
 from charterer.policy.options.menu import Menu, Menus
 from charterer.policy.options.option_value import JobPosition, OptionValues, in_place
@@ -233,21 +233,19 @@ def test_gpus_given_up_by_a_move_are_not_free_before_the_old_pods_are_gone() -> 
 def test_a_choice_is_explained_with_its_numbers() -> None:
     world = World()
     world.pool("a100", gpus=8, price="16", start_seconds=0.0)
-    profile = world.profile("sft", Amdahl(0.9, 1.0), work_hours=10, restart_seconds=0.0)
+    world.profile("sft", Amdahl(0.9, 1.0), work_hours=10, restart_seconds=0.0)
     job = world.job("train", gpus=(4, 4, 8), profile="sft")
     menus = Menus(world.profiles, world.pools)
-    key = menus.key(job)
+    key = menu_key(job, frozenset(world.profiles))
     hull = menus.hull(key, 36_000.0)
-    group = GroupDemand(profile.id, 1.0, menus.menu(key), lambda: hull, 36_000.0, 1, None)
-    prospects = OptionValues(group.menu, 0.001)
-    share = GroupAssignment(group, (PathShare(hull.paths[0], 1.0, hull.seconds[0], hull.money[0], prospects),))
+    prospects = OptionValues(menus.menu(key), 0.001)
     (narrow,), (wide,) = hull.paths
-    reason = reasons.choice(narrow, share, Rate(0.001), JobPosition(36_000.0), feasible=True)
+    reason = reasons.choice(narrow, prospects, 1.0, Rate(0.001), JobPosition(36_000.0), feasible=True)
     assert reason.message == (
         "4 GPUs on a100: 3.2 h for $26.00; 8 GPUs on a100 would save 68 min for $8.00, $7.11 per hour saved, "
         "budget pays up to $3.60"
     )
-    wider = reasons.choice(wide, share, Rate(0.001), JobPosition(36_000.0), feasible=True)
+    wider = reasons.choice(wide, prospects, 1.0, Rate(0.001), JobPosition(36_000.0), feasible=True)
     assert (wider.why, wider.instead_of) == (ReasonCode.BUDGET_OPTIMAL, narrow)
     assert wider.seconds == pytest.approx(4050.0)
     assert wider.money.dollars == pytest.approx(8.0)

@@ -118,8 +118,8 @@ def test_a_budget_that_only_observes_says_what_it_would_try() -> None:
     world.rental()
     decided = plan(world.snapshot())
     assert not decided.commands
-    would = [one.allocation for one in decided.would if isinstance(one, Allocate) and one.allocation is not None]
-    assert [one.option.trial for one in would] == [True]
+    allocations = [command.allocation for command in decided.observed_commands if isinstance(command, Allocate)]
+    assert [allocation and allocation.option.trial for allocation in allocations] == [True]
 
 
 @pytest.mark.parametrize(

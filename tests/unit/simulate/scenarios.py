@@ -12,7 +12,8 @@ from charterer.domain.job import Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.profile import Profile
 from charterer.domain.time import parse_instant
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.engine.policy import Policy
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
 from charterer.simulate.model.ground_truth import Application, application_from_speeds

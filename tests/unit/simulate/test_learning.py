@@ -12,7 +12,8 @@ from charterer.domain.ids import ClassId, Rate
 from charterer.domain.job import Widths
 from charterer.estimate.goodput import configurations
 from charterer.estimate.observation import split
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.knowledge.learned_knowledge import LearnedKnowledge, ReportModel
 from charterer.simulate.model.ground_truth import Application, TrainerMeasurement
 from charterer.simulate.model.result import SimulationResult

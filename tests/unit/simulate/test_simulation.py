@@ -13,7 +13,8 @@ from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import CapacityType
 from charterer.domain.snapshot import Snapshot
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.model.ground_truth import Application, application_from_speeds
 from charterer.simulate.model.result import SimulationResult
 from charterer.simulate.model.scenario import JobTerms

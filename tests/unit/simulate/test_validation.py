@@ -14,7 +14,8 @@ import pytest
 from charterer.domain.job import Widths
 from charterer.domain.profile import ThroughputTable
 from charterer.domain.time import parse_instant
-from charterer.policy.planner import Memo, plan
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_phases, exact_profile
 from charterer.simulate.model.ground_truth import application_from_speeds
 from charterer.simulate.model.scenario import JobTerms, class_of

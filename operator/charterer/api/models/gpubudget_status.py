@@ -81,8 +81,8 @@ class ClassCost(ApiModel):
             squares=history.squares,
             since=history.since,
             at=history.at,
-            came=history.came,
-            came_lately=history.came_lately,
+            came=history.arrivals,
+            came_lately=history.recent_arrivals,
         )
 
     def to_domain(self) -> ClassHistory:
@@ -94,8 +94,8 @@ class ClassCost(ApiModel):
             squares=self.squares,
             since=self.since,
             at=self.at,
-            came=self.came,
-            came_lately=self.came_lately,
+            arrivals=self.came,
+            recent_arrivals=self.came_lately,
         )
 
 
@@ -144,7 +144,9 @@ class GPUBudgetRecord(ApiModel):
             folded=tuple(sorted(balance.folded)),
             history=tuple(PeriodSpent.from_domain(period) for period in balance.history[-PERIODS_KEPT:]),
             carried=None if balance.carried == ZERO else balance.carried,
-            classes=tuple(ClassCost.from_domain(name, history) for name, history in sorted(balance.experience.items())),
+            classes=tuple(
+                ClassCost.from_domain(name, history) for name, history in sorted(balance.class_history.items())
+            ),
             jobs_cost=None if balance.jobs_cost == ZERO else balance.jobs_cost,
             counted_jobs=tuple(
                 CountedJobStatus(uid=uid, finished=finished) for uid, finished in sorted(balance.counted.items())
@@ -163,7 +165,7 @@ class GPUBudgetRecord(ApiModel):
             folded=frozenset(self.folded),
             history=tuple(period.to_domain() for period in self.history),
             carried=self.carried or ZERO,
-            experience={ClassId.parse(cost.name): cost.to_domain() for cost in self.classes},
+            class_history={ClassId.parse(cost.name): cost.to_domain() for cost in self.classes},
             jobs_cost=self.jobs_cost or ZERO,
             counted={job.uid: job.finished for job in self.counted_jobs},
             counted_through=self.counted_through,

@@ -164,7 +164,7 @@ def _figures(standing: BudgetSolution, thought: PlanReport) -> list[tuple[str, s
 
 
 def _rented(thought: PlanReport, budget: BudgetId) -> int:
-    commands = (*thought.plan.commands, *thought.plan.would)
+    commands = (*thought.plan.commands, *thought.plan.observed_commands)
     return sum(getattr(command, "budget", None) == budget for command in commands)
 
 

@@ -120,7 +120,7 @@ def _class(one: ClassRow) -> JsonValue:
         "arrivalsPerHour": one.arrivals_per_hour,
         "seconds": one.seconds,
         "cost": dollars_json(one.dollars),
-        "paths": [{"partOfJobs": path.part, "stages": _stages(path.stages)} for path in one.paths],
+        "paths": [{"partOfJobs": path.fraction, "stages": _stages(path.stages)} for path in one.paths],
     }
 
 

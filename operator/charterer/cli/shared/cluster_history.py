@@ -154,7 +154,7 @@ class _HistoryBuilder:
         """What the budgets remember of finished jobs that are no longer there; at least so many, since they forget."""
         budget, now = self._choosing.budget, self._snapshot.now
         budgets = self._snapshot.budgets if budget is None else {budget.id: budget}
-        known = [one.balance.experience.values() for one in budgets.values() if one.balance is not None]
+        known = [one.balance.class_history.values() for one in budgets.values() if one.balance is not None]
         remembered = sum(one.aged(now).jobs for of in known for one in of)
         there = sum(job.finish is not None and job.budget in budgets for job in self._snapshot.jobs.values())
         if (gone := round(remembered - there)) > 0:

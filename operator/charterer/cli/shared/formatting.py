@@ -50,7 +50,7 @@ def path(stages: Sequence[Stage]) -> str:
 
 def mixed(paths: Sequence[PathVerdict]) -> str:
     """The first path, and for which parts of the jobs the others."""
-    others = "".join(f"; for {one.part:.0%} of jobs {path(one.stages)}" for one in paths[1:])
+    others = "".join(f"; for {one.fraction:.0%} of jobs {path(one.stages)}" for one in paths[1:])
     return path(paths[0].stages) + others
 
 

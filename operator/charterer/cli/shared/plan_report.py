@@ -80,7 +80,7 @@ def plan_report(snapshot: Snapshot) -> PlanReport:
     stood = tuple(sorted(standings(snapshot), key=lambda one: one.budget.id))
     actions = (
         *_actions(decided.commands, snapshot, observed=False),
-        *_actions(decided.would, snapshot, observed=True),
+        *_actions(decided.observed_commands, snapshot, observed=True),
     )
     return PlanReport(snapshot, decided, stood, actions, {one.budget.id: Frontier(one) for one in stood})
 

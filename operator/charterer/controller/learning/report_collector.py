@@ -18,7 +18,7 @@ from charterer.domain.time import Instant, after, seconds_between
 from charterer.estimate.learner import Learner
 from charterer.estimate.noise import BINS
 from charterer.estimate.observation import ClassTerms, Observation
-from charterer.policy.actions.triage import settled
+from charterer.policy.jobs.predicates import settled
 from charterer.policy.options.speedup import reference_throughput
 from charterer.server.progress import ProgressReport
 

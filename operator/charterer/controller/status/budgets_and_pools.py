@@ -102,8 +102,9 @@ def _interval(verdict: BudgetVerdict) -> str:
 
 def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
     """What would be done now, were the mode Enforce."""
-    rent = sum(isinstance(one, Rent) and one.budget == budget.id for one in plan.would)
-    place = [one for one in plan.would if isinstance(one, Allocate) and snapshot.jobs[one.job].budget == budget.id]
+    observed = plan.observed_commands
+    rent = sum(isinstance(one, Rent) and one.budget == budget.id for one in observed)
+    place = [one for one in observed if isinstance(one, Allocate) and snapshot.jobs[one.job].budget == budget.id]
     waiting = sum(job.budget == budget.id and job.wants_to_run for job in snapshot.jobs.values())
     return (
         f"mode Observe: nothing is rented or changed; for {waiting} waiting jobs it would rent {rent} more nodes "

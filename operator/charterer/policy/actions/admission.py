@@ -13,9 +13,10 @@ from charterer.domain.plan import Reason, ReasonCode
 from charterer.policy.actions.max_cost import affordable, too_dear
 from charterer.policy.actions.path_mixing import in_order, last_option, ranked_options
 from charterer.policy.actions.plan_builder import PlanBuilder
-from charterer.policy.actions.triage import JobTriage, KeptRuns, reason
+from charterer.policy.actions.triage import JobTriage, KeptRuns
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.solution import GroupAssignment
+from charterer.policy.jobs.predicates import reason
 from charterer.policy.options.option_value import Completion
 
 _LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT)
@@ -159,7 +160,9 @@ class Admission:
             return claim.blocked
         if claim.placements is not None:
             feasible = self._standing.feasible
-            why = reasons.choice(option, share, self._standing.rate, share.position(job), feasible=feasible)
+            why = reasons.choice(
+                option, share.prospects, share.group.weight, self._standing.rate, share.position(job), feasible=feasible
+            )
             why = self._standing.noted(job, why)
             self._place(job, option, claim.placements, why)
             return None

@@ -13,27 +13,26 @@ from charterer.policy.actions.release_idle import release_idle
 from charterer.policy.actions.resizing import Resizing
 from charterer.policy.actions.triage import triage
 from charterer.policy.nodes.capacity import Capacity
-from charterer.policy.plan_cache import PlanCache
 
 
-def decide(draft: PlanBuilder, capacity: Capacity, doomed: Mapping[RentalId, Reason], known: PlanCache) -> None:
-    """Decide everything of one budget into its draft; ``capacity`` offers nothing on ``doomed`` rentals."""
-    snapshot = draft.snapshot
-    roll = triage(draft.standing.cohorts.values(), doomed, known.fleet, snapshot)
-    roll.again_at += stop_spent(roll, snapshot)
-    for job, why in roll.stopped:
+def decide(draft: PlanBuilder, capacity: Capacity, ending: Mapping[RentalId, Reason]) -> None:
+    """Decide everything of one budget into its draft; ``capacity`` offers nothing on rentals that are ``ending``."""
+    snapshot, standing = draft.snapshot, draft.standing
+    jobs = triage(standing.groups.values(), ending, standing.inputs.rentals, snapshot)
+    jobs.again_at += stop_spent(jobs, snapshot)
+    for job, why in jobs.stopped:
         draft.stop(job, why)
         draft.judge(job, None, why)
-    for job, why in roll.idle:
+    for job, why in jobs.idle:
         draft.judge(job, None, why)
-    for rental, why in doomed.items():
+    for rental, why in ending.items():
         draft.release(rental, why)
-    Admission(draft, roll.running).serve(roll)
-    Resizing(draft, known.minds, known.before).move(roll.running)
-    release_idle(draft, capacity, doomed)
-    draft.decided.again_at += roll.again_at
+    Admission(draft, jobs.running).serve(jobs)
+    Resizing(draft).move(jobs.running)
+    release_idle(draft, capacity, ending)
+    draft.decided.again_at += jobs.again_at
     release_at = draft.purse.release_at(snapshot.now)
-    if release_at is not None and not doomed:
+    if release_at is not None and not ending:
         draft.decided.again_at.append(release_at)
-    if roll.running or roll.waiting:
-        draft.decided.again_at.append(draft.standing.period_end)
+    if jobs.running or jobs.waiting:
+        draft.decided.again_at.append(standing.period_end)

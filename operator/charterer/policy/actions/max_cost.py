@@ -20,8 +20,9 @@ from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
-from charterer.policy.actions.triage import JobTriage, KeptRuns, reason
+from charterer.policy.actions.triage import JobTriage, KeptRuns
 from charterer.policy.jobs.job_facts import JobFacts
+from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import LOOK_AHEAD_SECONDS, MARGIN_SECONDS, USEFUL_SECONDS
 from charterer.policy.options.option_value import Completion
 
@@ -68,19 +69,20 @@ def too_dear(job: Job, outcomes: Sequence[Completion], snapshot: Snapshot) -> Re
     )
 
 
-def stop_spent(roll: JobTriage, snapshot: Snapshot) -> list[Instant]:
+def stop_spent(result: JobTriage, snapshot: Snapshot) -> list[Instant]:
     """Move running jobs that must stop now to those that are stopped; when the first of the others must."""
     again: list[Instant] = []
-    for at, going in enumerate(roll.running):
-        capped = [one for one in going.readings if one.job.max_cost is not None] if going.cohort.capped else ()
-        stopped = {one for one in capped if _stops(one, roll, again, snapshot)}
+    for at, kept in enumerate(result.running):
+        capped = [facts for facts in kept.group.capped if facts.job.id in kept.runners]
+        stopped = {facts.job.id for facts in capped if _stops(facts, result, again, snapshot)}
         if stopped:
-            roll.running[at] = KeptRuns(going.cohort, [one for one in going.readings if one not in stopped])
+            goes_on = {name: facts for name, facts in kept.runners.items() if name not in stopped}
+            result.running[at] = KeptRuns(kept.group, goes_on)
     return again
 
 
-def _stops(reading: JobFacts, roll: JobTriage, again: list[Instant], snapshot: Snapshot) -> bool:
-    job, allocation = reading.job, reading.job.allocation
+def _stops(facts: JobFacts, result: JobTriage, again: list[Instant], snapshot: Snapshot) -> bool:
+    job, allocation = facts.job, facts.job.allocation
     left = left_of(job, snapshot)
     if left is None or allocation is None:
         return False
@@ -88,7 +90,7 @@ def _stops(reading: JobFacts, roll: JobTriage, again: list[Instant], snapshot: S
     if slack <= 0.0:
         spent = job_cost(job, snapshot.rentals, snapshot.now)
         text = f"{spent} of spec.maxCost {job.max_cost} are spent, and the rest is held back for an orderly stop"
-        roll.stopped.append((job, reason(ReasonCode.MAX_COST, f"{text}: raise spec.maxCost to go on")))
+        result.stopped.append((job, reason(ReasonCode.MAX_COST, f"{text}: raise spec.maxCost to go on")))
         return True
     price = allocation.option.price.dollars_per_second
     if price:

@@ -9,8 +9,8 @@ from charterer.domain.ids import JobId
 from charterer.domain.job import Job
 from charterer.domain.option import Option
 from charterer.policy.actions.queue_order import QueueKey, by_dollars, by_value, next_in_queue
-from charterer.policy.budgets.demand import GroupKey
 from charterer.policy.budgets.solution import BudgetSolution, GroupAssignment, PathShare, draw_path
+from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.options.option_value import Completion, OptionValues
 from charterer.policy.solve.phase_dp import OptionKey, key_of
 
@@ -46,7 +46,7 @@ class PathMixer:
         """How many of the job's group took each path by its first option; counted when asked for."""
         key = self._standing.key(job)
         if key not in self._taken:
-            alike = [last_option(one.job) for one in self._standing.cohorts[key].members]
+            alike = [last_option(one.job) for one in self._standing.groups[key].members]
             had = [key_of(option) for option in alike if option is not None]
             self._taken[key] = Counter(one for one in had if one in doors)
         return self._taken[key]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from charterer.domain.ids import JobId, PoolId, RentalId
@@ -13,9 +13,9 @@ from charterer.domain.plan import Allocate, Command, Reason, ReasonCode, Release
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import LOST_AFTER_SECONDS, Node, Snapshot
 from charterer.domain.time import Instant
-from charterer.policy.actions.triage import reason
 from charterer.policy.budgets.reasons import name
 from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.capacity import Capacity
 from charterer.policy.nodes.hard_limit import Purse, exposure, reserve
 from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
@@ -51,49 +51,56 @@ class PlanBuilder:
         self._market = market
         self._yards: dict[PoolId, PoolAllocator] = {}
         self._blocked: dict[tuple[PoolId, int], ReasonCode] = {}
-        self._grace = max([one.grace for one in standing.cohorts.values()], default=0)
+        self._grace = max([one.grace for one in standing.groups.values()], default=0)
         self._client: tuple[Job, Option] | None = None
         budget = standing.budget
         self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, standing.spent)
-        for pool, site in standing.sites.items():
-            self.purse.hold_all(site.exposed(self._lag(pool), snapshot.now))
-            for one in site.block.booting:
-                self.purse.hold(one.id, one.worst, self._exposure(one, capacity.grace.get(one.id, 0)))
+        for nodes in standing.nodes.values():
+            self.purse.hold_all(nodes.exposed)
+            for rental in nodes.rentals.booting:
+                self.purse.hold(rental.id, rental.worst, self._exposure(rental, capacity.grace.get(rental.id, 0)))
 
     # --- leaving nodes -----------------------------------------------------------------------------------------------
 
-    def doomed(self) -> Mapping[RentalId, Reason]:
+    def must_end(self) -> Mapping[RentalId, Reason]:
         """The rentals that must be ended now, used or not, and why."""
-        budget, sites = self.standing.budget, self.standing.sites
-        live = [one for site in sites.values() for one in site.block.staying.values()]
+        budget, pools = self.standing.budget, self.standing.nodes
+        staying = [rental for nodes in pools.values() for rental in nodes.rentals.staying.values()]
         if budget.deleting:
             why = reason(ReasonCode.BUDGET_DELETED, f"GPUBudget {budget.id} is being deleted")
-            return {rental.id: why for rental in live}
+            return {rental.id: why for rental in staying}
         if self.purse.must_release:
             text = f"{self.purse.spent} are spent and {self.purse.committed} committed of a hard limit of "
             why = reason(ReasonCode.HARD_LIMIT, f"{text}{budget.hard_limit}: all nodes are ended before it is reached")
-            return {rental.id: why for rental in live}
-        doomed: dict[RentalId, Reason] = {}
-        for pool_id, site in sites.items():
+            return {rental.id: why for rental in staying}
+        ending: dict[RentalId, Reason] = {}
+        for pool_id, nodes in pools.items():
             pool = self.snapshot.pools.get(pool_id)
             if pool is not None and pool.deleting:
                 why = reason(ReasonCode.POOL_DELETED, f"GPUPool {pool_id} is being deleted")
-                doomed |= dict.fromkeys(site.block.staying, why)
+                ending |= dict.fromkeys(nodes.rentals.staying, why)
             elif pool_id in self.snapshot.surveys:
-                lost = {rental.id: self._lost(node, rental) for rental, node in site.unwell}
-                doomed |= {rental: why for rental, why in lost.items() if why is not None}
+                lost = {rental.id: self._lost(node, rental) for rental, node in nodes.unwell}
+                ending |= {rental: why for rental, why in lost.items() if why is not None}
         if budget.max_hourly_rate is None:
-            return doomed
-        draining = [one.id for site in sites.values() for one in site.block.live if one.id not in site.block.staying]
-        if not self.purse.over_hourly([*draining, *doomed]):
-            return doomed
-        surplus = sorted(live, key=lambda one: (self._capacity.used.get(one.id, 0) > 0, -one.created, one.id))
+            return ending
+        draining = [
+            rental.id
+            for nodes in pools.values()
+            for rental in nodes.rentals.live
+            if rental.id not in nodes.rentals.staying
+        ]
+        if not self.purse.over_hourly([*draining, *ending]):
+            return ending
+        surplus = sorted(
+            staying, key=lambda rental: (self._capacity.used.get(rental.id, 0) > 0, -rental.created, rental.id)
+        )
         for rental in surplus:
-            if not self.purse.over_hourly([*draining, *doomed]):
+            if not self.purse.over_hourly([*draining, *ending]):
                 break
             text = f"{self.purse.hourly} at worst prices exceed the hourly limit {budget.max_hourly_rate}"
-            doomed.setdefault(rental.id, reason(ReasonCode.HOURLY_LIMIT, text))
-        return doomed
+            ending.setdefault(rental.id, reason(ReasonCode.HOURLY_LIMIT, text))
+        return ending
 
     def _lost(self, node: Node | None, rental: Rental) -> Reason | None:
         """Why nothing can be expected of a ready node any more; None while it may become well in time."""
@@ -113,7 +120,7 @@ class PlanBuilder:
 
     def claim(self, job: Job, option: Option, *, only_ready: bool = False) -> GpuClaim:
         """GPUs for a job: at once, or promised. What is blocked once stays blocked: a plan only uses things up."""
-        own = self._capacity.held(job.id)
+        own = self._capacity.held(job)
         place = (option.pool, option.gpus)
         if not own and place in self._blocked:
             return GpuClaim(None, blocked=self._blocked[place])
@@ -132,7 +139,7 @@ class PlanBuilder:
 
     def must_rent(self, job: Job, option: Option) -> bool:
         """Whether nodes would have to be rented for it."""
-        return self._yard(option.pool).missing(option, self._capacity.held(job.id)) > 0
+        return self._yard(option.pool).missing(option, self._capacity.held(job)) > 0
 
     def may_rent(self, pool: PoolId) -> bool:
         """Whether one more node of the pool could be had now, within all limits."""
@@ -144,7 +151,7 @@ class PlanBuilder:
 
     def ready(self, job: Job, option: Option) -> bool:
         """Whether the job could begin there at once."""
-        _, booting, missing = self._yard(option.pool).look(option, self._capacity.held(job.id))
+        _, booting, missing = self._yard(option.pool).look(option, self._capacity.held(job))
         return not booting and not missing
 
     def pods(self, option: Option) -> int:
@@ -174,7 +181,7 @@ class PlanBuilder:
         """Take the job's place away."""
         self.decided.stops.append(Allocate(job.id, None, why))
 
-    def judge(self, job: Job, option: Option | None, why: Reason | Callable[[], Reason]) -> None:
+    def judge(self, job: Job, option: Option | None, why: Reason) -> None:
         """What is thought of the job."""
         self.decided.verdicts[job.id] = verdict(job, option, why)
 
@@ -225,7 +232,7 @@ class PlanBuilder:
         return survey.lag_seconds if survey is not None else 0.0
 
 
-def verdict(job: Job, option: Option | None, why: Reason | Callable[[], Reason]) -> Verdict:
+def verdict(job: Job, option: Option | None, why: Reason) -> Verdict:
     """What is thought of a job; its time left is known where its work is."""
     left = None if option is None or job.remaining is None else job.remaining / option.speed
     if left is not None and option is not None and job.allocation is None:

@@ -18,18 +18,18 @@ from charterer.policy.actions.warm_nodes import warm_nodes
 from charterer.policy.nodes.capacity import Capacity
 
 
-def release_idle(draft: PlanBuilder, capacity: Capacity, doomed: Container[RentalId]) -> None:
+def release_idle(draft: PlanBuilder, capacity: Capacity, ending: Container[RentalId]) -> None:
     """Release the budget's idle and unneeded rentals; where the cloud has not been asked yet, none.
 
     None either while a job's template is being checked, which takes milliseconds: a node may be meant for it.
     """
-    if any(one.checking for one in draft.standing.cohorts.values()):
+    if any(one.checking for one in draft.standing.groups.values()):
         return
     unused = [
-        one
-        for site in draft.standing.sites.values()
-        for one in site.unused
-        if not one.deleting and one.id not in doomed and one.id not in capacity.touched(one)
+        rental
+        for nodes in draft.standing.nodes.values()
+        for rental in nodes.unused
+        if not rental.deleting and rental.id not in ending and rental.id not in capacity.touched(rental)
     ]
     surveys = {pool: draft.snapshot.surveys.get(pool) for pool in {one.pool for one in unused}}
     listed = {
@@ -57,7 +57,7 @@ def _surplus(draft: PlanBuilder, name: PoolId, idle: Sequence[Rental]) -> Sequen
     standing, pool = draft.standing, draft.snapshot.pools.get(name)
     if pool is None or name in standing.scarce:
         return idle
-    rented = Counter({one: len(site.block.staying) for one, site in standing.sites.items()})
+    rented = Counter({pool_id: len(nodes.rentals.staying) for pool_id, nodes in standing.nodes.items()})
     until = warm_nodes(standing, pool, rented, len(idle))
     if not until or not draft.may_rent(name):
         return idle

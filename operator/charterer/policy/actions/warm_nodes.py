@@ -117,7 +117,7 @@ def streams(
 def _remembered(standing: BudgetSolution) -> dict[ClassId, float]:
     """Jobs a second that come, by class, as far as finished ones tell."""
     balance = standing.budget.balance
-    known = {} if balance is None else balance.experience
+    known = {} if balance is None else balance.class_history
     found = {name: first_arrivals(one, standing.now) for name, one in known.items()}
     return {name: one.rate for name, one in found.items() if one is not None}
 
@@ -125,6 +125,6 @@ def _remembered(standing: BudgetSolution) -> dict[ClassId, float]:
 def _last_sign(standing: BudgetSolution) -> Instant | None:
     """When a job last came or finished."""
     balance = standing.budget.balance
-    finished: Iterable[Instant] = () if balance is None else (one.at for one in balance.experience.values())
-    created = (one.created[-1] for one in standing.cohorts.values())
+    finished: Iterable[Instant] = () if balance is None else (one.at for one in balance.class_history.values())
+    created = (one.created[-1] for one in standing.groups.values())
     return max([*created, *finished], default=None)

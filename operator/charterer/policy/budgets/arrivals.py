@@ -49,7 +49,7 @@ def first_arrivals(known: ClassHistory | None, now: Instant) -> Arrivals | None:
 def _counted(
     known: ClassHistory | None, created: Sequence[Instant], now: Instant, least_seconds: float, least_jobs: float
 ) -> Arrivals | None:
-    begun = [*created] if known is None or not known.came else [known.since, *created]
+    begun = [*created] if known is None or not known.arrivals else [known.since, *created]
     if not begun:
         return None
     first = min(begun)
@@ -58,10 +58,10 @@ def _counted(
         return None
     before = None if known is None else known.aged(now)
     ages = [max(seconds_between(at, now), 0.0) for at in created]
-    month = _faded(ages, HISTORY_HALF_LIFE_SECONDS) + (0.0 if before is None else before.came)
+    month = _faded(ages, HISTORY_HALF_LIFE_SECONDS) + (0.0 if before is None else before.arrivals)
     if month < least_jobs:
         return None
-    week = _faded(ages, WEEK_SECONDS) + (0.0 if before is None else before.came_lately)
+    week = _faded(ages, WEEK_SECONDS) + (0.0 if before is None else before.recent_arrivals)
     usual = _Count(month, elapsed, HISTORY_HALF_LIFE_SECONDS)
     lately = _Count(week, elapsed, WEEK_SECONDS)
     if not usual.jobs:

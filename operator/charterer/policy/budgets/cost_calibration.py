@@ -13,18 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING
 
 from charterer.domain.budget import Budget, ClassHistory
 from charterer.domain.ids import ClassId, RentalId
 from charterer.domain.money import Money, Price
 from charterer.domain.time import Instant
 from charterer.policy.jobs.committed_cost import NOTHING, CommittedCost
+from charterer.policy.jobs.groups import JobGroup
+from charterer.policy.nodes.rental_index import PoolRentals
 from charterer.policy.solve.exchange_rate import Demand
-
-if TYPE_CHECKING:
-    from charterer.policy.jobs.groups import JobGroup
-    from charterer.policy.nodes.rental_index import PoolRentals
 
 PSEUDO_JOBS = 3.0
 PRIOR_SQUARED_CV = 4.0
@@ -125,7 +122,7 @@ def calibrate(
 ) -> CostCalibration:
     """From the balance's memory and the jobs in sight. ``paid``: all the budget ever paid, running rentals included."""
     balance = budget.balance
-    known: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.experience
+    known: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.class_history
     usual = usual_squared_cv(known.values())
     learned = {class_id: cost_factor(experience, NOTHING, usual) for class_id, experience in known.items()}
     running: dict[ClassId, CommittedCost] = {}

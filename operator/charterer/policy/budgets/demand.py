@@ -14,24 +14,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING
 
 from charterer.domain.budget import Balance, ClassHistory
-from charterer.domain.ids import NO_PROFILE, BudgetId, ClassId
-from charterer.domain.job import Job
+from charterer.domain.ids import BudgetId, ClassId
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant
 from charterer.policy.budgets.arrivals import Arrivals, arrivals
+from charterer.policy.jobs.group_key import GroupKey
+from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.options.menu import Menu, MenuKey, Menus
 from charterer.policy.solve.exchange_rate import Demand
 from charterer.policy.solve.hull import Hull
 
-if TYPE_CHECKING:
-    from charterer.policy.jobs.groups import JobGroup
-
 DEFAULT_WORK_SECONDS = 4 * 3600.0
 """Mean work of a class that neither declares it nor has a job that knows what it has left."""
-GroupKey = tuple[ClassId, MenuKey, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +71,6 @@ def _mean_work(profile: Profile | None, cohorts: Sequence[JobGroup]) -> float:
     return sum([one.left for one in cohorts]) / known if known else DEFAULT_WORK_SECONDS
 
 
-def group_key(job: Job, menus: Menus) -> GroupKey:
-    """Which group a job belongs to; jobs without a profile that are alike are one group, whatever their uid."""
-    menu_key = menus.key(job)
-    class_id = job.class_id if menu_key[0] is not None else NO_PROFILE
-    return class_id, menu_key, job.weight
-
-
 def group_demands(
     cohorts: Mapping[GroupKey, JobGroup],
     profiles: Mapping[ClassId, Profile],
@@ -100,7 +89,7 @@ def group_demands(
     in_class: dict[ClassId, list[JobGroup]] = {}
     for key, cohort in cohorts.items():
         in_class.setdefault(key[0], []).append(cohort)
-    memory: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.experience
+    memory: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.class_history
     works = {class_id: _mean_work(profiles.get(class_id), alike) for class_id, alike in in_class.items()}
     rates = {
         class_id: _arrivals(profiles.get(class_id), memory.get(class_id), _uncounted(alike, balance), now)

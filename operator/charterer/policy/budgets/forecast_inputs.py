@@ -10,9 +10,9 @@ from charterer.domain.budget import Balance
 from charterer.domain.time import Instant
 from charterer.policy.budgets.arrivals import arrivals
 from charterer.policy.budgets.cost_calibration import CostCalibration
-from charterer.policy.budgets.demand import GroupKey
 from charterer.policy.budgets.pacing import PacingState
 from charterer.policy.budgets.spend_forecast import Forecast, JobStream, SpendBounds, forecast, remembered
+from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.solve.exchange_rate import Demand
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def forecast_budget(
     """
     streams = [_stream(key, share, reckoning) for key, share in shares.items()]
     seen = {key[0] for key in shares}
-    known = {} if balance is None else balance.experience
+    known = {} if balance is None else balance.class_history
     coming = {class_id: arrivals(one, (), now) for class_id, one in known.items() if class_id not in seen}
     absent = [
         remembered(known[class_id], reckoning.of(class_id).squared_cv, reckoning.overhead, found)
@@ -45,8 +45,10 @@ def forecast_budget(
     ]
     most = sum(demand.load * demand.spends[-1] for demand in demands)
     bounds = SpendBounds(inf if any(one.spends for one in absent) else most)
-    past = [] if balance is None else [one.part for one in balance.history[-_PERIODS:] if one.part is not None]
-    return forecast(money, [*streams, *absent], bounds, reckoning.spread, past)
+    past = [] if balance is None else [period.spent_fraction for period in balance.history[-_PERIODS:]]
+    return forecast(
+        money, [*streams, *absent], bounds, reckoning.spread, [fraction for fraction in past if fraction is not None]
+    )
 
 
 def forecast_at_fixed_rate(

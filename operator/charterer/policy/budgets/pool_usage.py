@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from charterer.domain.ids import PoolId
 from charterer.domain.option import Option
 from charterer.policy.budgets.demand import GroupDemand
-from charterer.policy.solve.hull import Path, corners, dollars, seconds
+from charterer.policy.options.menu import Menu
+from charterer.policy.solve.hull import Hull, Path, corners, dollars, seconds
 from charterer.policy.solve.phase_dp import key_of, work_of_phases
 from charterer.policy.solve.scarcity import LpColumn, pareto_front
-
-_MANY = 16
-"""Paths of a menu of which the use is kept: a group that mixes has two or three, for each weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,26 +26,17 @@ class PathUsage:
     way: LpColumn
 
 
-def path_usages(group: GroupDemand) -> Sequence[PathUsage]:
-    """The routes of a group that can win at some prices; those for the last size of jobs are kept with the menu.
+def path_usages(menu: Menu, work: float, hull: Hull | None) -> Sequence[PathUsage]:
+    """The paths of jobs of ``work`` that can win at some prices. ``hull``: theirs, where the menu has several phases.
 
     With a single phase, the corners of each pool's own hull: in one pool dollars and GPU-seconds go together. With
     several there are too many paths to look at. Those of the hull and of every option from beginning to end are there;
-    better ones at the prices of the moment are added by who solves (``crowding``).
+    better ones at the prices of the moment are added by who solves (``shared_pools``).
     """
-    kept = group.menu.routed
-    found = kept.get(group.work)
-    if found is None:
-        kept.clear()
-        found = kept[group.work] = _path_usages(group)
-    return found
-
-
-def _path_usages(group: GroupDemand) -> Sequence[PathUsage]:
-    stages = group.menu.stages
-    if len(stages) > 1:
-        paths = dict.fromkeys([*group.hull.paths, *zip(*stages, strict=True)])
-        found = [PathUsage(path, lp_column(path, group)) for path in paths]
+    stages = menu.stages
+    if hull is not None:
+        paths = dict.fromkeys([*hull.paths, *zip(*stages, strict=True)])
+        found = [PathUsage(path, lp_column(path, menu, work)) for path in paths]
         return [found[at] for at in pareto_front([one.way for one in found])]
     lanes: dict[PoolId, list[Option]] = {}
     for option in stages[0]:
@@ -55,19 +44,19 @@ def _path_usages(group: GroupDemand) -> Sequence[PathUsage]:
     best = (
         lane[at]
         for lane in lanes.values()
-        for at in corners([(dollars(option, group.work), seconds(option, group.work)) for option in lane])
+        for at in corners([(dollars(option, work), seconds(option, work)) for option in lane])
     )
-    return [PathUsage((option,), lp_column((option,), group)) for option in best]
+    return [PathUsage((option,), lp_column((option,), menu, work)) for option in best]
 
 
-def lp_column(path: Path, group: GroupDemand) -> LpColumn:
-    """What a new job of the group takes on a path."""
-    ways = group.menu.ways
+def lp_column(path: Path, menu: Menu, total: float) -> LpColumn:
+    """What a new job of ``total`` work takes on a path of the menu."""
+    ways = menu.ways
     first = path[0]
     money, time = first.entry_cost.dollars, first.entry_seconds
     use: dict[PoolId, float] = {first.pool: first.gpus * time}
     here = first
-    for work, there in zip(work_of_phases(group.menu.until, group.work), path, strict=True):
+    for work, there in zip(work_of_phases(menu.until, total), path, strict=True):
         took = work / there.speed
         if key_of(there) != key_of(here):
             at = ways.places[key_of(there)]
@@ -89,16 +78,10 @@ def _add(use: dict[PoolId, float], pool: PoolId, much: float) -> None:
 
 
 def use_of(path: Path, seconds: float, group: GroupDemand) -> Mapping[PoolId, float]:
-    """GPU-seconds by pool of a new job that takes so long on a path; of the last paths it is kept with the menu."""
+    """GPU-seconds by pool of a new job of the group that takes ``seconds`` on a path."""
     if len(path) == 1:
         return {path[0].pool: path[0].gpus * seconds}
-    walked = group.menu.walked
-    known = walked.get(id(path))
-    if known is None or known[0] is not path or known[1] != group.work:
-        if len(walked) >= _MANY:
-            walked.clear()
-        known = walked[id(path)] = path, group.work, lp_column(path, group).use
-    return known[2]
+    return lp_column(path, group.menu, group.work).use
 
 
 def expected_use(parts: Iterable[tuple[float, Mapping[PoolId, float]]], load: float) -> dict[PoolId, float]:

@@ -8,8 +8,7 @@ from charterer.domain.ids import Rate
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
-from charterer.policy.budgets.solution import GroupAssignment
-from charterer.policy.options.option_value import Completion, JobPosition, Move
+from charterer.policy.options.option_value import Completion, JobPosition, Move, OptionValues
 from charterer.policy.solve.phase_dp import key_of
 
 
@@ -37,10 +36,12 @@ def pays(rate: Rate) -> str:
     return f"{format_money(rate * 3600)} per job-hour saved"
 
 
-def choice(option: Option, share: GroupAssignment, rate: Rate, position: JobPosition, *, feasible: bool) -> Reason:
-    """Why a job of the group has this option: against the next cheaper one in numbers, the next wider one in words."""
-    group, menu = share.group, share.group.menu
-    here = _to_the_end(option, share, position)
+def choice(
+    option: Option, values: OptionValues, weight: float, rate: Rate, position: JobPosition, *, feasible: bool
+) -> Reason:
+    """Why a job has this option: against the next cheaper one in numbers, the next wider one in words."""
+    menu = values.menu
+    here = _to_the_end(option, values, position)
     text = f"{name(option)}: {format_duration(here.seconds)} for {format_money(here.dollars)}"
     if not menu.known:
         why = ReasonCode.RIGID if menu.rigid else ReasonCode.NO_CURVE
@@ -50,27 +51,27 @@ def choice(option: Option, share: GroupAssignment, rate: Rate, position: JobPosi
             ZERO,
             f"{text} if {format_duration(position.left)} of work are left; no speedup curve is known yet",
         )
-    ways = share.prospects.entering(position)  # best first
+    ways = values.entering(position)  # best first
     above = next((way for way in ways if way.seconds < here.seconds and key_of(way.option) != key_of(option)), None)
     below = next((way for way in ways if way.counted < here.counted and key_of(way.option) != key_of(option)), None)
     if above is not None:
         saved, more = here.seconds - above.seconds, above.counted - here.counted
         text += f"; {name(above.option)} would save {format_duration(saved)} for {format_money(more)}, "
         text += f"{format_money(more / saved * 3600)} per"
-        text += f" hour saved, budget pays up to {format_money(rate * group.weight * 3600)}"
-    elif share.prospects.on_menu(option):
+        text += f" hour saved, budget pays up to {format_money(rate * weight * 3600)}"
+    elif values.on_menu(option):
         text += "; nothing on its menu is faster"
-    text += full(share, (option, above.option if above is not None else option))
+    text += full(values, (option, above.option if above is not None else option))
     why = ReasonCode.RIGID if menu.rigid else ReasonCode.BUDGET_OPTIMAL if feasible else ReasonCode.CHEAPEST_OVER_BUDGET
     if below is None:
         return Reason(why, 0.0, ZERO, text)
     saved, more = below.seconds - here.seconds, here.dollars - below.dollars
-    return Reason(why, group.weight * saved, Money.of(more), text, below.option)
+    return Reason(why, weight * saved, Money.of(more), text, below.option)
 
 
-def full(share: GroupAssignment, options: Iterable[Option]) -> str:
+def full(values: OptionValues, options: Iterable[Option]) -> str:
     """What room counts in the pools of some options, where they are full."""
-    charge = share.prospects.charge
+    charge = values.charge
     prices = {} if charge is None else {one.pool: charge.of(one) / one.gpus for one in options}
     return "".join(
         f"; {pool} is full, so a GPU-hour there counts {format_money(price * 3600)} more than its bill"
@@ -79,11 +80,11 @@ def full(share: GroupAssignment, options: Iterable[Option]) -> str:
     )
 
 
-def _to_the_end(option: Option, share: GroupAssignment, position: JobPosition) -> Completion:
+def _to_the_end(option: Option, values: OptionValues, position: JobPosition) -> Completion:
     """The rest of the job, entering the option included, as if for a new run."""
-    way = share.prospects.staying(option, position)
+    way = values.staying(option, position)
     time, cost = way.seconds + option.entry_seconds, way.dollars + option.entry_cost.dollars
-    return Completion(option, time, cost, share.prospects.worth * time + cost + way.room, way.room)
+    return Completion(option, time, cost, values.worth * time + cost + way.room, way.room)
 
 
 def moving(move: Move, here: Option, work: float, rate: Rate, weight: float) -> Reason:

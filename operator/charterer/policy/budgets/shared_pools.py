@@ -31,12 +31,13 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.policy.budgets import forecast_inputs
 from charterer.policy.budgets.cost_calibration import corrected
-from charterer.policy.budgets.demand import GroupDemand, GroupKey
+from charterer.policy.budgets.demand import GroupDemand
 from charterer.policy.budgets.pool_usage import PathUsage, expected_use, lp_column, path_usages, use_of
 from charterer.policy.budgets.solution import BudgetSolution, GroupAssignment, PathShare, ScarcePool, dearer
+from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.nodes.pool_size import PoolSize, pool_sizes
 from charterer.policy.nodes.rental_index import RentalIndex
-from charterer.policy.options.option_value import JobPosition, ScarcityCharge, option_values
+from charterer.policy.options.option_value import JobPosition, OptionValues, ScarcityCharge
 from charterer.policy.solve.exchange_rate import BudgetFit
 from charterer.policy.solve.hull import Path
 from charterer.policy.solve.phase_dp import key_of
@@ -187,13 +188,13 @@ class _Member:
         """Add the path that a new job would take at these prices; whether it is new and better than all others."""
         if len(self.group.menu.stages) == 1:
             return False
-        chooser, new = option_values(self.group.menu, worth, charge), JobPosition(self.group.work)
+        chooser, new = OptionValues(self.group.menu, worth, charge), JobPosition(self.group.work)
         path = chooser.path(chooser.entering(new)[0].option, new)
         if path in self.known:
             return False
         rents = dict(charge.rents)
         best = min(_value(one.way, worth, rents) for one in self.routes)
-        route = PathUsage(path, lp_column(path, self.group))
+        route = PathUsage(path, lp_column(path, self.group.menu, self.group.work))
         if _value(route.way, worth, rents) >= best * (1.0 - _BETTER):
             return False
         self.known.add(path)
@@ -296,7 +297,8 @@ class _Program:
         for at in sorted(mix, key=lambda at: member.routes[at].way.money):
             route = member.routes[at]
             favours = frozenset(key_of(option) for option in route.path)
-            view = option_values(member.group.menu, worth, replace(charge, favours=favours))
+            remember = member.standing.inputs.memo
+            view = remember(OptionValues, member.group.menu, worth, charge._replace(favours=favours))
             lots.append(PathShare(route.path, mix[at], route.way.seconds, route.way.money, view))
         return GroupAssignment(member.group, tuple(lots))
 
@@ -307,7 +309,9 @@ def _per_use(member: _Member) -> float:
 
 
 def _member(standing: BudgetSolution, key: GroupKey, share: GroupAssignment) -> _Member:
-    found = path_usages(share.group)
+    menu, group = share.group.menu, share.group
+    hull = group.hull if len(menu.stages) > 1 else None
+    found = standing.inputs.memo(path_usages, menu, group.work, hull)
     return _Member(
         standing=standing,
         key=key,
@@ -316,7 +320,7 @@ def _member(standing: BudgetSolution, key: GroupKey, share: GroupAssignment) -> 
         dearer=dearer(key, share.group, standing.reckoning),
         longer=longer(standing, key, share.group),
         routes=[*found],
-        known={one.path for one in found} if len(share.group.menu.stages) > 1 else set(),
+        known=set() if hull is None else {one.path for one in found},
     )
 
 

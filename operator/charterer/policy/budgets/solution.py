@@ -12,23 +12,24 @@ from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
 from charterer.domain.period import period_bounds, period_end
 from charterer.domain.plan import BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Reason
-from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
+from charterer.incremental import Remember
 from charterer.policy.budgets import forecast_inputs
 from charterer.policy.budgets.cost_calibration import CostCalibration, calibrate, corrected
 from charterer.policy.budgets.deadline import DeadlineNeed, deadline_need
-from charterer.policy.budgets.demand import GroupDemand, GroupKey, group_demands
+from charterer.policy.budgets.demand import GroupDemand, group_demands
+from charterer.policy.budgets.inputs import PlanInputs
 from charterer.policy.budgets.pacing import PacingState, allowed_rate, pacing_state
 from charterer.policy.budgets.spend_forecast import Forecast
-from charterer.policy.jobs.groups import JobGroup, JobIndex
+from charterer.policy.jobs.group_key import GroupKey
+from charterer.policy.jobs.groups import JobGroup
+from charterer.policy.jobs.job_facts import job_position
 from charterer.policy.nodes.accrued_cost import spent
 from charterer.policy.nodes.pool_nodes import PoolNodes
-from charterer.policy.options.option_value import JobPosition, OptionValues, option_values
-from charterer.policy.plan_cache import PlanCache
+from charterer.policy.options.option_value import JobPosition, OptionValues
 from charterer.policy.solve.exchange_rate import BudgetFit, Solution, solve
 from charterer.policy.solve.hull import Hull, Path
 
-_ALL_BUT = 1.0 - 1e-9
 _NUDGE = 1e-6
 """Where two corners tie at θ*, a second is worth so much more or less to the jobs that are to take the one or other."""
 
@@ -37,7 +38,7 @@ _NUDGE = 1e-6
 class PathShare:
     """A path that the part ``part`` of a group's jobs takes. ``seconds`` and ``dollars``: of a new job on it.
 
-    ``option_values``: the menu at θ*, as those jobs see it.
+    ``prospects``: the menu at θ*, as those jobs see it.
     """
 
     path: Path
@@ -91,7 +92,7 @@ class GroupAssignment:
 
     def position(self, job: Job) -> JobPosition:
         """Where the job is, by what it reported; at its class's mean size where it says nothing."""
-        return _position(job, self.group)
+        return job_position(job, self.group.work)
 
     def by_lot(self, job: Job) -> OptionValues:
         """The prospects of a job whose path does not show which lot it took: by its uid, always the same."""
@@ -130,8 +131,9 @@ class BudgetSolution:
     """
 
     budget: Budget
-    cohorts: Mapping[GroupKey, JobGroup]
-    sites: Mapping[PoolId, PoolNodes]
+    inputs: PlanInputs
+    groups: Mapping[GroupKey, JobGroup]
+    nodes: Mapping[PoolId, PoolNodes]
     now: Instant
     spent: Money
     period_end: Instant
@@ -140,7 +142,6 @@ class BudgetSolution:
     rate: Rate
     feasible: bool
     shares: Mapping[GroupKey, GroupAssignment]
-    readings: JobIndex
     money: PacingState
     reckoning: CostCalibration
     forecast: Forecast
@@ -154,7 +155,7 @@ class BudgetSolution:
         share = None if pressed is None else self.share(job)
         if pressed is None or share is None or pressed.worth <= share.prospects.worth:
             return None
-        return option_values(share.group.menu, pressed.worth)
+        return self.inputs.memo(OptionValues, share.group.menu, pressed.worth, None)
 
     def noted(self, job: Job, why: Reason) -> Reason:
         """The reason, with what is to be said of the job's target."""
@@ -167,7 +168,7 @@ class BudgetSolution:
 
     def key(self, job: Job) -> GroupKey:
         """The group to which a job of the snapshot belongs."""
-        return self.readings.by_id[job.id].key
+        return self.inputs.facts[job.id].key
 
     def classes(self) -> tuple[ClassVerdict, ...]:
         """The shares as they are reported."""
@@ -186,12 +187,6 @@ class BudgetSolution:
             forecast_low=Money.of(self.forecast.low),
             forecast_high=Money.of(self.forecast.high),
         )
-
-
-def _position(job: Job, group: GroupDemand) -> JobPosition:
-    """Where a job of the group is."""
-    done = 0.0 if job.progress is None or job.progress.fraction is None else min(job.progress.fraction, _ALL_BUT)
-    return JobPosition(group.work if job.remaining is None else job.remaining / (1.0 - done), done)
 
 
 def _class_verdict(budget: Budget, share: GroupAssignment) -> ClassVerdict:
@@ -224,7 +219,7 @@ def _inside(hull: Hull, level: int, worth: float) -> float:
     return (least + most) / 2 if least > most else min(max(worth, least), most)
 
 
-def _share(group: GroupDemand, solution: Solution, at: int) -> GroupAssignment:
+def _share(group: GroupDemand, solution: Solution, at: int, remember: Remember) -> GroupAssignment:
     """What the solution gives the group, which is its class number ``at``."""
     level, hull, worth = solution.levels[at], group.hull, solution.rate * group.weight
     wider = solution.mix if at == solution.mixed else None
@@ -235,16 +230,16 @@ def _share(group: GroupDemand, solution: Solution, at: int) -> GroupAssignment:
             part,
             hull.seconds[one],
             hull.money[one],
-            option_values(group.menu, _inside(hull, one, worth)),
+            remember(OptionValues, group.menu, _inside(hull, one, worth), None),
         )
         for one, part in enumerate(parts, level)
     ]
     return GroupAssignment(group, tuple(lots))
 
 
-def _share_at(group: GroupDemand, rate: Rate) -> GroupAssignment:
+def _share_at(group: GroupDemand, rate: Rate, remember: Remember) -> GroupAssignment:
     """What the group is given at an exchange rate, whatever it costs: no hull is needed for that."""
-    mine = option_values(group.menu, rate * group.weight)
+    mine = remember(OptionValues, group.menu, rate * group.weight, None)
     best, path = mine.newcomer(group.work)
     return GroupAssignment(group, (PathShare(path, 1.0, best.seconds, best.dollars, mine),))
 
@@ -255,7 +250,7 @@ def dearer(key: GroupKey, group: GroupDemand, reckoning: CostCalibration) -> flo
 
 
 def _pressed(
-    cohorts: Iterable[JobGroup], found: Mapping[GroupKey, GroupDemand], money: float, now: Instant
+    groups: Iterable[JobGroup], found: Mapping[GroupKey, GroupDemand], money: float, now: Instant
 ) -> tuple[dict[JobId, DeadlineNeed], float]:
     """The jobs whose targets lie ahead, the oldest first, and the dollars to be set aside for those not yet running.
 
@@ -263,51 +258,49 @@ def _pressed(
     """
     kept: dict[JobId, DeadlineNeed] = {}
     reserved = 0.0
-    targeted = sorted([one for cohort in cohorts for one in cohort.targeted], key=lambda one: one.order)
+    targeted = sorted([one for group in groups for one in group.targeted], key=lambda one: one.order)
     for reading in targeted:
         job, group = reading.job, found.get(reading.key)
         if group is None:
             continue
-        one = deadline_need(job, group.menu, _position(job, group), now, max(money - reserved, 0.0))
+        one = deadline_need(job, group.menu, job_position(job, group.work), now, max(money - reserved, 0.0))
         if one is not None:
             kept[job.id] = one
             reserved += one.extra if job.allocation is None else 0.0
     return kept, reserved
 
 
-def solve_budget(
-    budget: Budget,
-    cohorts: Mapping[GroupKey, JobGroup],
-    sites: Mapping[PoolId, PoolNodes],
-    known: PlanCache,
-    snapshot: Snapshot,
-) -> BudgetSolution:
+def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     """Solve the budget's θ* for the load of its jobs."""
+    snapshot, memo = inputs.snapshot, inputs.memo
     now = snapshot.now
+    groups = inputs.groups.get(budget.id, {})
+    nodes = {pool: here for (payer, pool), here in inputs.nodes.items() if payer == budget.id}
     period = period_bounds(budget.time_zone, now)
     current = _of_this_period(budget, now)
-    blocks = [site.block for site in sites.values()]
-    used, paid = spent(current, [one.bills for one in blocks], now)
-    reckoning = calibrate(budget, cohorts.values(), blocks, paid, now)
+    rentals = [here.rentals for here in nodes.values()]
+    used, paid = spent(current, rentals, now, memo)
+    reckoning = calibrate(budget, groups.values(), rentals, paid, now)
     money = pacing_state(current, used, period, now, reckoning.rate, reckoning.left)
     allowed = allowed_rate(money)
-    found = group_demands(cohorts, snapshot.profiles, known.menus, now, budget.id, budget.balance)
-    kept, reserved = _pressed(cohorts.values(), found, money.aim - money.spent, now)
+    found = group_demands(groups, snapshot.profiles, inputs.menus, now, budget.id, budget.balance)
+    kept, reserved = _pressed(groups.values(), found, money.aim - money.spent, now)
     allowed = max(allowed - reserved / money.horizon, 0.0)
     if budget.fixed_rate is None:
         demands = [corrected(group.demand(), dearer(key, group, reckoning)) for key, group in found.items()]
         solution = solve(demands, allowed)
-        shares = {key: _share(group, solution, at) for at, (key, group) in enumerate(found.items())}
+        shares = {key: _share(group, solution, at, memo) for at, (key, group) in enumerate(found.items())}
         rate, planned, feasible = solution.rate, solution.spend, solution.fit is not BudgetFit.INFEASIBLE
         expected = forecast_inputs.forecast_budget(money, shares, demands, reckoning, budget.balance, now)
     else:
-        shares = {key: _share_at(group, budget.fixed_rate) for key, group in found.items()}
+        shares = {key: _share_at(group, budget.fixed_rate, memo) for key, group in found.items()}
         rate, planned, feasible = budget.fixed_rate, sum(share.spend for share in shares.values()), True
         expected = forecast_inputs.forecast_at_fixed_rate(money, shares, reckoning)
     return BudgetSolution(
         budget=budget,
-        cohorts=cohorts,
-        sites=sites,
+        inputs=inputs,
+        groups=groups,
+        nodes=nodes,
         now=now,
         spent=used,
         period_end=period[1],
@@ -316,7 +309,6 @@ def solve_budget(
         rate=rate,
         feasible=feasible,
         shares=shares,
-        readings=known.readings,
         money=money,
         reckoning=reckoning,
         forecast=expected,

@@ -26,7 +26,6 @@ from charterer.policy.nodes.pool_quota import PoolQuota
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import Completion, JobPosition, OptionValues
 from charterer.policy.options.width_backoff import is_quarantined, untested
-from charterer.policy.plan_cache import plan_cache
 from charterer.policy.solve.bisection import bisect
 from charterer.policy.solve.phase_dp import OptionKey, OptionTable, key_of
 
@@ -245,9 +244,8 @@ class _Weighing:
         self._chosen = chosen
         self._share = share
         self._snapshot = snapshot
-        known = plan_cache(snapshot)
-        self._market = PoolQuota(snapshot, known.fleet)
-        capacity = Capacity(snapshot, known.holdings, known.sites)
+        self._market = PoolQuota(snapshot, standing.inputs.rentals)
+        capacity = Capacity(snapshot, standing.inputs.holdings, standing.inputs.nodes)
         capacity.open(frozenset())
         self._draft = PlanBuilder(standing, capacity, self._market, snapshot)
         self._runs = job.allocation is not None

@@ -1,22 +1,16 @@
-"""What jobs under way have cost and will cost, summed: worked out once for jobs that stay the same, asked at any time.
+"""What jobs under way have cost and will cost, at any time.
 
 A job that reports says what it still costs. A silent one is taken to cost what was predicted of it times its class's κ:
-what that leaves falls as it spends until nothing is left, so silent jobs are put in the order in which that happens.
+what that leaves falls as it spends, until nothing is left.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate
-from math import inf
-from typing import TYPE_CHECKING
 
 from charterer.domain.time import Instant
-
-if TYPE_CHECKING:
-    from charterer.policy.jobs.job_facts import JobFacts
+from charterer.policy.jobs.job_facts import JobFacts
 
 _UNIT = 1e6 * 3600e6
 """Micro-dollars an hour times microseconds in a dollar."""
@@ -87,7 +81,6 @@ class ClassInProgress:
         "_silent",
         "_spent",
         "_squares",
-        "_waning",
         "running",
     )
 
@@ -103,8 +96,11 @@ class ClassInProgress:
         self._reported = sum([left for left, _ in told])
         self._reported_counted = sum([left for left, predicted in told if predicted])
         self._squares = sum([left * left for left, _ in told])
-        self._silent = [one for one in counted if one.reported is None]
-        self._waning: tuple[float, _RemainingCost] | None = None
+        self._silent = [
+            (one.predicted, one.ended, one.price * 1e-6, one.since)
+            for one in counted
+            if one.reported is None and one.since is not None
+        ]
 
     def spent(self, now: Instant) -> float:
         """Dollars of the GPUs that they held."""
@@ -113,46 +109,17 @@ class ClassInProgress:
     def committed(self, now: Instant, factor: float) -> CommittedCost:
         """What those that hold GPUs are committed to; ``factor``: what a silent job costs for a dollar predicted."""
         jobs, predicted = self._predicted
-        if self._waning is None or self._waning[0] != factor:
-            self._waning = factor, _RemainingCost(self._silent, factor)
-        to_come, squares = self._waning[1].at(now)
+        silent = [
+            left
+            for aim, ended, price, since in self._silent
+            if (left := aim * factor - ended - price * (now - since if now > since else 0)) > 0.0
+        ]
+        to_come = sum(silent)
         return CommittedCost(
             running=self.running,
             jobs=jobs,
             predicted=predicted,
             actual=self._counted.at(now) + self._reported_counted + to_come,
             left=self._reported + to_come,
-            squares=self._squares + squares,
+            squares=self._squares + sum([left * left for left in silent]),
         )
-
-
-class _RemainingCost:
-    """Dollars that silent jobs have left, and their squares, at any instant: each has a − p·t, until that is nothing.
-
-    Sums of a, p, a², a·p and p² over those that have something left after t are kept in the order of a/p; t counts from
-    the last start of any.
-    """
-
-    __slots__ = ("_begin", "_late", "_sums", "_until")
-
-    def __init__(self, readings: Sequence[JobFacts], factor: float) -> None:
-        runs = [(one, one.since) for one in readings if one.since is not None]
-        self._begin = max([since for _, since in runs], default=Instant(0))
-        self._late = [(one.predicted * factor - one.ended, one.price * 1e-6, since) for one, since in runs]
-        lines = [(aim - price * (self._begin - since), price) for aim, price, since in self._late]
-        ordered = sorted([(left / price if price else inf, left, price) for left, price in lines if left > 0.0])
-        self._until = [until for until, _, _ in ordered]
-        rows = [(left, price, left * left, left * price, price * price) for _, left, price in reversed(ordered)]
-        self._sums = [list(accumulate(column)) for column in zip(*rows, strict=True)]
-
-    def at(self, now: Instant) -> tuple[float, float]:
-        """Σ left and Σ left²."""
-        later = now - self._begin
-        if later < 0:
-            left = [aim - price * max(now - since, 0) for aim, price, since in self._late]
-            return sum([max(one, 0.0) for one in left]), sum([max(one, 0.0) ** 2 for one in left])
-        last = len(self._until) - bisect_right(self._until, later) - 1
-        if last < 0:
-            return 0.0, 0.0
-        left, price, squares, mixed, prices = (column[last] for column in self._sums)
-        return left - price * later, max(squares - 2.0 * mixed * later + prices * later * later, 0.0)

@@ -1,8 +1,7 @@
-"""Jobs of one budget that choose alike, and all that follows from them without asking the clock or anybody else.
+"""Jobs of one budget that choose alike, and what follows from them without the clock or the other jobs.
 
-Of ten thousand jobs one changes at a time. Its cohort is then summed up anew, from the beginning and in order, so that
-a sum of floats never depends on what happened before; all others stay the same object, and with them what was found
-out about them.
+A group is always summed up from the beginning and in order of creation, so that no sum of floats depends on what
+happened before.
 """
 
 from __future__ import annotations
@@ -10,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
+from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
 from charterer.domain.job import Finish, Job, ResizePolicy
 from charterer.domain.plan import Reason
-from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
-from charterer.policy.budgets.demand import GroupKey
-from charterer.policy.identity_diff import identity_diff
+from charterer.incremental import Memo
 from charterer.policy.jobs.committed_cost import ClassInProgress
-from charterer.policy.jobs.job_facts import JobFacts, job_facts
-from charterer.policy.options.menu import Menus
+from charterer.policy.jobs.group_key import GroupKey
+from charterer.policy.jobs.job_facts import JobFacts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +29,8 @@ class JobGroup:
     that are not fully running yet; ``capped``: those that may only cost so much. ``targeted``: those of the active that
     are to end by some time.
 
-    ``rentals``: of those with GPUs; ``working``: of those that have not finished. ``micros``: micro-dollars an hour
+    ``rentals``: of those with GPUs; ``working``: of those that have not finished; ``nodes``:
+    on which any has live pods. ``micros``: micro-dollars an hour
     that the runners' GPUs cost. ``grace``: the longest that an unfinished one is given to end. ``checking``: whether a
     template is being checked. ``tried``: those that ran on a width that had never been measured. ``under_way``: the
     unfinished ones by the class whose statistics they count in; ``finished``: the others.
@@ -46,14 +44,15 @@ class JobGroup:
     left: float
     waiting: Sequence[Job]
     idle: Sequence[tuple[Job, Reason]]
-    runners: tuple[JobFacts, ...]
+    runners: Mapping[JobId, JobFacts]
     unwanted: Sequence[tuple[JobFacts, Reason]]
-    movable: Sequence[JobFacts]
+    movable: Mapping[JobId, JobFacts]
     late: Sequence[JobFacts]
     capped: Sequence[JobFacts]
     targeted: Sequence[JobFacts]
     rentals: frozenset[RentalId]
     working: frozenset[RentalId]
+    nodes: tuple[NodeName, ...]
     micros: int
     grace: int
     checking: bool
@@ -62,12 +61,11 @@ class JobGroup:
     finished: Sequence[tuple[JobFacts, Finish]]
 
 
-def job_group(members: Iterable[JobFacts]) -> JobGroup:
-    """The cohort of jobs that have one key; at least one."""
-    everyone = tuple(sorted(members, key=lambda one: one.order))
+def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
+    """The group of jobs that have one key: at least one, in order of creation."""
     active = [one for one in everyone if one.refused is None]
     left = [one.job.remaining for one in active if one.job.remaining]
-    runners = tuple([one for one in active if one.since is not None])
+    runners = [one for one in active if one.since is not None]
     refused = [(one, one.refused) for one in everyone if one.refused is not None]
     unwanted = [(one, why) for one, why in refused if one.since is not None]
     unfinished = [one for one in everyone if one.job.finish is None]
@@ -80,14 +78,15 @@ def job_group(members: Iterable[JobFacts]) -> JobGroup:
         left=sum(left),
         waiting=[one.job for one in active if one.since is None],
         idle=[(one.job, why) for one, why in refused if one.since is None],
-        runners=runners,
+        runners={one.job.id: one for one in runners},
         unwanted=unwanted,
-        movable=[one for one in runners if one.settled and one.job.resize is not ResizePolicy.NEVER],
+        movable={one.job.id: one for one in runners if one.settled and one.job.resize is not ResizePolicy.NEVER},
         late=[one for one in runners if one.ready_by is not None],
         capped=[one for one in runners if one.job.max_cost is not None],
         targeted=[one for one in active if one.job.target_completion is not None],
         rentals=frozenset().union(*[one.rentals for one in runners], *[one.rentals for one, _ in unwanted]),
         working=frozenset().union(*[one.rentals for one in unfinished]),
+        nodes=tuple(dict.fromkeys([node for one in everyone for node in one.nodes])),
         micros=sum([one.micros for one in runners]),
         grace=max([one.job.grace_seconds for one in unfinished], default=0),
         checking=any([one.job.checking for one in everyone]),
@@ -104,46 +103,21 @@ def _by_statistics(unfinished: Iterable[JobFacts]) -> Mapping[ClassId, ClassInPr
     return {class_id: ClassInProgress(alike) for class_id, alike in by_class.items()}
 
 
-class JobIndex:
-    """The jobs of one snapshot, each read: ``by_id``; and in ``cohorts`` by budget, in order of their first jobs.
+JobGroups = Mapping[BudgetId | None, Mapping[GroupKey, JobGroup]]
+"""By budget (None: no budget selects the namespace) and key, in order of their first jobs."""
 
-    What is the same as in the snapshot before is taken over.
-    """
 
-    def __init__(self, snapshot: Snapshot, menus: Menus, before: JobIndex | None = None) -> None:
-        self._classes: frozenset[ClassId] = frozenset(snapshot.profiles)
-        if before is not None and before._classes != self._classes:
-            before = None
-        known = {} if before is None else before.by_id
-        jobs: Mapping[JobId, Job] = {} if before is None else before._jobs
-        self._jobs: Mapping[JobId, Job] = snapshot.jobs
-        changed, gone = identity_diff(snapshot.jobs, jobs)
-        read_now = {name: job_facts(snapshot.jobs[name], menus) for name in changed}
-        by_id = {**known, **read_now}
-        for name in gone:
-            del by_id[name]
-        self.by_id: Mapping[JobId, JobFacts] = by_id
-        self._cohorts: dict[tuple[BudgetId | None, GroupKey], JobGroup] = (
-            {} if before is None else dict(before._cohorts)
-        )
-        self._regather([known[name] for name in (*gone, *read_now) if name in known], read_now.values())
-        found: dict[BudgetId | None, list[JobGroup]] = {}
-        for (budget, _), cohort in self._cohorts.items():
-            found.setdefault(budget, []).append(cohort)
-        self.cohorts: Mapping[BudgetId | None, Mapping[GroupKey, JobGroup]] = {
-            budget: {one.key: one for one in sorted(mine, key=lambda one: one.members[0].order)}
-            for budget, mine in found.items()
-        }
+def job_groups(facts: Mapping[JobId, JobFacts], memo: Memo) -> JobGroups:
+    """All jobs of a snapshot in their groups."""
+    found: dict[BudgetId | None, dict[GroupKey, JobGroup]] = {}
+    for (budget, key), group in memo.each(job_group, memo.grouped(_budget_and_key, _order, facts)).items():
+        found.setdefault(budget, {})[key] = group
+    return found
 
-    def _regather(self, old: Iterable[JobFacts], new: Iterable[JobFacts]) -> None:
-        """Take readings out of their cohorts and put others into theirs."""
-        without: dict[tuple[BudgetId | None, GroupKey], list[JobFacts]] = {}
-        leaving = set(old)
-        for one in (*leaving, *new):
-            place = one.job.budget, one.key
-            if place not in without:
-                cohort = self._cohorts.pop(place, None)
-                without[place] = [] if cohort is None else [has for has in cohort.members if has not in leaving]
-        for one in new:
-            without[one.job.budget, one.key].append(one)
-        self._cohorts |= {place: job_group(members) for place, members in without.items() if members}
+
+def _budget_and_key(facts: JobFacts) -> tuple[BudgetId | None, GroupKey]:
+    return facts.job.budget, facts.key
+
+
+def _order(facts: JobFacts) -> tuple[Instant, JobId]:
+    return facts.order

@@ -1,8 +1,4 @@
-"""What each job says by itself, whatever the time and the others: read once for as long as the job stays the same one.
-
-A snapshot hands over what did not change as the same object (``controller.snapshot.observe``), so that after one event
-ten thousand jobs are looked up and one is read.
-"""
+"""What follows from a job by itself, whatever the time and the other jobs."""
 
 from __future__ import annotations
 
@@ -13,9 +9,9 @@ from charterer.domain.job import TRUSTED_FRACTION, Job
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason
 from charterer.domain.time import Instant, seconds_between
-from charterer.policy.actions.triage import not_wanted, ready_by, settled
-from charterer.policy.budgets.demand import GroupKey, group_key
-from charterer.policy.options.menu import Menus
+from charterer.policy.jobs.group_key import GroupKey, group_key
+from charterer.policy.jobs.predicates import not_wanted, ready_by, settled
+from charterer.policy.options.option_value import JobPosition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +34,7 @@ class JobFacts:
     settled: bool
     ready_by: Instant | None
     rentals: frozenset[RentalId]
-    nodes: frozenset[NodeName]
+    nodes: tuple[NodeName, ...]
     ended: float
     price: float
     micros: int
@@ -54,19 +50,19 @@ class JobFacts:
         return self.ended + self.price * seconds_between(self.since, now)
 
 
-def job_facts(job: Job, menus: Menus) -> JobFacts:
-    """Read a job."""
+def job_facts(job: Job, classes: frozenset[ClassId]) -> JobFacts:
+    """The facts of a job; ``classes``: those that have a profile."""
     allocation = job.allocation
     return JobFacts(
         job=job,
         order=(job.created, job.id),
-        key=group_key(job, menus),
+        key=group_key(job, classes),
         statistics=job.statistics,
         refused=not_wanted(job),
         settled=settled(job),
         ready_by=None if allocation is None else ready_by(job, allocation),
         rentals=frozenset() if allocation is None else frozenset(place.rental for place in allocation.placements),
-        nodes=frozenset(pod.node for run in job.runs for pod in run.pods if pod.node is not None and pod.live),
+        nodes=tuple(pod.node for run in job.runs for pod in run.pods if pod.node is not None and pod.live),
         ended=sum(
             record.option.price.dollars_per_second * max(seconds_between(record.since, record.until), 0.0)
             for record in job.records
@@ -78,6 +74,16 @@ def job_facts(job: Job, menus: Menus) -> JobFacts:
         reported=_reported(job),
         trials=_trials(job),
     )
+
+
+_ALL_BUT = 1.0 - 1e-9
+"""The largest fraction of its work that a job which has not ended is taken to have done."""
+
+
+def job_position(job: Job, mean_work: float) -> JobPosition:
+    """Where the job is by what it reported; ``mean_work`` (seconds of the reference option) where it says nothing."""
+    done = 0.0 if job.progress is None or job.progress.fraction is None else min(job.progress.fraction, _ALL_BUT)
+    return JobPosition(mean_work if job.remaining is None else job.remaining / (1.0 - done), done)
 
 
 def _trials(job: Job) -> tuple[tuple[Option, Instant, Instant | None], ...]:

@@ -6,7 +6,7 @@ goes through the rentals faster, to the same micro-dollar.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 from operator import sub
 
@@ -16,31 +16,17 @@ from charterer.domain.money import Money, total
 from charterer.domain.period import period_bounds
 from charterer.domain.rental import Rental
 from charterer.domain.time import Instant
+from charterer.incremental import Remember
+from charterer.policy.nodes.rental_index import PoolRentals
 
 _SECOND = 1_000_000
 """Microseconds."""
 
 
-class AccruedCosts:
-    """What some rentals have cost up to any instant."""
+class PriceColumns:
+    """What some rentals have cost up to any instant, since ``start`` and in all.
 
-    __slots__ = ("_known", "_rentals", "_uids")
-
-    def __init__(self, rentals: Iterable[Rental]) -> None:
-        self._rentals = list(rentals)
-        self._uids = frozenset(one.uid for one in self._rentals)
-        self._known: tuple[Instant, Set[str], _PriceColumns] | None = None
-
-    def paid(self, start: Instant, folded: Set[str], now: Instant) -> tuple[Money, Money]:
-        """Up to ``now``: the part that came after ``start``, and all. Rentals whose uid is ``folded`` are left out."""
-        mine = folded & self._uids
-        if self._known is None or self._known[:2] != (start, mine):
-            self._known = start, mine, _PriceColumns([one for one in self._rentals if one.uid not in mine], start)
-        return self._known[2].paid(now)
-
-
-class _PriceColumns:
-    """Of those that run at one price: launch, micro-dollars an hour, billing minimum; and what came before ``start``,
+    Of those that run at one price: launch, micro-dollars an hour, billing minimum; and what came before ``start``,
     where anything did. ``_latest``: the last begin or end of any. ``_ended``: sums of those that have ended.
     """
 
@@ -62,7 +48,7 @@ class _PriceColumns:
         self._before = before if any(before) else None
 
     def paid(self, now: Instant) -> tuple[Money, Money]:
-        """What came after the start, and all."""
+        """The part that came after the start, and all."""
         if now < self._latest:
             return self._sum(self._rentals, now)
         costs = [
@@ -83,14 +69,23 @@ def _price(rental: Rental) -> int:
     return (rental.segments[0].price if rental.segments else rental.worst).micros_per_hour
 
 
-def spent(budget: Budget, bills: Iterable[AccruedCosts], now: Instant) -> tuple[Money, Money]:
-    """What ``domain.billing.spent`` says, and all that the budget's rentals have ever cost, whatever the period."""
+def spent(budget: Budget, pools: Iterable[PoolRentals], now: Instant, remember: Remember) -> tuple[Money, Money]:
+    """What ``domain.billing.spent`` says, and all that the budget's rentals have ever cost, whatever the period.
+
+    ``pools``: the budget's rentals by pool.
+    """
     balance = budget.balance
-    if balance is None:
-        start = period_bounds(budget.time_zone, now)[0]
-        paid = [one.paid(start, frozenset(), now) for one in bills]
-        return opening_in(budget, start) + total(one for one, _ in paid), total(one for _, one in paid)
-    start = balance.period_start
-    paid = [one.paid(start, balance.folded, now) for one in bills]
-    in_period = balance.settled + opening_in(budget, start) + total(one for one, _ in paid)
-    return in_period, balance.lifetime + total(one for _, one in paid)
+    start = period_bounds(budget.time_zone, now)[0] if balance is None else balance.period_start
+    folded: frozenset[str] = frozenset() if balance is None else balance.folded
+    paid = [
+        remember(price_columns, pool, folded & {rental.uid for rental in pool.rentals}, start).paid(now)
+        for pool in pools
+    ]
+    in_period = opening_in(budget, start) + total(since for since, _ in paid)
+    ever = total(ever for _, ever in paid)
+    return (in_period, ever) if balance is None else (balance.settled + in_period, balance.lifetime + ever)
+
+
+def price_columns(pool: PoolRentals, folded: frozenset[str], start: Instant) -> PriceColumns:
+    """Of the rentals whose uid is not ``folded``: those are in the balance already."""
+    return PriceColumns([rental for rental in pool.rentals if rental.uid not in folded], start)

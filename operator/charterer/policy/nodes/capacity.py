@@ -1,29 +1,22 @@
 """Which GPUs are free, on ready nodes and on nodes that boot, by budget and pool.
 
-A job only ever runs on rentals of its own budget. The GPUs a job holds on a node are the larger of what its
-allocation names there and what its live pods (or a run that is not yet recorded) hold there: runs of one job never
-overlap, because the hand-over waits until the older run's pods are gone.
+A job only ever runs on rentals of its own budget.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Container, Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Container, Mapping
 
-from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
-from charterer.domain.job import Job, Placement
+from charterer.domain.ids import BudgetId, InstanceId, PoolId, RentalId
+from charterer.domain.job import Job
 from charterer.domain.pool import InstanceState, Survey
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
-from charterer.policy.identity_diff import identity_diff
+from charterer.policy.nodes.holdings import HeldGpus, Holdings
+from charterer.policy.nodes.pool_nodes import PoolNodes
+from charterer.policy.nodes.rental_index import BudgetPool
 
-if TYPE_CHECKING:
-    from charterer.policy.jobs.job_facts import JobFacts
-    from charterer.policy.nodes.pool_nodes import PoolNodes
-    from charterer.policy.nodes.rental_index import RentalIndex
-
-HeldGpus = Mapping[RentalId, int]
 EMPTY: HeldGpus = {}
 
 
@@ -81,98 +74,17 @@ class FreeNodes:
         self.touched: set[RentalId] = set()
 
 
-def held_by(job: Job, rental_of: Mapping[NodeName, RentalId]) -> dict[RentalId, int]:
-    """The GPUs the job holds, by rental: the most of its allocation, its live pods and any run not yet recorded."""
-    held: dict[RentalId, int] = {}
-    living: dict[RentalId, int] = {}
-    for run in job.runs:
-        for pod in run.pods:
-            rental = rental_of.get(pod.node) if pod.node is not None and pod.live else None
-            if rental is not None:
-                living[rental] = living.get(rental, 0) + pod.gpus
-    for allocation in (job.allocation, *job.replaced):
-        if allocation is not None:
-            for rental, gpus in by_rental(allocation.placements).items():
-                held[rental] = max(held.get(rental, 0), gpus)
-    for rental, gpus in living.items():
-        held[rental] = max(held.get(rental, 0), gpus)
-    return held
-
-
-def by_rental(placements: Iterable[Placement]) -> dict[RentalId, int]:
-    """GPUs of placements by rental."""
-    gpus: dict[RentalId, int] = {}
-    for place in placements:
-        gpus[place.rental] = gpus.get(place.rental, 0) + place.gpus
-    return gpus
-
-
-class Holdings:
-    """Who holds which GPUs, by job and by rental; kept from snapshot to snapshot, for what did not change.
-
-    ``used``: GPUs of a rental that are held; ``grace``: the longest that somebody on it is given to end. ``touched``:
-    rentals for which either was different before the last update.
-    """
-
-    def __init__(self) -> None:
-        self.used: dict[RentalId, int] = {}
-        self.grace: dict[RentalId, int] = {}
-        self.touched: set[RentalId] = set()
-        self._rental_of: Mapping[NodeName, RentalId] = {}
-        self._read: Mapping[JobId, JobFacts] = {}
-        self._held: dict[JobId, HeldGpus] = {}
-        self._users: dict[RentalId, dict[JobId, int]] = {}
-
-    def update(self, fleet: RentalIndex, readings: Mapping[JobId, JobFacts]) -> None:
-        """Hold what jobs hold now."""
-        before, self._rental_of = self._rental_of, fleet.rental_of
-        moved = {node for node, _ in before.items() ^ self._rental_of.items()} if before != self._rental_of else set()
-        other, gone = identity_diff(readings, self._read)
-        if moved:
-            other = list({*other, *(name for name, one in readings.items() if not one.nodes.isdisjoint(moved))})
-        touched: set[RentalId] = set()
-        for name in (*gone, *other):
-            for rental in self._held.pop(name, ()):
-                del self._users[rental][name]
-                touched.add(rental)
-        for name in other:
-            mine = held_by(readings[name].job, self._rental_of)
-            if mine:
-                self._held[name] = mine
-            for rental in mine:
-                self._users.setdefault(rental, {})[name] = readings[name].job.grace_seconds
-                touched.add(rental)
-        self.touched = {rental for rental in touched if self._sum_up(rental)}
-        self._read = readings
-
-    def _sum_up(self, rental: RentalId) -> bool:
-        """Sum up who is on a rental; whether that is different from before."""
-        users, before = self._users[rental], (self.used.pop(rental, 0), self.grace.pop(rental, 0))
-        if not users:
-            del self._users[rental]
-            return before != (0, 0)
-        self.used[rental] = sum([self._held[name][rental] for name in users])
-        self.grace[rental] = max(users.values())
-        return before != (self.used[rental], self.grace[rental])
-
-    def held(self, job: JobId) -> HeldGpus:
-        """What the job holds, by rental."""
-        return self._held.get(job, {})
-
-
 class Capacity:
     """What is still free as a plan goes on: at first what nobody holds."""
 
-    def __init__(
-        self, snapshot: Snapshot, holdings: Holdings, sites: Mapping[tuple[BudgetId, PoolId], PoolNodes]
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, holdings: Holdings, nodes: Mapping[BudgetPool, PoolNodes]) -> None:
         self._snapshot = snapshot
         self._holdings = holdings
-        self._sites = sites
+        self._nodes = nodes
         self.used: Mapping[RentalId, int] = holdings.used
         self.grace: Mapping[RentalId, int] = holdings.grace
         self._leaving: frozenset[RentalId] = frozenset()
-        self._cells: dict[tuple[BudgetId, PoolId], FreeNodes] = {}
+        self._cells: dict[BudgetPool, FreeNodes] = {}
 
     def open(self, leaving: frozenset[RentalId]) -> None:
         """Offer what is free, except on rentals that are ``leaving``: those take no new pods."""
@@ -182,8 +94,8 @@ class Capacity:
         """The nodes of a pool that the budget pays for."""
         made = self._cells.get((budget, pool))
         if made is None:
-            site = self._sites.get((budget, pool))
-            made = FreeNodes() if site is None else FreeNodes(self._ready(pool, site), self._booting(pool, site))
+            here = self._nodes.get((budget, pool))
+            made = FreeNodes() if here is None else FreeNodes(self._ready(pool, here), self._booting(pool, here))
             self._cells[budget, pool] = made
         return made
 
@@ -192,25 +104,25 @@ class Capacity:
         made = self._cells.get((rental.budget, rental.pool))
         return () if made is None else made.touched
 
-    def held(self, job: JobId) -> HeldGpus:
+    def held(self, job: Job) -> HeldGpus:
         """What the job holds, by rental."""
         return self._holdings.held(job)
 
-    def _booting(self, name: PoolId, site: PoolNodes) -> HeldGpus:
+    def _booting(self, name: PoolId, here: PoolNodes) -> HeldGpus:
         pool = self._snapshot.pools.get(name)
-        if pool is None or pool.offering is None or not site.block.booting:
+        if pool is None or pool.offering is None or not here.rentals.booting:
             return EMPTY
         size, used, noticed = pool.offering.gpus_per_node, self.used, self._noticed(name)
-        return {one.id: size - used.get(one.id, 0) for one in site.block.booting if self._offered(one, noticed)}
+        return {one.id: size - used.get(one.id, 0) for one in here.rentals.booting if self._offered(one, noticed)}
 
-    def _ready(self, name: PoolId, site: PoolNodes) -> HeldGpus:
+    def _ready(self, name: PoolId, here: PoolNodes) -> HeldGpus:
         survey = self._snapshot.surveys.get(name)
         if survey is None:
             return EMPTY
-        closed, rentals = _ending(survey) | self._noticed(name), site.block.staying
-        if not closed and not self._leaving and not site.block.deleting:
-            return site.free
-        return {one: free for one, free in site.free.items() if self._offered(rentals[one], closed)}
+        closed, rentals = _ending(survey) | self._noticed(name), here.rentals.staying
+        if not closed and not self._leaving and not here.rentals.deleting:
+            return here.free
+        return {one: free for one, free in here.free.items() if self._offered(rentals[one], closed)}
 
     def _offered(self, rental: Rental, closed: Container[InstanceId | None]) -> bool:
         return rental.id not in self._leaving and not rental.deleting and rental.instance not in closed

@@ -14,7 +14,8 @@ from charterer.domain.ids import RentalId
 from charterer.domain.job import Placement
 from charterer.domain.option import Option
 from charterer.domain.plan import ReasonCode
-from charterer.policy.nodes.capacity import FreeNodes, HeldGpus, by_rental
+from charterer.policy.nodes.capacity import FreeNodes
+from charterer.policy.nodes.holdings import HeldGpus, by_rental
 
 RentNodes = Callable[[int], list[RentalId]]
 

@@ -1,74 +1,97 @@
-"""A block of rentals as it stands now: with its nodes, and with who holds how much of them.
-
-Kept from plan to plan while the block is the same, and nothing was heard of its nodes or of who is on them.
-"""
+"""The rentals of one pool and budget as they stand now: with their nodes, and with who holds GPUs on them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from dataclasses import dataclass
 
 from charterer.domain.ids import RentalId
 from charterer.domain.money import Money, Price
 from charterer.domain.rental import Rental
-from charterer.domain.snapshot import Node
+from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant
-from charterer.policy.nodes.capacity import Holdings
+from charterer.incremental import Memo
 from charterer.policy.nodes.hard_limit import Exposed, exposure
-from charterer.policy.nodes.rental_index import PoolRentals
+from charterer.policy.nodes.holdings import Holdings
+from charterer.policy.nodes.rental_index import BudgetPool, PoolRentals, RentalIndex
+
+_ANY_TIME = Instant(0)
+"""The exposure of a rental that does not boot is the same at any time."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class PoolNodes:
-    """``nodes`` are those of the block's ready rentals (None: there is none)."""
+    """Rentals of one pool and budget with their nodes.
 
-    def __init__(self, block: PoolRentals, nodes: Sequence[Node | None], holdings: Holdings) -> None:
-        self.block = block
-        self._nodes = nodes
-        self._used = [holdings.used.get(one.id, 0) for one in block.live]
-        self._grace = [holdings.grace.get(one.id, 0) for one in block.live]
-        self._exposed: tuple[float, Exposed] | None = None
+    ``free``: GPUs that no job holds, of ready rentals whose nodes take pods, by name. ``unwell``: ready rentals without
+    a node, or with one that is not ready, and that node. ``unused``: staying rentals of which no job holds a GPU.
+    ``exposed``: the most that live rentals which do not boot can still cost.
+    """
 
-    @cached_property
-    def free(self) -> Mapping[RentalId, int]:
-        """GPUs that nobody holds on the ready rentals whose nodes take pods."""
-        used = {one.id: held for one, held in zip(self.block.live, self._used, strict=True)}
-        free = [
-            (rental.id, node.gpus - node.foreign_gpus - used[rental.id])
-            for rental, node in zip(self.block.ready, self._nodes, strict=True)
-            if node is not None and node.ready and not node.unschedulable and not node.deleting
-        ]
-        return dict(sorted(free))
+    rentals: PoolRentals
+    free: Mapping[RentalId, int]
+    unwell: Sequence[tuple[Rental, Node | None]]
+    unused: Sequence[Rental]
+    exposed: Exposed
 
-    @cached_property
-    def unwell(self) -> Sequence[tuple[Rental, Node | None]]:
-        """Ready rentals without a node, or with one that is not ready, and that node."""
-        nodes = zip(self.block.ready, self._nodes, strict=True)
-        return [(one, node) for one, node in nodes if node is None or node.not_ready_since is not None]
 
-    @cached_property
-    def unused(self) -> Sequence[Rental]:
-        """Rentals that stay though nobody holds any of their GPUs."""
-        held = zip(self.block.live, self._used, strict=True)
-        return [one for one, used in held if not used and one.id in self.block.staying]
+def pool_nodes(
+    index: RentalIndex, holdings: Holdings, snapshot: Snapshot, memo: Memo
+) -> Mapping[BudgetPool, PoolNodes]:
+    """All pools' rentals as they stand now, by budget and pool."""
+    found: dict[BudgetPool, PoolNodes] = {}
+    for place, rentals in index.by_pool.items():
+        survey = snapshot.surveys.get(place[1])
+        found[place] = memo(
+            _pool_nodes,
+            rentals,
+            tuple([None if rental.node is None else snapshot.nodes.get(rental.node) for rental in rentals.ready]),
+            tuple([holdings.used.get(rental.id, 0) for rental in rentals.live]),
+            tuple([holdings.grace.get(rental.id, 0) for rental in rentals.live]),
+            0.0 if survey is None else survey.lag_seconds,
+        )
+    return found
 
-    def exposed(self, lag_seconds: float, now: Instant) -> Exposed:
-        """Of the live rentals that do not boot; ``lag_seconds``: of the cloud's list."""
-        if self._exposed is None or self._exposed[0] != lag_seconds:
-            booting = {one.id for one in self.block.booting}
-            alike: dict[tuple[Price, int], Money] = {}
-            most: dict[RentalId, Money] = {}
-            for one, grace in zip(self.block.live, self._grace, strict=True):
-                if one.id not in booting:
-                    kind = one.worst, grace
-                    if kind not in alike:
-                        alike[kind] = exposure(one, grace, lag_seconds, now)
-                    most[one.id] = alike[kind]
-            worst = {one.id: one.worst for one in self.block.live if one.id not in booting}
-            found = Exposed(
-                each=most,
-                worst=worst,
-                micros=sum([one.micros for one in most.values()]),
-                worst_micros=sum([one.micros_per_hour for one in worst.values()]),
-            )
-            self._exposed = lag_seconds, found
-        return self._exposed[1]
+
+def _pool_nodes(
+    rentals: PoolRentals,
+    nodes: Sequence[Node | None],
+    used: Sequence[int],
+    graces: Sequence[int],
+    lag_seconds: float,
+) -> PoolNodes:
+    """``nodes``: of the ready rentals; ``used`` and ``graces``: of the live ones; the cloud's list may lag behind."""
+    used_of = {rental.id: gpus for rental, gpus in zip(rentals.live, used, strict=True)}
+    with_nodes = list(zip(rentals.ready, nodes, strict=True))
+    free = [
+        (rental.id, node.gpus - node.foreign_gpus - used_of[rental.id])
+        for rental, node in with_nodes
+        if node is not None and node.ready and not node.unschedulable and not node.deleting
+    ]
+    return PoolNodes(
+        rentals=rentals,
+        free=dict(sorted(free)),
+        unwell=[(rental, node) for rental, node in with_nodes if node is None or node.not_ready_since is not None],
+        unused=[rental for rental in rentals.live if not used_of[rental.id] and rental.id in rentals.staying],
+        exposed=_exposed(rentals, graces, lag_seconds),
+    )
+
+
+def _exposed(rentals: PoolRentals, graces: Sequence[int], lag_seconds: float) -> Exposed:
+    booting = {rental.id for rental in rentals.booting}
+    alike: dict[tuple[Price, int], Money] = {}
+    most: dict[RentalId, Money] = {}
+    worst: dict[RentalId, Price] = {}
+    for rental, grace in zip(rentals.live, graces, strict=True):
+        if rental.id not in booting:
+            kind = rental.worst, grace
+            if kind not in alike:
+                alike[kind] = exposure(rental, grace, lag_seconds, _ANY_TIME)
+            most[rental.id] = alike[kind]
+            worst[rental.id] = rental.worst
+    return Exposed(
+        each=most,
+        worst=worst,
+        micros=sum([money.micros for money in most.values()]),
+        worst_micros=sum([price.micros_per_hour for price in worst.values()]),
+    )

@@ -1,4 +1,7 @@
-"""What all budgets share while a plan is made: how many more nodes each pool may have, and the names of new rentals."""
+"""What all budgets share while a plan is made: how many more nodes each pool may have, and the names of new rentals.
+
+No node is asked of a pool that had none to give a while ago, is full, unknown or being deleted.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,24 @@ from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
-from charterer.policy.nodes.cooldown import refusal
 from charterer.policy.nodes.rental_index import RentalIndex
+
+
+def refusal(pool: Pool, surveyed: bool, live_rentals: int, more: int, now: Instant) -> ReasonCode | None:
+    """Why the pool cannot be asked for ``more`` nodes beside ``live_rentals`` now; None when it can.
+
+    A pool that cools is not asked, but nodes it has, ready or booting, are used. A pool whose cloud has not answered
+    yet (``surveyed`` False) is not asked blindly.
+    """
+    if pool.deleting:
+        return ReasonCode.POOL_DELETED
+    if pool.cooled_until is not None and pool.cooled_until > now:
+        return ReasonCode.POOL_COOLING
+    if live_rentals + more > pool.max_nodes:
+        return ReasonCode.POOL_FULL
+    if not surveyed or pool.quote is None or pool.offering is None:
+        return ReasonCode.NO_OPTION
+    return None
 
 
 class PoolQuota:
@@ -17,7 +36,7 @@ class PoolQuota:
     def __init__(self, snapshot: Snapshot, fleet: RentalIndex) -> None:
         self._snapshot = snapshot
         self._live: dict[PoolId, int] = {}
-        for (_, pool), block in fleet.blocks.items():
+        for (_, pool), block in fleet.by_pool.items():
             self._live[pool] = self._live.get(pool, 0) + len(block.live)
         self._next: dict[PoolId, int] = {}
         self.cooled: set[Instant] = set()

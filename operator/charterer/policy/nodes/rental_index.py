@@ -1,34 +1,30 @@
-"""The rentals of one pool that one budget pays for, and what follows from them alone; all such blocks of a snapshot.
-
-What ``cohort`` is for jobs. Nodes, and who holds GPUs on them, come in with ``site``.
-"""
+"""The rentals of a snapshot by the budget that pays and the pool, and what follows from them alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.ids import BudgetId, NodeName, PoolId, RentalId
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
-from charterer.policy.identity_diff import identity_diff
-from charterer.policy.nodes.accrued_cost import AccruedCosts
+from charterer.incremental import Memo
+
+BudgetPool = tuple[BudgetId, PoolId]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolRentals:
-    """``rentals`` in order of creation, ``live`` those that have not ended, ``staying`` those that are not on their way
-    out either. ``ready``: those of the staying whose nodes are to take pods; ``booting``: those that are still to come.
+    """The rentals of one pool that one budget pays for, in order of creation; not empty.
 
-    ``launched``: when those of the staying were that are. ``deleting``: live ones whose object is being deleted.
-    ``names`` and ``nodes``: of the live ones, the nodes with their rentals. ``billed``: micro-dollars an hour of those
-    that cost money now.
+    ``live``: those that have not ended; ``staying``: live ones that do not drain. ``ready``: staying ones whose nodes
+    take pods; ``booting``: staying ones whose nodes are still to come. ``launched``: when staying ones were launched.
+    ``deleting``: live ones whose object is being deleted. ``nodes``: of the live ones, with their rentals.
+    ``billed``: micro-dollars an hour of those that cost money now.
     """
 
     rentals: Sequence[Rental]
     live: Sequence[Rental]
-    names: frozenset[RentalId]
     staying: Mapping[RentalId, Rental]
     ready: Sequence[Rental]
     booting: Sequence[Rental]
@@ -36,59 +32,51 @@ class PoolRentals:
     deleting: Sequence[Rental]
     nodes: Mapping[NodeName, RentalId]
     billed: Mapping[RentalId, int]
-    bills: AccruedCosts
 
 
-def pool_rentals(rentals: Iterable[Rental]) -> PoolRentals:
-    """The block of some rentals."""
-    everyone = sorted(rentals, key=lambda one: (one.created, one.id))
-    live = [one for one in everyone if one.phase is not RentalPhase.ENDED]
-    staying = [one for one in live if one.phase is not RentalPhase.DRAINING]
+def pool_rentals(rentals: Sequence[Rental]) -> PoolRentals:
+    """Rentals of one pool and budget, given in order of creation."""
+    live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
+    staying = [rental for rental in live if rental.phase is not RentalPhase.DRAINING]
     return PoolRentals(
-        rentals=everyone,
+        rentals=rentals,
         live=live,
-        names=frozenset(one.id for one in live),
-        staying={one.id: one for one in staying},
-        ready=[one for one in staying if one.phase is RentalPhase.READY],
-        booting=[one for one in staying if one.phase is not RentalPhase.READY],
-        launched=[one.launched for one in staying if one.launched is not None],
-        deleting=[one for one in live if one.deleting],
-        nodes={one.node: one.id for one in live if one.node is not None},
-        billed={one.id: one.price.micros_per_hour for one in everyone if one.billed},
-        bills=AccruedCosts(everyone),
+        staying={rental.id: rental for rental in staying},
+        ready=[rental for rental in staying if rental.phase is RentalPhase.READY],
+        booting=[rental for rental in staying if rental.phase is not RentalPhase.READY],
+        launched=[rental.launched for rental in staying if rental.launched is not None],
+        deleting=[rental for rental in live if rental.deleting],
+        nodes={rental.node: rental.id for rental in live if rental.node is not None},
+        billed={rental.id: rental.price.micros_per_hour for rental in rentals if rental.billed},
     )
 
 
+@dataclass(frozen=True, slots=True)
 class RentalIndex:
-    """The rentals of one snapshot in ``blocks``, by budget and pool. What is the same as before is taken over."""
+    """All rentals of a snapshot by budget and pool, and the rentals of all nodes."""
 
-    def __init__(self, snapshot: Snapshot, before: RentalIndex | None = None) -> None:
-        known: Mapping[RentalId, Rental] = {} if before is None else before._rentals
-        changed, gone = identity_diff(snapshot.rentals, known)
-        new = [snapshot.rentals[name] for name in changed]
-        old = [known[name] for name in (*gone, *changed) if name in known]
-        self._rentals: Mapping[RentalId, Rental] = snapshot.rentals
-        self.blocks: dict[tuple[BudgetId, PoolId], PoolRentals] = {} if before is None else dict(before.blocks)
-        self._regroup(old, new)
-        self.rental_of: Mapping[NodeName, RentalId]
-        if before is not None and not new and not old:
-            self.rental_of = before.rental_of
-        else:
-            self.rental_of = {node: name for _, one in sorted(self.blocks.items()) for node, name in one.nodes.items()}
-
-    def _regroup(self, old: Iterable[Rental], new: Iterable[Rental]) -> None:
-        """Take rentals out of their blocks and put others into theirs."""
-        touched: dict[tuple[BudgetId, PoolId], list[Rental]] = {}
-        leaving = {one.id for one in old}
-        for one in (*old, *new):
-            place = one.budget, one.pool
-            if place not in touched:
-                had = self.blocks.pop(place, None)
-                touched[place] = [] if had is None else [has for has in had.rentals if has.id not in leaving]
-        for one in new:
-            touched[one.budget, one.pool].append(one)
-        self.blocks |= {place: pool_rentals(mine) for place, mine in sorted(touched.items()) if mine}
+    by_pool: Mapping[BudgetPool, PoolRentals]
+    rental_of: Mapping[NodeName, RentalId]
 
     def of(self, pool: PoolId) -> Sequence[PoolRentals]:
-        """The blocks of a pool."""
-        return [one for (_, name), one in self.blocks.items() if name == pool]
+        """The rentals of a pool, by budget."""
+        return [rentals for (_, name), rentals in self.by_pool.items() if name == pool]
+
+
+def rental_index(rentals: Mapping[RentalId, Rental], memo: Memo) -> RentalIndex:
+    """Index the rentals of a snapshot."""
+    by_pool = memo.each(pool_rentals, memo.grouped(_budget_pool, _order, rentals))
+    by_pool = dict(sorted(by_pool.items()))
+    return RentalIndex(by_pool, memo(_rental_of, tuple(by_pool.values())))
+
+
+def _budget_pool(rental: Rental) -> BudgetPool:
+    return rental.budget, rental.pool
+
+
+def _order(rental: Rental) -> tuple[Instant, RentalId]:
+    return rental.created, rental.id
+
+
+def _rental_of(pools: Sequence[PoolRentals]) -> Mapping[NodeName, RentalId]:
+    return {node: rental for pool in pools for node, rental in pool.nodes.items()}

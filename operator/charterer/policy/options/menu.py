@@ -7,25 +7,23 @@ Below one node a job is one pod of 1, 2, 4, … GPUs; from one node on it is who
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from charterer.domain.ids import ClassId, PoolId
-from charterer.domain.job import Job, ResizePolicy, RunOutcome, SpotPolicy, Widths
+from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.profile import Profile
+from charterer.incremental import Remember, directly
 from charterer.policy.options.optimism import exploration_candidates, optimistic_speed
 from charterer.policy.options.speedup import speed
 from charterer.policy.options.width_backoff import QuarantinedWidths, untested
-from charterer.policy.solve.hull import Hull, Path, hull, path_hull
+from charterer.policy.solve.hull import Hull, hull, path_hull
 from charterer.policy.solve.phase_dp import InPlace, OptionTable
-
-if TYPE_CHECKING:
-    from charterer.policy.budgets.pool_usage import PathUsage
-    from charterer.policy.options.option_value import OptionValues
 
 DEFAULT_RESTART_SECONDS = 30.0
 """From stopping a run to training on in the next, for jobs whose profile does not say."""
@@ -37,8 +35,7 @@ class Menu:
 
     ``narrower``: only when the budget's limits force it (no curve is known). ``known``: whether speeds are measured; if
     not, every option has the speed of its share of ``preferred``. ``rigid``: whether the job has one width only.
-    ``ways``: the same options as numbers. ``seen``: what ``prospects`` worked out already; ``routed`` and ``walked``:
-    what ``routes`` did, by the work of a job and by path.
+    ``ways``: the same options as numbers.
     """
 
     stages: tuple[tuple[Option, ...], ...]
@@ -47,11 +44,6 @@ class Menu:
     known: bool
     rigid: bool
     ways: OptionTable
-    seen: dict[Hashable, OptionValues] = field(default_factory=dict, compare=False, repr=False)
-    routed: dict[float, Sequence[PathUsage]] = field(default_factory=dict, compare=False, repr=False)
-    walked: dict[int, tuple[Path, float, Mapping[PoolId, float]]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -79,11 +71,11 @@ def offered_widths(gpus_per_node: int, widths: Widths, max_nodes: int) -> list[i
     return sorted(gpus for gpus in offered if widths.min <= gpus <= widths.max)
 
 
-def _option(pool: Pool, gpus: int, gpus_per_node: int, price: Price, speed: float, restart_seconds: float) -> Option:
-    share = price.share(gpus, gpus_per_node)
-    entry = pool.start_seconds + restart_seconds
+def _option(offer: PoolOffer, gpus: int, price: Price, speed: float, restart_seconds: float) -> Option:
+    share = price.share(gpus, offer.gpus_per_node)
+    entry = offer.start_seconds + restart_seconds
     return Option(
-        pool=pool.id,
+        pool=offer.pool,
         gpus=gpus,
         speed=speed,
         price=share,
@@ -92,12 +84,41 @@ def _option(pool: Pool, gpus: int, gpus_per_node: int, price: Price, speed: floa
     )
 
 
+class PoolOffer(NamedTuple):
+    """What of a pool decides menus. ``price``: of a node; None where it has no quote. ``gpus_per_node``: 0 where it has
+    no offering.
+    """
+
+    pool: PoolId
+    gpu_type: str
+    gpus_per_node: int
+    price: Price | None
+    max_nodes: int
+    capacity_type: CapacityType
+    start_seconds: float
+    deleting: bool
+
+
+def pool_offer(pool: Pool) -> PoolOffer:
+    """What a pool offers."""
+    return PoolOffer(
+        pool=pool.id,
+        gpu_type="" if pool.offering is None else pool.offering.gpu_type,
+        gpus_per_node=0 if pool.offering is None else pool.offering.gpus_per_node,
+        price=None if pool.quote is None else pool.quote.price,
+        max_nodes=pool.max_nodes,
+        capacity_type=pool.capacity_type,
+        start_seconds=pool.start_seconds,
+        deleting=pool.deleting,
+    )
+
+
 def build_menu(
     profile: Profile | None,
     widths: Widths,
     gpu_types: Sequence[str],
     spot: SpotPolicy,
-    pools: Iterable[Pool],
+    pools: Iterable[PoolOffer],
     explore: bool = False,
     elastic: bool = False,
     avoided: QuarantinedWidths = frozenset(),
@@ -118,8 +139,9 @@ def build_menu(
     to_try = exploration_candidates(profile) if profile is not None and explore else {}
     hoped = optimistic_speed(profile, to_try) if profile is not None else None
     speeds_of: dict[tuple[str, int], Sequence[float]] = {}
-    for pool, gpu_type, node, price in _open(pools, gpu_types, spot):
-        nodes[pool.id] = node
+    for pool, price in _open(pools, gpu_types, spot):
+        gpu_type, node = pool.gpu_type, pool.gpus_per_node
+        nodes[pool.pool] = node
         for gpus in offered_widths(node, widths, pool.max_nodes):
             if (gpu_type, gpus) in avoided:
                 continue
@@ -127,13 +149,13 @@ def build_menu(
             if speeds is None:
                 speeds = speeds_of[gpu_type, gpus] = _speeds(hoped, gpu_type, gpus)
             if speeds:
-                options = [_option(pool, gpus, node, price, speed, restart) for speed in speeds]
+                options = [_option(pool, gpus, price, speed, restart) for speed in speeds]
                 measured.append(
                     [replace(one, trial=True) for one in options] if gpus in to_try.get(gpu_type, ()) else options
                 )
             elif gpus <= widths.preferred:
                 into = preferred if gpus == widths.preferred else narrower
-                into.append(_option(pool, gpus, node, price, gpus / widths.preferred, restart))
+                into.append(_option(pool, gpus, price, gpus / widths.preferred, restart))
     if avoided and not measured:
         return build_menu(profile, widths, gpu_types, spot, pools, explore, elastic)
     rigid = widths.min == widths.max
@@ -149,15 +171,15 @@ def build_menu(
     return Menu((tuple(preferred),), (1.0,), tuple(narrower), False, rigid, OptionTable.of((preferred,), restart))
 
 
-def _open(pools: Iterable[Pool], gpu_types: Sequence[str], spot: SpotPolicy) -> Iterable[tuple[Pool, str, int, Price]]:
-    """The pools that a job may use, with GPU type, GPUs per node and price of a node."""
-    for pool in pools:
-        if pool.deleting or pool.offering is None or pool.quote is None or pool.offering.gpus_per_node < 1:
+def _open(offers: Iterable[PoolOffer], gpu_types: Sequence[str], spot: SpotPolicy) -> Iterable[tuple[PoolOffer, Price]]:
+    """The pools that a job may use, each with the price of a node."""
+    for offer in offers:
+        if offer.deleting or offer.price is None or offer.gpus_per_node < 1:
             continue
-        if pool.capacity_type is CapacityType.SPOT and spot is not SpotPolicy.ALLOWED:
+        if offer.capacity_type is CapacityType.SPOT and spot is not SpotPolicy.ALLOWED:
             continue
-        if not gpu_types or pool.offering.gpu_type in gpu_types:
-            yield pool, pool.offering.gpu_type, pool.offering.gpus_per_node, pool.quote.price
+        if not gpu_types or offer.gpu_type in gpu_types:
+            yield offer, offer.price
 
 
 def _speeds(profile: Profile | None, gpu_type: str, gpus: int) -> list[float]:
@@ -170,7 +192,7 @@ def _speeds(profile: Profile | None, gpu_type: str, gpus: int) -> list[float]:
 
 
 _NONE: QuarantinedWidths = frozenset()
-_NOWHERE: frozenset[tuple[PoolId, int]] = frozenset()
+NOWHERE: frozenset[tuple[PoolId, int]] = frozenset()
 
 
 class MenuKey(NamedTuple):
@@ -184,92 +206,57 @@ class MenuKey(NamedTuple):
     gpu_types: tuple[str, ...] = ()
     spot: SpotPolicy = SpotPolicy.NEVER
     elastic: bool = False
-    failed: frozenset[tuple[PoolId, int]] = _NOWHERE
-
-
-_IDLE = 256
-"""So many menus are kept of which no job was in sight in the plan before: the next job of the class needs them."""
+    failed: frozenset[tuple[PoolId, int]] = NOWHERE
 
 
 class Menus:
-    """The menus of one plan, each made once for all jobs that are alike.
-
-    Those of the plan ``before`` are taken over where the class's profile and the pools are what they were. ``explore``
-    says whose widths may be tried that were never measured, and what is avoided: before the first menu is asked for.
+    """The menus of one plan. ``exploring``: classes for whose trials their budget pays; ``quarantined``: by class, the
+    widths that are not to be chosen now.
     """
 
     def __init__(
-        self, profiles: Mapping[ClassId, Profile], pools: Mapping[PoolId, Pool], before: Menus | None = None
+        self,
+        profiles: Mapping[ClassId, Profile],
+        pools: Mapping[PoolId, Pool],
+        exploring: frozenset[ClassId] = frozenset(),
+        quarantined: Mapping[ClassId, QuarantinedWidths] = MappingProxyType({}),
+        remember: Remember = directly,
     ) -> None:
         self._profiles = profiles
-        self._pools = [pools[name] for name in sorted(pools)]
-        self._sold = [_sold(pool) for pool in self._pools]
-        self._types = {pool.id: "" if pool.offering is None else pool.offering.gpu_type for pool in self._pools}
-        self._known: dict[MenuKey, _Known] = {}
-        self._before: Mapping[MenuKey, _Known] = {}
-        if before is not None and before._sold == self._sold:
-            idle = {key: known for key, known in before._before.items() if key not in before._known}
-            self._before = before._known | (idle if len(idle) <= _IDLE else {})
-        self._exploring: frozenset[ClassId] = frozenset()
-        self._avoided: Mapping[ClassId, QuarantinedWidths] = {}
-
-    def explore(self, classes: frozenset[ClassId], avoided: Mapping[ClassId, QuarantinedWidths]) -> None:
-        """Classes for whose trials their budget pays, and the widths that are not to be chosen."""
-        self._exploring = classes
-        self._avoided = avoided
-
-    def key(self, job: Job) -> MenuKey:
-        """What decides a job's menu."""
-        known = job.class_id if job.class_id in self._profiles else None
-        widths, failed = job.widths, _NOWHERE
-        elastic = job.resize is ResizePolicy.IN_PLACE
-        if known is not None and job.failures:
-            ended = (one.option for one in job.records if one.outcome is RunOutcome.FAILED)
-            failed = frozenset((option.pool, option.gpus) for option in ended)
-        return MenuKey(known, widths.min, widths.preferred, widths.max, job.gpu_types, job.spot, elastic, failed)
+        self.market = remember(_market, tuple([pool_offer(pools[name]) for name in sorted(pools)]))
+        self._exploring = exploring
+        self._quarantined = quarantined
+        self._remember = remember
 
     def menu(self, key: MenuKey) -> Menu:
         """The menu of all jobs with this key."""
-        return self._of(key).menu
+        class_id = key.class_id
+        profile = None if class_id is None else self._profiles[class_id]
+        avoided = _NONE if class_id is None else self._quarantined.get(class_id, _NONE)
+        return self._remember(_menu, profile, key, self.market, class_id in self._exploring, avoided)
 
     def hull(self, key: MenuKey, work: float) -> Hull:
         """The hull of that menu for jobs of ``work`` seconds of the reference option."""
-        hulls = self._of(key).hulls
-        if work not in hulls:
-            hulls.clear()
-            hulls[work] = self.menu(key).hull(work)
-        return hulls[work]
-
-    def _of(self, key: MenuKey) -> _Known:
-        known = self._known.get(key)
-        if known is None:
-            class_id = key.class_id
-            profile = None if class_id is None else self._profiles[class_id]
-            known = self._before.get(key)
-            explore = class_id in self._exploring
-            avoided = _NONE if class_id is None else self._avoided.get(class_id, _NONE)
-            if profile is not None and key.failed:
-                avoided |= untested(profile, frozenset((self._types.get(pool, ""), gpus) for pool, gpus in key.failed))
-            if known is None or (known.profile, known.explore, known.avoided) != (profile, explore, avoided):
-                widths = Widths(key.least, key.preferred, key.most)
-                menu = build_menu(profile, widths, key.gpu_types, key.spot, self._pools, explore, key.elastic, avoided)
-                known = _Known(profile, explore, avoided, menu)
-            self._known[key] = known
-        return known
+        return self._remember(Menu.hull, self.menu(key), work)
 
 
-@dataclass(slots=True)
-class _Known:
-    """A menu with the profile it was made from, and its hull by the work of the jobs (of one size at a time)."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Market:
+    """What all pools offer; the same object for as long as nothing changes by which jobs choose."""
 
-    profile: Profile | None
-    explore: bool
-    avoided: QuarantinedWidths
-    menu: Menu
-    hulls: dict[float, Hull] = field(default_factory=dict)
+    offers: Mapping[PoolId, PoolOffer]
 
 
-def _sold(pool: Pool) -> object:
-    """What of a pool decides the menus."""
-    price = None if pool.quote is None else pool.quote.price
-    return pool.id, pool.offering, price, pool.max_nodes, pool.capacity_type, pool.start_seconds, pool.deleting
+def _market(offers: Sequence[PoolOffer]) -> Market:
+    return Market({offer.pool: offer for offer in offers})
+
+
+def _menu(profile: Profile | None, key: MenuKey, market: Market, explore: bool, quarantined: QuarantinedWidths) -> Menu:
+    if profile is not None and key.failed:
+        failed = [(market.offers.get(pool), gpus) for pool, gpus in key.failed]
+        widths_failed = frozenset(("" if offer is None else offer.gpu_type, gpus) for offer, gpus in failed)
+        quarantined |= untested(profile, widths_failed)
+    widths = Widths(key.least, key.preferred, key.most)
+    return build_menu(
+        profile, widths, key.gpu_types, key.spot, market.offers.values(), explore, key.elastic, quarantined
+    )

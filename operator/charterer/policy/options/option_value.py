@@ -13,9 +13,10 @@ These are the numbers that ``course`` charges for a later change, so that no job
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Money
@@ -27,16 +28,6 @@ from charterer.policy.solve.phase_dp import BackwardInduction, CostToGo, OptionK
 
 _MANY = 64
 """Sizes of jobs of which the phases are kept worked out."""
-
-_FEW = 4
-"""Worths of which the prospects are kept: a weight's two lots, now and in the plan before."""
-
-_RATE_INTERVAL = 0.02
-"""Of what a second on the cheapest option costs, time included: so far around a worth a job is looked at. Exchange
-rates move by much less from one event to the next, and few jobs are so near to a change."""
-
-SURE = 1e-9
-"""Of the terms' size: so far from a tie no rounding can decide otherwise."""
 
 _TIE_BREAK = 1e-6
 """An option of the favoured path counts so much less of what a second on it costs, time included."""
@@ -61,8 +52,7 @@ class JobPosition:
         return self.total * (1.0 - self.done)
 
 
-@dataclass(frozen=True, slots=True)
-class ScarcityCharge:
+class ScarcityCharge(NamedTuple):
     """What room costs where pools are full: dollars per GPU-second by pool, for choosing only.
 
     ``favours``: options of the path that a job is to take where several are equally good: at such prices they are.
@@ -115,17 +105,6 @@ class Move:
     cost: Money
     gain: float
     room: float = 0.0
-
-
-def option_values(menu: Menu, worth: float, charge: ScarcityCharge | None = None) -> OptionValues:
-    """The menu's prospects; those of the last few worths are kept with the menu."""
-    key: Hashable = worth if charge is None else (worth, charge)
-    known = menu.seen.get(key)
-    if known is None:
-        if len(menu.seen) >= _FEW:
-            menu.seen.clear()
-        known = menu.seen[key] = OptionValues(menu, worth, charge)
-    return known
 
 
 class OptionValues:
@@ -221,6 +200,14 @@ class OptionValues:
         moves = [self._move(here, at, to, options[to], course, position, rented=False) for to, _ in gaining]
         return sorted((move for move in moves if move.gain > 0), key=lambda one: (-one.gain, one.to.pool, one.to.gpus))
 
+    def stays_to_the_end(self, here: Option, position: JobPosition) -> bool:
+        """Whether no change can pay, now or later, for a job on ``here``; False where that is not known.
+
+        The best option of each phase would save less than one change: so it is for most jobs, most of the time.
+        """
+        at = self._at.get(key_of(here))
+        return at is not None and self._cannot_pay(at, position)
+
     def gains(self, here: Option, position: JobPosition) -> list[tuple[Option, float, float]]:
         """The moves with a gain: where to, dollars where its nodes are ready, and how many less if they must boot."""
         at, options = self._at.get(key_of(here)), self.menu.stages[self.menu.phase(position.done)]
@@ -289,31 +276,6 @@ class OptionValues:
     @cached_property
     def _rates(self) -> UnitCosts:
         return UnitCosts(self._ways, self.menu.until, self.worth)
-
-    @cached_property
-    def around(self) -> tuple[float, float]:
-        """The least and the most of the worths around this one."""
-        step = _RATE_INTERVAL * (self.worth + self._cheapest)
-        return max(self.worth - step, 0.0), self.worth + step
-
-    @cached_property
-    def _ends(self) -> tuple[UnitCosts, UnitCosts]:
-        low, high = self.around
-        return UnitCosts(self._ways, self.menu.until, low), UnitCosts(self._ways, self.menu.until, high)
-
-    def nothing_pays(self, here: Option, position: JobPosition) -> bool:
-        """Whether a job on ``here`` surely gains by no change, now or later, at any worth ``around`` this one.
-
-        False where that is not known. See ``rest``; a charge for room must be left aside.
-        """
-        at = self._at.get(key_of(here))
-        return at is not None and all(self._surely(rates, at, position) for rates in self._ends)
-
-    def _surely(self, rates: UnitCosts, at: int, position: JobPosition) -> bool:
-        """``_cannot_pay`` at other rates, so clearly that no rounding can make a change pay."""
-        excess = rates.excess(at, position.total, position.done)
-        terms = position.total * rates.units[0][at] + excess
-        return excess + SURE * terms <= (rates.worth + self._cheapest) * self._least_change
 
     def _cannot_pay(self, at: int, position: JobPosition) -> bool:
         """Whether the best option of each phase would save less than one change: most jobs, most of the time."""

@@ -77,7 +77,11 @@ def test_one_budget_gets_the_least_time_that_its_money_and_the_room_allow(world:
     if not one.feasible or not one.scarce or any(scarce.verdict.short for scarce in one.scarce.values()):
         return
     shares = list(one.shares.items())
-    ways = [(number, route.way) for number, (_, share) in enumerate(shares) for route in path_usages(share.group)]
+    ways = [
+        (number, route.way)
+        for number, (_, share) in enumerate(shares)
+        for route in path_usages(share.group.menu, share.group.work, None)
+    ]
     room = rooms_of(world)
     rows = [[shares[number][1].arrivals * way.money for number, way in ways]]
     rows += [[shares[number][1].arrivals * way.use.get(pool, 0.0) for number, way in ways] for pool in room]

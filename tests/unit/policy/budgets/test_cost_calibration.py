@@ -14,10 +14,11 @@ from charterer.domain.job import Progress
 from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import after
+from charterer.incremental import Memo
 from charterer.policy import plan
 from charterer.policy.budgets.cost_calibration import calibrate, corrected, cost_factor, usual_squared_cv
+from charterer.policy.budgets.inputs import plan_inputs
 from charterer.policy.jobs.committed_cost import NOTHING, ClassInProgress, CommittedCost
-from charterer.policy.plan_cache import plan_cache
 from charterer.policy.solve.exchange_rate import Demand
 from tests.worlds import MID_MONTH, World
 
@@ -85,7 +86,7 @@ def running() -> World:
 
 def test_a_silent_job_is_taken_to_cost_what_was_predicted_times_kappa() -> None:
     world = running()
-    job = ClassInProgress(plan_cache(world.snapshot()).readings.by_id.values())
+    job = ClassInProgress(plan_inputs(world.snapshot(), Memo()).facts.values())
     assert job.spent(world.now) == pytest.approx(32.0)
     assert job.committed(world.now, 1.0).left == pytest.approx(48.0)
     assert job.committed(world.now, 1.5).left == pytest.approx(88.0)
@@ -98,7 +99,7 @@ def test_a_job_that_reports_is_believed_once_it_is_a_twentieth_through() -> None
     def left(fraction: float) -> float:
         told = Progress(1, fraction, None, None, world.now)
         world.jobs[JobId("train")] = replace(world.jobs[JobId("train")], progress=told, remaining=4.0 * 3600)
-        return ClassInProgress(plan_cache(world.snapshot()).readings.by_id.values()).committed(world.now, 1.0).left
+        return ClassInProgress(plan_inputs(world.snapshot(), Memo()).facts.values()).committed(world.now, 1.0).left
 
     assert left(0.5) == pytest.approx(16.0)
     assert left(0.01) == pytest.approx(48.0)
@@ -107,9 +108,9 @@ def test_a_job_that_reports_is_believed_once_it_is_a_twentieth_through() -> None
 def test_nodes_that_no_job_held_make_every_dollar_dearer() -> None:
     world = running()
     budget = next(iter(world.budgets.values()))
-    known = plan_cache(world.snapshot())
-    blocks = known.fleet.blocks.values()
-    found = calibrate(budget, known.readings.cohorts[budget.id].values(), blocks, Money.parse("96"), world.now)
+    known = plan_inputs(world.snapshot(), Memo())
+    blocks = known.rentals.by_pool.values()
+    found = calibrate(budget, known.groups[budget.id].values(), blocks, Money.parse("96"), world.now)
     assert found.overhead == pytest.approx((96 + 240) / (32 + 240))
     assert found.factor(SFT) == pytest.approx(found.of(SFT).value * found.overhead)
     assert (found.rate * 3600, found.left) == pytest.approx((16.0, 48.0))
@@ -124,7 +125,7 @@ def test_a_class_that_cost_twice_as_much_is_given_less() -> None:
         world.job("train", gpus=(1, 8, 64), profile="sft")
         known = ClassHistory(100.0, 10_000.0, actual, 10_000.0, after(world.now, -1e6), world.now)
         assert budget.balance is not None
-        world.budgets[budget.id] = replace(budget, balance=replace(budget.balance, experience={SFT: known}))
+        world.budgets[budget.id] = replace(budget, balance=replace(budget.balance, class_history={SFT: known}))
         verdict = plan(world.snapshot()).jobs[JobId("train")]
         assert verdict.option is not None
         return verdict.option.gpus

@@ -15,21 +15,20 @@ from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import after
+from charterer.incremental import Memo
 from charterer.policy.actions.queue_order import by_dollars, by_value, next_in_queue
 from charterer.policy.budgets.demand import GroupDemand, group_demands
+from charterer.policy.budgets.inputs import plan_inputs
 from charterer.policy.options.menu import Menus
-from charterer.policy.plan_cache import plan_cache
 from tests.worlds import MID_MONTH, World
 
 DAY = 86_400.0
 
 
 def grouped(world: World) -> list[GroupDemand]:
-    known = plan_cache(world.snapshot())
+    known = plan_inputs(world.snapshot(), Memo())
     return list(
-        group_demands(
-            known.readings.cohorts.get(BudgetId("research"), {}), world.profiles, known.menus, world.now
-        ).values()
+        group_demands(known.groups.get(BudgetId("research"), {}), world.profiles, known.menus, world.now).values()
     )
 
 
@@ -74,7 +73,7 @@ def test_a_class_whose_jobs_are_all_gone_is_planned_for_as_the_balance_remembers
     gone = ClassHistory(60.0, 1.0, 1.0, 1.0, after(MID_MONTH, -1e8), MID_MONTH, 2 * 43.28, 2 * 10.1)
     empty = world.budget().balance
     assert empty is not None
-    balance = replace(empty, experience={profile.id: gone})
+    balance = replace(empty, class_history={profile.id: gone})
     menus = Menus(world.profiles, world.pools)
     (group,) = group_demands({}, world.profiles, menus, world.now, BudgetId("research"), balance).values()
     assert group.active == 0
@@ -91,10 +90,10 @@ def test_a_finished_job_that_the_balance_has_counted_does_not_count_again() -> N
     for number in range(10):
         job = world.job(f"j{number}", gpus=8, profile="sft", age_seconds=2 * DAY * (number + 1) / 10)
         world.jobs[job.id] = replace(job, finish=Finish(FinishKind.COMPLETE, MID_MONTH, "Completed", ""))
-    known = plan_cache(world.snapshot())
+    known = plan_inputs(world.snapshot(), Memo())
 
     def rate(of: Balance) -> float | None:
-        cohorts = known.readings.cohorts[BudgetId("research")]
+        cohorts = known.groups[BudgetId("research")]
         found = group_demands(cohorts, world.profiles, known.menus, world.now, balance=of)
         return next((group.arrivals for group in found.values()), None)
 

@@ -12,11 +12,11 @@ from charterer.domain.money import Money
 from charterer.domain.plan import Allocate, Limit, Plan, Rent
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.domain.time import after
+from charterer.incremental import Memo
 from charterer.policy.budgets.pool_usage import lp_column
 from charterer.policy.budgets.shared_pools import sum_of
 from charterer.policy.explain.frontier import Frontier
 from charterer.policy.options.option_value import JobPosition
-from charterer.policy.plan_cache import Memo
 from charterer.policy.planner import plan
 from charterer.policy.solve.phase_dp import key_of
 from tests.crowds import held, rooms_of, stood
@@ -103,7 +103,7 @@ def test_scarcity_is_on_no_bill() -> None:
     (one,) = stood(world)
     for share in one.shares.values():
         for lot in share.lots:
-            assert lot.dollars == pytest.approx(lp_column(lot.path, share.group).money)
+            assert lot.dollars == pytest.approx(lp_column(lot.path, share.group.menu, share.group.work).money)
 
 
 def test_what_a_job_is_predicted_to_cost_is_its_bill() -> None:

@@ -12,7 +12,7 @@ from charterer.domain.ids import ClassId
 from charterer.domain.money import Money
 from charterer.domain.steps import CountedJob, CountJobs
 from charterer.ledger.class_history import CLASSES_KEPT, apply_count, learn
-from tests.unit.lifecycle.builders import TEAM, at, balance
+from tests.factory import TEAM, at, balance
 
 SFT = ClassId("research", "sft")
 DAY = 86_400.0
@@ -28,13 +28,13 @@ def count(known: Balance, *jobs: CountedJob) -> Balance:
 
 def test_each_job_is_counted_once_however_often_its_step_is_repeated() -> None:
     once = count(balance(), job("a"), job("b"))
-    assert (once.experience[SFT].jobs, once.jobs_cost) == (2.0, Money.parse("40"))
+    assert (once.class_history[SFT].jobs, once.jobs_cost) == (2.0, Money.parse("40"))
     assert count(once, job("a"), job("b")) == once
-    assert count(once, job("b"), job("c")).experience[SFT].jobs == 3.0
+    assert count(once, job("b"), job("c")).class_history[SFT].jobs == 3.0
 
 
 def test_the_sums_are_of_dollars_and_of_how_unequal_they_are() -> None:
-    known = count(balance(), job("a", actual="20"), job("b", actual="5")).experience[SFT]
+    known = count(balance(), job("a", actual="20"), job("b", actual="5")).class_history[SFT]
     assert (known.predicted, known.actual, known.squares) == pytest.approx((20.0, 25.0, 42.5))
 
 
@@ -43,14 +43,14 @@ def test_uids_are_kept_for_a_day_of_finishes_and_older_jobs_are_taken_for_counte
     assert set(known.counted) == {"new"}
     assert known.counts("old", at(0))
     assert not known.counts("late", at(1.5 * DAY))
-    assert count(known, job("late", finished=1.5 * DAY)).experience[SFT].jobs > known.experience[SFT].jobs
+    assert count(known, job("late", finished=1.5 * DAY)).class_history[SFT].jobs > known.class_history[SFT].jobs
 
 
 def test_a_jobs_weight_halves_in_a_month_and_its_money_stays() -> None:
     known = count(balance(), job("a"))
     later = count(known, job("b", finished=HISTORY_HALF_LIFE_SECONDS))
-    assert later.experience[SFT].jobs == pytest.approx(1.5)
-    assert later.experience[SFT].since == at(0)
+    assert later.class_history[SFT].jobs == pytest.approx(1.5)
+    assert later.class_history[SFT].since == at(0)
     assert later.jobs_cost == Money.parse("40")
 
 
@@ -61,7 +61,7 @@ def test_the_order_in_which_jobs_come_to_light_hardly_matters() -> None:
         known = balance()
         for one in order:
             known = count(known, one)
-        sums.add(round(known.experience[SFT].aged(at(DAY)).actual, 1))
+        sums.add(round(known.class_history[SFT].aged(at(DAY)).actual, 1))
     assert len(sums) == 1
 
 
@@ -69,17 +69,17 @@ def test_jobs_count_as_arrivals_by_when_they_were_created() -> None:
     short, long = job("short"), replace(job("long", 14 * DAY), created=at(-16 * DAY))
     known = learn(learn(None, short), long)
     assert known.since == at(-16 * DAY)
-    assert known.came == pytest.approx(0.5 ** (14 / 30) + 0.5)
-    assert known.came_lately == pytest.approx(0.25 + 0.5 ** (30 / 7))
+    assert known.arrivals == pytest.approx(0.5 ** (14 / 30) + 0.5)
+    assert known.recent_arrivals == pytest.approx(0.25 + 0.5 ** (30 / 7))
 
 
 def test_of_a_job_that_was_predicted_to_cost_nothing_only_its_coming_counts() -> None:
     free = replace(job("a"), predicted=Money(0))
-    assert (learn(None, free).jobs, learn(None, free).came) == (0.0, 1.0)
+    assert (learn(None, free).jobs, learn(None, free).arrivals) == (0.0, 1.0)
 
 
 def test_the_class_that_was_silent_longest_is_forgotten_first() -> None:
     many = [job(f"{number}", number, class_id=ClassId("team", f"{number:04}")) for number in range(CLASSES_KEPT + 1)]
-    known = count(balance(), *many).experience
+    known = count(balance(), *many).class_history
     assert len(known) == CLASSES_KEPT
     assert ClassId("team", "0000") not in known

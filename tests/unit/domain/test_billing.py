@@ -12,7 +12,7 @@ from charterer.domain.period import period_bounds, period_end
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import Instant, after, instant
-from tests.unit.lifecycle.builders import MARCH, PRICE, T0, at, balance, budget, instance, rental
+from tests.factory import MARCH, PRICE, T0, at, balance, budget, instance, rental
 
 DOLLAR_A_SECOND = Price.parse("3600")
 """So that seconds read as dollars."""

@@ -1,0 +1,28 @@
+"""Which jobs choose alike: those of one class with the same menu and weight."""
+
+from __future__ import annotations
+
+from charterer.domain.ids import NO_PROFILE, ClassId
+from charterer.domain.job import Job, ResizePolicy, RunOutcome
+from charterer.policy.options.menu import NOWHERE, MenuKey
+
+GroupKey = tuple[ClassId, MenuKey, float]
+"""Class, what decides the menu, and weight."""
+
+
+def menu_key(job: Job, classes: frozenset[ClassId]) -> MenuKey:
+    """What decides a job's menu. ``classes``: those that have a profile."""
+    known = job.class_id if job.class_id in classes else None
+    widths, failed = job.widths, NOWHERE
+    elastic = job.resize is ResizePolicy.IN_PLACE
+    if known is not None and job.failures:
+        ended = (record.option for record in job.records if record.outcome is RunOutcome.FAILED)
+        failed = frozenset((option.pool, option.gpus) for option in ended)
+    return MenuKey(known, widths.min, widths.preferred, widths.max, job.gpu_types, job.spot, elastic, failed)
+
+
+def group_key(job: Job, classes: frozenset[ClassId]) -> GroupKey:
+    """Which group a job belongs to; jobs without a profile that are alike are one group, whatever their uid."""
+    key = menu_key(job, classes)
+    class_id = job.class_id if key.class_id is not None else NO_PROFILE
+    return class_id, key, job.weight

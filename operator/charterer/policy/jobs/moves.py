@@ -1,0 +1,52 @@
+"""What a running job must do, or may gain by a move, at one value of a second."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from charterer.domain.option import Option
+from charterer.policy.jobs.job_facts import JobFacts, job_position
+from charterer.policy.jobs.predicates import must_move
+from charterer.policy.options.menu import Market
+from charterer.policy.options.option_value import OptionValues
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateMove:
+    """A move that gains ``gain`` dollars where its nodes are ready, and ``boot`` less where they must be rented."""
+
+    to: Option
+    gain: float
+    boot: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobMoves:
+    """What a job may do. ``values``: how it sees its options. ``forced``: why it may not stay; empty when it may.
+
+    ``candidates``: all moves that pay where their nodes are ready. ``next_change``: seconds until a phase begins for
+    which another option is better; None if none does.
+    """
+
+    facts: JobFacts
+    values: OptionValues
+    forced: str
+    candidates: Sequence[CandidateMove]
+    next_change: float | None
+
+
+def job_moves(facts: JobFacts, values: OptionValues, mean_work: float, market: Market) -> JobMoves | None:
+    """What a running job must do or may gain; None for one that stays where it is to its end, as most do."""
+    job = facts.job
+    forced = must_move(job, market)
+    if forced:
+        return JobMoves(facts, values, forced, (), None)
+    if job.allocation is None or not values.menu.known or not job.remaining:
+        return None
+    here, position = job.allocation.option, job_position(job, mean_work)
+    if values.stays_to_the_end(here, position):
+        return None
+    candidates = [CandidateMove(to, gain, boot) for to, gain, boot in values.gains(here, position)]
+    change = values.next_change(here, position)
+    return None if not candidates and change is None else JobMoves(facts, values, "", candidates, change)

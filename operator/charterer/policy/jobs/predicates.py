@@ -1,0 +1,73 @@
+"""What can be seen of a job by itself: whether it wants GPUs, whether its run is running, whether it may stay."""
+
+from __future__ import annotations
+
+from charterer.domain.job import Allocation, Job, PodPhase, ResizePolicy, SpotPolicy
+from charterer.domain.money import ZERO
+from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.pool import CapacityType
+from charterer.domain.time import Instant, after
+from charterer.policy.options.menu import Market
+
+
+def reason(why: ReasonCode, message: str) -> Reason:
+    """A reason that is no matter of seconds and dollars."""
+    return Reason(why, 0.0, ZERO, message)
+
+
+def not_wanted(job: Job) -> Reason | None:
+    """Why no GPUs are looked for; None when they are."""
+    if job.deleting:
+        return reason(ReasonCode.DELETED, "the job is being deleted")
+    if job.finish is not None:
+        return reason(ReasonCode.FINISHED, f"the job has ended: {job.finish.kind}")
+    if job.suspend:
+        return reason(ReasonCode.SUSPENDED, "spec.suspend is true")
+    if job.invalid:
+        return reason(ReasonCode.INVALID, job.invalid)
+    if job.checking:
+        return reason(ReasonCode.CHECKING, "the API server is being asked whether the template is right")
+    if job.budget is None:
+        return reason(ReasonCode.NO_BUDGET, f"no GPUBudget selects namespace {job.namespace}")
+    return None
+
+
+def ready_by(job: Job, allocation: Allocation) -> Instant | None:
+    """By when all pods of a started run must be running; None when they are, or when the run has not started."""
+    run = job.current_run
+    if run is None or run.suspended or run.started is None or run.complete is not None or run.failed is not None:
+        return None
+    begun = {pod.index for pod in run.pods if pod.phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED)}
+    if len(begun) >= len(allocation.placements) or any(pod.phase is PodPhase.FAILED for pod in run.pods):
+        return None
+    return after(max(run.started, allocation.since), job.ready_timeout_seconds)
+
+
+def settled(job: Job) -> bool:
+    """Whether the job's run is running with all its pods, so that moving it is a question of gain."""
+    run = job.current_run
+    if job.allocation is None or run is None or run.suspended or run.started is None or run.deleting:
+        return False
+    running = {pod.index for pod in run.pods if pod.phase is PodPhase.RUNNING and not pod.deleting}
+    return (
+        run.complete is None
+        and run.failed is None
+        and len(running) == run.completions == len(job.allocation.placements)
+    )
+
+
+def must_move(job: Job, market: Market) -> str:
+    """Why the job's owner no longer allows where it runs; empty when it may stay (a Never job keeps its width)."""
+    if job.allocation is None or job.resize is ResizePolicy.NEVER:
+        return ""
+    option = job.allocation.option
+    if not job.widths.min <= option.gpus <= job.widths.max:
+        return f"{option.gpus} GPUs are outside {job.widths.min} to {job.widths.max}"
+    offer = market.offers.get(option.pool)
+    if offer is None or not offer.gpu_type:
+        return ""
+    if job.gpu_types and offer.gpu_type not in job.gpu_types:
+        return f"spec.gpuTypes no longer names {offer.gpu_type}"
+    if offer.capacity_type is CapacityType.SPOT and job.spot is not SpotPolicy.ALLOWED:
+        return "spec.spotPolicy no longer allows spot capacity"
+    return ""

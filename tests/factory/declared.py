@@ -1,0 +1,176 @@
+"""Objects that users write, declared in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from charterer.domain.budget import Budget, Mode
+from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
+from charterer.domain.job import (
+    Job,
+    ResizePolicy,
+    SpotPolicy,
+    Widths,
+)
+from charterer.domain.money import Money, Price
+from charterer.domain.period import period_bounds
+from charterer.domain.pool import (
+    CapacityType,
+    FakeGroup,
+    Offering,
+    Pool,
+    Quote,
+)
+from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
+from charterer.domain.time import Instant, after, parse_instant
+from tests import factory
+
+NAMESPACE = "team"
+MID_MONTH = parse_instant("2026-06-16T00:00:00Z")
+"""Half of June, a month of 30 days, is over: 360 hours are left."""
+
+
+@dataclass
+class Declared:
+    """Budgets, pools, profiles and jobs by name, and the clock."""
+
+    now: Instant = MID_MONTH
+    budgets: dict[BudgetId, Budget] = field(default_factory=dict)
+    pools: dict[PoolId, Pool] = field(default_factory=dict)
+    profiles: dict[ClassId, Profile] = field(default_factory=dict)
+    jobs: dict[JobId, Job] = field(default_factory=dict)
+
+    def budget(
+        self,
+        name: str = "research",
+        *,
+        amount: str = "60000",
+        spent: str = "0",
+        hard_limit: str | None = None,
+        max_hourly: str | None = None,
+        mode: Mode = Mode.ENFORCE,
+        time_zone: str = "UTC",
+    ) -> Budget:
+        """A budget made just now whose period is open and of which ``spent`` is settled."""
+        start = period_bounds(time_zone, self.now)[0]
+        made = factory.budget(
+            id=BudgetId(name),
+            uid=f"uid-{name}",
+            created=self.now,
+            amount=Money.parse(amount),
+            time_zone=time_zone,
+            mode=mode,
+            hard_limit=None if hard_limit is None else Money.parse(hard_limit),
+            max_hourly_rate=None if max_hourly is None else Price.parse(max_hourly),
+            balance=factory.balance(period_start=start, settled=Money.parse(spent), lifetime=Money.parse(spent)),
+            guarded=False,
+        )
+        self.budgets[made.id] = made
+        return made
+
+    def pool(
+        self,
+        name: str = "a100",
+        *,
+        gpus: int = 8,
+        price: str = "16",
+        worst: str | None = None,
+        gpu_type: str | None = None,
+        max_nodes: int = 100,
+        capacity: CapacityType = CapacityType.ON_DEMAND,
+        start_seconds: float = 120.0,
+        billing_minimum: int = 0,
+        cooled_for: float | None = None,
+    ) -> Pool:
+        """A pool whose nodes have ``gpus`` GPUs at ``price`` dollars an hour; its GPU type is its name by default."""
+        quote = Quote(Price.parse(price), Price.parse(worst or price), billing_minimum, "test", self.now)
+        made = factory.pool(
+            id=PoolId(name),
+            uid=f"uid-{name}",
+            cloud=FakeGroup("http://cloud", name),
+            max_nodes=max_nodes,
+            capacity_type=capacity,
+            start_seconds=start_seconds,
+            cooldown_seconds=600.0,
+            offering=Offering(gpu_type or name, gpus, f"{name}-{gpus}", "zone-a"),
+            quote=quote,
+            cooled_until=None if cooled_for is None else after(self.now, cooled_for),
+            cooled_because="" if cooled_for is None else "StockOut",
+            guarded=False,
+        )
+        self.pools[made.id] = made
+        return made
+
+    def profile(
+        self,
+        name: str,
+        form: ThroughputTable | Amdahl | PowerLaw,
+        *,
+        gpu_type: str = "a100",
+        work_hours: float | None = None,
+        arrivals_per_hour: float | None = None,
+        restart_seconds: float = 30.0,
+        others: Iterable[SpeedCurve] = (),
+        budget: str | None = None,
+    ) -> Profile:
+        """A profile with one curve on ``gpu_type``, and ``others``."""
+        made = Profile(
+            id=ClassId(NAMESPACE, name),
+            generation=1,
+            phases=(Phase(1.0, (SpeedCurve(gpu_type, form), *others)),),
+            mean_work=None if work_hours is None else work_hours * 3600,
+            arrivals_per_hour=arrivals_per_hour,
+            restart_seconds=restart_seconds,
+            budget=None if budget is None else BudgetId(budget),
+        )
+        self.profiles[made.id] = made
+        return made
+
+    def job(
+        self,
+        name: str,
+        *,
+        gpus: int | tuple[int, int, int] = 8,
+        profile: str | None = None,
+        budget: str | None = "research",
+        weight: float = 1.0,
+        gpu_types: tuple[str, ...] = (),
+        spot: SpotPolicy = SpotPolicy.NEVER,
+        resize: ResizePolicy = ResizePolicy.RESTART,
+        hours_left: float | None = None,
+        grace_seconds: int = 30,
+        age_seconds: float = 0.0,
+        suspend: bool = False,
+        target_hours: float | None = None,
+        max_cost: str | None = None,
+    ) -> Job:
+        """A job that waits; ``gpus`` is a rigid width or (min, preferred, max); its target is hours from now."""
+        widths = Widths(gpus, gpus, gpus) if isinstance(gpus, int) else Widths(*gpus)
+        class_id = ClassId(NAMESPACE, profile) if profile else ClassId.of_job(JobId(name))
+        followed = self.profiles.get(class_id)
+        declared = followed.mean_work if followed is not None else None
+        made = factory.job(
+            name,
+            id=JobId(name),
+            namespace=NAMESPACE,
+            created=after(self.now, -age_seconds),
+            budget=None if budget is None else BudgetId(budget),
+            class_id=class_id,
+            weight=weight,
+            widths=widths,
+            gpu_types=gpu_types,
+            spot=spot,
+            resize=resize,
+            suspend=suspend,
+            backoff_limit=3,
+            max_restarts=100,
+            grace_seconds=grace_seconds,
+            pod_gpus=widths.preferred,
+            remaining=declared if hours_left is None else hours_left * 3600,
+            has_service=False,
+            max_cost=None if max_cost is None else Money.parse(max_cost),
+            target_completion=None if target_hours is None else after(self.now, target_hours * 3600.0),
+        )
+        self.jobs[made.id] = made
+        return made
