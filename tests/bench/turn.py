@@ -34,8 +34,9 @@ from charterer.domain.plan import Plan
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
+from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
-from charterer.policy.planner import Memo, plan
+from charterer.policy.planner import plan
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import World
 

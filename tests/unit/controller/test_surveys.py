@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-from tests.unit.lifecycle.builders import OFFERING, PRICE, pool
 
 from charterer.controller.surveys import SurveyPace, Surveys
 from charterer.domain.ids import InstanceId, PoolId
@@ -16,6 +15,7 @@ from charterer.domain.time import Instant
 from charterer.providers.accounts import Accounts
 from charterer.providers.errors import CloudUnreachable, ProviderError
 from charterer.providers.provider import Drained
+from tests.factory.pools import OFFERING, PRICE, pool
 from tests.virtual_time import clock, run_for, run_in_virtual_time
 
 QUIET, MOVING, QUOTED = 15.0, 1.0, 60.0
