@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from charterer.domain.ids import ClassId
+from charterer.domain.profile import BatchTerms
 from charterer.domain.time import Instant
 from charterer.estimate.goodput import configurations
 from charterer.estimate.learned import Learned
 from charterer.estimate.learner import Learner
-from charterer.estimate.observation import ClassTerms, Observation, Shape
+from charterer.estimate.observation import Observation, Shape
 from tests.bench._pollux import need_data, tables
 from tests.measured import EPOCHS, GPUS_PER_NODE, Tables
 
@@ -28,16 +29,14 @@ OFFERED = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 STEP_SCATTER, GRADIENT_SCATTER = 0.05, 0.1
 
 
-def terms(table: Tables) -> ClassTerms:
+def terms(table: Tables) -> BatchTerms:
     """What would be declared of the application."""
-    return ClassTerms(
-        ClassId("team", table.name), table.own_batch, table.batches[-1], table.largest_local, table.smallest_local
-    )
+    return BatchTerms(table.own_batch, table.batches[-1], table.largest_local, table.smallest_local)
 
 
 def learner(names: Sequence[str], model_misfit: float) -> Learner:
     """One that has heard of these applications and knows nothing of them."""
-    return Learner([terms(tables()[name]) for name in names], {GPU: GPUS_PER_NODE}, model_misfit)
+    return Learner({ClassId("team", name): terms(tables()[name]) for name in names}, {GPU: GPUS_PER_NODE}, model_misfit)
 
 
 def shape(gpus: int) -> Shape:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from charterer.cluster import kinds
+from charterer.workloads import ALL_KINDS
 from tests.chart.support import CHART, CRDS, EVERYTHING, render
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
@@ -70,7 +71,7 @@ def allowed(plane: ControlPlane, kubeconfig: Path, question: str, namespace: str
     return answer.strip() == "true"
 
 
-@pytest.mark.parametrize("kind", kinds.ALL, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", ALL_KINDS, ids=lambda kind: kind.name)
 def test_the_operator_may_read_and_watch_every_kind_that_it_keeps(
     installed: ControlPlane, operator: Path, kind: kinds.AnyKind
 ) -> None:

@@ -16,7 +16,7 @@ from charterer_trainer.environment import Environment
 from tests.testbed.bed import SYSTEM, Bed
 from tests.testbed.operators import OperatorProcess
 
-QUICK = WriteIntervals(look=0.2, think=0.0, news=0.1, drift=0.5, reports=0.5, retry=0.5)
+QUICK = WriteIntervals(poll=0.2, digest=0.0, sources=0.1, drift=0.5, reports=0.5, retry=0.5)
 GRADIENTS = {"gradSqr": 1.0, "gradVar": 500.0}
 
 

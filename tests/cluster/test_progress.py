@@ -54,7 +54,7 @@ class TrainingPod:
 class Silent:
     """Has no opinion on batch sizes."""
 
-    def hear(self, job: JobId, run: int, report: ProgressReport, at: Instant) -> None:
+    def handle_report(self, job_id: JobId, run: int, report: ProgressReport, at: Instant) -> None:
         return None
 
 

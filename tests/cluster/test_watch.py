@@ -19,6 +19,7 @@ from charterer.cluster.paths import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, LE
 from charterer.cluster.resync import SETTLE, Resync
 from charterer.cluster.store import ObjectKey, Store, WatchedKind
 from charterer.cluster.watch import Watch
+from charterer.workloads import ALL_KINDS
 from tests.cluster.support import (
     WIDGETS,
     Changes,
@@ -50,8 +51,8 @@ class LoudHeartbeat(Heartbeat):
         super().__init__()
         self._heard = threading.Event()
 
-    def seen(self, resource_version: int) -> None:
-        super().seen(resource_version)
+    def delivered(self, resource_version: int) -> None:
+        super().delivered(resource_version)
         self._heard.set()
 
     async def caught_up(self) -> None:
@@ -140,11 +141,9 @@ async def test_only_what_the_selector_matches_is_held(bed: Bed) -> None:
     assert bed.lacks("first")()
 
 
-async def test_the_store_is_synced_by_the_first_whole_list(bed: Bed) -> None:
-    assert not bed.store.synced
+async def test_the_first_list_fills_the_store(bed: Bed) -> None:
     await bed.put("before", x="1")
     await Resync(bed.client, bed.store).once()
-    assert bed.store.synced
     assert bed.has("before", x="1")()
 
 
@@ -187,12 +186,11 @@ async def test_repairing_goes_on_by_itself_through_an_outage(bed: Bed) -> None:
     resync = Resync(bed.behind, bed.store, interval=0.1)
     running = asyncio.create_task(resync.run())
     try:
-        await bed.changes.until(lambda: bed.store.synced)
+        await bed.changes.until(bed.has("a"))
         bed.gate.close()
         await bed.client.delete(CONFIG_MAPS.one("a", bed.namespace))
         bed.gate.open()
         await bed.changes.until(bed.lacks("a"))
-        assert resync.age() is not None
     finally:
         running.cancel()
 
@@ -285,11 +283,10 @@ async def test_all_of_charterers_kinds_are_listed_and_watched(control_plane: Con
     control_plane.kubectl("apply", "--server-side", "-f", str(CRDS))
     control_plane.kubectl("wait", "--for=condition=Established", "-f", str(CRDS))
     namespace = await make_namespace(client)
-    store = Store(kinds.ALL)
+    store = Store(ALL_KINDS)
     changes = Changes(store)
     with watching(credentials.load(control_plane.kubeconfig), store, Heartbeat(), namespace) as watch:
         await Resync(client, store).once()
-        assert store.synced
         assert namespace in {key.name for key in store.view(kinds.NAMESPACES).objects}
         container = {"name": "trainer", "image": "x", "resources": {"limits": {"nvidia.com/gpu": 1}}}
         body = {
@@ -313,7 +310,9 @@ async def test_what_is_deleted_while_a_crd_is_changed_is_missed_for_a_moment_onl
     resync, changes, loop = Resync(client, store), Changes(store), asyncio.get_running_loop()
     with Gate("127.0.0.1", int(control_plane.url.rsplit(":", 1)[1])) as gate:
         access = credentials.load(kubeconfig_through(gate, control_plane.kubeconfig, tmp_path / "kubeconfig"))
-        with watching(access, store, Heartbeat(), namespace, lambda: loop.call_soon_threadsafe(resync.soon)) as watch:
+        with watching(
+            access, store, Heartbeat(), namespace, lambda: loop.call_soon_threadsafe(resync.request)
+        ) as watch:
             repairing = asyncio.create_task(resync.run())
             for name in ("stays", "goes"):
                 await client.post(WIDGETS.all(namespace), widget(namespace, name))

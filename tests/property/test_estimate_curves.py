@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import ThroughputTable
+from charterer.domain.profile import BatchTerms, ThroughputTable
 from charterer.domain.time import Instant
 from charterer.estimate.learner import Learner
-from charterer.estimate.observation import ClassTerms, Observation
+from charterer.estimate.observation import Observation
 from charterer.estimate.phases import MOST_PHASES
 from charterer.estimate.speedup import concave_fit, expected_time, near_concave
 
@@ -106,7 +106,7 @@ reports = st.lists(
 def test_whatever_is_reported_a_profile_is_sound(
     told: list[Observation], widths: tuple[int, ...], batches: tuple[int, int, int]
 ) -> None:
-    known = Learner([ClassTerms(ClassId("team", name), *batches) for name in "ab"], {"A": 4})
+    known = Learner({ClassId("team", name): BatchTerms(*batches) for name in "ab"}, {"A": 4})
     for report in told:
         known.report(report)
     learned = known.profile(ClassId("team", "a"), widths)

@@ -131,7 +131,7 @@ class Leader:
         gc.freeze()  # what was just listed lives long: walking through it again and again would cost plans a third
         gc.set_threshold(_COLLECTION_THRESHOLD)
         stack.push_async_callback(self._recorder.flush)
-        await _until_it_works(self._profiles.recall)
+        await _until_it_works(self._profiles.restore)
         self._store.bind(self._store_changed)
 
     async def run(self, stack: AsyncExitStack, serving: Callable[[], Awaitable[None]]) -> None:

@@ -17,7 +17,7 @@ from charterer import __version__
 from charterer.app.certificate import progress_certificate
 from charterer.app.leader import Leader
 from charterer.app.settings import Settings
-from charterer.cluster import credentials, kinds
+from charterer.cluster import credentials
 from charterer.cluster.client import Client
 from charterer.cluster.credentials import Access
 from charterer.cluster.errors import ApiError
@@ -29,7 +29,7 @@ from charterer.cluster.watch import Watch
 from charterer.controller.outcome import Executor
 from charterer.metrics import Metrics
 from charterer.server.http import health_app, serve
-from charterer.workloads import INDEXED_JOB
+from charterer.workloads import ALL_KINDS
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class _Replica:
         self._access = access
         self._wrap = wrap
         self._metrics = Metrics(__version__)
-        self._store = Store((*kinds.ALL, INDEXED_JOB.kind))
+        self._store = Store(ALL_KINDS)
         self._heartbeat = Heartbeat()
         self._watch = Watch(
             access,
@@ -140,7 +140,7 @@ class _Replica:
 
     def _repair(self) -> None:
         if self._leader is not None:
-            self._leader.resync.soon()
+            self._leader.resync.request()
 
     # --- health -------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,4 @@
-"""Access to the Kubernetes API: raw calls, the store of decoded objects, watch, repair list, Lease, Events.
+"""Access to the Kubernetes API: calls, the store of decoded objects, the watch, the repair list, the Lease, Events.
 
-JSON enters and leaves here and nowhere above; only ``watch`` imports kopf. Nothing here decides what should be done:
-no planning, no life cycles, no clouds.
+Only ``watch`` imports kopf. Nothing here decides what should be done: no planning, no life cycles, no clouds.
 """

@@ -1,4 +1,4 @@
-"""Calls to the API server without an event loop, for the Lease's thread: nothing that blocks the loop can delay it."""
+"""Calls to the API server without an event loop, for the Lease's thread, which a blocked loop must not delay."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from charterer.cluster.errors import READS, OutcomeUnknown, Unauthorized, Unreac
 
 
 class BlockingClient:
-    """One connection, kept between calls. For one thread at a time. Raises the classes of ``charterer.cluster.errors``.
+    """One connection, kept between calls, for one thread at a time. Raises the classes of ``charterer.cluster.errors``.
 
-    ``timeout`` is for connecting and for each turn at the socket after it, not for the whole call. Nothing is repeated.
+    ``timeout`` (seconds) limits connecting and each read or write after it, not the whole call. Nothing is repeated.
     """
 
     def __init__(self, access: Access, timeout: float) -> None:
@@ -27,15 +27,15 @@ class BlockingClient:
         self._tls: ssl.SSLContext | None = None
 
     def call(self, method: str, path: str, body: RawObject | None = None) -> RawObject:
-        """The JSON object that answers."""
+        """Send one request; returns the JSON object of the answer."""
         try:
-            proof = self._access.proof()
+            credential = self._access.credential()
         except NoAccess as error:
             raise Unreachable(method, path, 0, "NotConnected", f"not sent: {error}") from error
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        if proof.header is not None:
-            headers["Authorization"] = proof.header
-        api = self._client(proof.tls)
+        if credential.header is not None:
+            headers["Authorization"] = credential.header
+        api = self._client(credential.tls)
         try:
             request = api.param_serialize(method, path, header_params=headers, body=body)
             response = api.call_api(*request, _request_timeout=self._timeout)
@@ -49,7 +49,7 @@ class BlockingClient:
         if response.status >= 300:
             failure = classify(method, path, response.status, response.headers, answer)
             if isinstance(failure, Unauthorized):
-                self._access.refused(proof)
+                self._access.refused(credential)
             raise failure
         parsed: RawObject = json.loads(answer)
         return parsed
@@ -66,7 +66,7 @@ class BlockingClient:
             self._api, self._tls = ApiClient(self._access.configuration), tls
             self._api.user_agent = "charterer"
             self._api.rest_client.pool_manager.connection_pool_kw.update(
-                # Else it makes a context that insists on what Python 3.13 does, of key files that are gone by now.
+                # Otherwise it makes a stricter context (Python 3.13's default), and of key files that are gone by now.
                 ssl_context=tls,
                 ca_certs=None,
                 cert_file=None,

@@ -29,14 +29,14 @@ from charterer.cluster.errors import (
 from charterer.cluster.paths import resource_in
 
 RawObject: TypeAlias = dict[str, Any]
-"""A Kubernetes object as JSON. It is decoded, or made, at this edge; nothing above it handles one."""
+"""A Kubernetes object as JSON. ``charterer.api`` and ``charterer.workloads`` make and decode them."""
 
 TIMEOUT: Final = 10.0
 """Seconds a call may take in all: connecting, sending, waiting and reading. Shorter than the Lease lasts."""
 PAGE: Final = 250
-"""Objects in one page of a list: few enough to decode between two turns of the event loop (about 20 ms)."""
-LEAST: Final = 1.0
-"""Seconds of leadership that must be left for a mutation to be sent."""
+"""Objects in one page of a list: few enough to be decoded in about 20 ms, during which the event loop stands still."""
+MIN_LEADERSHIP: Final = 1.0
+"""Seconds of leadership that must be left for a mutation to be sent: enough for a usual answer."""
 _LIST_ATTEMPTS: Final = 3
 
 _VERBS: Final = {"POST": "create", "PUT": "update"}
@@ -48,7 +48,7 @@ _JSON_PATCH: Final = "application/json-patch+json"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Part of a list. Every page of one list shows the cluster as it was at ``resource_version``."""
+    """One page of a list. All pages of a list show the cluster as it was at ``resource_version``."""
 
     items: tuple[RawObject, ...]
     resource_version: int
@@ -65,12 +65,13 @@ class Listing:
 class Client:
     """One API server and identity. Every method raises the classes of ``charterer.cluster.errors``.
 
-    ``within``: the total number of seconds that a call may take, TIMEOUT by default. Nothing is repeated here, save
-    once after a 401 (which did nothing) with the token read anew.
+    ``within``: seconds that a call may take in all, TIMEOUT by default. Nothing is repeated here, except once after a
+    401 (which did nothing), with the token read anew.
 
-    ``fence`` tells for how many more seconds this process may change anything (the Lease's ``remaining``): no mutation
-    outlasts it, and none is sent that could not end before it (Fenced). ``wrote`` is told of every mutation that was
-    answered well and was no dry run: its verb, such as patch, and its resource, such as trainingjobs/status.
+    ``fence`` returns the seconds for which this process may still change anything (the Lease's ``remaining``). No
+    mutation outlasts it, and none is sent that could not end before it (Fenced). ``wrote`` is called after every
+    successful mutation that was no dry run, with its verb, such as patch, and its resource, such as
+    trainingjobs/status.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class Client:
     # --- reads --------------------------------------------------------------------------------------------------------
 
     async def get(self, path: str, *, within: float | None = None) -> RawObject:
-        """One object, or whatever else answers GET with a JSON object (``/version``, ``/apis/…``)."""
+        """One object, or any other JSON object that a GET returns (``/version``, ``/apis/…``)."""
         return await self.raw("GET", path, within=within)
 
     async def pages(
@@ -163,7 +164,7 @@ class Client:
     ) -> RawObject:
         """Create. The path is the collection's. ``dry_run``: validate and default only.
 
-        ``strict``: fields that the API does not know are refused (BadRequest names them); else it drops them silently.
+        ``strict``: fields that the API does not know are refused (BadRequest names them) instead of silently dropped.
         """
         query = {**_dry(dry_run), **({"fieldValidation": "Strict"} if strict else {})}
         return await self.raw("POST", path, body=body, query=query, within=within)
@@ -185,11 +186,11 @@ class Client:
         dry_run: bool = False,
         within: float | None = None,
     ) -> RawObject:
-        """Server-side apply by ``manager``, who must send all the fields it owns; a no-op changes nothing.
+        """Server-side apply by ``manager``, which must send all the fields that it owns. A no-op changes nothing.
 
-        Lest it bring a deleted object back, the metadata needs a resourceVersion when the path is a status, which also
-        makes it conditional, and a uid when it is the object itself: there a resourceVersion alone does not prevent it.
-        ``may_create`` says that creating is wanted. Raises ValueError otherwise.
+        So that no deleted object is created again, the metadata needs a resourceVersion when the path is a status,
+        which also makes the write conditional. When the path is the object itself it needs a uid, since there a
+        resourceVersion alone does not prevent that. Raises ValueError otherwise, unless ``may_create``.
         """
         needed = "resourceVersion" if path.endswith("/status") else "uid"
         if not may_create and not (body.get("metadata") or {}).get(needed):
@@ -206,7 +207,7 @@ class Client:
     async def json_patch(
         self, path: str, operations: Sequence[Mapping[str, Any]], *, dry_run: bool = False, within: float | None = None
     ) -> RawObject:
-        """JSON patch (RFC 6902). A ``test`` that does not hold, or a path that is not there, is a Conflict."""
+        """JSON patch (RFC 6902). A ``test`` that fails, or a path that does not exist, is a Conflict."""
         try:
             return await self.raw(
                 "PATCH", path, body=operations, query=_dry(dry_run), content_type=_JSON_PATCH, within=within
@@ -214,8 +215,8 @@ class Client:
         except Invalid as error:
             if error.fields:
                 raise
-            said = "the patch does not fit the object as it is now: a test did not hold, or a path is not there"
-            raise Conflict("PATCH", path, error.status, error.reason, said) from error
+            message = "the patch does not fit the object as it is now: a test failed, or a path does not exist"
+            raise Conflict("PATCH", path, error.status, error.reason, message) from error
 
     async def delete(
         self,
@@ -297,18 +298,18 @@ class Client:
         if self._fence is None or method in READS:
             return wanted
         remaining = self._fence()
-        if remaining < LEAST:
+        if remaining < MIN_LEADERSHIP:
             raise Fenced(method, path, 0, "NotLeading", f"not sent: this process leads for {remaining:.1f} s more")
         return min(wanted, remaining)
 
 
 def _no_answer(method: str, path: str, error: Exception) -> ApiError:
-    said = f"no answer: {type(error).__name__} {error}".rstrip()
-    return (Unreachable if method in READS else OutcomeUnknown)(method, path, 0, "NoAnswer", said)
+    message = f"no answer: {type(error).__name__} {error}".rstrip()
+    return (Unreachable if method in READS else OutcomeUnknown)(method, path, 0, "NoAnswer", message)
 
 
 def _items(answer: RawObject) -> tuple[RawObject, ...]:
-    """The items of a list, which leave out what they have in common with it."""
+    """The items of a list with kind and apiVersion, which the API server leaves out of them."""
     kind, version = str(answer.get("kind", "")).removesuffix("List"), answer.get("apiVersion")
     items = answer.get("items") or []
     for item in items:

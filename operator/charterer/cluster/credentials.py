@@ -1,8 +1,8 @@
-"""Where the API server is and how to prove who we are: one source for the client, the watch and the Lease.
+"""The API server's address and this process's credentials: one source for the client, the watch and the Lease.
 
 The ``kubernetes`` package reads kubeconfigs and service accounts, runs credential plug-ins and refreshes their tokens.
-Ours is what its loaders leave open: to notice that a user got no credential, to read again what was refused or may have
-rotated, and to have one TLS context and one token for three HTTP clients.
+This module adds what its loaders leave open: it notices that a user got no credential, reads anew what was refused or
+may have rotated, and gives three HTTP clients one TLS context and one token.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from kubernetes.config.kube_config import KubeConfigMerger
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MAX_AGE: Final = 60.0
 """Seconds a token is used before the library is asked for it again: projected tokens rotate at 80 % of their life, and
-a plug-in whose tokens live less than the library's margin of 5 minutes would else run at every request."""
+a plug-in whose tokens live less than the library's margin of 5 minutes would otherwise run at every request."""
 
 Fill: TypeAlias = Callable[[Configuration, str], None]
-"""Fills a configuration; key files it has to write go into the directory, which is gone when they have been read."""
+"""Fills a configuration. Key files that it must write go into the directory, which is deleted once they are read."""
 
 
 class NoAccess(Exception):
@@ -41,12 +41,12 @@ class NoAccess(Exception):
 
 
 class NotSent(aiohttp.ClientConnectionError):
-    """NoAccess in the middle of a session: to those who repeat requests, kopf too, this is one that did not connect."""
+    """NoAccess in the middle of a session; callers that repeat requests, kopf too, take it for a failed connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Who we are at this moment: the ``Authorization`` header, if any, and the TLS context (authority, certificate)."""
+    """What identifies this process now: the ``Authorization`` header, if any, and the TLS context."""
 
     header: str | None = field(repr=False)
     tls: ssl.SSLContext
@@ -70,16 +70,16 @@ class Access:
         self.namespace = namespace
         self._source, self._fill, self._rereads, self._clock = source, fill, rereads, clock
         self._lock = threading.Lock()
-        # Not the loop's threads: those may all be waiting for a cloud.
+        # A thread of its own: those of the event loop may all be waiting for a cloud.
         self._renewer = ThreadPoolExecutor(1, "charterer-credentials")
         self._refused = False
         self._configuration, tls = self._load()
-        self._proof = Credential(self._header(), tls)
+        self._credential = Credential(self._header(), tls)
         self._due = clock() + MAX_AGE
 
     @property
     def configuration(self) -> Configuration:
-        """The package's configuration of now, for server, proxy and the like; credentials come from ``proof``."""
+        """The package's configuration of now, for server, proxy and the like; credentials come from ``credential``."""
         return self._configuration
 
     @property
@@ -90,7 +90,7 @@ class Access:
     @property
     def tls(self) -> ssl.SSLContext:
         """The last known TLS context: another object when the certificate was renewed."""
-        return self._proof.tls
+        return self._credential.tls
 
     @property
     def proxy(self) -> str | None:
@@ -98,28 +98,28 @@ class Access:
         proxy, exempt = self._configuration.proxy, self._configuration.no_proxy or ""
         return None if not proxy or should_bypass_proxies(self.server, exempt) else str(proxy)
 
-    def proof(self) -> Credential:
-        """What is good now. May block for a file or a plug-in, once a minute. Raises NoAccess."""
+    def credential(self) -> Credential:
+        """The credential to use now. Once a minute it may block for a file or a plug-in. Raises NoAccess."""
         with self._lock:
             if self._clock() >= self._due:
-                tls = self._proof.tls
+                tls = self._credential.tls
                 if self._refused or self._rereads:
                     self._configuration, fresh = self._load()
                     # Connections are kept per context: a new one only where the old certificate may be the reason.
                     tls = fresh if self._refused else tls
-                self._proof = Credential(self._header(), tls)
+                self._credential = Credential(self._header(), tls)
                 self._refused, self._due = False, self._clock() + MAX_AGE
-            return self._proof
+            return self._credential
 
-    async def proof_async(self) -> Credential:
-        """The same without blocking the event loop."""
+    async def credential_async(self) -> Credential:
+        """The same, without blocking the event loop."""
         if self._clock() < self._due:
-            return self._proof
-        return await asyncio.get_running_loop().run_in_executor(self._renewer, self.proof)
+            return self._credential
+        return await asyncio.get_running_loop().run_in_executor(self._renewer, self.credential)
 
-    def refused(self, proof: Credential) -> None:
-        """The server answered 401 to this: read everything again next time, unless that has happened meanwhile."""
-        if proof is self._proof:
+    def refused(self, credential: Credential) -> None:
+        """Report that the server answered 401 to this one: everything is read anew, unless that has been done since."""
+        if credential is self._credential:
             self._refused, self._due = True, float("-inf")
 
     def session(self, *, connections: int = 64, traces: Sequence[aiohttp.TraceConfig] = ()) -> aiohttp.ClientSession:
@@ -129,11 +129,11 @@ class Access:
             request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
         ) -> aiohttp.ClientResponse:
             try:
-                proof = await self.proof_async()
+                credential = await self.credential_async()
             except NoAccess as error:
                 raise NotSent(str(error)) from error
-            if proof.header is not None:
-                request.headers["Authorization"] = proof.header
+            if credential.header is not None:
+                request.headers["Authorization"] = credential.header
             request.server_hostname = self._configuration.tls_server_name
             try:
                 response = await handler(request)
@@ -142,12 +142,12 @@ class Access:
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
                 if request.method == "GET":
                     raise
-                # Of these two aiohttp thinks that a PUT or DELETE may be sent once more.
+                # After these two errors aiohttp itself would send a PUT or DELETE once more.
                 raise aiohttp.ClientConnectionError(f"{type(error).__name__} {error}") from error
             if response.status == 401:
-                self.refused(proof)
-                with contextlib.suppress(NoAccess):  # told by the next request
-                    await self.proof_async()  # so that ``tls`` is renewed before the request is repeated
+                self.refused(credential)
+                with contextlib.suppress(NoAccess):  # the next request raises it
+                    await self.credential_async()  # so that ``tls`` is renewed before the request is repeated
             return response
 
         return aiohttp.ClientSession(
@@ -184,8 +184,8 @@ def load(kubeconfig: Path | None = None, context: str | None = None) -> Access:
         return from_kubeconfig([kubeconfig], context)
     if context is None and (SERVICE_ACCOUNT / "token").exists() and os.environ.get("KUBERNETES_SERVICE_HOST"):
         return from_service_account(os.environ, SERVICE_ACCOUNT)
-    named = os.environ.get("KUBECONFIG", "")
-    paths = [Path(part) for part in named.split(os.pathsep) if part] or [Path.home() / ".kube" / "config"]
+    from_environment = os.environ.get("KUBECONFIG", "")
+    paths = [Path(part) for part in from_environment.split(os.pathsep) if part] or [Path.home() / ".kube" / "config"]
     existing = [path for path in paths if path.exists()]
     if not existing:
         raise NoAccess(

@@ -1,7 +1,7 @@
-"""Whether the API server serves the kinds that are to be watched.
+"""Waits until the API server serves the kinds that are to be watched.
 
-kopf asks once, when it starts, and never watches what was not there then: an operator that is started together with
-its CRDs would be blind for their kinds.
+kopf asks once, when it starts, and never watches a kind that was not served then: an operator that is started together
+with its CRDs would not see their objects.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from charterer.cluster.paths import Resource
 
 log = logging.getLogger(__name__)
 
-_AGAIN_SECONDS: Final = 0.5
+_RETRY_SECONDS: Final = 0.5
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=10.0)
 
 
 async def all_served(
     session: aiohttp.ClientSession, server: str, resources: Sequence[Resource], stopped: Callable[[], bool]
 ) -> None:
-    """Return once all are served, or ``stopped``. What is missing is logged whenever that changes."""
-    told: object = None
+    """Return once all are served, or ``stopped``. Logs what is missing whenever that changes."""
+    reported: object = None
     while not stopped():
         try:
             missing = await _missing(session, server, resources)
@@ -34,22 +34,23 @@ async def all_served(
         else:
             if not missing:
                 return
-            if missing != told:
+            if missing != reported:
                 log.warning("not served yet: %s: helm install charterer-crds", ", ".join(map(str, missing)))
-            told = missing
-        await asyncio.sleep(_AGAIN_SECONDS)
+            reported = missing
+        await asyncio.sleep(_RETRY_SECONDS)
 
 
 async def _missing(session: aiohttp.ClientSession, server: str, resources: Sequence[Resource]) -> list[Resource]:
     groups = {group["name"] for group in (await _get(session, f"{server}/apis"))["groups"]} | {""}
     served: dict[str, set[str]] = {}
-    for path in {one.version_path for one in resources if one.group in groups}:
-        served[path] = {one["name"] for one in (await _get(session, server + path)).get("resources") or ()}
-    return [one for one in resources if one.plural not in served.get(one.version_path, ())]
+    for path in {resource.version_path for resource in resources if resource.group in groups}:
+        listed = (await _get(session, server + path)).get("resources") or ()
+        served[path] = {resource["name"] for resource in listed}
+    return [resource for resource in resources if resource.plural not in served.get(resource.version_path, ())]
 
 
 async def _get(session: aiohttp.ClientSession, url: str) -> Any:
-    """The answer; nothing where there is none under this address yet."""
+    """The answer; an empty object where nothing is served under this address yet."""
     async with session.get(url, timeout=_TIMEOUT) as response:
         if response.status == 404:
             return {}

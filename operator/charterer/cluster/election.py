@@ -1,8 +1,8 @@
-"""Who may lead, decided from what was seen of the Lease and when: no I/O, no clock of its own.
+"""Who may lead, decided from what was seen of the Lease and when. No I/O, and no clock of its own.
 
 All times are seconds of one steady clock of this process. The Lease's own timestamps are never compared with it: a
-candidate counts from when *it saw* the last change, a leader from before it *asked* for its last renewal. Clocks that
-differ between machines do no harm as long as they run at about the same speed.
+candidate counts from when *it saw* the last change, a leader from before it *asked* for its last renewal. Clocks of
+different machines may differ, as long as they run at about the same speed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 class LeaseTimes:
     """Seconds. A leader that has not renewed for ``renew_deadline`` stops; others take over after ``duration``.
 
-    What lies between the two is for the deposed leader to end its process, and for clocks of unequal speed.
+    Between the two a deposed leader ends its process; the difference also allows for clocks of unequal speed.
     """
 
     duration: float = 15.0
@@ -38,46 +38,46 @@ class LeaseRecord:
 
 
 class Election:
-    """What one candidate knows. Not thread-safe."""
+    """The state of one candidate. Not thread-safe."""
 
     def __init__(self, identity: str, times: LeaseTimes) -> None:
         self._identity = identity
         self._times = times
         self._seen_at = float("-inf")
         self.record: LeaseRecord | None = None
-        """The Lease as last seen; None: it does not exist."""
+        """The Lease as last seen; None if it does not exist."""
         self.deadline = float("-inf")
-        """Until when this candidate may act as the leader; minus infinity while it does not lead."""
+        """Time until which this candidate may act as the leader; minus infinity while it does not lead."""
 
     @property
     def leading(self) -> bool:
-        """Whether it holds the Lease, as far as it knows."""
+        """Whether this candidate holds the Lease, as far as it knows."""
         return self.deadline > float("-inf")
 
     def observe(self, record: LeaseRecord | None, at: float) -> None:
-        """The Lease was read at ``at``."""
+        """Take note of the Lease as it was read at ``at``."""
         before = self.record
         if record is None or before is None or record.resource_version != before.resource_version:
             self._seen_at = at
         self.record = record
 
     def may_take(self, at: float) -> bool:
-        """Whether to try to become (or stay) the holder: it is free, our own, or unchanged for its whole duration."""
+        """Whether to try to become or stay the holder: the Lease is free, or held already, or has run out."""
         if self.record is None or self.record.holder in ("", self._identity):
             return True
         return at - self._seen_at >= self.record.duration
 
-    def held(self, record: LeaseRecord, asked: float, at: float) -> None:
-        """The API server accepted at ``at`` that we hold it; we had asked at ``asked``."""
+    def renewed(self, record: LeaseRecord, asked: float, at: float) -> None:
+        """Take note that the API server accepted at ``at`` the renewal that was sent at ``asked``."""
         self.observe(record, at)
         self.deadline = asked + self._times.renew_deadline
 
     def resign(self) -> None:
-        """We do not lead any more."""
+        """Stop leading."""
         self.deadline = float("-inf")
 
-    def usurper(self) -> str | None:
-        """Who holds the Lease that we believed to be ours, if somebody does."""
+    def other_holder(self) -> str | None:
+        """Who holds the Lease that this candidate believed to hold; None if it holds it, or did not believe to."""
         if not self.leading or self.record is None or self.record.holder == self._identity:
             return None
         return self.record.holder or "nobody"

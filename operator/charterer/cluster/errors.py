@@ -1,4 +1,4 @@
-"""What can go wrong with a call to the API server, classified once: what to do next follows from the class."""
+"""Failures of calls to the API server, classified once, so that the class says what may be done next."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class ApiError(Exception):
 
 
 class BadRequest(ApiError):
-    """400 and other refusals of the request itself: a fault of the caller."""
+    """400 and other refusals of the request itself, which was wrong."""
 
 
 class Invalid(BadRequest):
-    """422: the object was refused. ``fields`` has a sentence for each field that is wrong; the message has them all."""
+    """422: the object was refused. ``fields`` has a sentence for each wrong field; the message has them all."""
 
     def __init__(
         self, method: str, path: str, status: int, reason: str, message: str, fields: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class NotFound(ApiError):
 
 
 class AlreadyExists(ApiError):
-    """409: an object of that name is there already."""
+    """409: an object of that name exists already."""
 
 
 class Conflict(ApiError):
@@ -137,7 +137,7 @@ def _fields(answer: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _readable(answer: Mapping[str, Any], status: int, body: bytes) -> str:
-    """The causes field by field where the API lists several, else its own message, else what was said instead."""
+    """The causes, field by field, where the API lists some; otherwise its message, or the beginning of the body."""
     message = str(answer.get("message") or "")
     fields = _fields(answer)
     if status == 422 and fields:
@@ -149,8 +149,8 @@ def _readable(answer: Mapping[str, Any], status: int, body: bytes) -> str:
 
 
 def _retry_after(headers: Mapping[str, str], answer: Mapping[str, Any]) -> float:
-    told = headers.get("Retry-After") or (answer.get("details") or {}).get("retryAfterSeconds") or 1
+    delay = headers.get("Retry-After") or (answer.get("details") or {}).get("retryAfterSeconds") or 1
     try:
-        return max(0.0, float(told))
+        return max(0.0, float(delay))
     except ValueError:
         return 1.0

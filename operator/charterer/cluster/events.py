@@ -1,4 +1,4 @@
-"""Events (events.k8s.io/v1) for people: best effort, aggregated, and never in the way of anything."""
+"""Events (events.k8s.io/v1) for people: best effort, aggregated into series, and never blocking the caller."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from charterer.domain.time import Instant, format_instant
 log = logging.getLogger(__name__)
 
 WINDOW: Final = 600.0
-"""Seconds within which the same thing said again counts as one series."""
+"""Seconds within which repetitions of an event are counted as one series, as Kubernetes' own components do."""
 UPDATE: Final = 60.0
-"""Seconds between two writes of one series' count."""
+"""Seconds between two writes of one series' count: half a dozen in a window are enough for a reader."""
 REMEMBERED: Final = 1_000
-"""Series kept in memory; the one longest unheard of is forgotten first."""
+"""Series kept in memory; the one that was not repeated for longest is dropped first."""
 PENDING: Final = 500
-"""New events that may wait to be sent; more are dropped (and counted)."""
+"""New events that may wait to be sent: less than a minute's at the pace below. More are dropped and counted."""
 PACE: Final = 0.1
-"""Seconds between two requests: a burst of events must not take the API server's attention from what matters."""
+"""Seconds between two requests, so that a burst of events does not delay the operator's other calls."""
 
 
 class _Key(NamedTuple):
@@ -41,22 +41,21 @@ class _Key(NamedTuple):
 
 @dataclass(slots=True)
 class _Series:
-    """``count`` times heard, ``told`` of them written under ``name``. Times are of the steady clock."""
+    """``count`` repetitions, ``written_count`` of them written under ``name``. ``began``, ``written``: steady clock."""
 
     first: Instant
     last: Instant
-    heard: float
     began: float
     count: int = 1
-    told: int = 0
+    written_count: int = 0
     name: str = ""
     written: float = float("-inf")
 
 
 class Recorder:
-    """Takes what is to be said and says it later. Use it from one event loop.
+    """Takes events and sends them later, from one event loop.
 
-    ``now`` is the wall clock (what people read), ``clock`` the steady one (what is counted with).
+    ``now`` is the wall clock, which people read; ``clock`` is the steady one, by which series are timed.
     """
 
     def __init__(
@@ -73,28 +72,28 @@ class Recorder:
         self._clock = clock
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
         self._new: OrderedDict[_Key, _Series] = OrderedDict()
-        self._something = asyncio.Event()
+        self._pending = asyncio.Event()
         self.dropped = 0
-        """Events that were never sent, since too many waited or the API server refused them."""
+        """Number of events never sent, because too many waited or the API server refused them."""
 
     def record(self, subject: EventSubject, reason: str, note: str, *, action: str, warning: bool = False) -> None:
-        """Say ``note`` of ``subject``. ``reason`` and ``action`` are CamelCase words. Returns at once, never raises."""
+        """Queue an event about ``subject``. ``reason`` and ``action`` are CamelCase words. Never blocks or raises."""
         key = _Key(subject, reason, action, note, warning)
-        heard, at = self._clock(), self._now()
+        time_now, at = self._clock(), self._now()
         series = self._series.get(key)
-        if series is not None and heard - series.began < WINDOW:
+        if series is not None and time_now - series.began < WINDOW:
             series.count += 1
-            series.last, series.heard = at, heard
+            series.last = at
             self._series.move_to_end(key)
             return
         if len(self._new) >= PENDING:
             self.dropped += 1
             return
-        self._series[key] = self._new[key] = _Series(at, at, heard, heard)
+        self._series[key] = self._new[key] = _Series(at, at, time_now)
         self._series.move_to_end(key)
         while len(self._series) > REMEMBERED:
             self._series.popitem(last=False)
-        self._something.set()
+        self._pending.set()
 
     @property
     def waiting(self) -> int:
@@ -102,24 +101,24 @@ class Recorder:
         return len(self._new)
 
     async def run(self) -> NoReturn:
-        """Send, for ever."""
+        """Send events until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._something.wait(), UPDATE)
+                await asyncio.wait_for(self._pending.wait(), UPDATE)
             await self._send(PACE)
 
     async def flush(self) -> None:
-        """Send now what waits, at an orderly end."""
+        """Send now what still waits, before an orderly end."""
         await self._send(0.0)
 
     async def _send(self, pace: float) -> None:
-        self._something.clear()
+        self._pending.clear()
         while self._new:
             key, series = self._new.popitem(last=False)
             await self._create(key, series)
             await asyncio.sleep(pace)
         for key, series in list(self._series.items()):
-            if series.name and series.count > series.told and self._clock() - series.written >= UPDATE:
+            if series.name and series.count > series.written_count and self._clock() - series.written >= UPDATE:
                 await self._update(key, series)
                 await asyncio.sleep(pace)
 
@@ -140,7 +139,7 @@ class Recorder:
             self._series.pop(key, None)
             log.debug("event %s of %s was not recorded: %s", key.reason, key.subject.name, error)
             return
-        series.name, series.told, series.written = body["metadata"]["name"], 1, self._clock()
+        series.name, series.written_count, series.written = body["metadata"]["name"], 1, self._clock()
 
     async def _update(self, key: _Key, series: _Series) -> None:
         path = EVENTS.one(series.name, key.subject.namespace or "default")
@@ -151,8 +150,8 @@ class Recorder:
                 path, {"series": {"count": count, "lastObservedTime": format_instant(series.last)}}
             )
         except (NotFound, Gone):
-            self._series.pop(key, None)  # it has expired: if it is said again, it is said anew
+            self._series.pop(key, None)  # it has expired: a repetition begins a new series
         except ApiError as error:
             log.debug("event %s of %s was not counted: %s", key.reason, key.subject.name, error)
         else:
-            series.told = count
+            series.written_count = count

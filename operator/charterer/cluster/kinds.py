@@ -42,7 +42,7 @@ FOREIGN_WORKERS: Final[WatchedKind[decode.ForeignWorker]] = WatchedKind(
 
 AnyKind: TypeAlias = WatchedKind[Any]
 
-ALL: Final[tuple[AnyKind, ...]] = (
+COMMON: Final[tuple[AnyKind, ...]] = (
     TRAINING_JOBS,
     SPEEDUP_PROFILES,
     GPU_BUDGETS,
@@ -53,6 +53,7 @@ ALL: Final[tuple[AnyKind, ...]] = (
     SERVICES,
     NAMESPACES,
 )
+"""The kinds that are watched whatever the workload of runs is."""
 
 WITHOUT_CHARTERER: Final[tuple[AnyKind, ...]] = (FOREIGN_JOBS, FOREIGN_WORKERS)
-"""What only a look at the past asks for; nothing of it is planned."""
+"""Kinds read only for a cluster's history: they are not Charterer's, and nothing of them is planned."""

@@ -1,7 +1,7 @@
 """Leadership: a coordination.k8s.io Lease, renewed in a thread of its own, and a second thread that watches the clock.
 
-The main loop may hang and the API server may accept calls and never answer: the process still learns in time that it no
-longer leads. ``charterer.cluster.election`` holds the rules.
+Even if the main loop hangs, or the API server accepts calls and never answers, the process learns in time that it no
+longer leads. The rules are in ``charterer.cluster.election``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["Lease", "LeaseTimes", "steady"]
 
 log = logging.getLogger(__name__)
 
-_GLANCE: Final = 0.5
-"""Seconds between two looks at the clock, which may have jumped (a machine that was suspended)."""
+_CLOCK_CHECK_SECONDS: Final = 0.5
+"""Seconds between two checks of the clock, which may jump when a machine was suspended."""
 
 
 def steady() -> float:
@@ -94,7 +94,7 @@ class Lease:
         self._http.close()
 
     def remaining(self) -> float:
-        """Seconds for which it is certain to lead; 0 when it does not."""
+        """Seconds for which this process is certain to lead; 0 when it does not."""
         return max(0.0, self.deadline() - self._clock())
 
     def deadline(self) -> float:
@@ -121,7 +121,7 @@ class Lease:
             self._stopping.wait(pause)
 
     def _attempt(self) -> bool:
-        """Take or renew the Lease if that is ours to do; whether it was done."""
+        """Take or renew the Lease where the election allows it. Returns whether that was done."""
         if not self._election.leading:
             self._observe()
         if not self._election.may_take(self._clock()):
@@ -130,11 +130,11 @@ class Lease:
         try:
             raw = self._put(self._election.record, self._identity)
         except (Conflict, AlreadyExists, NotFound):
-            # Somebody else wrote it, or an answer to us was lost: the next attempt starts from what is there now.
+            # Another process wrote it, or an answer was lost: the next attempt starts from the Lease as it is now.
             self._observe()
-            usurper = self._election.usurper()
-            if usurper is not None:
-                self._lose(f"the Lease is held by {usurper}")
+            holder = self._election.other_holder()
+            if holder is not None:
+                self._lose(f"the Lease is held by {holder}")
             return False
         self._hold(raw, asked)
         return True
@@ -158,7 +158,7 @@ class Lease:
                 self._election.observe(record, self._clock())  # for release, which gives up exactly this version
                 return
             gained = not self._election.leading
-            self._election.held(record, asked, self._clock())
+            self._election.renewed(record, asked, self._clock())
         self._renewed(record)
         if gained:
             log.info("%s leads: it holds the Lease %s/%s", self._identity, self._namespace, self._name)
@@ -197,7 +197,7 @@ class Lease:
             if deadline > float("-inf") and late >= 0:
                 self._lose(f"the Lease was not renewed for {self._times.renew_deadline + late:.1f} s")
                 return
-            self._stopping.wait(min(_GLANCE, -late) if deadline > float("-inf") else _GLANCE)
+            self._stopping.wait(min(_CLOCK_CHECK_SECONDS, -late) if deadline > float("-inf") else _CLOCK_CHECK_SECONDS)
 
     def _lose(self, why: str) -> None:
         with self._lock:

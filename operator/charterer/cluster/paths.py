@@ -1,4 +1,4 @@
-"""Paths of the API's resources: a ``Resource`` knows where its collection and its objects are."""
+"""Paths of the API's resources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from charterer.api.names import GROUP, VERSION
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A resource type; the core group is the empty string."""
+    """A resource type, which knows the paths of its collection and objects. The core group is the empty string."""
 
     group: str
     version: str

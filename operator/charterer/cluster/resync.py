@@ -1,6 +1,6 @@
-"""The repair list: everything is listed now and then, since a watch can miss deletions and never says so.
+"""The repair list: every kind is listed now and then, since a watch can miss deletions without notice.
 
-kopf lists anew after a 410 or an outage, but gives no event for what vanished meanwhile: then it is time to look.
+kopf lists anew after a 410 or an outage, but gives no event for what was deleted meanwhile; then a repair list is due.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 from charterer.cluster.client import Client
@@ -19,8 +17,9 @@ from charterer.cluster.store import ObjectKey, Store, WatchedKind
 log = logging.getLogger(__name__)
 
 INTERVAL = 300.0
+"""Seconds between two repair lists: a bound on how long a missed deletion stays unnoticed, at little load."""
 SETTLE = 15.0
-"""Seconds after the first list until the second: what was deleted before the watch's own start is seen then."""
+"""Seconds from the first list to the second, which finds what was deleted before the watch had started."""
 RETRY = 5.0
 """Seconds until a failed list is tried again."""
 
@@ -28,33 +27,25 @@ RETRY = 5.0
 class Resync:
     """Lists every kind of the store into the store and removes what is gone."""
 
-    def __init__(
-        self, client: Client, store: Store, *, interval: float = INTERVAL, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, client: Client, store: Store, *, interval: float = INTERVAL) -> None:
         self._client = client
         self._store = store
         self._interval = interval
-        self._clock = clock
-        self._completed: float | None = None
         self._due = asyncio.Event()
 
-    def soon(self) -> None:
-        """Do not wait for the interval: something may have been missed. For the event loop's own thread."""
+    def request(self) -> None:
+        """List now, since something may have been missed. To be called in the event loop's thread."""
         self._due.set()
 
     async def once(self) -> tuple[tuple[WatchedKind[Any], ObjectKey], ...]:
-        """List all kinds; the deletions that nobody had told the store. Raises ApiError; repeating is harmless."""
+        """List all kinds. Returns the deletions that the store had missed. Raises ApiError; repeating is harmless."""
         missed = [(kind, key) for kind in self._store.kinds for key in await self._list(kind)]
         for kind, key in missed:
             log.info("the watch missed the deletion of %s %s/%s", kind.name, key.namespace, key.name)
-        self._completed = self._clock()
         return tuple(missed)
 
     async def run(self) -> NoReturn:
-        """List at once, again soon after, then at every interval and when it is due sooner, for ever.
-
-        Failures are logged and repeated.
-        """
+        """List at once, again soon after, then at every interval and whenever requested. Failures are retried."""
         pause = SETTLE
         while True:
             self._due.clear()
@@ -68,10 +59,6 @@ class Resync:
                     async with asyncio.timeout(min(pause, self._interval)):
                         await self._due.wait()
                 pause = self._interval
-
-    def age(self) -> float | None:
-        """Seconds since everything was last listed; None before that."""
-        return None if self._completed is None else self._clock() - self._completed
 
     async def _list(self, kind: WatchedKind[Any]) -> tuple[ObjectKey, ...]:
         try:

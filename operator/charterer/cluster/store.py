@@ -1,8 +1,8 @@
-"""What the operator knows of the cluster: the decoded objects of the watched kinds, put here from any thread.
+"""The operator's copy of the cluster: the decoded objects of the watched kinds, put here from any thread.
 
-Each event is decoded once, in the thread that brings it, and its JSON is let go. Of two versions of an object the
-higher resourceVersion is kept (comparable within a kind since Kubernetes 1.35, in fact ever since etcd), so that watch,
-repair list and the answers to the operator's own writes may arrive in any order.
+Each event is decoded once, in the thread that delivers it, and its JSON is dropped. Of two versions of an object the
+higher resourceVersion is kept (Kubernetes allows that comparison since 1.35), so that the watch, the repair list and
+the answers to the operator's own writes may arrive in any order.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ log = logging.getLogger(__name__)
 V = TypeVar("V")
 
 TOMBSTONES_KEPT = 20_000
-"""How many deleted objects' uids are remembered, so that a list older than the deletion cannot bring them back."""
+"""Number of deleted objects whose uids are remembered, so that an older list cannot bring them back.
+
+More than are deleted in the minutes that the longest list takes, also when thousands of jobs end at once.
+"""
 
 
 class ObjectKey(NamedTuple):
-    """Where an object is; the namespace is empty for cluster-scoped ones."""
+    """An object's namespace, empty for cluster-scoped kinds, and name."""
 
     namespace: str
     name: str
@@ -51,7 +54,7 @@ class WatchedKind(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class KindView(Generic[V]):
-    """All objects of a kind at one moment; never changed after. ``version`` grows with every change of the kind.
+    """All objects of a kind at one moment, immutable. ``version`` grows with every change of the kind.
 
     An object is in ``objects`` or in ``problems`` (it could not be decoded), never in both.
     """
@@ -63,7 +66,7 @@ class KindView(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class KindStats:
-    """``events``: how often something was put or removed. ``age``: seconds since the last time, None before it."""
+    """``events``: number of puts and removals. ``age``: seconds since the last one, None before the first."""
 
     events: int
     age: float | None
@@ -80,10 +83,9 @@ class _CacheEntry:
 
 @dataclass(slots=True)
 class _KindCache:
-    held: dict[ObjectKey, _CacheEntry] = field(default_factory=dict)
+    entries: dict[ObjectKey, _CacheEntry] = field(default_factory=dict)
     version: int = 0
     view: KindView[Any] | None = None
-    listed: bool = False
     events: int = 0
     last: float | None = None
 
@@ -95,137 +97,139 @@ class Store:
     """Decoded objects by kind. Every method may be called from any thread."""
 
     def __init__(self, kinds: Iterable[WatchedKind[Any]], *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._shelves: dict[WatchedKind[Any], _KindCache] = {kind: _KindCache() for kind in kinds}
+        self._caches: dict[WatchedKind[Any], _KindCache] = {kind: _KindCache() for kind in kinds}
         self._clock = clock
         self._lock = threading.Lock()
-        self._buried: OrderedDict[str, float] = OrderedDict()
+        self._tombstones: OrderedDict[str, float] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._on_change: Callable[[], None] | None = None
         self._waking = False
 
     @property
     def kinds(self) -> tuple[WatchedKind[Any], ...]:
-        """The kinds it holds."""
-        return tuple(self._shelves)
+        """The kinds of this store."""
+        return tuple(self._caches)
 
     def bind(self, on_change: Callable[[], None]) -> None:
-        """From now on call ``on_change`` in the running event loop after changes (once for many close together)."""
+        """From now on call ``on_change`` in the running event loop after changes, once for several close together."""
         self._loop = asyncio.get_running_loop()
         self._on_change = on_change
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def put(self, kind: WatchedKind[Any], raw: Mapping[str, Any]) -> bool:
-        """Take in an object unless a newer version is known; whether anything changed. Never raises for bad content."""
+        """Keep the object unless a newer version is known. Returns whether anything changed; accepts any content."""
         key, uid, version = _identity(raw)
-        shelf = self._shelves[kind]
+        cache = self._caches[kind]
         with self._lock:
-            self._count(shelf)
-            if not self._is_news(shelf, key, uid, version):
+            self._count(cache)
+            if not self._is_newer(cache, key, uid, version):
                 return False
         value = _decoded(kind, key, raw)
         with self._lock:
-            if not self._is_news(shelf, key, uid, version):
+            if not self._is_newer(cache, key, uid, version):
                 return False
             if value is None:
-                if shelf.held.pop(key, None) is None:
+                if cache.entries.pop(key, None) is None:
                     return False
-                self._bury(uid, version)
+                self._add_tombstone(uid, version)
             else:
-                shelf.held[key] = _CacheEntry(uid, version, value)
-            self._changed(shelf)
+                cache.entries[key] = _CacheEntry(uid, version, value)
+            self._changed(cache)
         return True
 
     def remove(self, kind: WatchedKind[Any], raw: Mapping[str, Any]) -> bool:
-        """Take out a deleted object; a successor of the same name (another uid) stays. Whether anything changed."""
+        """Drop a deleted object, but no successor of the same name (another uid). Returns whether anything changed."""
         key, uid, _ = _identity(raw)
-        shelf = self._shelves[kind]
+        cache = self._caches[kind]
         with self._lock:
-            self._count(shelf)
-            self._bury(uid, _DELETED)
-            held = shelf.held.get(key)
-            if held is None or held.uid != uid:
+            self._count(cache)
+            self._add_tombstone(uid, _DELETED)
+            entry = cache.entries.get(key)
+            if entry is None or entry.uid != uid:
                 return False
-            del shelf.held[key]
-            self._changed(shelf)
+            del cache.entries[key]
+            self._changed(cache)
         return True
 
     def listed(self, kind: WatchedKind[Any], present: Iterable[str], version: int) -> tuple[ObjectKey, ...]:
-        """A whole list of the kind was put: remove what it did not have.
+        """Drop the objects that a whole list of the kind, which was put before, did not have.
 
-        ``present``: the uids in the list; ``version``: the list's resourceVersion. What is newer than the list stays.
-        Returns the keys removed: deletions that the watch had missed.
+        ``present``: the uids in the list; ``version``: the list's resourceVersion. Objects newer than the list stay.
+        Returns the keys dropped: deletions that the watch had missed.
         """
-        shelf = self._shelves[kind]
-        there = frozenset(present)
+        cache = self._caches[kind]
+        listed = frozenset(present)
         with self._lock:
-            gone = {key: held for key, held in shelf.held.items() if held.uid not in there and held.version <= version}
-            for key, held in gone.items():
-                del shelf.held[key]
-                self._bury(held.uid, _DELETED)
-            if gone or not shelf.listed:
-                shelf.listed = True
-                self._changed(shelf)
+            gone = {
+                key: entry
+                for key, entry in cache.entries.items()
+                if entry.uid not in listed and entry.version <= version
+            }
+            for key, entry in gone.items():
+                del cache.entries[key]
+                self._add_tombstone(entry.uid, _DELETED)
+            if gone:
+                self._changed(cache)
         return tuple(gone)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def view(self, kind: WatchedKind[V]) -> KindView[V]:
         """All objects of the kind now. Copied only if something changed since the last call."""
-        shelf = self._shelves[kind]
+        cache = self._caches[kind]
         with self._lock:
-            if shelf.view is None or shelf.view.version != shelf.version:
-                objects = {key: held.value for key, held in shelf.held.items() if not isinstance(held.value, Problem)}
-                problems = {key: held.value for key, held in shelf.held.items() if isinstance(held.value, Problem)}
-                shelf.view = KindView(shelf.version, MappingProxyType(objects), MappingProxyType(problems))
-            return cast("KindView[V]", shelf.view)
+            if cache.view is None or cache.view.version != cache.version:
+                objects = {
+                    key: entry.value for key, entry in cache.entries.items() if not isinstance(entry.value, Problem)
+                }
+                problems = {
+                    key: entry.value for key, entry in cache.entries.items() if isinstance(entry.value, Problem)
+                }
+                cache.view = KindView(cache.version, MappingProxyType(objects), MappingProxyType(problems))
+            return cast("KindView[V]", cache.view)
 
     def get(self, kind: WatchedKind[V], name: str, namespace: str = "") -> V | None:
         """One decoded object, if it is there and could be decoded."""
         with self._lock:
-            held = self._shelves[kind].held.get(ObjectKey(namespace, name))
-        return None if held is None or isinstance(held.value, Problem) else cast(V, held.value)
+            entry = self._caches[kind].entries.get(ObjectKey(namespace, name))
+        return None if entry is None or isinstance(entry.value, Problem) else cast(V, entry.value)
 
     def uid(self, kind: WatchedKind[Any], key: ObjectKey) -> str | None:
-        """Which object it is that is there under this key, also if it could not be decoded."""
+        """The uid of the object under this key, also of one that could not be decoded."""
         with self._lock:
-            held = self._shelves[kind].held.get(key)
-        return None if held is None else held.uid
-
-    @property
-    def synced(self) -> bool:
-        """Whether every kind was listed at least once: before that, absence means nothing."""
-        return all(shelf.listed for shelf in self._shelves.values())
+            entry = self._caches[kind].entries.get(key)
+        return None if entry is None else entry.uid
 
     @property
     def version(self) -> int:
-        """Grows with every change of any kind."""
+        """A number that grows with every change of any kind."""
         with self._lock:
-            return sum(shelf.version for shelf in self._shelves.values())
+            return sum(cache.version for cache in self._caches.values())
 
     def stats(self) -> Mapping[str, KindStats]:
-        """By kind name, for metrics and health."""
+        """The statistics by kind name, for metrics and health."""
         now = self._clock()
         with self._lock:
-            return {kind.name: _stats(shelf, now) for kind, shelf in self._shelves.items()}
+            return {kind.name: _stats(cache, now) for kind, cache in self._caches.items()}
 
     # --- under the lock -----------------------------------------------------------------------------------------------
 
-    def _is_news(self, shelf: _KindCache, key: ObjectKey, uid: str, version: int) -> bool:
-        held = shelf.held.get(key)
-        return (held is None or version > held.version) and version > self._buried.get(uid, -1)
+    def _is_newer(self, cache: _KindCache, key: ObjectKey, uid: str, version: int) -> bool:
+        entry = cache.entries.get(key)
+        return (entry is None or version > entry.version) and version > self._tombstones.get(uid, -1)
 
-    def _bury(self, uid: str, version: float) -> None:
-        self._buried[uid] = max(version, self._buried.pop(uid, -1))
-        while len(self._buried) > TOMBSTONES_KEPT:
-            self._buried.popitem(last=False)
+    def _add_tombstone(self, uid: str, version: float) -> None:
+        self._tombstones[uid] = max(version, self._tombstones.pop(uid, -1))
+        while len(self._tombstones) > TOMBSTONES_KEPT:
+            self._tombstones.popitem(last=False)
 
-    def _count(self, shelf: _KindCache) -> None:
-        shelf.events += 1
-        shelf.last = self._clock()
+    def _count(self, cache: _KindCache) -> None:
+        cache.events += 1
+        cache.last = self._clock()
 
-    def _changed(self, shelf: _KindCache) -> None:
-        shelf.version += 1
+    def _changed(self, cache: _KindCache) -> None:
+        cache.version += 1
         if self._loop is None or self._waking or self._loop.is_closed():
             return
         self._waking = True
@@ -245,7 +249,7 @@ def _identity(raw: Mapping[str, Any]) -> tuple[ObjectKey, str, int]:
 
 
 def _decoded(kind: WatchedKind[Any], key: ObjectKey, raw: Mapping[str, Any]) -> object | None:
-    """The value, or the Problem that the object is: one that cannot be decoded must not stop the others."""
+    """The decoded value, or a Problem: an object that cannot be decoded must not stop the others."""
     try:
         return cast("object | None", kind.decode(raw))
     except InvalidObject as error:
@@ -256,7 +260,7 @@ def _decoded(kind: WatchedKind[Any], key: ObjectKey, raw: Mapping[str, Any]) -> 
         return Problem(kind.name, key.namespace, key.name, "", "Undecodable", message)
 
 
-def _stats(shelf: _KindCache, now: float) -> KindStats:
-    problems = sum(isinstance(held.value, Problem) for held in shelf.held.values())
-    age = None if shelf.last is None else now - shelf.last
-    return KindStats(shelf.events, age, len(shelf.held) - problems, problems)
+def _stats(cache: _KindCache, now: float) -> KindStats:
+    problems = sum(isinstance(entry.value, Problem) for entry in cache.entries.values())
+    age = None if cache.last is None else now - cache.last
+    return KindStats(cache.events, age, len(cache.entries) - problems, problems)

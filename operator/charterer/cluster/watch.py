@@ -1,10 +1,10 @@
 """The watch: kopf in a thread and event loop of its own, whose only handler puts events into the store.
 
-kopf lists a kind anew when its stream cannot be taken up where it was (after an outage, or when its CRD was changed),
-and says nothing of what was deleted meanwhile. It lists through a session of ours, so that we see it and can look.
+kopf lists a kind anew when its stream cannot be resumed (after an outage, or when its CRD was changed), and does not
+report what was deleted meanwhile. It lists through a session of Charterer's, which notices that and has the store
+repaired.
 
-kopf is asked for nothing but its resilient watch streams: no finalizer, no annotation, no progress, no Event of it ever
-reaches an object.
+Only kopf's resilient watch streams are used: it never writes a finalizer, an annotation, its progress or an Event.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from charterer.cluster.store import Store, WatchedKind
 log = logging.getLogger(__name__)
 
 SERVER_TIMEOUT: Final = 290
-"""Seconds after which the API server ends a watch, which is then taken up again where it was."""
+"""Seconds after which the API server ends a watch, which is then resumed where it was."""
 INACTIVITY_TIMEOUT: Final = 70.0
 """Seconds without even a bookmark (they come every minute) after which a stream counts as dead."""
 _CONNECT_TIMEOUT: Final = 10.0
@@ -38,8 +38,9 @@ _NEVER_SET: Final = "charterer.dev/never-set"
 class Watch:
     """Watches the store's kinds in the whole cluster, and one Lease as the heartbeat, until stopped.
 
-    ``alive`` turns False when it ends by itself, which is fatal: the process should be started anew. ``on_end`` is
-    called then, and ``on_relist`` when a kind was listed anew: deletions may have been missed. Both in its own thread.
+    ``alive`` turns False when it ends by itself, which is fatal: the process should be restarted. Then ``on_end`` is
+    called. ``on_relist`` is called when a kind was listed anew and deletions may have been missed. Both are called in
+    the thread of the watch.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Watch:
         return self._thread.is_alive() and not self._ended.is_set()
 
     def _run(self) -> None:
-        logging.getLogger("kopf").setLevel(logging.ERROR)  # it words every event
+        logging.getLogger("kopf").setLevel(logging.ERROR)  # it logs every event
         logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)  # and every repeated request, as an error
         try:
             asyncio.run(self._until_served())
@@ -145,7 +146,7 @@ class Watch:
         return on_event
 
     async def _on_lease(self, *, event: kopf.RawEvent, **_: Any) -> None:
-        self._heartbeat.seen(int(event["object"]["metadata"]["resourceVersion"]))
+        self._heartbeat.delivered(int(event["object"]["metadata"]["resourceVersion"]))
 
     def _settings(self) -> kopf.OperatorSettings:
         settings = kopf.OperatorSettings()
@@ -178,14 +179,14 @@ class Watch:
 
 
 class _WatchBackoff:
-    """Seconds between repeated requests, without end: an outage or a missing permission must not end the watch."""
+    """Seconds between repeated requests, an endless series: no outage or missing permission may end the watch."""
 
     def __iter__(self) -> Iterator[float]:
         return itertools.chain((0.1, 0.2, 0.5, 1.0), itertools.repeat(2.0))
 
 
 class _NoProgress(kopf.ProgressStorage):
-    """Keeps nothing: there are no handlers whose progress could matter."""
+    """Keeps nothing: no handler has progress that would matter."""
 
     def fetch(self, **_: Any) -> None:
         return None

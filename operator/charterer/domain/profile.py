@@ -92,12 +92,26 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class BatchTerms:
-    """The batch sizes, in samples, between which Charterer may choose; see ``estimate.observation.ClassTerms``."""
+    """The batch sizes, in samples, that a class of jobs may train with.
+
+    ``own``: the total batch size (B₀) that its recipe was written for; ``largest``: the largest total batch size;
+    ``largest_per_gpu``: the most samples that fit one GPU, larger shares are accumulated over several passes;
+    ``smallest_per_gpu``: the fewest that a GPU is given. ValueError for an empty range.
+    """
 
     own: int
     largest: int
     largest_per_gpu: int
     smallest_per_gpu: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.own <= self.largest:
+            raise ValueError(f"own batch {self.own} must lie between 1 and the largest total batch {self.largest}")
+        if not 1 <= self.smallest_per_gpu <= self.largest_per_gpu:
+            raise ValueError(
+                f"smallest batch per GPU {self.smallest_per_gpu} must lie between 1 and the largest batch per GPU "
+                f"{self.largest_per_gpu}"
+            )
 
 
 TRIAL_STEP = 2

@@ -30,8 +30,8 @@ Declared = Callable[[str, int], float | None]
 
 def with_declared(learned: Learned, declared: Declared) -> Learned:
     """The learned curves with the declared ones as their prior."""
-    stretches = tuple(replace(one, entries=_together(one.entries, declared)) for one in learned.stretches)
-    return Learned(learned.class_id, learned.own_batch, learned.reports, stretches)
+    learned_phases = tuple(replace(one, entries=_together(one.entries, declared)) for one in learned.learned_phases)
+    return Learned(learned.class_id, learned.own_batch, learned.reports, learned_phases)
 
 
 def _together(entries: Sequence[Entry], declared: Declared) -> tuple[Entry, ...]:

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log
 
+from charterer.domain.profile import BatchTerms
 from charterer.estimate.noise import Noise, gain
-from charterer.estimate.observation import ClassTerms, Configuration, Shape, split
+from charterer.estimate.observation import Configuration, Shape, split
 from charterer.estimate.throughput import CellEffect, ModelPrediction, StepTimeFit
 
 _GRID = 1.06
@@ -42,41 +43,41 @@ class BatchChoice:
     log_seconds: float
 
 
-def configurations(terms: ClassTerms, shape: Shape) -> tuple[Configuration, ...]:
+def configurations(terms: BatchTerms, shape: Shape) -> tuple[Configuration, ...]:
     """Ways to do a step between the own and the largest batch: single passes of any size, full passes, and the largest.
 
     A batch that does not divide by the GPUs is rounded up to whole samples per GPU, so the own batch alone may come out
     above the largest. Empty where even the least batch per GPU is too large in total.
     """
-    least = max(terms.own_batch, terms.smallest_local_batch * shape.gpus)
-    most = terms.largest_batch
+    least = max(terms.own, terms.smallest_per_gpu * shape.gpus)
+    most = terms.largest
     ways: dict[Configuration, None] = {}
 
     def add(batch: float) -> None:
         where = split(terms, shape, round(batch))
-        if where.local >= terms.smallest_local_batch and least <= where.batch <= most:
+        if where.local >= terms.smallest_per_gpu and least <= where.batch <= most:
             ways[where] = None
 
-    batch, single_pass = float(least), min(most, shape.gpus * terms.largest_local_batch)
+    batch, single_pass = float(least), min(most, shape.gpus * terms.largest_per_gpu)
     while batch < single_pass:
         add(batch)
         batch *= _GRID
     full = 1.0
-    while (batch := shape.gpus * terms.largest_local_batch * round(full)) <= most:
+    while (batch := shape.gpus * terms.largest_per_gpu * round(full)) <= most:
         add(batch)
         full = max(full * _GRID, full + 1.0)
     add(least)
-    passes = -(-most // (shape.gpus * terms.largest_local_batch))
+    passes = -(-most // (shape.gpus * terms.largest_per_gpu))
     add(most // (shape.gpus * passes) * shape.gpus * passes)
-    if not ways and terms.own_batch >= terms.smallest_local_batch * shape.gpus:
-        ways[split(terms, shape, terms.own_batch)] = None
+    if not ways and terms.own >= terms.smallest_per_gpu * shape.gpus:
+        ways[split(terms, shape, terms.own)] = None
     return tuple(sorted(ways))
 
 
-def candidates(fit: StepTimeFit, terms: ClassTerms, shape: Shape) -> tuple[BatchCandidate, ...]:
+def candidates(fit: StepTimeFit, terms: BatchTerms, shape: Shape) -> tuple[BatchCandidate, ...]:
     """All configurations of a shape."""
     ways = configurations(terms, shape)
-    scales = [where.batch / terms.own_batch for where in ways]
+    scales = [where.batch / terms.own for where in ways]
     return tuple(
         BatchCandidate(where, model, fit.cell(where), scale, log(scale))
         for where, model, scale in zip(ways, fit.by_model(ways), scales, strict=True)

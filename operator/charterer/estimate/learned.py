@@ -59,28 +59,30 @@ class Learned:
     class_id: ClassId
     own_batch: int
     reports: int
-    stretches: tuple[LearnedPhase, ...]
+    learned_phases: tuple[LearnedPhase, ...]
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
         """As the planner takes it: a table of goodput per phase and GPU type."""
-        return tuple(Phase(one.until, _curves(one.entries)) for one in self.stretches)
+        return tuple(Phase(one.until, _curves(one.entries)) for one in self.learned_phases)
 
     @property
     def entries(self) -> tuple[tuple[float, Entry], ...]:
         """Every number there is, for people: (until, entry)."""
-        return tuple((one.until, entry) for one in self.stretches for entry in one.entries)
+        return tuple((one.until, entry) for one in self.learned_phases for entry in one.entries)
 
     def phase(self, fraction: float) -> int:
         """The index of the phase in which a job is of which that part is done."""
-        return next((at for at, one in enumerate(self.stretches) if fraction < one.until), len(self.stretches) - 1)
+        return next(
+            (at for at, one in enumerate(self.learned_phases) if fraction < one.until), len(self.learned_phases) - 1
+        )
 
     def entry(self, phase: int, gpus: int, gpu_type: str | None = None) -> Entry:
         """What is known of a width (of the first GPU type where none is named); ValueError where nothing is."""
-        for one in self.stretches[phase].entries:
+        for one in self.learned_phases[phase].entries:
             if one.gpus == gpus and gpu_type in (None, one.gpu_type):
                 return one
-        known = sorted({one.gpus for one in self.stretches[phase].entries if gpu_type in (None, one.gpu_type)})
+        known = sorted({one.gpus for one in self.learned_phases[phase].entries if gpu_type in (None, one.gpu_type)})
         raise ValueError(
             f"class {self.class_id}: nothing is known of {gpus} GPUs of {gpu_type or 'any type'}: "
             f"ask for one of {known}"

@@ -1,4 +1,4 @@
-"""The base of everything that is written as YAML or JSON."""
+"""The base class of everything that is read from YAML or JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pydantic.alias_generators import to_camel
 
 
 class Written(BaseModel):
-    """Frozen, camelCase outside, and an unknown field is an error that names it."""
+    """A frozen value with camelCase names outside; an unknown field is an error that names it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
@@ -15,6 +15,6 @@ class Written(BaseModel):
 def problems(error: ValidationError) -> str:
     """A validation error as one line: each field by its written name, what is wrong, and the value."""
     return "; ".join(
-        f"{'.'.join(str(part) for part in detail['loc']) or 'value'}: {detail['msg']} (got {detail['input']!r:.80})"
+        f"{'.'.join(str(step) for step in detail['loc']) or 'value'}: {detail['msg']} (got {detail['input']!r:.80})"
         for detail in error.errors(include_url=False)
     )

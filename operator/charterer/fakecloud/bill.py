@@ -20,17 +20,17 @@ _DECIMAL = re.compile(r"(\d{1,9})(?:\.(\d{1,6}))?")
 
 @dataclass(frozen=True, slots=True)
 class BillSegment:
-    """From ``since`` on (until the next segment or the end) an hour costs ``micros_per_hour``."""
+    """The price from ``since`` until the next segment or the end."""
 
     since: int
     micros_per_hour: int
 
 
 def millionths(decimal: str) -> int:
-    """A decimal string with up to six decimals in millionths; ValueError when it is none."""
+    """A decimal string with up to six decimals, in millionths; ValueError if it is not one."""
     match = _DECIMAL.fullmatch(decimal)
     if match is None:
-        raise ValueError(f"{decimal!r} is no decimal number with up to six decimals, like 12.50")
+        raise ValueError(f"{decimal!r} is not a decimal number with up to six decimals, like 12.50")
     whole, fraction = match.groups()
     return int(whole) * SECOND + int((fraction or "0").ljust(6, "0"))
 

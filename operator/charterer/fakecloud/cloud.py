@@ -1,4 +1,4 @@
-"""The cloud as a state machine: calls and the passing of time in, durable records out. It reads no clock of its own.
+"""The cloud as a state machine: calls and the passing of time in, durable records out. It has no clock of its own.
 
 ``advance`` does what is due (scheduled changes, healing, launches) and is called before every call and at ``next_due``.
 Everything is synchronous, so calls of one event loop never interleave.
@@ -26,7 +26,7 @@ class Cloud:
     """One account of the fake cloud. Refusal is raised by calls that the cloud refuses; they change nothing."""
 
     def __init__(self, state: State, clock: Clock, config: CloudConfig) -> None:
-        """Go on from ``state``. A group that the configuration declares anew or differently is taken from it."""
+        """Continue from ``state``. New and changed groups are taken from the configuration."""
         self._state = state
         self._clock = clock
         self._latest = max((machine.launched for machine in state.machines.values()), default=0)
@@ -52,7 +52,7 @@ class Cloud:
         return min(due, default=None)
 
     def advance(self) -> None:
-        """Do what is due by now: scheduled changes, replacing the dead, launching what is missing."""
+        """Do what is due by now: scheduled changes, replacing dead machines, launching missing ones."""
         now = self.now()
         due = self.next_due()
         if due is None or due > now:
@@ -77,7 +77,7 @@ class Cloud:
 
     @property
     def account(self) -> CloudAccount:
-        """The account as it stands."""
+        """The account now."""
         if self._state.account is None:
             raise RuntimeError("the cloud has not been started")
         return self._state.account
@@ -91,11 +91,11 @@ class Cloud:
             elif self.account.declared_quotas != quotas:
                 self._state.put_account(replace(self.account, quotas=quotas, declared_quotas=quotas))
             for spec in config.groups:
-                known = self._state.groups.get(spec.name)
-                if known is None:
+                group = self._state.groups.get(spec.name)
+                if group is None:
                     self._create(spec, now)
-                elif known.declared != spec:
-                    self._respec(replace(known, declared=spec, changes_done=0), spec, now)
+                elif group.declared != spec:
+                    self._respec(replace(group, declared=spec, changes_done=0), spec, now)
 
     def _create(self, spec: GroupSpec, now: int) -> None:
         self._state.put_group(InstanceGroup(spec, spec, (TargetSet(now, spec.initial_target),)))
@@ -125,17 +125,17 @@ class Cloud:
         return self._state.groups[name]
 
     def change_group(self, name: str, patch: dict[str, Any]) -> InstanceGroup:
-        """Change some fields of a group, or create it (pydantic.ValidationError when the fields do not fit)."""
+        """Change some fields of a group, or create it; pydantic.ValidationError if the fields are invalid."""
         self.advance()
-        known = self._state.groups.get(name)
-        spec = GroupSpec.model_validate(patch | {"name": name}) if known is None else known.spec.patched(patch)
+        group = self._state.groups.get(name)
+        spec = GroupSpec.model_validate(patch | {"name": name}) if group is None else group.spec.patched(patch)
         if spec.name != name:
             raise refusals.invalid(f"group {name!r} cannot be renamed to {spec.name!r}")
         with self._state.transaction():
-            if known is None:
+            if group is None:
                 self._create(spec, self.now())
             else:
-                self._respec(known, spec, self.now())
+                self._respec(group, spec, self.now())
         return self.group(name)
 
     def change_quotas(self, quotas: dict[str, int | None]) -> CloudAccount:
@@ -150,7 +150,7 @@ class Cloud:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def machines(self) -> Sequence[Machine]:
-        """Every machine ever launched, in that order: the truth now."""
+        """Every machine ever launched, in the order of launch, as it is now."""
         self.advance()
         return tuple(self._state.machines.values())
 
@@ -159,9 +159,9 @@ class Cloud:
         group = self.group(name)
         seen = group.seen_at(self.now())
         machines = (machine for machine in self._state.machines.values() if machine.group == name)
-        return seen, tuple(m for m in machines if m.launched <= seen and self._remembered(m, group, seen))
+        return seen, tuple(m for m in machines if m.launched <= seen and self._listed(m, group, seen))
 
-    def _remembered(self, machine: Machine, group: InstanceGroup, at: int) -> bool:
+    def _listed(self, machine: Machine, group: InstanceGroup, at: int) -> bool:
         return machine.ends is None or machine.ends > at - round(group.spec.listed_seconds * SECOND)
 
     def activities(self, name: str) -> Sequence[Activity]:
@@ -196,11 +196,11 @@ class Cloud:
         return self._group(name)
 
     def terminate(self, name: str, instance: str, *, decrement: bool) -> Machine:
-        """End one machine, lowering the target with it or letting the group replace it. Again changes nothing."""
+        """End one machine and lower the target with it, or let the group replace it. Repeating changes nothing."""
         group = self.group(name)
         now = self.now()
         machine = self._state.machines.get(instance)
-        if machine is None or machine.group != name or not self._remembered(machine, group, group.seen_at(now)):
+        if machine is None or machine.group != name or not self._listed(machine, group, group.seen_at(now)):
             raise refusals.instance_not_found(instance, f"group {name!r}")
         if machine.detached is not None:
             return machine
@@ -217,14 +217,14 @@ class Cloud:
     # --- what happens to machines -------------------------------------------------------------------------------------
 
     def machine(self, instance: str) -> Machine:
-        """One machine ever launched."""
+        """A machine, running or ended; Refusal if there never was one."""
         self.advance()
         if instance not in self._state.machines:
             raise refusals.instance_not_found(instance, "this cloud")
         return self._state.machines[instance]
 
     def kill(self, instance: str, *, node_stays: bool) -> Machine:
-        """The machine dies at once; its Node object is deleted later, or stays silent for good."""
+        """The machine dies at once; its Node object is deleted later, or remains without a kubelet."""
         machine = self.machine(instance)
         now = self.now()
         if machine.ended(now):
@@ -232,7 +232,7 @@ class Cloud:
         return self._put(replace(machine.ending(now, "Died"), stays=node_stays))
 
     def interrupt(self, instance: str, notice_seconds: float) -> Machine:
-        """The cloud takes the machine back after that much notice."""
+        """The cloud takes the machine back ``notice_seconds`` after its warning."""
         machine = self.machine(instance)
         now = self.now()
         if machine.ended(now):
@@ -241,11 +241,11 @@ class Cloud:
         return self._put(replace(machine.ending(at, "SpotInterruption"), interrupt_noticed=now, interrupt_at=at))
 
     def silence(self, instance: str) -> Machine:
-        """The machine runs on, its kubelet falls silent."""
+        """The machine keeps running, but its kubelet no longer reports."""
         return self._put(replace(self.machine(instance), silenced=True))
 
     def node_done(self, instance: str, phase: NodePhase) -> None:
-        """Remember what has been done about the machine's Node."""
+        """Record the last action on the machine's Node."""
         self._put(replace(self._state.machines[instance], node=phase))
 
     def _put(self, machine: Machine) -> Machine:
@@ -268,7 +268,7 @@ class Cloud:
     def _launch_missing(self, group: InstanceGroup, now: int) -> None:
         missing = group.target - len(self._members(group)) if group.retry <= now else 0
         for _ in range(missing):
-            if (failure := self._no_room(group.spec, now)) is not None:
+            if (failure := self._launch_failure(group.spec, now)) is not None:
                 code, message = failure
                 self._record(group.name, now, code=code, message=message)
                 group = replace(group, retry=now + round(group.spec.retry_seconds * SECOND))
@@ -276,7 +276,7 @@ class Cloud:
             self._launch(group.spec, now)
         self._state.put_group(group)
 
-    def _no_room(self, spec: GroupSpec, now: int) -> tuple[str, str] | None:
+    def _launch_failure(self, spec: GroupSpec, now: int) -> tuple[str, str] | None:
         alive = [machine for machine in self._state.machines.values() if not machine.ended(now)]
         in_group = sum(machine.group == spec.name for machine in alive)
         if spec.stock is not None and in_group >= spec.stock:

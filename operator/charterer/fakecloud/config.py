@@ -1,4 +1,4 @@
-"""What a fake cloud is told to be: its groups, quotas and faults, as its YAML file and its admin calls write them."""
+"""The configuration of a fake cloud: its groups, quotas and faults, as its YAML file and its admin calls write them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Draws = Annotated[tuple[Seconds, ...], Field(min_length=1)]
 
 
 class GroupChange(Written):
-    """Something that happens to a group by itself: ``after_seconds`` after the cloud's first start, ``patch`` is set.
+    """A scheduled change of a group: ``patch`` is applied ``after_seconds`` after the cloud's first start.
 
-    Written flat: ``{afterSeconds: 60, stock: 0}``.
+    It is written flat: ``{afterSeconds: 60, stock: 0}``.
     """
 
     after_seconds: Seconds
@@ -47,7 +47,7 @@ class GroupSpec(Written):
     """One instance group. Money is a decimal string of dollars, times are seconds.
 
     ``hourly_price`` is the list price; a Spot machine costs that times ``spot_factor``, fixed at its launch unless
-    ``reprice_running``. ``stock``: how many machines of the group the cloud has in all, those in use included (None:
+    ``reprice_running``. ``stock``: number of machines of the group that the cloud has, including those in use (None:
     unlimited). ``startup_seconds`` and ``lifetime_seconds`` are lists that each machine draws from by the seed.
     """
 
@@ -90,18 +90,18 @@ class GroupSpec(Written):
         plain = self.model_dump(by_alias=True, exclude={"changes"})
         for change in self.changes:
             if change.patch.keys() & {"name", "changes", "initialTarget"}:
-                raise ValueError("changes: name, changes and initialTarget do not change by themselves")
+                raise ValueError("changes: name, changes and initialTarget cannot be changed on a schedule")
             plain |= change.patch
             GroupSpec.model_validate(plain)
         return self
 
     @property
     def list_price(self) -> int:
-        """Micro-dollars an hour: the most a machine launched now can ever cost."""
+        """The most that a machine launched now can ever cost, in micro-dollars an hour."""
         return millionths(self.hourly_price)
 
     def price_of(self, list_price: int) -> int:
-        """Micro-dollars an hour, now, of a machine launched at that list price."""
+        """The present price of a machine launched at ``list_price``, both in micro-dollars an hour."""
         return list_price if self.capacity_type == "OnDemand" else scaled(list_price, millionths(self.spot_factor))
 
     @property
@@ -110,12 +110,12 @@ class GroupSpec(Written):
         return MEASURED[self.startup_seconds] if isinstance(self.startup_seconds, str) else self.startup_seconds
 
     def patched(self, patch: dict[str, Any]) -> GroupSpec:
-        """This group with some fields replaced (camelCase names); ValidationError names what is wrong."""
+        """This group with some fields replaced (camelCase names); ValidationError names the wrong ones."""
         return GroupSpec.model_validate(self.model_dump(by_alias=True) | patch)
 
 
 class CloudConfig(Written):
-    """The whole file. ``quotas``: GPUs of a type that the account may have at a time; a type not named is unlimited."""
+    """The whole file. ``quotas``: the most GPUs of a type at a time; a type that is not named is unlimited."""
 
     seed: int = 0
     token: str | None = None
@@ -133,10 +133,10 @@ class CloudConfig(Written):
 
 
 def load_config(path: Path) -> CloudConfig:
-    """Read a YAML file; ValueError says which field of which file is wrong."""
+    """The configuration in a YAML file; ValueError names the file and the wrong field."""
     try:
         return CloudConfig.model_validate(yaml.safe_load(path.read_text()) or {})
     except yaml.YAMLError as error:
-        raise ValueError(f"{path} is no YAML: {error}") from error
+        raise ValueError(f"{path} is not valid YAML: {error}") from error
     except ValidationError as error:
         raise ValueError(f"{path}: {problems(error)}") from error

@@ -1,4 +1,4 @@
-"""Faults of the cloud's API, injected on purpose: throttling, errors, answers or requests that get lost, slowness."""
+"""Faults of the cloud's API, injected on purpose: throttling, errors, lost answers or requests, slowness."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from charterer.fakecloud.base import Written
 
 
 class FaultKind(StrEnum):
-    """What happens to a call. LOST_ANSWER takes effect and gets no answer; LOST_REQUEST gets none and has no effect."""
+    """The fault of a call. LOST_ANSWER: it takes effect but gets no answer. LOST_REQUEST: no effect and no answer."""
 
     THROTTLE = "throttle"
     ERROR = "error"
@@ -24,17 +24,17 @@ class FaultKind(StrEnum):
 
 
 class Match(Written):
-    """Which calls: an HTTP method (absent: any) and a shell-style pattern for the path."""
+    """The calls that a fault hits: an HTTP method (None: any) and a shell-style pattern for the path."""
 
     method: str | None = None
     path: str = "*"
 
 
 class FaultSpec(Written):
-    """One fault. ``times``: how many calls it hits (None: for ever), each matching call with ``probability``.
+    """One fault. It hits ``times`` calls (None: all), each matching call with ``probability``.
 
-    ``status``, ``code`` and ``message`` are for errors, ``retry_after_seconds`` for throttling, ``seconds`` is how
-    long a slow answer is held back after the call took effect.
+    ``status``, ``code`` and ``message`` are for errors, ``retry_after_seconds`` for throttling, ``seconds`` is the
+    delay of a slow answer after the call took effect.
     """
 
     kind: FaultKind
@@ -55,22 +55,22 @@ class _Armed:
 
 
 class Faults:
-    """The faults that wait for their calls; kept in memory only, so a restart has those of the configuration again."""
+    """The faults that wait for their calls. They are kept in memory only: a restart has those of the configuration."""
 
     def __init__(self, seed: int, specs: tuple[FaultSpec, ...] = ()) -> None:
         self._random = random.Random(f"{seed}/faults")
         self._armed = [_Armed(spec, spec.times) for spec in specs]
 
     def add(self, spec: FaultSpec) -> None:
-        """Arm one more; earlier ones are tried first."""
+        """Arm another fault; earlier ones are tried first."""
         self._armed.append(_Armed(spec, spec.times))
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all faults."""
         self._armed.clear()
 
     def waiting(self) -> list[FaultSpec]:
-        """Those that will still hit, with the ``times`` they have left."""
+        """The faults that will still hit, with the ``times`` they have left."""
         return [fault.spec.model_copy(update={"times": fault.left}) for fault in self._armed]
 
     def draw(self, method: str, path: str) -> FaultSpec | None:

@@ -1,4 +1,4 @@
-"""The cloud behind HTTP: the API that clouds have (``/v1``) and the levers for tests and demos (``/admin/v1``)."""
+"""The cloud behind HTTP: the API that clouds have (``/v1``) and the controls for tests and demos (``/admin/v1``)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Interrupt(Written):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """The handlers. Without ``token`` anybody may call."""
+    """The handlers. If ``token`` is None, every caller is allowed."""
 
     cloud: Cloud
     faults: Faults
@@ -90,7 +90,7 @@ class Api:
             return self._error(Refusal(error.status, "NoSuchCall", message))
         except Exception:
             logger.exception("%s %s failed", request.method, request.path)
-            return self._error(Refusal(500, "InternalError", "the fake cloud has a bug; its log says more"))
+            return self._error(Refusal(500, "InternalError", "the fake cloud has a bug; its log has the traceback"))
 
     @web.middleware
     async def _authorize(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -106,7 +106,7 @@ class Api:
             return await handler(request)
         logger.info("%s %s: fault %s", request.method, request.path, fault.kind)
         if fault.kind is FaultKind.THROTTLE:
-            answer = self._error(Refusal(429, "Throttling", "too many calls; wait as Retry-After says"))
+            answer = self._error(Refusal(429, "Throttling", "too many calls; wait for the seconds in Retry-After"))
             answer.headers["Retry-After"] = str(fault.retry_after_seconds)
             return answer
         if fault.kind is FaultKind.ERROR:
@@ -183,7 +183,7 @@ class Api:
         quotas = await _object(request)
         for gpu_type, gpus in quotas.items():
             if gpus is not None and (isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 0):
-                raise invalid(f"quota of {gpu_type}: {gpus!r} is no number of GPUs; write a whole number or null")
+                raise invalid(f"quota of {gpu_type}: {gpus!r} is not a number of GPUs; write a whole number or null")
         return self._answer({"quotas": dict(self.cloud.change_quotas(quotas).quotas)})
 
     async def _list_faults(self, request: web.Request) -> web.Response:
@@ -225,7 +225,7 @@ async def _object(request: web.Request) -> dict[str, Any]:
     try:
         value = json.loads(text) if text else {}
     except ValueError as error:
-        raise invalid(f"the body is no JSON: {error}") from error
+        raise invalid(f"the body is not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise invalid(f"the body is {type(value).__name__}, not a JSON object")
     return value

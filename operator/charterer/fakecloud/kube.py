@@ -1,4 +1,4 @@
-"""How the cloud reaches the Kubernetes API server: a kubeconfig or the service account of its pod, and raw calls."""
+"""Access to the Kubernetes API server: a kubeconfig or the service account of the pod, and raw calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TIMEOUT = aiohttp.ClientTimeout(total=10)
 
 @dataclass(frozen=True, slots=True)
 class KubeAccess:
-    """An API server and how to be somebody there. A ``token_file`` is read anew for every call, for it rotates."""
+    """An API server and credentials for it. ``token_file`` is read again for every call, because it rotates."""
 
     server: str
     tls: ssl.SSLContext | bool
@@ -36,7 +36,7 @@ def in_cluster() -> KubeAccess:
     """The service account of the pod this process runs in; ValueError outside a cluster."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
-        raise ValueError("KUBERNETES_SERVICE_HOST is not set: this is no pod; use --kubeconfig")
+        raise ValueError("KUBERNETES_SERVICE_HOST is not set, so this process does not run in a pod; use --kubeconfig")
     host = f"[{host}]" if ":" in host else host
     tls = ssl.create_default_context(cafile=str(_SERVICE_ACCOUNT / "ca.crt"))
     return KubeAccess(f"https://{host}:{port}", tls, token_file=_SERVICE_ACCOUNT / "token")
@@ -51,7 +51,7 @@ def from_kubeconfig(path: Path) -> KubeAccess:
         user = _named(config["users"], context["user"])["user"]
         server = cluster["server"].rstrip("/")
     except (KeyError, TypeError) as error:
-        raise ValueError(f"kubeconfig {path}: {error} is missing") from error
+        raise ValueError(f"kubeconfig {path}: there is no {error}") from error
     token_file = user.get("tokenFile")
     if not any(key in user for key in ("token", "tokenFile", "client-certificate", "client-certificate-data")):
         raise ValueError(f"kubeconfig {path}: user {context['user']!r} has neither token nor client certificate")

@@ -1,4 +1,4 @@
-"""The command: options in, a running process out."""
+"""The command ``charterer fakecloud``."""
 
 from __future__ import annotations
 
@@ -26,13 +26,25 @@ from charterer.fakecloud.state import State, StateInUse
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Groups, quotas, faults (YAML)."
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="YAML file with groups, quotas and faults.",
 )
-@click.option("--state", type=click.Path(dir_okay=False, path_type=Path), help="Durable memory; absent: none.")
-@click.option("--listen", default="127.0.0.1:8080", show_default=True, help="HOST:PORT; port 0 takes a free one.")
-@click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Register Nodes here.")
-@click.option("--in-cluster", "inside", is_flag=True, help="Register Nodes in the cluster this process runs in.")
-@click.option("--ready-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the URL here when ready.")
+@click.option(
+    "--state",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File that keeps the state.",
+)
+@click.option("--listen", default="127.0.0.1:8080", show_default=True, help="HOST:PORT; port 0 picks a free one.")
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Register Nodes in this cluster.",
+)
+@click.option("--in-cluster", "inside", is_flag=True, help="Register Nodes in the cluster that this process runs in.")
+@click.option(
+    "--ready-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the URL to this file when ready."
+)
 @click.option("--verbose", "-v", is_flag=True, help="Log every event to standard error.")
 def main(
     config: Path | None,
@@ -45,9 +57,9 @@ def main(
 ) -> None:
     """A process that behaves like a cloud with GPU machines, for trying Charterer without paying for one.
 
-    It holds instance groups. A group launches machines until it has as many as its target, replaces those that die,
-    and runs out of stock or quota as real ones do. Machines take time to start, are billed from their launch, and show
-    up as Kubernetes Nodes (played by kwok) when a cluster is named.
+    It has instance groups. A group launches machines until it has as many as its target, replaces those that die,
+    and runs out of stock or quota like a real one. Machines take time to start, are billed from their launch, and
+    appear as Kubernetes Nodes (simulated by kwok) if a cluster is given.
 
     \b
     Try it:
@@ -57,11 +69,11 @@ def main(
       curl localhost:8080/v1/groups/a100-on-demand/instances
       curl localhost:8080/admin/v1/bill
 
-    Started again with the same --state it goes on where it was: machines, targets, launches and the bill, also after
-    a kill -9. docs/fakecloud.md has the whole protocol, the levers under /admin/v1 included.
+    Started again with the same --state it continues where it was, even after kill -9: machines, targets, launches and
+    the bill. docs/fakecloud.md describes the whole protocol, including the test controls under /admin/v1.
     """
     if kubeconfig and inside:
-        raise click.UsageError("--kubeconfig and --in-cluster exclude each other")
+        raise click.UsageError("--kubeconfig and --in-cluster cannot be used together")
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit():
         raise click.UsageError(f"--listen {listen!r}: write HOST:PORT, like 127.0.0.1:8080")
@@ -69,26 +81,26 @@ def main(
     try:
         access = from_kubeconfig(kubeconfig) if kubeconfig else in_cluster() if inside else None
         declared = load_config(config) if config else CloudConfig()
-        bell = ChangeNotifier()
-        memory = State(state, bell.ring)
+        changes = ChangeNotifier()
+        memory = State(state, changes.notify)
     except (ValueError, StateInUse) as error:
         raise click.ClickException(str(error)) from error
     with contextlib.closing(memory):
         cloud = Cloud(memory, lambda: time.time_ns() // 1000, declared)
         api = Api(cloud, Faults(declared.seed, declared.faults), declared.token)
-        asyncio.run(_serve(api, bell, host.strip("[]"), int(port), access, ready_file))
+        asyncio.run(_serve(api, changes, host.strip("[]"), int(port), access, ready_file))
 
 
 async def _serve(
-    api: Api, bell: ChangeNotifier, host: str, port: int, access: KubeAccess | None, ready_file: Path | None
+    api: Api, changes: ChangeNotifier, host: str, port: int, access: KubeAccess | None, ready_file: Path | None
 ) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with _listening(api, host, port) as url, asyncio.TaskGroup() as background:
-        tasks = [background.create_task(_pass_time(api.cloud, bell.listener()))]
+        tasks = [background.create_task(_pass_time(api.cloud, changes.listener()))]
         if access is not None:
-            tasks.append(background.create_task(_keep_nodes(api.cloud, access, bell.listener())))
+            tasks.append(background.create_task(_keep_nodes(api.cloud, access, changes.listener())))
         _announce(url, ready_file)
         await stop.wait()
         for task in tasks:
@@ -116,7 +128,7 @@ async def _listening(api: Api, host: str, port: int) -> AsyncIterator[str]:
 
 
 async def _pass_time(cloud: Cloud, changed: asyncio.Event) -> None:
-    """Let the cloud do what is due when it is due, also when nobody calls."""
+    """Let the cloud do what is due when it is due, even if nobody calls."""
     while True:
         changed.clear()
         cloud.advance()

@@ -1,7 +1,7 @@
 """Kubernetes Nodes of the machines: registered when one becomes Running, silenced and deleted after it has gone.
 
-Level-triggered: what to do next is a pure function of the machine, its group and the time, what was done is durable,
-and a call that failed is tried again. So nothing is lost when the API server is away or this process is killed.
+Level-triggered: the next step is a pure function of the machine, its group and the time; what was done is durable, and
+a call that failed is tried again. Nothing is lost while the API server is down or when this process is killed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from charterer.fakecloud.records import Machine, NodePhase
 logger = logging.getLogger(__name__)
 
 HEARTBEAT = "kwok.x-k8s.io/node"
-"""kwok plays the kubelet of the Nodes that carry this annotation with the value ``fake``."""
+"""Annotation: kwok simulates the kubelet of Nodes that carry it with the value ``fake``."""
 SILENT = "fakecloud.charterer.dev/silent"
-"""kwok, told ``--manage-nodes-with-label-selector=!fakecloud.charterer.dev/silent``, lets go of Nodes with this label.
+"""Label: kwok with ``--manage-nodes-with-label-selector=!fakecloud.charterer.dev/silent`` drops Nodes that carry it.
 
-Taking the annotation away would not do: kwok 0.8 goes on renewing the Node's Lease.
+Removing the annotation is not enough: kwok 0.8 keeps renewing the Node's Lease.
 """
 
-_AT_ONCE = 8
+_CONCURRENT_CALLS = 8
 _RETRY_SECONDS = (0.5, 5.0)
 
 
@@ -44,9 +44,9 @@ class NodeStep(StrEnum):
 
 
 def next_step(machine: Machine, spec: GroupSpec, now: int) -> tuple[NodeStep, int] | None:
-    """The next step for a machine's Node and the instant from when on it is due; None when nothing is ever to do.
+    """The next step for a machine's Node and the instant when it is due; None if there is nothing left to do.
 
-    A machine that ended before its registration was recorded may have a Node all the same: it is deleted too.
+    A machine that ended before its registration was recorded may have a Node nevertheless, which is deleted too.
     """
     deletion = None if machine.ends is None else machine.ends + round(spec.node_deletion_seconds * SECOND)
     ended = machine.ended(now)
@@ -95,7 +95,7 @@ def manifest(machine: Machine, spec: GroupSpec) -> dict[str, Any]:
 
 
 class NodeKeeper:
-    """Carries the steps out, a few at a time."""
+    """Carries out the steps, a few at a time."""
 
     def __init__(self, cloud: Cloud, kube: Kube) -> None:
         self._cloud = cloud
@@ -124,18 +124,18 @@ class NodeKeeper:
                 yield machine, *step
 
     async def _carry_out_due(self) -> bool:
-        """Carry out every step that is due; whether all went well."""
+        """Carry out every step that is due; False if one failed."""
         now = self._cloud.now()
-        room = asyncio.Semaphore(_AT_ONCE)
+        slots = asyncio.Semaphore(_CONCURRENT_CALLS)
         due = [(machine, step) for machine, step, at in self._steps(now) if at <= now]
-        return all(await asyncio.gather(*(self._carry_out(room, machine, step) for machine, step in due)))
+        return all(await asyncio.gather(*(self._carry_out(slots, machine, step) for machine, step in due)))
 
-    async def _carry_out(self, room: asyncio.Semaphore, machine: Machine, step: NodeStep) -> bool:
-        async with room:
+    async def _carry_out(self, slots: asyncio.Semaphore, machine: Machine, step: NodeStep) -> bool:
+        async with slots:
             try:
                 phase = await self._call(machine, step)
             except (KubeError, aiohttp.ClientError, OSError) as error:
-                logger.warning("Node %s: cannot %s it: %s; trying again", machine.id, step, error)
+                logger.warning("Node %s: %s failed: %s; trying again", machine.id, step, error)
                 return False
         logger.info("Node %s: %s", machine.id, phase.value)
         self._cloud.node_done(machine.id, phase)

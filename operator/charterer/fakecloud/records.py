@@ -1,8 +1,8 @@
-"""What the cloud remembers, and what it shows of it: a view is a pure function of a record and an instant.
+"""The cloud's records, and what it shows of them: a view is a pure function of a record and an instant.
 
 A machine's whole life is planned at its launch (when it will run, when a spot machine will be taken back) and
-replanned when someone ends it. So nothing has to happen for a machine to change its state, a list that lags is the
-same function of an earlier instant, and a cloud that was killed and started again has missed nothing.
+replanned when someone ends it. A machine therefore changes its state without any action, a lagging list is the same
+function of an earlier instant, and a cloud that was killed and started again has missed nothing.
 Instants are microseconds since 1970-01-01T00:00:00Z.
 """
 
@@ -19,7 +19,7 @@ _TARGETS_KEPT = 600 * SECOND
 
 
 class MachineState(StrEnum):
-    """As instances are listed."""
+    """The state of a machine as lists show it."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -28,7 +28,7 @@ class MachineState(StrEnum):
 
 
 class NodePhase(StrEnum):
-    """What was last done about the machine's Kubernetes Node.
+    """The last action on the machine's Kubernetes Node.
 
     ABSENT: not registered yet. REGISTERED: created, with a kubelet. SILENT: it stays without a kubelet. GONE: deleted.
     """
@@ -41,12 +41,12 @@ class NodePhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One machine ever launched; never forgotten, because the bill is not.
+    """A machine; it is never forgotten, because the bill keeps all machines.
 
     ``gpu_type``, ``gpus``, ``list_price`` and ``billing_minimum`` (seconds) are the group's at its launch.
     ``ends`` may lie ahead (a planned interruption, a machine that stops). ``detached``: since when it no longer
     counts for its group's target. ``interrupt_noticed`` and ``interrupt_at`` are the notice of a spot interruption.
-    ``stays``: its Node object stays when the machine has gone. ``silenced``: its kubelet has fallen silent.
+    ``stays``: its Node object remains when the machine has gone. ``silenced``: its kubelet no longer reports.
     """
 
     id: str
@@ -78,12 +78,12 @@ class Machine:
         return MachineState.RUNNING if at >= self.runs else MachineState.PENDING
 
     def ended(self, at: int) -> bool:
-        """Whether it no longer exists (and is no longer billed)."""
+        """Whether it no longer exists and is no longer billed."""
         return self.state(at) is MachineState.ENDED
 
     @property
     def provider_id(self) -> str:
-        """As in the Node's spec.providerID."""
+        """The Node's spec.providerID."""
         return f"fake:///{self.zone}/{self.id}"
 
     def seconds(self, now: int) -> int:
@@ -98,7 +98,7 @@ class Machine:
         return self.ends if self.ends is not None and self.ends <= now else now
 
     def ending(self, at: int, because: str) -> Machine:
-        """The machine with its end planned for ``at``, unless it ends before."""
+        """The machine with its end planned for ``at``, unless it ends earlier."""
         if self.ends is not None and self.ends <= at:
             return self
         return replace(self, ends=at, ends_because=because)
@@ -114,10 +114,10 @@ class TargetSet:
 
 @dataclass(frozen=True, slots=True)
 class InstanceGroup:
-    """An instance group. ``declared`` is what the configuration file said last, ``spec`` what holds now.
+    """An instance group. ``declared``: from the configuration file; ``spec``: as it is now.
 
-    ``targets``: the newest last, older ones only as long as a lagging answer may need them. ``retry``: no launch is
-    tried before. ``changes_done``: how many of the spec's scheduled changes have happened.
+    ``targets``: the newest last; older ones are kept while a lagging answer may need them. ``retry``: no launch is
+    tried before it. ``changes_done``: number of scheduled changes of the spec that have happened.
     """
 
     declared: GroupSpec
@@ -145,7 +145,7 @@ class InstanceGroup:
         return now - round(self.spec.list_lag_seconds * SECOND)
 
     def with_target(self, target: int, now: int) -> InstanceGroup:
-        """The group with a new target from now on, at liberty to launch at once."""
+        """The group with a new target from now on; it may launch at once."""
         horizon = self.seen_at(now) - _TARGETS_KEPT
         past = [entry for entry in self.targets if entry.at <= horizon][-1:]
         recent = [entry for entry in self.targets if entry.at > horizon]
@@ -154,7 +154,7 @@ class InstanceGroup:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """An attempt to launch. ``code`` and ``instance``: the one is empty when it succeeded, the other when it failed."""
+    """An attempt to launch. ``code`` is empty if it succeeded, ``instance`` if it failed."""
 
     id: str
     group: str
@@ -167,7 +167,7 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class CloudAccount:
-    """What belongs to no group: when the cloud was first started, quotas of GPUs by type, the ordinals given out."""
+    """The account: when the cloud was first started, quotas of GPUs by type, and the last ordinals given out."""
 
     born: int
     seed: int
@@ -177,5 +177,5 @@ class CloudAccount:
     activities: int = 0
 
     def quota(self, gpu_type: str) -> int | None:
-        """GPUs of that type that may exist at a time; None: any number."""
+        """The most GPUs of that type at a time; None: unlimited."""
         return dict(self.quotas).get(gpu_type)

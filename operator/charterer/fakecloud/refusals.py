@@ -1,4 +1,4 @@
-"""Why the cloud refuses a call: a code, the HTTP status that carries it, and a message that says what to do."""
+"""Refusals of calls: a code, its HTTP status, and a message that says what to do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 class Refusal(Exception):
-    """An answer that is an error. ``details`` are further fields of the answer's error object."""
+    """An error as the answer to a call. ``details``: further fields of the answer's error object."""
 
     def __init__(self, status: int, code: str, message: str, details: Mapping[str, int] | None = None) -> None:
         super().__init__(f"{code}: {message}")
@@ -22,18 +22,18 @@ def group_not_found(group: str) -> Refusal:
 
 
 def instance_not_found(instance: str, where: str) -> Refusal:
-    """No such machine, or it ended so long ago that it is no longer listed."""
+    """No such machine, or one that ended too long ago to be listed."""
     return Refusal(404, "InstanceNotFound", f"there is no instance {instance!r} in {where}")
 
 
 def would_terminate(group: str, target: int, members: int) -> Refusal:
-    """A target below what exists: the cloud would choose which machine to end."""
+    """A target below the number of machines: the cloud would choose which one to end."""
     message = f"target {target} of group {group!r} is below its {members} instances; DELETE the instance to end instead"
     return Refusal(409, "WouldTerminate", message)
 
 
 def target_changed(group: str, expected: int, target: int) -> Refusal:
-    """The caller's idea of the target is out of date; the answer carries the true one."""
+    """The expected target is out of date; the answer carries the present one."""
     message = f"the target of group {group!r} is {target}, not {expected} as expected; decide again"
     return Refusal(409, "TargetChanged", message, {"target": target})
 
@@ -49,11 +49,11 @@ def min_size_reached(group: str, target: int, min_size: int) -> Refusal:
 
 
 def token_used(group: str, token: str, target: int, before: int) -> Refusal:
-    """One token for two different targets."""
-    message = f"token {token!r} set the target of group {group!r} to {before} before, not to {target}; use a new one"
+    """One token with two different targets."""
+    message = f"token {token!r} already set the target of group {group!r} to {before}, not {target}; use a new one"
     return Refusal(400, "IdempotentParameterMismatch", message)
 
 
 def invalid(message: str) -> Refusal:
-    """A call that cannot be understood."""
+    """A call with invalid content."""
     return Refusal(400, "InvalidRequest", message)

@@ -1,4 +1,4 @@
-"""Measured start-up times of GPU machines: seconds from asking until booted (provisioning, staging and booting).
+"""Measured start-up times of GPU machines: seconds from the request until booted, provisioning and staging included.
 
 Condensed from the CM-DARE data (see NOTICE): for each GPU type the twenty quantiles at 2.5 %, 7.5 %, …, 97.5 % of all
 measured starts (51 with a K80, 49 with a P100), on-demand and preemptible, in two regions.

@@ -1,7 +1,7 @@
-"""The cloud's durable memory: one sqlite file, one transaction per mutation, and a copy in memory to read from.
+"""The cloud's durable state: one sqlite file, one transaction per mutation, and a copy in memory to read from.
 
-A process that is killed at any point finds the last finished mutation again. When a mutation fails half-way it is
-rolled back and the copy is read anew, so memory never holds what the file does not.
+A process that is killed at any point starts again from the last finished mutation. A mutation that fails half-way is
+rolled back and the copy is read again, so that memory never holds what the file does not.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class StateInUse(RuntimeError):
 
 
 class State:
-    """Everything the cloud remembers. Mappings are for reading; ``put_…`` inside ``transaction()`` are for writing.
+    """All records of the cloud. Mappings are for reading; ``put_…`` inside ``transaction()`` are for writing.
 
-    ``machines`` and ``activities`` are in the order of their launch; of activities each group keeps the newest 100.
+    ``machines`` and ``activities`` are in the order of their launch; each group keeps its newest 100 activities.
     ``members``: by group, the machines that count for its target.
     """
 
     def __init__(self, path: Path | None, on_commit: Callable[[], None] = lambda: None) -> None:
-        """Open or create the file (None: nothing outlives the process); ``on_commit`` follows every transaction.
+        """Open or create the file (None: nothing outlives the process); ``on_commit`` is called after a transaction.
 
-        StateInUse when another process has the file.
+        StateInUse if another process has the file.
         """
         self._on_commit = on_commit
         self._db = sqlite3.connect(path or ":memory:", timeout=_LOCK_SECONDS, isolation_level=None)
@@ -82,7 +82,7 @@ class State:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is put inside becomes durable together when the block ends, or not at all when it raises."""
+        """Make all that is put inside durable together when the block ends, or nothing if it raises."""
         self._db.execute("BEGIN IMMEDIATE")
         self._dirty = False
         try:
@@ -125,7 +125,7 @@ class State:
             self.members[machine.group].pop(machine.id, None)
 
     def add_activity(self, activity: Activity, ordinal: int) -> None:
-        """Write a new activity, and forget the group's oldest when there are many."""
+        """Write a new activity; the group's oldest is dropped beyond 100."""
         self._write("INSERT INTO activities VALUES (?, ?, ?)", (activity.id, ordinal, _activities.dump_json(activity)))
         kept = self.activities[activity.group]
         kept.append(activity)
@@ -133,7 +133,7 @@ class State:
             self._write("DELETE FROM activities WHERE id = ?", (kept.pop(0).id,))
 
     def put_token(self, group: str, token: str, target: int) -> None:
-        """Remember for ever which target a token set."""
+        """Record for ever which target a token set."""
         self._write("INSERT INTO tokens VALUES (?, ?, ?)", (group, token, target))
         self.tokens[group, token] = target
 
@@ -142,5 +142,5 @@ class State:
         self._db.execute(statement, values)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._db.close()

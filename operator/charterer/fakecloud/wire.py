@@ -1,4 +1,4 @@
-"""Answers as JSON: every field of the protocol is written here, and only what a call at that instant may show."""
+"""Answers as JSON. All fields of the protocol are written here, and only what a call at that instant may show."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def group_json(group: InstanceGroup, seen: int) -> Json:
 
 
 def instance_json(machine: Machine, seen: int) -> Json:
-    """A machine as of ``seen``: what happened or was announced later is not in it."""
+    """A machine as of ``seen``, without what happened or was announced later."""
     state = machine.state(seen)
     noticed = machine.interrupt_noticed is not None and machine.interrupt_noticed <= seen
     return {
@@ -78,7 +78,7 @@ def activity_json(activity: Activity) -> Json:
 
 
 def quote_json(group: InstanceGroup, now: int) -> Json:
-    """What a machine of the group launched now costs an hour, and the most it can ever cost."""
+    """The hourly price of a machine of the group launched now, and the most that it can ever cost an hour."""
     spec = group.spec
     price = spec.price_of(spec.list_price)
     return {

@@ -10,8 +10,8 @@ from charterer.server.progress import ProgressReport
 
 
 class BatchAdvisor(Protocol):
-    """Hears every report that was accepted, and answers at once and from memory; it never raises."""
+    """Receives every report that was accepted, and answers at once and from memory; it never raises."""
 
-    def hear(self, job: JobId, run: int, report: ProgressReport, at: Instant) -> int | None:
-        """The total batch size that the job should use from now on; None where it should go on as it does."""
+    def handle_report(self, job_id: JobId, run: int, report: ProgressReport, at: Instant) -> int | None:
+        """The total batch size that the job should use from now on; None where it should keep its own."""
         ...

@@ -103,7 +103,7 @@ def progress_app(
             current = f"run {run.number} is current" if run is not None else "no run is current"
             raise Refused(409, "RunIsOver", f"the report is of run {report.run}; {current}")
         board.report(caller.job, run.number, report, now())
-        batch = counsel.hear(caller.job, run.number, report, now())
+        batch = counsel.handle_report(caller.job, run.number, report, now())
         answer = {"allocation": dict(run.allocation), "stopping": run.stopping, "againSeconds": again_seconds}
         return web.json_response(answer if batch is None else answer | {"batch": batch})
 

@@ -4,7 +4,14 @@ What a run's object looks like, how it is read, stopped, started and resized bel
 (``lifecycle`` decides it, ``controller.execute`` sends it).
 """
 
+from typing import Final
+
+from charterer.cluster import kinds
+from charterer.cluster.kinds import AnyKind
 from charterer.workloads.indexed_job import INDEXED_JOB
 from charterer.workloads.workload import NotATemplate, RunEnvironment, Workload
 
-__all__ = ["INDEXED_JOB", "NotATemplate", "RunEnvironment", "Workload"]
+ALL_KINDS: Final[tuple[AnyKind, ...]] = (*kinds.COMMON, INDEXED_JOB.kind)
+"""Every kind that the operator watches."""
+
+__all__ = ["ALL_KINDS", "INDEXED_JOB", "NotATemplate", "RunEnvironment", "Workload"]

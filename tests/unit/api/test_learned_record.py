@@ -25,7 +25,7 @@ NAME = ClassId("team", "sft")
 
 
 def learner(trainer: Trainer) -> Learner:
-    return Learner([trainer.terms], {"A": NODE_GPUS})
+    return Learner({trainer.class_id: trainer.terms}, {"A": NODE_GPUS})
 
 
 def taught(seed: int, widths: tuple[int, ...], reports: int, sizes: list[float]) -> Learner:
@@ -46,7 +46,7 @@ def written(known: Learner) -> dict[str, Any]:
 
 
 def rebuilt(status: dict[str, Any]) -> Learner:
-    known = Learner([], {"A": NODE_GPUS})
+    known = Learner({}, {"A": NODE_GPUS})
     known.restore(learned_record.state(NAME, LearnedStatus.model_validate(status)))
     return known
 
@@ -55,7 +55,7 @@ def exactly(known: Learner) -> Learner:
     """The same statistics with nothing worked out of them, so that both have fitted the same number of times."""
     state, again = known.state(NAME), learner(Trainer(name=NAME.name))
     times = {name: StepTimes(one.largest_local, dict(one.cells), one.reports) for name, one in state.times.items()}
-    again.restore(ClassState(state.terms, times, state.noise, state.sizes))
+    again.restore(ClassState(state.class_id, state.terms, times, state.noise, state.sizes))
     return again
 
 
@@ -74,7 +74,7 @@ def test_a_learner_made_from_a_status_predicts_the_same_within_the_rounding(
     expected, found = exactly(known).profile(NAME, WIDTHS), again.profile(NAME, WIDTHS)
     kept = [cell.count for times in known.state(NAME).times.values() for cell in times.cells.values()]
     assert found.reports == sum(kept) <= expected.reports  # the longest ago is forgotten of too many configurations
-    assert len(found.stretches) == len(expected.stretches)
+    assert len(found.learned_phases) == len(expected.learned_phases)
     for (_, one), (_, other) in zip(expected.entries, found.entries, strict=True):
         assert (other.gpu_type, other.gpus, other.source, other.reports) == (
             one.gpu_type,

@@ -149,7 +149,7 @@ def test_a_token_is_asked_for_again_after_a_401(tmp_path: Path, call: Caller) ->
         cluster = {"server": url, "insecure-skip-tls-verify": True}
         access = credentials.load(kubeconfig(tmp_path / "config", user, cluster))
         assert call(access, "PUT") == {"kind": "Lease"}
-        access.refused(access.proof())
+        access.refused(access.credential())
         with pytest.raises(Unauthorized, match="who are you"):
             call(access, "PUT")
 
@@ -159,7 +159,7 @@ def test_without_a_credential_nothing_is_sent(tmp_path: Path, call: Caller) -> N
     (tmp_path / "token").write_text("abc")
     access = credentials.load(kubeconfig(tmp_path / "config", {"tokenFile": "token"}))
     (tmp_path / "token").unlink()
-    access.refused(access.proof())
+    access.refused(access.credential())
     with pytest.raises(Unreachable, match=r"not sent: .*token"):
         call(access, "PUT")
 

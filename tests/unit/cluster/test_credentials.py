@@ -30,7 +30,7 @@ class TestKubeconfig:
         access = credentials.load(kubeconfig(tmp_path / "config", {"token": "abc"}))
         assert access.server == "https://api:6443"
         assert access.namespace == "ml"
-        assert access.proof().header == "Bearer abc"
+        assert access.credential().header == "Bearer abc"
 
     def test_files_are_relative_to_the_kubeconfig_and_data_wins_over_files(self, tmp_path: Path) -> None:
         (tmp_path / "ca.pem").write_text(certificate("from a file")[0])
@@ -46,7 +46,7 @@ class TestKubeconfig:
         kubeconfig(tmp_path / "one", {"token": "one"})
         kubeconfig(tmp_path / "two", {"token": "two"})
         monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/absent:{tmp_path}/one:{tmp_path}/two")
-        assert credentials.load().proof().header == "Bearer one"
+        assert credentials.load().credential().header == "Bearer one"
 
     def test_so_does_the_first_current_context(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         kubeconfig(tmp_path / "one")
@@ -99,19 +99,19 @@ class TestKubeconfig:
     def test_the_oidc_provider_gives_its_token(self, tmp_path: Path) -> None:
         token = ".".join(encoded(json.dumps(part)).rstrip("=") for part in ({}, {"exp": 32_503_680_000}, {}))
         user = {"auth-provider": {"name": "oidc", "config": {"id-token": token}}}
-        assert credentials.load(kubeconfig(tmp_path / "config", user)).proof().header == f"Bearer {token}"
+        assert credentials.load(kubeconfig(tmp_path / "config", user)).credential().header == f"Bearer {token}"
         user["auth-provider"]["config"] = {"id-token": "no token"}
         with pytest.raises(NoAccess, match="auth-provider of user 'u' gave no credential"):
             credentials.load(kubeconfig(tmp_path / "config", user))
 
     def test_a_name_and_a_password_are_basic_authentication(self, tmp_path: Path) -> None:
         access = credentials.load(kubeconfig(tmp_path / "config", {"username": "ann", "password": "hush"}))
-        assert access.proof().header == f"Basic {encoded('ann:hush')}"
+        assert access.credential().header == f"Basic {encoded('ann:hush')}"
 
     def test_secrets_do_not_show_in_its_representation(self, tmp_path: Path) -> None:
         access = credentials.load(kubeconfig(tmp_path / "config", {"token": "hush", "client-key-data": "aHVzaA=="}))
         assert "hush" not in repr(access)
-        assert "hush" not in repr(access.proof())
+        assert "hush" not in repr(access.credential())
 
     def test_keys_lie_about_in_no_temporary_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "temporary").mkdir()
@@ -151,7 +151,7 @@ def test_a_pod_uses_its_service_account(mounted: Path) -> None:
     access = credentials.from_service_account(ENVIRONMENT, mounted)
     assert access.server == "https://[fd00::1]:443"
     assert access.namespace == "charterer-system"
-    assert access.proof().header == "bearer mounted"
+    assert access.credential().header == "bearer mounted"
     assert authorities(access) == ["authority"]
 
 
@@ -180,38 +180,38 @@ class TestTokenFiles:
     def test_a_rotated_token_is_read_again_after_a_minute_or_a_refusal(
         self, mounted: Path, access: Access, clock: Clock
     ) -> None:
-        first = access.proof()
+        first = access.credential()
         assert self.token(first) == "one"
         (mounted / "token").write_text("two\n")
-        assert access.proof() is first
+        assert access.credential() is first
         clock.now += credentials.MAX_AGE
-        second = access.proof()
+        second = access.credential()
         assert self.token(second) == "two"
         (mounted / "token").write_text("three")
         access.refused(second)
-        assert self.token(access.proof()) == "three"
+        assert self.token(access.credential()) == "three"
 
     def test_only_a_refusal_of_what_is_in_use_counts(self, access: Access) -> None:
-        first = access.proof()
+        first = access.credential()
         access.refused(first)
-        second = access.proof()
+        second = access.credential()
         access.refused(first)
-        assert access.proof() is second
+        assert access.credential() is second
 
     def test_connections_outlive_a_rotation_but_not_a_refusal(self, access: Access, clock: Clock) -> None:
         tls = access.tls
         clock.now += credentials.MAX_AGE
-        assert access.proof().tls is tls
-        access.refused(access.proof())
-        assert access.proof().tls is not tls
+        assert access.credential().tls is tls
+        access.refused(access.credential())
+        assert access.credential().tls is not tls
 
     async def test_the_same_holds_for_those_who_may_not_block(
         self, mounted: Path, access: Access, clock: Clock
     ) -> None:
-        assert self.token(await access.proof_async()) == "one"
+        assert self.token(await access.credential_async()) == "one"
         (mounted / "token").write_text("two")
         clock.now += credentials.MAX_AGE
-        assert self.token(await access.proof_async()) == "two"
+        assert self.token(await access.credential_async()) == "two"
 
     @pytest.mark.parametrize("content", [None, " \n", ""])
     def test_a_missing_or_empty_file_is_named_and_found_again(
@@ -222,9 +222,9 @@ class TestTokenFiles:
             (mounted / "token").write_text(content)
         clock.now += credentials.MAX_AGE
         with pytest.raises(NoAccess, match=r"[tT]oken"):
-            access.proof()
+            access.credential()
         (mounted / "token").write_text("back")
-        assert self.token(access.proof()) == "back"
+        assert self.token(access.credential()) == "back"
 
 
 class TestPlugIns:
@@ -236,11 +236,11 @@ class TestPlugIns:
         clock = Clock()
         access = credentials.from_kubeconfig([kubeconfig(tmp_path / "config", user)], clock=clock)
         clock.now += credentials.MAX_AGE
-        assert (await access.proof_async()).header == "Bearer one"
-        assert access.proof().header == "Bearer one"
+        assert (await access.credential_async()).header == "Bearer one"
+        assert access.credential().header == "Bearer one"
         assert runs(tmp_path) == 1
-        access.refused(access.proof())
-        assert (await access.proof_async()).header == "Bearer two"
+        access.refused(access.credential())
+        assert (await access.credential_async()).header == "Bearer two"
 
     def test_its_environment_is_the_kubeconfigs(self, tmp_path: Path) -> None:
         script = (
@@ -248,18 +248,18 @@ class TestPlugIns:
             f"'apiVersion': '{API_VERSION}', 'status': {{'token': os.environ['WORD']}}}}))"
         )
         user = plug_in(tmp_path, script, env=[{"name": "WORD", "value": "told"}])
-        assert credentials.load(kubeconfig(tmp_path / "config", user)).proof().header == "Bearer told"
+        assert credentials.load(kubeconfig(tmp_path / "config", user)).credential().header == "Bearer told"
 
     def test_a_token_about_to_expire_is_replaced_but_not_at_every_request(self, tmp_path: Path) -> None:
         user = printing(tmp_path, {"token": "t", "expirationTimestamp": "2001-01-01T00:00:00Z"})
         clock = Clock()
         access = credentials.from_kubeconfig([kubeconfig(tmp_path / "config", user)], clock=clock)
         before = runs(tmp_path)
-        access.proof()
-        access.proof()
+        access.credential()
+        access.credential()
         assert runs(tmp_path) == before
         clock.now += credentials.MAX_AGE
-        access.proof()
+        access.credential()
         assert runs(tmp_path) == before + 1
 
     @pytest.mark.parametrize(

@@ -49,13 +49,13 @@ class TestTaking:
 class TestHolding:
     def test_leadership_is_counted_from_before_it_was_asked_for(self) -> None:
         election = candidate()
-        election.held(record("me"), asked=100, at=104)
+        election.renewed(record("me"), asked=100, at=104)
         assert election.leading
         assert election.deadline == 110
 
     def test_resigning_ends_it(self) -> None:
         election = candidate()
-        election.held(record("me"), asked=100, at=101)
+        election.renewed(record("me"), asked=100, at=101)
         election.resign()
         assert not election.leading
         assert election.deadline == float("-inf")
@@ -63,11 +63,11 @@ class TestHolding:
     def test_a_usurper_is_one_who_holds_what_we_believed_to_be_ours(self) -> None:
         election = candidate()
         election.observe(record("other"), 0)
-        assert election.usurper() is None
-        election.held(record("me", 2), asked=100, at=101)
-        assert election.usurper() is None
+        assert election.other_holder() is None
+        election.renewed(record("me", 2), asked=100, at=101)
+        assert election.other_holder() is None
         election.observe(record("other", 3), 102)
-        assert election.usurper() == "other"
+        assert election.other_holder() == "other"
 
     @given(asked=st.floats(0, 1e6), to_server=st.floats(0, 3), to_us=st.floats(0, 3), seen_after=st.floats(0, 60))
     def test_a_leader_has_stopped_before_any_candidate_may_take_over(
@@ -75,7 +75,7 @@ class TestHolding:
     ) -> None:
         """Whatever the network takes: the server wrote after we asked, and a candidate saw it after that."""
         leader, other = candidate("leader"), candidate("other")
-        leader.held(record("leader", 7, TIMES.duration), asked, asked + to_server + to_us)
+        leader.renewed(record("leader", 7, TIMES.duration), asked, asked + to_server + to_us)
         seen = asked + to_server + seen_after
         other.observe(record("leader", 7, TIMES.duration), seen)
         spare = TIMES.duration - TIMES.renew_deadline - 1e-6

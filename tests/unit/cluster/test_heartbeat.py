@@ -27,9 +27,9 @@ def test_a_renewal_not_delivered_counts_from_when_it_was_known() -> None:
     heartbeat.renewed(6)
     clock.now = 10
     assert heartbeat.lag() == 10
-    heartbeat.seen(5)
+    heartbeat.delivered(5)
     assert heartbeat.lag() == 7
-    heartbeat.seen(6)
+    heartbeat.delivered(6)
     assert heartbeat.lag() == 0
 
 
@@ -37,14 +37,14 @@ def test_a_watch_that_skips_to_the_newest_owes_nothing() -> None:
     heartbeat = Heartbeat(clock=(clock := Clock()))
     for version in (5, 6, 7):
         heartbeat.renewed(version)
-    heartbeat.seen(7)
+    heartbeat.delivered(7)
     clock.now = 100
     assert heartbeat.lag() == 0
 
 
 def test_an_event_that_comes_before_the_renewals_own_answer_settles_it() -> None:
     heartbeat = Heartbeat(clock=(clock := Clock()))
-    heartbeat.seen(5)
+    heartbeat.delivered(5)
     heartbeat.renewed(5)
     clock.now = 100
     assert heartbeat.lag() == 0
@@ -53,7 +53,7 @@ def test_an_event_that_comes_before_the_renewals_own_answer_settles_it() -> None
 def test_an_outage_without_renewals_is_not_the_watchs_fault() -> None:
     heartbeat = Heartbeat(clock=(clock := Clock()))
     heartbeat.renewed(5)
-    heartbeat.seen(5)
+    heartbeat.delivered(5)
     clock.now = 1_000
     assert heartbeat.lag() == 0
 

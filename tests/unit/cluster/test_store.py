@@ -138,12 +138,6 @@ class TestWholeLists:
         assert store.listed(MAPS, [], version=5) == ()
         assert shown(store) == {"late": "x"}
 
-    def test_it_is_synced_when_every_kind_was_listed(self, store: Store) -> None:
-        store.listed(MAPS, [], 1)
-        assert not store.synced
-        store.listed(OTHERS, [], 1)
-        assert store.synced
-
 
 class TestViews:
     def test_a_view_never_changes(self, store: Store) -> None:

@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from charterer.domain.ids import ClassId
+from charterer.domain.profile import BatchTerms
 from charterer.estimate.fitting import refit
 from charterer.estimate.goodput import best_batch, candidates, configurations
 from charterer.estimate.noise import Noise
-from charterer.estimate.observation import ClassTerms, Shape, split
+from charterer.estimate.observation import Shape, split
 from charterer.estimate.prior import BASE
 from charterer.estimate.step_times import StepTimes
 from charterer.estimate.throughput import Misfit, StepTimeFit
@@ -32,7 +32,7 @@ def noise(value: float) -> Noise:
 
 @pytest.mark.parametrize("gpus", WIDTHS)
 def test_every_way_to_do_a_step_is_within_what_is_declared(gpus: int) -> None:
-    terms = ClassTerms(Trainer().terms.class_id, 64, 4096, 128, 4)
+    terms = BatchTerms(64, 4096, 128, 4)
     found = configurations(terms, shape(gpus))
     assert found
     for where in found:
@@ -42,7 +42,7 @@ def test_every_way_to_do_a_step_is_within_what_is_declared(gpus: int) -> None:
 
 
 def test_a_width_that_needs_a_larger_batch_than_allowed_has_no_way() -> None:
-    assert configurations(ClassTerms(Trainer().terms.class_id, 8, 64, 8, 4), shape(32)) == ()
+    assert configurations(BatchTerms(8, 64, 8, 4), shape(32)) == ()
 
 
 @pytest.mark.parametrize("gpus", WIDTHS)
@@ -69,7 +69,7 @@ def test_more_noise_makes_larger_batches_worth_while() -> None:
 
 def test_the_largest_batch_is_offered_where_full_passes_would_be_too_many() -> None:
     """384 samples on 12 GPUs of at most 12 each: three passes of 10 are 360, of 11 already 396."""
-    terms = ClassTerms(ClassId("ml", "bert"), 12, 384, 12, 4)
+    terms = BatchTerms(12, 384, 12, 4)
     found = configurations(terms, Shape(3, 12))
     assert max(where.batch for where in found) == 360
     assert all(where.batch <= 384 for where in found)

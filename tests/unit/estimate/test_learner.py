@@ -9,10 +9,9 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import CurveSource, ThroughputTable
+from charterer.domain.profile import BatchTerms, CurveSource, ThroughputTable
 from charterer.estimate.learned import Learned
 from charterer.estimate.learner import Learner
-from charterer.estimate.observation import ClassTerms
 from charterer.estimate.phases import MOST_PHASES
 from tests.unit.estimate.trainers import NODE_GPUS, UNKNOWNS, WIDTHS, Trainer
 
@@ -20,7 +19,9 @@ RESNET = ClassId("team", "resnet")
 
 
 def learner(*trainers: Trainer, model_misfit: float = 0.0) -> Learner:
-    return Learner([one.terms for one in trainers], {"A": NODE_GPUS, "B": NODE_GPUS}, model_misfit)
+    return Learner(
+        {trainer.class_id: trainer.terms for trainer in trainers}, {"A": NODE_GPUS, "B": NODE_GPUS}, model_misfit
+    )
 
 
 def told(trainer: Trainer, widths: tuple[int, ...] = WIDTHS, number: int = 300) -> Learner:
@@ -51,7 +52,7 @@ def test_goodput_of_every_width_and_phase_is_within_ten_percent_of_the_truth() -
     trainer = Trainer()
     learned = told(trainer).profile(RESNET, WIDTHS)
     begin = 0.0
-    for at, stretch in enumerate(learned.stretches):
+    for at, stretch in enumerate(learned.learned_phases):
         middle = (begin + stretch.until) / 2.0
         for entry in stretch.entries:
             truth = trainer.goodput(entry.gpus, entry.batch, middle)
@@ -78,7 +79,7 @@ def test_every_number_says_where_it_comes_from() -> None:
 
 
 def test_intervals_are_wider_where_nothing_ran() -> None:
-    first = told(Trainer(), (1, 2, 4)).profile(RESNET, WIDTHS).stretches[0]
+    first = told(Trainer(), (1, 2, 4)).profile(RESNET, WIDTHS).learned_phases[0]
     width = {entry.gpus: math.log(entry.high / entry.low) for entry in first.entries}
     assert width[4] < 0.5 * width[8]
 
@@ -205,7 +206,7 @@ def test_a_report_without_gradients_teaches_speed_alone() -> None:
     known.report(replace(trainer.report(1, 64, 0.5), grad_sqr=math.nan))
     learned = known.profile(RESNET, WIDTHS)
     assert learned.reports == 2
-    assert sum(one.noise_reports for one in learned.stretches) == 0.0
+    assert sum(one.noise_reports for one in learned.learned_phases) == 0.0
 
 
 def test_what_is_not_declared_or_not_offered_is_named() -> None:
@@ -217,19 +218,19 @@ def test_what_is_not_declared_or_not_offered_is_named() -> None:
     with pytest.raises(ValueError, match="nothing is known of 3 GPUs of any type: ask for one of"):
         known.profile(RESNET, WIDTHS).batch(0, 3)
     with pytest.raises(ValueError, match="own batch 64 must lie between 1 and the largest total batch 32"):
-        ClassTerms(RESNET, 64, 32, 16)
+        BatchTerms(64, 32, 16)
 
 
 def test_other_terms_of_a_class_drop_what_was_learned_under_the_old() -> None:
     known = told(Trainer())
-    known.declare(Trainer().terms)
+    known.declare(RESNET, Trainer().terms)
     assert known.profile(RESNET, WIDTHS).reports == 300
-    known.declare(replace(Trainer().terms, own_batch=32))
+    known.declare(RESNET, replace(Trainer().terms, own=32))
     assert known.profile(RESNET, WIDTHS).reports == 0
 
 
 def test_where_no_gpu_type_is_known_there_is_no_curve() -> None:
-    assert Learner([Trainer().terms]).profile(RESNET, WIDTHS).phases[-1].curves == ()
+    assert Learner({RESNET: Trainer().terms}).profile(RESNET, WIDTHS).phases[-1].curves == ()
 
 
 def test_sizes_of_a_new_class_are_the_others() -> None:

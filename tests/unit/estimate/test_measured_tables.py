@@ -11,10 +11,11 @@ from random import Random
 import pytest
 
 from charterer.domain.ids import ClassId
+from charterer.domain.profile import BatchTerms
 from charterer.domain.time import Instant
 from charterer.estimate.goodput import configurations
 from charterer.estimate.learner import Learner
-from charterer.estimate.observation import ClassTerms, Configuration, Observation, Shape
+from charterer.estimate.observation import Configuration, Observation, Shape
 from tests.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
 
 DATA = Path(os.environ.get("CHARTERER_DATA_DIR") or Path(__file__).resolve().parents[4] / "shared" / "data")
@@ -38,9 +39,9 @@ def shape(gpus: int) -> Shape:
     return Shape(-(-gpus // GPUS_PER_NODE), gpus)
 
 
-def terms(name: str) -> ClassTerms:
+def terms(name: str) -> BatchTerms:
     one = table(name)
-    return ClassTerms(ClassId("team", name), one.own_batch, one.batches[-1], one.largest_local, one.smallest_local)
+    return BatchTerms(one.own_batch, one.batches[-1], one.largest_local, one.smallest_local)
 
 
 def tell(known: Learner, name: str, widths: tuple[int, ...], number: int) -> None:
@@ -70,7 +71,7 @@ def tell(known: Learner, name: str, widths: tuple[int, ...], number: int) -> Non
 @cache
 def learned(name: str) -> Learner:
     """All applications known at all widths but one, which ran on 1 to 8 GPUs."""
-    known = Learner([terms(one) for one in EPOCHS], {"T4": GPUS_PER_NODE})
+    known = Learner({ClassId("team", name): terms(name) for name in EPOCHS}, {"T4": GPUS_PER_NODE})
     for other in EPOCHS:
         if other != name:
             tell(known, other, (*SEEN, *HELD_OUT), 100)

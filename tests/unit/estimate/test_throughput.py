@@ -6,9 +6,10 @@ import math
 
 import pytest
 
+from charterer.domain.profile import BatchTerms
 from charterer.estimate.batch_cell import BatchCell
 from charterer.estimate.fitting import refit
-from charterer.estimate.observation import ClassTerms, Configuration, Shape, split
+from charterer.estimate.observation import Configuration, Shape, split
 from charterer.estimate.prior import BASE
 from charterer.estimate.step_times import StepTimes
 from charterer.estimate.throughput import Misfit, StepTimeFit, Unknown
@@ -45,7 +46,7 @@ def fitted(trainer: Trainer, widths: tuple[int, ...], number: int) -> StepTimeFi
 
 
 def test_a_batch_is_done_in_the_fewest_equal_passes_that_fit() -> None:
-    terms = ClassTerms(Trainer().terms.class_id, 64, 4096, 128)
+    terms = BatchTerms(64, 4096, 128)
     assert split(terms, Shape(1, 2), 600) == Configuration(Shape(1, 2), 100, 3)
     assert split(terms, Shape(1, 2), 256) == Configuration(Shape(1, 2), 128, 1)
 

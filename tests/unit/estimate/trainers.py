@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from charterer.domain.ids import ClassId
+from charterer.domain.profile import BatchTerms
 from charterer.domain.time import Instant
 from charterer.estimate.noise import gain
-from charterer.estimate.observation import ClassTerms, Configuration, Observation, Shape, split
+from charterer.estimate.observation import Configuration, Observation, Shape, split
 from charterer.estimate.throughput import StepFeatures, log_step_times
 
 NODE_GPUS = 4
@@ -41,9 +42,14 @@ class Trainer:
     local: int = 128
 
     @property
-    def terms(self) -> ClassTerms:
+    def class_id(self) -> ClassId:
+        """Its class."""
+        return ClassId("team", self.name)
+
+    @property
+    def terms(self) -> BatchTerms:
         """What is declared."""
-        return ClassTerms(ClassId("team", self.name), self.own, self.largest, self.local)
+        return BatchTerms(self.own, self.largest, self.local)
 
     def seconds(self, gpus: int, batch: int) -> float:
         """True seconds per step."""
@@ -74,7 +80,7 @@ class Trainer:
 
     def reports(self, widths: Sequence[int], number: int, seed: int = 0) -> Iterator[Observation]:
         """So many at those widths, at batch sizes and progress drawn evenly (batches by their logarithm)."""
-        draw = random.Random(f"{self.terms.class_id}/{self.gpu_type}/{seed}")
+        draw = random.Random(f"{self.class_id}/{self.gpu_type}/{seed}")
         for _ in range(number):
             gpus = draw.choice(widths)
             least = max(self.own, gpus)

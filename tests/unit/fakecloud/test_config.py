@@ -23,7 +23,7 @@ def test_the_example_is_valid() -> None:
     [
         ("groups: [{name: a100}]", r"groups\.0\.instanceType: Field required"),
         ("grops: []", r"grops: Extra inputs are not permitted"),
-        ("groups: {", "is no YAML"),
+        ("groups: {", "is not valid YAML"),
     ],
 )
 def test_a_mistake_in_a_file_is_told_with_file_and_field(tmp_path: Path, text: str, told: str) -> None:
@@ -43,7 +43,7 @@ def test_a_mistake_in_a_file_is_told_with_file_and_field(tmp_path: Path, text: s
         ({"startupSeconds": "H100"}, "'K80' or 'P100'"),
         ({"spotFactor": "1.5"}, "above 1"),
         ({"initialTarget": 9}, "above maxSize 8"),
-        ({"changes": [{"afterSeconds": 1, "name": "b"}]}, "do not change by themselves"),
+        ({"changes": [{"afterSeconds": 1, "name": "b"}]}, "cannot be changed on a schedule"),
         ({"changes": [{"afterSeconds": 1, "stok": 0}]}, "stok"),
         ({"name": "A_100"}, "match pattern"),
     ],

@@ -47,8 +47,8 @@ class Adviser:
     batch: int | None = None
     heard: list[ProgressReport] = field(default_factory=list)
 
-    def hear(self, job: JobId, run: int, report: ProgressReport, at: Instant) -> int | None:
-        assert (job, run) == (JOB, 2)
+    def handle_report(self, job_id: JobId, run: int, report: ProgressReport, at: Instant) -> int | None:
+        assert (job_id, run) == (JOB, 2)
         self.heard.append(report)
         return self.batch
 

@@ -18,7 +18,7 @@ from charterer.estimate.batch_cell import BatchCell
 from charterer.estimate.class_state import ClassState
 from charterer.estimate.learned import Entry, Learned, LearnedPhase
 from charterer.estimate.noise import NoiseBin
-from charterer.estimate.observation import ClassTerms, Configuration, Shape
+from charterer.estimate.observation import Configuration, Shape
 from charterer.estimate.step_times import StepTimes
 
 
@@ -27,7 +27,7 @@ def curves_record(learned: Learned) -> Json:
     return dump(
         api.LearnedCurves(
             reports=learned.reports,
-            phases=tuple(_phase(one) for one in learned.stretches[: api.MOST_PHASES]),
+            phases=tuple(_phase(one) for one in learned.learned_phases[: api.MOST_PHASES]),
         )
     )
 
@@ -84,17 +84,13 @@ def phases(status: api.LearnedStatus, first: tuple[str, int] | None) -> tuple[Ph
     return tuple(Phase(one.until, _curves(one.widths, first)) for one in status.phases)
 
 
-def terms(class_id: ClassId, batch: BatchTerms | api.BatchTermsStatus) -> ClassTerms:
-    """What a profile's spec declares, or under what it was learned. ValueError for an empty range."""
-    return ClassTerms(class_id, batch.own, batch.largest, batch.largest_per_gpu, batch.smallest_per_gpu)
-
-
 def state(class_id: ClassId, status: api.LearnedStatus) -> ClassState:
-    """What ``Learner.restore`` takes. ValueError for an empty range of batch sizes."""
-    declared = terms(class_id, status.batch)
-    found = ClassState(declared)
+    """The statistics that ``Learner.restore`` takes. ValueError for an empty range of batch sizes."""
+    batch = status.batch
+    declared = BatchTerms(batch.own, batch.largest, batch.largest_per_gpu, batch.smallest_per_gpu)
+    found = ClassState(class_id, declared)
     for one in status.step_times:
-        times = found.times.setdefault(one.gpu_type, StepTimes(declared.largest_local_batch))
+        times = found.times.setdefault(one.gpu_type, StepTimes(declared.largest_per_gpu))
         where = Configuration(Shape(one.nodes, one.gpus), one.per_gpu, one.passes)
         times.cells[where] = BatchCell(one.weight, log(one.seconds), one.scatter**2, one.reports)
         times.reports += one.reports
@@ -105,12 +101,12 @@ def state(class_id: ClassId, status: api.LearnedStatus) -> ClassState:
     return found
 
 
-def _terms(declared: ClassTerms) -> api.BatchTermsStatus:
+def _terms(declared: BatchTerms) -> api.BatchTermsStatus:
     return api.BatchTermsStatus(
-        own=declared.own_batch,
-        largest=declared.largest_batch,
-        largest_per_gpu=declared.largest_local_batch,
-        smallest_per_gpu=declared.smallest_local_batch,
+        own=declared.own,
+        largest=declared.largest,
+        largest_per_gpu=declared.largest_per_gpu,
+        smallest_per_gpu=declared.smallest_per_gpu,
     )
 
 

@@ -1,4 +1,4 @@
-"""What was learned, kept in SpeedupProfile.status: written at a bounded rate, read back by the next operator."""
+"""What was learned, in SpeedupProfile.status: written at a bounded rate, read back by the next operator."""
 
 from __future__ import annotations
 
@@ -35,13 +35,16 @@ _LABELS = {"app.kubernetes.io/managed-by": "charterer", names.LABEL_LEARNED: "tr
 
 @dataclass(frozen=True, slots=True)
 class WriteIntervals:
-    """Seconds: between two looks; between two thoughts about a class that ran on no new width (each takes some ten
-    milliseconds); between two writes of one profile that say something new (another source), or that
-    say the same with other numbers, or with more reports only; and after a failure."""
+    """Intervals in seconds.
 
-    look: float = 5.0
-    think: float = 30.0
-    news: float = 10.0
+    ``poll``: between two passes over all classes; ``digest``: between two profiles made of a class that ran on no new
+    width (each takes some ten milliseconds). Between two writes of one profile: ``sources`` where the origin of a
+    number changed, ``drift`` where numbers moved, ``reports`` where only their count did; ``retry`` after a failure.
+    """
+
+    poll: float = 5.0
+    digest: float = 30.0
+    sources: float = 10.0
     drift: float = 60.0
     reports: float = 600.0
     retry: float = 30.0
@@ -66,44 +69,44 @@ class _DigestedClass:
 
 
 class ProfileWriter:
-    """Writes what the ear has learned, and creates the profiles that jobs name and nobody made."""
+    """Writes what the collector has learned, and creates the profiles that jobs name and nobody made."""
 
     def __init__(
         self,
-        ear: ReportCollector,
+        collector: ReportCollector,
         client: Client,
         store: Store,
         recorder: Recorder,
-        rhythm: WriteIntervals | None = None,
+        intervals: WriteIntervals | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._ear = ear
+        self._collector = collector
         self._client = client
         self._store = store
         self._recorder = recorder
-        self._rhythm = rhythm or WriteIntervals()
+        self._intervals = intervals or WriteIntervals()
         self._clock = clock
         self._written: dict[ClassId, _WrittenProfile] = {}
         self._not_before: dict[ClassId, float] = {}
-        self._thought: dict[ClassId, _DigestedClass] = {}
+        self._digested: dict[ClassId, _DigestedClass] = {}
 
-    async def recall(self) -> None:
-        """Take in what all profiles remember. One that cannot be read is ignored, with a log line and an Event.
+    async def restore(self) -> None:
+        """Take in what all profiles remember; one that cannot be read is ignored, with a log line and an Event.
 
         Raises ApiError when the profiles cannot be listed.
         """
         listing = await self._client.list(_KIND.resource.all())
         for raw in listing.items:
             if "learned" in (raw.get("status") or {}):
-                self._recall(raw)
+                self._restore(raw)
 
-    def _recall(self, raw: Mapping[str, Any]) -> None:
+    def _restore(self, raw: Mapping[str, Any]) -> None:
         meta = ObjectMeta.of(_KIND.name, raw)
         class_id = ClassId(meta.namespace, meta.name)
         try:
             status = meta.read(SpeedupProfileRecord, "status", raw).learned
             if status is not None:
-                self._ear.recall(class_id, meta.uid, status)
+                self._collector.restore(class_id, meta.uid, status)
         except InvalidObject as error:
             self._ignored(meta, f"{error.problem.field}: {error.problem.message}")
         except ValueError as error:
@@ -118,68 +121,68 @@ class ProfileWriter:
         self._recorder.record(subject, "LearnedUnreadable", note, action="Recall", warning=True)
 
     async def run(self) -> None:
-        """Look now and then, for ever."""
+        """Write what is due every ``poll`` seconds, for ever."""
         while True:
-            await asyncio.sleep(self._rhythm.look)
-            snapshot = self._ear.last()
+            await asyncio.sleep(self._intervals.poll)
+            snapshot = self._collector.last()
             if snapshot is not None:
-                await self.look(snapshot)
+                await self.write_due(snapshot)
 
-    async def look(self, snapshot: Snapshot) -> None:
-        """Write what is due."""
-        self._ear.retain(snapshot.jobs.keys())
-        self._ear.finished(snapshot)
-        self._ear.failed(snapshot)
-        for class_id in list(self._ear.classes):
+    async def write_due(self, snapshot: Snapshot) -> None:
+        """Learn from jobs that ended, and write every profile that is due."""
+        self._collector.retain(snapshot.jobs.keys())
+        self._collector.learn_sizes(snapshot)
+        self._collector.learn_failures(snapshot)
+        for class_id in list(self._collector.classes):
             if self._clock() < self._not_before.get(class_id, 0.0) or self._deleted(class_id):
                 continue
             await asyncio.sleep(0)  # the loop and the progress endpoint wait for one class at most
             try:
-                await self._keep(class_id, snapshot)
+                await self._update(class_id, snapshot)
             except ApiError as error:
                 _log.warning("what was learned of %s is not written, again soon: %s", class_id, error)
-                self._not_before[class_id] = self._clock() + self._rhythm.retry
+                self._not_before[class_id] = self._clock() + self._intervals.retry
 
     def _deleted(self, class_id: ClassId) -> bool:
-        """Whether the profile that remembered the class is gone: then so is what was learned."""
-        uid = self._ear.classes[class_id].uid
+        """Whether the profile that remembered the class was deleted; what was learned is then forgotten."""
+        uid = self._collector.classes[class_id].uid
         if uid is None or self._store.uid(_KIND, _key(class_id)) == uid:
             return False
         _log.info("SpeedupProfile %s was deleted: what was learned of it is forgotten", class_id)
-        self._ear.forget(class_id)
+        self._collector.forget(class_id)
         self._written.pop(class_id, None)
-        self._thought.pop(class_id, None)
+        self._digested.pop(class_id, None)
         return True
 
-    async def _keep(self, class_id: ClassId, snapshot: Snapshot) -> None:
-        taught, written = self._ear.classes[class_id], self._written.get(class_id)
-        spoilt = self._spoilt(class_id, written)
-        if not spoilt and not (taught.news and self._worth_a_thought(class_id)):
+    async def _update(self, class_id: ClassId, snapshot: Snapshot) -> None:
+        learning, written = self._collector.classes[class_id], self._written.get(class_id)
+        overwritten = self._overwritten(class_id, written)
+        if not overwritten and not (learning.changed and self._digest_due(class_id)):
             return
-        found = digest(self._ear.learner, class_id, snapshot)
-        if found is not None:
-            said: Mapping[str, Any] = learned_record.curves_record(found)
+        learned = digest(self._collector.learner, class_id, snapshot)
+        if learned is not None:
+            curves: Mapping[str, Any] = learned_record.curves_record(learned)
         elif written is not None:
-            said = written.status
+            curves = written.status
         else:
             return
-        state = self._ear.learner.state(class_id)
-        status = {**said, **learned_record.statistics_record(state, taught.through, taught.failed.values())}
-        if spoilt or self._due(status, written):
+        state = self._collector.learner.state(class_id)
+        status = {**curves, **learned_record.statistics_record(state, learning.through, learning.failed.values())}
+        if overwritten or self._due(status, written):
             await self._write(class_id, status)
         elif written is not None and _significant_fields(status) != _significant_fields(written.status):
-            self._thought.pop(class_id, None)  # it says something new, only too soon after the last
+            self._digested.pop(class_id, None)  # something new, but too soon after the last write
 
-    def _worth_a_thought(self, class_id: ClassId) -> bool:
-        """Whether the class ran on a new width, or was not thought about for a while."""
-        ran, last = self._ear.learner.seen(class_id), self._thought.get(class_id)
-        if last is not None and last.ran == ran and self._clock() - last.at < self._rhythm.think:
+    def _digest_due(self, class_id: ClassId) -> bool:
+        """Whether the class ran on a new width, or its last digest is old."""
+        ran, last = self._collector.learner.widths_run(class_id), self._digested.get(class_id)
+        if last is not None and last.ran == ran and self._clock() - last.at < self._intervals.digest:
             return False
-        self._thought[class_id] = _DigestedClass(ran, self._clock())
+        self._digested[class_id] = _DigestedClass(ran, self._clock())
         return True
 
-    def _spoilt(self, class_id: ClassId, written: _WrittenProfile | None) -> bool:
-        """Whether somebody changed what was written so that it cannot be planned by any more."""
+    def _overwritten(self, class_id: ClassId, written: _WrittenProfile | None) -> bool:
+        """Whether somebody changed the written status so that it cannot be planned by any more."""
         key = _key(class_id)
         held = self._store.get(_KIND, key.name, key.namespace)
         if held is None or written is None:
@@ -191,29 +194,29 @@ class ProfileWriter:
         if written is None:
             return True
         age = self._clock() - written.at
-        if age >= self._rhythm.news and _significant_fields(status) != _significant_fields(written.status):
+        if age >= self._intervals.sources and _significant_fields(status) != _significant_fields(written.status):
             return True
-        if age >= self._rhythm.drift and differs_by(
+        if age >= self._intervals.drift and differs_by(
             _LEAST_CHANGE, status.get("phases"), written.status.get("phases"), _COUNTS
         ):
             return True
-        return age >= self._rhythm.reports
+        return age >= self._intervals.reports
 
     async def _write(self, class_id: ClassId, status: Mapping[str, Any]) -> None:
         """Create the profile where there is none, then write; not into another object of the same name."""
-        taught, key = self._ear.classes[class_id], _key(class_id)
-        taught.news = False
+        learning, key = self._collector.classes[class_id], _key(class_id)
+        learning.changed = False
         try:
-            if taught.uid is None:
-                taught.uid = await self._uid(key)
+            if learning.uid is None:
+                learning.uid = await self._uid(key)
             raw = await self._client.get(_KIND.resource.one(key.name, key.namespace))
-            if raw["metadata"]["uid"] != taught.uid:
+            if raw["metadata"]["uid"] != learning.uid:
                 return
             body = status_apply(_KIND, key, raw["metadata"]["resourceVersion"], {"learned": status})
             path = _KIND.resource.status(key.name, key.namespace)
             self._store.put(_KIND, await self._client.apply(path, body, names.MANAGER_RECORD))
         except ApiError:
-            taught.news = True
+            learning.changed = True
             raise
         self._written[class_id] = _WrittenProfile(status, self._clock())
 
@@ -239,10 +242,10 @@ def _key(class_id: ClassId) -> ObjectKey:
 
 
 def _significant_fields(status: Mapping[str, Any]) -> object:
-    """What it says without numbers: where each comes from, under which terms."""
+    """The status without its numbers: where each comes from, under which terms."""
     widths = [
-        [(one["gpuType"], one["gpus"], one["source"]) for one in phase.get("widths", ())]
+        [(width["gpuType"], width["gpus"], width["source"]) for width in phase.get("widths", ())]
         for phase in status.get("phases", ())
     ]
-    failed = [(one["gpuType"], one["gpus"], one["failures"]) for one in status.get("failed", ())]
+    failed = [(width["gpuType"], width["gpus"], width["failures"]) for width in status.get("failed", ())]
     return status["batch"], widths, failed

@@ -22,7 +22,7 @@ from charterer.domain.pool import Instance, InstanceState, Offering, Pool, Surve
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
-from charterer.workloads import INDEXED_JOB
+from charterer.workloads import ALL_KINDS
 
 _STATES = {
     RentalPhase.STARTING: InstanceState.PENDING,
@@ -34,7 +34,7 @@ _STATES = {
 
 async def read_cluster(client: Client) -> ClusterState:
     """List everything once. Raises ApiError: Forbidden names what may not be listed, NotFound a CRD that is missing."""
-    store = Store((*kinds.ALL, INDEXED_JOB.kind))
+    store = Store(ALL_KINDS)
     await Resync(client, store).once()
     return cluster_state(store, surveys={}, quotes={}, refusals={}, progress={})
 

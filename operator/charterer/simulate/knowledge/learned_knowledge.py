@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from charterer.domain.ids import BudgetId, ClassId
 from charterer.domain.job import TRUSTED_FRACTION
-from charterer.domain.profile import Profile, ThroughputTable
+from charterer.domain.profile import BatchTerms, Profile, ThroughputTable
 from charterer.domain.time import Instant
 from charterer.estimate.learned import MOST_WIDTHS, Learned
-from charterer.estimate.observation import ClassTerms, Observation
-from charterer.estimate.offered import offered, points
+from charterer.estimate.observation import Observation
+from charterer.estimate.plannable_widths import curve_widths, plannable_widths
 from charterer.simulate.model.ground_truth import Application
 from charterer.simulate.model.scenario import Scenario
 from charterer.simulate.model.sim_job import SimJob
@@ -66,10 +66,11 @@ class LearnedKnowledge:
     def __post_init__(self) -> None:
         from charterer.estimate.learner import Learner  # loads numpy and scipy, which most simulations do without
 
-        terms = [_terms(class_id, application) for class_id, application in self.applications.items()]
+        terms = {class_id: _terms(application) for class_id, application in self.applications.items()}
         self.learner = Learner(terms, {self.gpu_type: self.node_gpus}, self.reports.model_misfit)
         self._widths = {
-            class_id: points(application.widths, self.node_gpus) for class_id, application in self.applications.items()
+            class_id: curve_widths(application.widths, self.node_gpus)
+            for class_id, application in self.applications.items()
         }
 
     @property
@@ -131,7 +132,7 @@ class LearnedKnowledge:
         """Update the class's profile from the learner; whether anything changed."""
         if not self.learner.state(class_id).reports:
             return False
-        ran = self.learner.seen(class_id)
+        ran = self.learner.widths_run(class_id)
         widths = {*self._widths[class_id], *ran.get(self.gpu_type, ())}
         learned = self.learner.profile(class_id, sorted(widths)[:MOST_WIDTHS], (self.gpu_type,))
         before = self._learned.get(class_id)
@@ -143,7 +144,7 @@ class LearnedKnowledge:
         profile = Profile(
             class_id,
             1 if before is None else before[2].generation + 1,
-            offered(learned, ran).phases,
+            plannable_widths(learned, ran).phases,
             work / _reference(learned),
             None,
             self.restart_seconds,
@@ -177,11 +178,9 @@ def _reference(learned: Learned) -> float:
     return form.points[0][1]
 
 
-def _terms(class_id: ClassId, application: Application) -> ClassTerms:
-    """The declared batch sizes of the class."""
+def _terms(application: Application) -> BatchTerms:
+    """The declared batch sizes of an application; ValueError where it was measured at one batch size only."""
     measured = application.measurements
     if measured is None:
         raise ValueError(f"{application.name}: only an application measured at several batch sizes can be learned")
-    return ClassTerms(
-        class_id, measured.own_batch, measured.largest_batch, measured.largest_local, measured.smallest_local
-    )
+    return BatchTerms(measured.own_batch, measured.largest_batch, measured.largest_local, measured.smallest_local)

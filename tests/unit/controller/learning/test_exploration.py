@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from charterer.domain.ids import JobId, Rate
 from charterer.domain.plan import Allocate
 from charterer.policy.planner import plan
-from tests.unit.learning.classroom import Classroom, step_seconds
+from tests.unit.controller.learning.classroom import Classroom, step_seconds
 
 WHOLE_STEPS = 2_000_000.0
 """Of 256 samples: ten days on eight GPUs."""

@@ -13,7 +13,7 @@ _NODES = (1, 2, 3, 4, 6)
 """Numbers of nodes that a curve has points at, each also times 2, 4, 8, …: between them it is read linearly."""
 
 
-def points(widths: Iterable[int], node_gpus: int) -> list[int]:
+def curve_widths(widths: Iterable[int], node_gpus: int) -> list[int]:
     """Those of the widths that a curve has points at: all below a node of so many GPUs, and round numbers of nodes."""
     return [gpus for gpus in widths if gpus < node_gpus or _round(gpus // node_gpus)]
 
@@ -24,7 +24,7 @@ def _round(nodes: int) -> bool:
     return nodes in _NODES
 
 
-def offered(learned: Learned, ran: Mapping[str, Sequence[int]], declared: Collection[str] = ()) -> Learned:
+def plannable_widths(learned: Learned, ran: Mapping[str, Sequence[int]], declared: Collection[str] = ()) -> Learned:
     """Without what jobs may not be planned by. ``ran``: the widths that the class ran on, ascending, by GPU type.
 
     Not wider than ``TRIAL_STEP`` times what has run, and on a GPU type that the class never ran on not wider than what
@@ -34,8 +34,9 @@ def offered(learned: Learned, ran: Mapping[str, Sequence[int]], declared: Collec
     widest = max((widths[-1] for widths in ran.values() if widths), default=0)
     return replace(
         learned,
-        stretches=tuple(
-            replace(stretch, entries=_offered(stretch.entries, widest, ran, declared)) for stretch in learned.stretches
+        learned_phases=tuple(
+            replace(stretch, entries=_offered(stretch.entries, widest, ran, declared))
+            for stretch in learned.learned_phases
         ),
     )
 

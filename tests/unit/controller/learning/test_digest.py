@@ -11,7 +11,7 @@ from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.profile import CurveSource, Profile, ThroughputTable
 from charterer.policy.options.menu import build_menu, pool_offer
 from charterer.policy.planner import plan
-from tests.unit.learning.classroom import CLASS, Classroom, step_seconds
+from tests.unit.controller.learning.classroom import CLASS, Classroom, step_seconds
 
 DECLARED = {"curves": [{"gpuType": "a100", "throughput": [{"gpus": k, "value": 100.0 * k} for k in (1, 8, 64)]}]}
 
@@ -108,7 +108,7 @@ def test_without_a_job_in_sight_nothing_new_is_said() -> None:
     job = room.runs()
     room.says(job)
     del room.world.jobs[job]
-    assert digest(room.ear.learner, CLASS, room.world.snapshot()) is None
+    assert digest(room.collector.learner, CLASS, room.world.snapshot()) is None
 
 
 def test_the_menu_of_a_learned_class_has_its_phases() -> None:

@@ -17,13 +17,13 @@ from charterer.domain.time import after
 from charterer.policy.options.speedup import reference_throughput
 from charterer.policy.planner import plan
 from charterer.server.progress import ProgressReport
-from tests.unit.learning.classroom import CLASS, SHARED, Classroom, step_seconds
+from tests.unit.controller.learning.classroom import CLASS, SHARED, Classroom, step_seconds
 
 BATCH = {"own": 256, "largest": 8192, "largestPerGpu": 256}
 
 
 def reports(room: Classroom) -> int:
-    return sum(times.reports for times in room.ear.learner.state(CLASS).times.values())
+    return sum(times.reports for times in room.collector.learner.state(CLASS).times.values())
 
 
 def test_a_class_that_nobody_described_is_learned_from_its_first_job() -> None:
@@ -42,26 +42,28 @@ def test_a_class_that_nobody_described_is_learned_from_its_first_job() -> None:
 def test_the_first_report_after_a_start_is_not_counted_since_its_steps_began_before() -> None:
     room = Classroom()
     room.says(room.runs(), times=1)
-    assert CLASS not in room.ear.classes
+    assert CLASS not in room.collector.classes
 
 
 def test_a_job_that_never_says_its_batch_size_or_step_time_teaches_nothing() -> None:
     room = Classroom()
     job = room.runs()
     for _ in range(3):
-        assert room.ear.hear(job, 1, ProgressReport(fraction=0.5, throughput=812.5), room.world.now) is None
-        assert room.ear.hear(job, 1, ProgressReport(fraction=0.5, batch=256), room.world.now) is None
-    assert room.ear.classes == {}
+        assert (
+            room.collector.handle_report(job, 1, ProgressReport(fraction=0.5, throughput=812.5), room.world.now) is None
+        )
+        assert room.collector.handle_report(job, 1, ProgressReport(fraction=0.5, batch=256), room.world.now) is None
+    assert room.collector.classes == {}
 
 
 def test_only_the_first_pod_of_the_present_run_teaches() -> None:
     room = Classroom()
     job = room.runs(gpus=16)
     for _ in range(3):
-        room.ear.hear(job, 1, ProgressReport(index=1, batch=256, step_seconds=0.5), room.world.now)
-        room.ear.hear(job, 7, ProgressReport(batch=256, step_seconds=0.5), room.world.now)
-        room.ear.hear(JobId("gone"), 1, ProgressReport(batch=256, step_seconds=0.5), room.world.now)
-    assert room.ear.classes == {}
+        room.collector.handle_report(job, 1, ProgressReport(index=1, batch=256, step_seconds=0.5), room.world.now)
+        room.collector.handle_report(job, 7, ProgressReport(batch=256, step_seconds=0.5), room.world.now)
+        room.collector.handle_report(JobId("gone"), 1, ProgressReport(batch=256, step_seconds=0.5), room.world.now)
+    assert room.collector.classes == {}
 
 
 def test_a_job_without_a_profile_name_has_no_class_to_learn_of() -> None:
@@ -70,8 +72,8 @@ def test_a_job_without_a_profile_name_has_no_class_to_learn_of() -> None:
     room.world.rental()
     room.world.runs_on("alone", "a100-1", gpus=8)
     for _ in range(3):
-        room.ear.hear(JobId("alone"), 1, ProgressReport(batch=256, step_seconds=0.5), room.world.now)
-    assert room.ear.classes == {}
+        room.collector.handle_report(JobId("alone"), 1, ProgressReport(batch=256, step_seconds=0.5), room.world.now)
+    assert room.collector.classes == {}
 
 
 def test_no_batch_size_is_told_before_gradients_were_heard_of_or_without_leave() -> None:
@@ -111,12 +113,12 @@ def test_other_batch_sizes_in_the_spec_begin_anew() -> None:
     assert reports(room) == 1
 
 
-def test_more_classes_than_can_be_kept_are_not_learned_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_collector, "MOST_CLASSES", 1)
+def test_more_classes_than_can_be_kept_are_not_learned() -> None:
     room = Classroom()
-    room.ear.classes[ClassId("team", "other")] = report_collector.ClassLearning()
+    room.collector.most_classes = 1
+    room.collector.classes[ClassId("team", "other")] = report_collector.ClassLearning()
     room.says(room.runs())
-    assert CLASS not in room.ear.classes
+    assert CLASS not in room.collector.classes
 
 
 def test_a_finished_job_tells_the_size_of_the_next_ones_once() -> None:
@@ -138,8 +140,8 @@ def test_a_finished_job_tells_the_size_of_the_next_ones_once() -> None:
     room.world.stops("sft")
     room.runs("next")
     profile = room.learn()
-    room.ear.finished(room.world.snapshot())
-    (work,) = room.ear.learner.state(CLASS).sizes.latest
+    room.collector.learn_sizes(room.world.snapshot())
+    (work,) = room.collector.learner.state(CLASS).sizes.latest
     assert work == pytest.approx(3570.0 / step_seconds(8), rel=0.05)
     assert profile.mean_work == pytest.approx(work / (reference_throughput(profile) or math.nan), rel=1e-4)
     assert room.restarted().classes[CLASS].through == room.world.now
@@ -170,7 +172,7 @@ def test_whatever_a_hostile_job_reports_is_heard_and_written_and_read_again(
     room = Classroom(spec=spec)
     job = room.runs()
     for report in heard:
-        told = room.ear.hear(job, 1, report, room.world.now)
+        told = room.collector.handle_report(job, 1, report, room.world.now)
         assert told is None or 1 <= told <= max(8192, report.batch or 0)
     profile = room.learn()
     assert profile.unreadable == ""
@@ -214,12 +216,12 @@ def test_a_failed_run_is_remembered_with_its_width_and_counted_once() -> None:
     room.says(job)
     fails(room, job, "first")
     assert failures(room) == failures(room) == [(16, 1, "first")]
-    room.ear = room.restarted()
+    room.collector = room.restarted()
     assert failures(room) == [(16, 1, "first")]
     room.world.passes(60.0)
     fails(room, job, "second")
     assert failures(room) == [(16, 2, "second")]
-    assert room.ear.classes[CLASS].news
+    assert room.collector.classes[CLASS].changed
 
 
 def test_a_run_that_failed_where_the_class_was_measured_or_ended_otherwise_says_nothing_of_the_width() -> None:

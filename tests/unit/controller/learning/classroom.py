@@ -39,7 +39,7 @@ class Classroom:
         if not self.world.pools:
             self.world.budget()
             self.world.pool("a100", gpus=8)
-        self.ear = ReportCollector(self.world.snapshot)
+        self.collector = ReportCollector(self.world.snapshot)
         self.read()
 
     def runs(self, name: str = "sft", gpus: int = 8, hours_left: float | None = 100.0, most: int = 32) -> JobId:
@@ -60,17 +60,17 @@ class Classroom:
             self.world.passes(10.0)
             progress = Progress(allocation.run, done, None, None, self.world.now)
             self.world.jobs[job] = replace(self.world.jobs[job], progress=progress)
-            answers.append(self.ear.hear(job, allocation.run, report, self.world.now))
+            answers.append(self.collector.handle_report(job, allocation.run, report, self.world.now))
         return answers[-1]
 
     def written(self) -> dict[str, Any]:
         """What would be written of the class now."""
-        self.ear.finished(self.world.snapshot())
-        self.ear.failed(self.world.snapshot())
-        found = digest(self.ear.learner, CLASS, self.world.snapshot())
+        self.collector.learn_sizes(self.world.snapshot())
+        self.collector.learn_failures(self.world.snapshot())
+        found = digest(self.collector.learner, CLASS, self.world.snapshot())
         assert found is not None
-        taught = self.ear.classes[CLASS]
-        state = self.ear.learner.state(CLASS)
+        taught = self.collector.classes[CLASS]
+        state = self.collector.learner.state(CLASS)
         statistics = learned_record.statistics_record(state, taught.through, taught.failed.values())
         return {**learned_record.curves_record(found), **statistics}
 
@@ -107,9 +107,9 @@ class Classroom:
         }
 
     def restarted(self) -> ReportCollector:
-        """A new operator's ear, which knows only what is written."""
-        ear = ReportCollector(self.world.snapshot)
+        """A new operator's collector, which knows only what is written."""
+        collector = ReportCollector(self.world.snapshot)
         status = SpeedupProfileRecord.model_validate(self.raw()["status"]).learned
         assert status is not None
-        ear.recall(CLASS, UID, status)
-        return ear
+        collector.restore(CLASS, UID, status)
+        return collector

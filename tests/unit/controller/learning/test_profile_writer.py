@@ -13,7 +13,7 @@ from charterer.cluster.events import Recorder
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.learning.profile_writer import ProfileWriter, WriteIntervals
 from charterer.domain.time import after
-from tests.unit.learning.classroom import CLASS, Classroom
+from tests.unit.controller.learning.classroom import CLASS, Classroom
 
 KEY = ObjectKey("team", "resnet")
 
@@ -64,13 +64,15 @@ class Api:
 
 
 class Desk:
-    """A memory at work: the room's jobs report, time passes, and it looks."""
+    """A profile writer at work: the room's jobs report, time passes, and it looks."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
-        self.room, self.api, self.store = Classroom(), Api(), Store(kinds.ALL)
+        self.room, self.api, self.store = Classroom(), Api(), Store(kinds.COMMON)
         client, recorder = cast(Client, self.api), cast(Recorder, None)
-        self.memory = ProfileWriter(self.room.ear, client, self.store, recorder, WriteIntervals(), lambda: self.seconds)
+        self.writer = ProfileWriter(
+            self.room.collector, client, self.store, recorder, WriteIntervals(), lambda: self.seconds
+        )
         self.job = self.room.runs()
 
     async def looks(self, seconds: float = 0.0) -> int:
@@ -79,7 +81,7 @@ class Desk:
         held = self.store.get(kinds.SPEEDUP_PROFILES, KEY.name, KEY.namespace)
         if held is not None:
             self.room.world.profiles[CLASS] = held
-        await self.memory.look(self.room.world.snapshot())
+        await self.writer.write_due(self.room.world.snapshot())
         return len(self.api.writes)
 
 
@@ -148,7 +150,7 @@ async def test_nothing_is_written_into_another_profile_of_the_same_name(desk: De
     assert await desk.looks(700.0) == 1
     desk.store.put(kinds.SPEEDUP_PROFILES, desk.api.raw)
     assert await desk.looks(10.0) == 1
-    assert CLASS not in desk.room.ear.classes
+    assert CLASS not in desk.room.collector.classes
 
 
 async def test_what_somebody_spoilt_while_it_works_is_written_again(desk: Desk) -> None:
