@@ -24,7 +24,7 @@ from charterer.cluster.client import Client
 from charterer.cluster.kinds import AnyKind
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.snapshot.cluster_state import ClusterState
-from charterer.controller.snapshot.observe import ObservationCache, observe
+from charterer.controller.snapshot.observe import observe
 from charterer.controller.status.publisher import viewed_objects
 from charterer.controller.status.view_writer import ViewWriter
 from charterer.domain.ids import RentalId
@@ -154,9 +154,9 @@ class Turns:
 
     world: World
     state: ClusterState | None = None
-    cache: ObservationCache = field(default_factory=ObservationCache)
+    seen: Memo = field(default_factory=Memo)
     memo: Memo = field(default_factory=Memo)
-    writer: ViewWriter = field(default_factory=lambda: ViewWriter(cast(Client, Answers()), OneUid(kinds.ALL), set()))
+    writer: ViewWriter = field(default_factory=lambda: ViewWriter(cast(Client, Answers()), OneUid(kinds.COMMON), set()))
 
     async def turn(self) -> tuple[Plan, Mapping[str, float]]:
         """The plan, and the seconds of each part."""
@@ -166,7 +166,7 @@ class Turns:
         def mark() -> None:
             times.append(time.process_time())
 
-        snapshot = observe(self.state, self.world.now, self.cache)
+        snapshot = observe(self.state, self.world.now, self.seen)
         mark()
         decided = plan(snapshot, self.memo)
         mark()

@@ -53,7 +53,7 @@ class SavingsEstimate:
 
 def savings_estimate(seen: ClusterState, now: Instant, others: OtherJobs) -> tuple[SavingsEstimate, ...]:
     """For each budget that only observes, by name."""
-    snapshot, payers = snapshot_of(seen, now), payers_of(seen)
+    snapshot, payers = snapshot_of(seen, now), payers_of(seen.budgets, seen.namespaces)
     found = []
     for budget in sorted(snapshot.budgets.values(), key=lambda one: one.id):
         if budget.mode is Mode.OBSERVE:

@@ -215,7 +215,7 @@ def _past(
         raise click.ClickException(f"no namespace {namespace!r} in this cluster: correct --namespace, or leave it out")
     others = read_others(kubeconfig, context)
     choosing = JobFilter(None if seconds is None else after(sighting.now, -seconds), namespace)
-    payers = payers_of(sighting.seen)
+    payers = payers_of(sighting.seen.budgets, sighting.seen.namespaces)
     past = cluster_history(snapshot_of(sighting.seen, sighting.now), others, payers, choosing)
     paying = {one.id: one for name, one in payers.items() if namespace in (None, name)}
     return past, Money(sum(one.amount.micros for one in paying.values()))

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job
 from charterer.domain.option import Option
-from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy.options.menu import DEFAULT_RESTART_SECONDS
@@ -20,7 +19,7 @@ _Span = tuple[Sequence[float], float]
 """Speed in each phase, and seconds."""
 
 
-def total_work(job: Job, profile: Profile | None, pools: Mapping[PoolId, Pool], done: float, now: Instant) -> float:
+def total_work(job: Job, profile: Profile | None, gpu_types: Mapping[PoolId, str], done: float, now: Instant) -> float:
     """Work of the whole job in seconds of the reference option, when the part ``done`` (above 0) of it is done; 0.0
     where its runs have had no time yet.
 
@@ -35,19 +34,18 @@ def total_work(job: Job, profile: Profile | None, pools: Mapping[PoolId, Pool], 
         until = job.progress.at if heard and job.progress is not None else job.allocation.since
         spans.append((job.allocation.option, job.allocation.since, min(until, now)))
     timed = [
-        (_speeds(option, profile, pools), max(seconds_between(since, until) - restart, 0.0))
+        (_speeds(option, profile, gpu_types), max(seconds_between(since, until) - restart, 0.0))
         for option, since, until in spans
     ]
     ends = (1.0,) if profile is None or not profile.reports else tuple(phase.until for phase in profile.phases)
     return _total([span for span in timed if span[1] > 0.0], ends, done)
 
 
-def _speeds(option: Option, profile: Profile | None, pools: Mapping[PoolId, Pool]) -> Sequence[float]:
+def _speeds(option: Option, profile: Profile | None, gpu_types: Mapping[PoolId, str]) -> Sequence[float]:
     """In each phase; a declared profile's only one is what the option was chosen for."""
     if profile is None or not profile.reports:
         return (option.speed,)
-    pool = pools.get(option.pool)
-    gpu_type = "" if pool is None or pool.offering is None else pool.offering.gpu_type
+    gpu_type = gpu_types.get(option.pool, "")
     known = [speed(profile, phase, gpu_type, option.gpus) for phase in range(len(profile.phases))]
     return [option.speed if value is None else value for value in known]
 

@@ -7,6 +7,7 @@ late is made up for by the next.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -70,13 +71,16 @@ class ViewedObject(NamedTuple):
 
 @dataclass(slots=True)
 class _WrittenView:
-    """What was written of an object ``at`` (clock), and what it was made of; not looked at again until ``check_at``."""
+    """What was written of an object ``at`` (clock), and what it was made of; not looked at again until ``check_at``.
+
+    ``status`` is JSON text: ten thousand of them as objects would take ten times the memory, and be walked through by
+    every search for garbage.
+    """
 
     uid: str
     facts: tuple[object, ...] | None
     estimate: object
-    status: Mapping[str, Any]
-    conditions: tuple[Condition, ...]
+    status: str
     at: float
     check_at: float
 
@@ -143,11 +147,11 @@ class ViewWriter:
                 return None
             if now < written.check_at:
                 return None
-        view = shown.make()
-        status = dump(_dated(view, written.conditions))
-        if _words(status) != _words(written.status):
+        view, before = shown.make(), json.loads(written.status)
+        status = dump(view)
+        if _words(status) != _words(before):
             return view
-        moved = differs_by(_LEAST_CHANGE, status, written.status, _DATES)
+        moved = differs_by(_LEAST_CHANGE, status, before, _DATES)
         if moved and now >= written.at + self._seldom:
             return view
         written.facts = shown.facts
@@ -180,8 +184,9 @@ class ViewWriter:
         body = status_apply(shown.kind, shown.key, version, status)
         answer = await self._client.apply(f"{path}/status", body, names.MANAGER_VIEW)
         self._store.put(shown.kind, answer)
-        uid, conditions, now = answer["metadata"]["uid"], decode.conditions(answer), self._clock()
-        self._written[key] = _WrittenView(uid, shown.facts, shown.estimate, status, conditions, now, now + self._seldom)
+        uid, now = answer["metadata"]["uid"], self._clock()
+        text = json.dumps(status, separators=(",", ":"))
+        self._written[key] = _WrittenView(uid, shown.facts, shown.estimate, text, now, now + self._seldom)
 
 
 def _dated(view: AnyView, before: Iterable[Condition]) -> AnyView:

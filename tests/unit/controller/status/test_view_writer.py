@@ -66,7 +66,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.in_flight: set[StepKey] = set()
-        store = Store(kinds.ALL)
+        store = Store(kinds.COMMON)
         self.api = Api(store)
         self.writer = ViewWriter(cast(Client, self.api), store, self.in_flight)
         self.word, self.sentence, self.drifts = "Waits", "for $1", False
