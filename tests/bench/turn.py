@@ -156,7 +156,8 @@ class Turns:
     state: ClusterState | None = None
     seen: Memo = field(default_factory=Memo)
     memo: Memo = field(default_factory=Memo)
-    writer: ViewWriter = field(default_factory=lambda: ViewWriter(cast(Client, Answers()), OneUid(kinds.COMMON), set()))
+    stepped: Memo = field(default_factory=Memo)
+    writer: ViewWriter = field(default_factory=lambda: _writer())
 
     async def turn(self) -> tuple[Plan, Mapping[str, float]]:
         """The plan, and the seconds of each part."""
@@ -172,7 +173,7 @@ class Turns:
         mark()
         await self._publish(snapshot, decided)
         mark()
-        self.steps, self.waits = next_steps(snapshot)
+        self.steps, self.waits = next_steps(snapshot, self.stepped)
         mark()
         seconds = [later - earlier for earlier, later in pairwise(times)]
         return decided, dict(zip(_PARTS, seconds, strict=True))

@@ -108,6 +108,7 @@ class ViewWriter:
         self._shown: dict[tuple[str, ObjectKey], ViewedObject] = {}
         self._news = asyncio.Event()
         self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
+        self._made = 0
 
     def show(self, objects: Iterable[ViewedObject]) -> None:
         """These are all objects there are now."""
@@ -127,13 +128,15 @@ class ViewWriter:
     async def write_due(self) -> bool:
         """Write every view that is due; whether all writes succeeded. Lets other tasks run in between."""
         writing: list[asyncio.Task[bool]] = []
-        for number, key in enumerate(list(self._shown)):
+        for key in list(self._shown):
             shown = self._shown.get(key)
-            if shown is not None and shown.step_key not in self._in_flight:
-                view = self._due(key, shown)
-                if view is not None:
-                    writing.append(asyncio.create_task(self._write(key, shown, view)))
-            if number % _BATCH == _BATCH - 1 and writing:
+            if shown is None or shown.step_key in self._in_flight:
+                continue
+            view = self._due(key, shown)
+            if view is not None:
+                writing.append(asyncio.create_task(self._write(key, shown, view)))
+            if self._made >= _BATCH:
+                self._made = 0
                 await asyncio.sleep(0)
         return all(await asyncio.gather(*writing))
 
@@ -141,12 +144,14 @@ class ViewWriter:
         """The view, if it is to be written now."""
         written, now = self._written.get(key), self._clock()
         if written is None or written.uid != self._store.uid(shown.kind, shown.key):
+            self._made += 1
             return shown.make()
         if shown.facts is not None and shown.facts == written.facts:
             if shown.estimate is written.estimate and not shown.drifts:
                 return None
             if now < written.check_at:
                 return None
+        self._made += 1
         view, before = shown.make(), json.loads(written.status)
         status = dump(view)
         if _words(status) != _words(before):
