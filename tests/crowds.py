@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from charterer.domain.ids import PoolId
 from charterer.incremental import Memo
-from charterer.policy.budgets.pool_usage import expected_use, lp_column
-from charterer.policy.budgets.shared_pools import longer, sum_of
+from charterer.policy.budgets.pool_program import holding_factor
+from charterer.policy.budgets.pool_usage import expected_use, lp_column, sum_uses
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.pool_size import PoolSize, pool_sizes
 from charterer.policy.nodes.rental_index import rental_index
@@ -28,10 +28,13 @@ def rooms_of(world: World) -> Mapping[PoolId, PoolSize]:
 
 def held(found: list[BudgetSolution]) -> dict[PoolId, float]:
     """GPUs by pool in the long run, of all jobs."""
-    return sum_of(
+    return sum_uses(
         expected_use(
-            [(lot.part, lp_column(lot.path, share.group.menu, share.group.work).use) for lot in share.lots],
-            share.arrivals * longer(one, key, share.group),
+            [
+                (taken.fraction, lp_column(taken.path, share.group.menu, share.group.work).use)
+                for taken in share.path_shares
+            ],
+            share.arrivals * holding_factor(one, key, share.group),
         )
         for one in found
         for key, share in one.shares.items()

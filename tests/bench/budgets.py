@@ -174,7 +174,7 @@ class _Plan:
     at: float
     solution: Solution
     demands: list[Demand]
-    kappas: list[CostFactor]
+    cost_factors: list[CostFactor]
     money: PacingState
 
 
@@ -218,7 +218,7 @@ class World:
             left += sum(job.committed(now, known).left for job in self.running if job.of is class_)
         return PacingState(
             aim=self.amount,
-            lasts=seconds_between(start, end),
+            seconds=seconds_between(start, end),
             elapsed=now - began,
             spent=self.spent(now) - self.month_began,
             rate=sum(job.rate for job in self.running),
@@ -232,7 +232,7 @@ class World:
         if self.planned is not None and now < self.planned.at + LOOKS_AGAIN:
             return self.planned
         at, price = after(START, now), self.case.price(now / DAY)
-        demands, kappas, in_sight = [], [], False
+        demands, cost_factors, in_sight = [], [], False
         usual = usual_squared_cv(one.experience for one in self.classes if one.experience is not None)
         for number, one in enumerate(self.classes):
             menu = one.menu(price)
@@ -247,9 +247,9 @@ class World:
                 demands.append(Demand(menu.slopes, menu.rates, float(len(under_way) + (number == arriving))))
             else:
                 demands.append(corrected(Demand(menu.slopes, menu.money, coming.rate), learned.value))
-            kappas.append(learned)
+            cost_factors.append(learned)
         money = self.account(now)
-        made = _Plan(now, solve(demands, allowed_rate(money)), demands, kappas, money)
+        made = _Plan(now, solve(demands, allowed_rate(money)), demands, cost_factors, money)
         self.planned = None if in_sight else made
         if self.case.moves:
             self._move(made, now)
@@ -272,7 +272,7 @@ class World:
         plan = self.plan(now)
         solution, money = plan.solution, plan.money
         streams, spread, absent = [], 0.0, False
-        for number, (one, learned) in enumerate(zip(self.classes, plan.kappas, strict=True)):
+        for number, (one, learned) in enumerate(zip(self.classes, plan.cost_factors, strict=True)):
             menu, level = one.menu(one.priced), solution.levels[number]
             mix = solution.mix if number == solution.mixed else 0.0
             under_way = [job for job in self.running if job.of is one]

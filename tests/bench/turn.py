@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import random
 import resource
 import statistics
@@ -148,6 +149,11 @@ class OneUid(Store):
         return "uid"
 
 
+def status_writer() -> ViewWriter:
+    """A writer that never looks at numbers again: in the operator that takes place every half minute, job by job."""
+    return ViewWriter(cast(Client, Answers()), OneUid(kinds.COMMON), set(), seldom_seconds=math.inf)
+
+
 @dataclass
 class Turns:
     """Turns over a world, with what a loop remembers between them."""
@@ -157,7 +163,7 @@ class Turns:
     seen: Memo = field(default_factory=Memo)
     memo: Memo = field(default_factory=Memo)
     stepped: Memo = field(default_factory=Memo)
-    writer: ViewWriter = field(default_factory=lambda: _writer())
+    writer: ViewWriter = field(default_factory=status_writer)
 
     async def turn(self) -> tuple[Plan, Mapping[str, float]]:
         """The plan, and the seconds of each part."""

@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from charterer.api.models.class_statistics import ClassStatistics
+from charterer.api.models.speedupprofile import SpeedupProfileRecord
 from charterer.api.names import LABEL_LEARNED, token_audience
 from charterer.cluster.paths import EVENTS, SECRETS, SPEEDUP_PROFILES, TRAINING_JOBS
 from charterer.controller.learning.profile_writer import WriteIntervals
@@ -78,6 +80,11 @@ def learned(bed: Bed) -> dict[str, Any]:
     return found
 
 
+def statistics(bed: Bed) -> ClassStatistics:
+    """What the profile's machine state holds."""
+    return SpeedupProfileRecord.model_validate(profile(bed).get("status", {})).statistics() or ClassStatistics()
+
+
 async def _ground(bed: Bed) -> OperatorProcess:
     operator = bed.operator(learning=QUICK)
     await bed.pool()
@@ -113,8 +120,8 @@ async def test_a_class_is_learned_into_a_profile_and_the_next_operator_remembers
     operator.restart()
     await trainer.report(operator)
     await bed.until(lambda: learned(bed).get("reports") == 6)
-    (cell,) = learned(bed)["stepTimes"]
-    assert (cell["gpus"], cell["reports"], cell["seconds"]) == (4, 6, 0.5)
+    (cell,) = statistics(bed).step_times
+    assert (cell.gpus, cell.reports, cell.seconds) == (4, 6, 0.5)
 
 
 async def test_what_somebody_spoilt_is_ignored_and_said_and_learned_anew(bed: Bed, tmp_path: Path) -> None:
@@ -153,7 +160,7 @@ async def test_a_job_hears_the_batch_size_that_its_gradients_call_for(bed: Bed, 
     answer = await trainer.report(operator, times=8, **GRADIENTS)
     assert answer.batch is not None
     assert 256 < answer.batch <= 4096
-    await bed.until(lambda: learned(bed).get("noiseReports") == 7)
+    await bed.until(lambda: statistics(bed).noise_reports == 7)
 
 
 async def test_a_width_on_which_a_run_fails_is_remembered_and_left(bed: Bed, tmp_path: Path) -> None:

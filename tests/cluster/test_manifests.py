@@ -30,7 +30,7 @@ from tests.cluster.crd_cases import Json, install_crds, make
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
 SINCE = parse_instant("2026-01-31T12:00:00.123456Z")
-OPTION = Option(PoolId("a100"), 8, 1.7560975609756098, Price(39_600_001), 150.25, Money(825_000), "compressed")
+OPTION = Option(PoolId("a100"), 8, 1.7560975609756098, Price(39_600_001), 150.25, Money(825_000))
 ALLOCATION = Allocation(2, OPTION, (Placement(RentalId("a100-0"), 4), Placement(RentalId("a100-1"), 4)), SINCE)
 
 

@@ -31,8 +31,8 @@ from charterer.simulate.policies.baselines import FixedFleet, QueueOrder, Reques
 from charterer.simulate.policies.planner_policy import Planner, PlannerPolicy
 from charterer.simulate.policies.snapshot_view import SnapshotView
 from charterer.simulate.simulation import Simulation
-from tests.unit.simulate.onlookers import AsAskedByLooking, ByUtilisationByLooking, FixedFleetByLooking
 from tests.unit.simulate.scenarios import START
+from tests.unit.simulate.snapshot_baselines import AsAskedByLooking, ByUtilisationByLooking, FixedFleetByLooking
 
 WIDTHS = (1, 2, 3, 4, 8, 12, 16)
 SECONDS = {"even": 500.0, "late": 1500.0}

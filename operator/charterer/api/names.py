@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from charterer.domain.ids import JobId
+from charterer.domain.option import GPU
 
 GROUP: Final = "charterer.dev"
 VERSION: Final = "v1alpha1"
@@ -31,7 +32,7 @@ MANAGER_RECORD: Final = "charterer"
 MANAGER_VIEW: Final = "charterer-status"
 """Server-side apply manager of the view: columns and conditions."""
 
-GPU_RESOURCE: Final = "nvidia.com/gpu"
+GPU_RESOURCE: Final = GPU
 GPU_TYPE_LABEL: Final = "nvidia.com/gpu.product"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 

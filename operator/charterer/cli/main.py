@@ -1,4 +1,4 @@
-"""``charterer``: what it thinks, the operator, the schemas, the fake cloud."""
+"""The command ``charterer`` with its subcommands, each imported only when it is called."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "simulate": ("charterer.cli.simulate.command:simulate", "Simulate a workload under policies side by side."),
     "run": ("charterer.cli.run:run", "Run the operator until it is told to stop."),
     "crds": ("charterer.cli.crds:crds", "Print the CustomResourceDefinitions of this version."),
-    "fakecloud": ("charterer.fakecloud.main:main", "A process that behaves like a cloud with GPU machines."),
+    "fakecloud": ("charterer.fakecloud.main:main", "Run a process that behaves like a cloud with GPU machines."),
 }
 
 
-class _Lazy(click.Group):
+class _LazyGroup(click.Group):
     """A group whose commands are imported only when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -37,10 +37,10 @@ class _Lazy(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, words) for name, (_, words) in _COMMANDS.items()])
+            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="charterer")
 def main() -> None:
     """Rents GPU nodes and gives them to training jobs, so that they finish as soon as a money budget allows.
@@ -51,6 +51,6 @@ def main() -> None:
       helm install charterer-crds charts/charterer-crds
       helm install charterer charts/charterer --namespace charterer --create-namespace
 
-    Then apply a GPUBudget, a GPUPool and TrainingJobs, and watch `kubectl get trainingjobs`; `charterer plan` and
-    `charterer explain` say why what happens.
+    Then apply a GPUBudget, a GPUPool and TrainingJobs, and watch `kubectl get trainingjobs`. `charterer plan` and
+    `charterer explain` say why things happen.
     """

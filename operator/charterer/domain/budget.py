@@ -135,7 +135,8 @@ class Budget:
     whatever is spent, for what-ifs and simulations. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which
     keeps it while rentals name it. ``carry_over_percent``: percentage of a period's surplus or deficit that goes into
     the next. ``exploration_percent``: percentage of the amount that may be spent on measuring curves. ``moves``:
-    limits on resizing running jobs.
+    limits on resizing running jobs. ``unreadable``: what is wrong with the statistics in its status, empty if nothing;
+    they are learned anew then.
     """
 
     id: BudgetId
@@ -158,6 +159,7 @@ class Budget:
     carry_over_percent: int = 0
     exploration_percent: int = 2
     moves: MoveLimits = MoveLimits()
+    unreadable: str = ""
 
     @property
     def aim(self) -> Money:

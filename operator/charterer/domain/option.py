@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money, Price
 
+GPU = "nvidia.com/gpu"
+"""The extended resource of whole GPUs, as NVIDIA's device plugin names it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to run a job: a pool, a width and a variant.
+    """One way to run a job: a pool, and ``gpus`` GPUs of it, which its nodes name ``resource``.
 
     ``speed`` is units of work per second (the class's reference option has speed 1); ``price`` is the marginal
     bill while it runs (the width's share of its nodes). ``entry_seconds`` and ``entry_cost`` are paid once when the
@@ -24,5 +28,10 @@ class Option:
     price: Price
     entry_seconds: float = 0.0
     entry_cost: Money = ZERO
-    variant: str = ""
     trial: bool = False
+    resource: str = GPU
+
+    @property
+    def resources(self) -> Mapping[str, int]:
+        """What its pods ask for together, by the names of extended resources."""
+        return {self.resource: self.gpus}

@@ -13,7 +13,7 @@ from charterer.domain.ids import ClassId
 from charterer.domain.steps import CountedJob, CountJobs
 from charterer.domain.time import after, seconds_between
 
-_REMEMBERED_SECONDS = 86_400.0
+UIDS_KEPT_SECONDS = 86_400.0
 """Seconds a counted job's uid is kept: a day, the latest that a finish may be seen after others that came later."""
 CLASSES_KEPT = 1_000
 """Most classes in a balance, to bound its size; the class whose last job finished longest ago is dropped first."""
@@ -49,7 +49,7 @@ def apply_count(balance: Balance, step: CountJobs) -> Balance:
     classes = dict(balance.class_history)
     for job in sorted(fresh, key=lambda counted: (counted.finished, counted.uid)):
         classes[job.class_id] = learn(classes.get(job.class_id), job)
-    through = after(max(job.finished for job in fresh), -_REMEMBERED_SECONDS)
+    through = after(max(job.finished for job in fresh), -UIDS_KEPT_SECONDS)
     if balance.counted_through is not None:
         through = max(balance.counted_through, through)
     counted = {**balance.counted, **{job.uid: job.finished for job in fresh}}

@@ -1,4 +1,4 @@
-"""What people look at, made of values: documents as text and as one HTML page, and pictures.
+"""Documents for people, made of values: as text and as one HTML page, and pictures.
 
-Knows the domain and the policy only, prints nothing and asks nobody; matplotlib is imported where a picture is drawn.
+Imports the domain, the policy and the simulator only, and does no I/O; matplotlib is imported where a picture is drawn.
 """

@@ -1,4 +1,4 @@
-"""A document as a value: what ``text`` shows in a terminal and ``html`` on a page is the same."""
+"""A document as a value, which ``text`` renders for a terminal and ``html`` as a page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Tone(StrEnum):
-    """What a text means; each medium has a way of its own to show it, and none relies on colour alone."""
+    """The meaning of a text; each medium shows it in its own way, and none by colour alone."""
 
     PLAIN = "plain"
     STRONG = "strong"
@@ -19,7 +19,7 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """A text of a table; one line."""
+    """One line of text in a table."""
 
     text: str
     tone: Tone = Tone.PLAIN

@@ -1,4 +1,4 @@
-"""The picture of what more or less money would buy: completion time, and what one more dollar saves."""
+"""The picture of what more or less money would buy: completion time, and the saving by one more dollar."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEAST, _MOST = 0.25, 4.0
 
 @dataclass(frozen=True, slots=True)
 class FrontierCurve:
-    """One budget's frontier; ``before`` is another one to compare with, such as today's where ``of`` is a what-if."""
+    """One budget's frontier ``of``; ``before``: another to compare with, such as the present one for a what-if."""
 
     name: str
     of: Frontier
@@ -59,7 +59,7 @@ def _draw_times(axes: Axes, curve: FrontierCurve) -> None:
     if curve.before is not None:
         _line_of_times(axes, curve.before, GREY, 1, "as it is")
     _line_of_times(axes, curve.of, BLUE, 0, "what-if" if curve.before is not None else "in the long run")
-    _now(axes, curve.of, lambda bought: _hours(bought.mean_seconds))
+    _now(axes, curve.of, lambda point: _hours(point.mean_seconds))
     axes.set_ylim(bottom=0)
     _amounts(axes, curve)
 
@@ -71,7 +71,7 @@ def _draw_dollars(axes: Axes, curve: FrontierCurve) -> None:
     axes.set_ylabel("minutes of job life per dollar")
     for frontier, colour, dash in ((curve.before, GREY, 1), (curve.of, BLUE, 0)):
         if frontier is not None:
-            points = [(one.amount.dollars, _minutes(one)) for one in _sampled(frontier)]
+            points = [(point.amount.dollars, _minutes(point)) for point in _sampled(frontier)]
             axes.step(*zip(*points, strict=True), where="post", color=colour, ls=DASHES[dash], lw=1.8)
     _now(axes, curve.of, _minutes)
     axes.set_yscale("log")
@@ -80,20 +80,20 @@ def _draw_dollars(axes: Axes, curve: FrontierCurve) -> None:
 
 
 def _line_of_times(axes: Axes, frontier: Frontier, colour: str, dash: int, label: str) -> None:
-    points = [(one.amount.dollars, _hours(one.mean_seconds)) for one in _sampled(frontier)]
+    points = [(point.amount.dollars, _hours(point.mean_seconds)) for point in _sampled(frontier)]
     axes.plot(*zip(*points, strict=True), color=colour, ls=DASHES[dash], lw=1.8, label=label)
 
 
 def _now(axes: Axes, frontier: Frontier, height: Callable[[FrontierPoint], float]) -> None:
-    bought = frontier.at(frontier.amount)
-    value = height(bought)
+    point = frontier.at(frontier.amount)
+    value = height(point)
     if frontier.amount.micros and value < inf:
-        label = f"the amount, {_thousands(bought.amount.dollars)}"
-        axes.plot([bought.amount.dollars], [value], "o", color=VERMILION, ms=7, label=label, zorder=3)
+        label = f"the amount, {_thousands(point.amount.dollars)}"
+        axes.plot([point.amount.dollars], [value], "o", color=VERMILION, ms=7, label=label, zorder=3)
 
 
 def _amounts(axes: Axes, curve: FrontierCurve) -> None:
-    """The axis of dollars, with the stretch shaded in which jobs queue and the legend on top of it all."""
+    """The axis of dollars; the range in which jobs queue is shaded, and the legend lies on top."""
     frontier = curve.of
     base = frontier.amount.dollars or frontier.cheapest.dollars
     cheapest, fastest = frontier.cheapest.dollars, frontier.fastest.dollars
@@ -115,9 +115,9 @@ def _hours(seconds: float | None) -> float:
     return inf if seconds is None else seconds / 3600
 
 
-def _minutes(bought: FrontierPoint) -> float:
-    """Nothing to be drawn (infinity) where jobs queue or nothing is saved."""
-    return bought.seconds_per_dollar / 60 if bought.seconds_per_dollar else inf
+def _minutes(point: FrontierPoint) -> float:
+    """Minutes per dollar; infinite, and so not drawn, where jobs queue or nothing is saved."""
+    return point.seconds_per_dollar / 60 if point.seconds_per_dollar else inf
 
 
 def _thousands(dollars: float) -> str:

@@ -1,4 +1,4 @@
-"""Documents as one HTML page that needs nothing else: styles and pictures are in it, and no script."""
+"""Documents as one self-contained HTML page: styles and pictures are embedded, and there is no script."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ figure{margin:1rem 0}figure svg{max-width:100%;height:auto}figcaption{color:#555
 
 
 def page(document: Document, made: str) -> str:
-    """The page; ``made`` says by what and when."""
+    """The page; ``made``: by which program and when."""
     title = escape(document.title)
     body = "\n".join(_block(block) for block in document.blocks)
     return (

@@ -1,6 +1,6 @@
-"""What all pictures share: colours that colour-blind people can tell apart, plain axes, files that do not vary.
+"""The style of all pictures: colours for colour-blind readers, plain axes, and files that are reproducible.
 
-matplotlib is the extra ``report``: it is imported when the first picture is drawn, and the operator never does.
+matplotlib is the extra ``report``: it is imported when the first picture is drawn, which the operator never does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ORANGE: Final = "#E69F00"
 GREY: Final = "#7F7F7F"
 """With the colours above: the palette of Okabe and Ito."""
 DASHES: Final = ((0, ()), (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
-"""Lines differ in dashes too, for print and for those who see no colour."""
+"""Dashes of lines: they differ without colour, too."""
 MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 
 FORMATS: Final = ("svg", "png")
@@ -50,7 +50,7 @@ def find_matplotlib() -> None:
 
 @contextmanager
 def drawing(width: float, height: float) -> Iterator[Figure]:
-    """An empty figure of so many inches, with the project's style while it is drawn on. CannotDraw: no matplotlib."""
+    """An empty figure of ``width`` by ``height`` inches in the project's style. CannotDraw: no matplotlib."""
     find_matplotlib()
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -72,7 +72,7 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
 
 
 def encoded(figure: Figure, as_format: str) -> bytes:
-    """The picture as a file's content: the same figure always gives the same SVG."""
+    """The picture as the content of a file; the same figure always gives the same SVG."""
     stream = BytesIO()
     figure.savefig(stream, format=as_format, dpi=150, metadata={"Date": None} if as_format == "svg" else None)
     return stream.getvalue()

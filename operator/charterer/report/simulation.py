@@ -1,4 +1,4 @@
-"""Simulations side by side: a table, and pictures of the frontier, of completion times, of nodes and of spend."""
+"""Simulations side by side: a table, and pictures of the frontier, completion times, nodes and spend."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ if TYPE_CHECKING:
 CAPTION = (
     "Left above: mean completion time against dollars, a point for each simulation, "
     "the rates that Charterer pays joined. "
-    "Right above: the part of the jobs that are complete so long after their submission. Below: GPUs rented, and "
+    "Right above: the share of jobs that are complete after a time since their submission. Below: GPUs rented, and "
     "dollars spent on them, over time."
 )
 _NAVY: Final = "#003A5C"
 _CHARTERER: Final = (SKY, BLUE, _NAVY)
-"""One hue, darker the more it pays: also in shades of grey."""
+"""Colours of Charterer's lines: one hue, darker for higher rates, so that they differ in grey too."""
 _OTHERS: Final = (VERMILION, GREEN, ORANGE, PURPLE)
 _BINS: Final = 120
-"""Stretches over which the GPUs rented are averaged: a mean over one of them is three pixels wide."""
+"""Bins over which rented GPUs are averaged: each is three pixels wide."""
 _DAYS_FROM_SECONDS: Final = 4 * 86_400.0
 HOURS_A_MONTH = 365.25 * 24 / 12
-"""In the mean of the calendar."""
+"""Hours in a mean month of the calendar."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Simulated:
         )
 
 
-def document(title: str, notes: Sequence[str], found: Sequence[Simulated], pictures: str = "") -> Document:
+def document(title: str, notes: Sequence[str], simulated: Sequence[Simulated], pictures: str = "") -> Document:
     """What is shown: the simulations in the order they were asked for."""
     columns = (
         TableColumn("policy"),
@@ -96,7 +96,7 @@ def document(title: str, notes: Sequence[str], found: Sequence[Simulated], pictu
         TableColumn("restarts", right=True, optional=True),
         TableColumn("complete", right=True, optional=True),
     )
-    rows = tuple(_row(one) for one in found)
+    rows = tuple(_row(run) for run in simulated)
     blocks: list[Block] = [
         Heading(f"Simulated: {title}"),
         DocumentTable(columns, rows),
@@ -107,81 +107,83 @@ def document(title: str, notes: Sequence[str], found: Sequence[Simulated], pictu
     return Document(title, tuple(blocks))
 
 
-def plain(found: Sequence[Simulated]) -> list[Mapping[str, str | int | float | None]]:
+def plain(simulated: Sequence[Simulated]) -> list[Mapping[str, str | int | float | None]]:
     """The same for programs: seconds, GPU-hours and dollars as numbers."""
     return [
         {
-            "policy": one.choice.text,
-            "paysPerJobHour": one.choice.rate,
-            "learns": one.choice.noise is not None,
-            "meanCompletionSeconds": _number(one.result.mean_completion_seconds),
-            "medianCompletionSeconds": _number(one.result.quantile(0.5)),
-            "p90CompletionSeconds": _number(one.result.quantile(0.9)),
-            "rentedGPUHours": round(one.result.total_gpu_hours, 3),
-            "dollars": round(one.result.spent.dollars, 6),
-            "restarts": one.result.restarts,
-            "jobs": len(one.result.jobs),
-            "complete": len(one.result.completion_seconds),
+            "policy": run.choice.text,
+            "paysPerJobHour": run.choice.rate,
+            "learns": run.choice.noise is not None,
+            "meanCompletionSeconds": _number(run.result.mean_completion_seconds),
+            "medianCompletionSeconds": _number(run.result.quantile(0.5)),
+            "p90CompletionSeconds": _number(run.result.quantile(0.9)),
+            "rentedGPUHours": round(run.result.total_gpu_hours, 3),
+            "dollars": round(run.result.spent.dollars, 6),
+            "restarts": run.result.restarts,
+            "jobs": len(run.result.jobs),
+            "complete": len(run.result.completion_seconds),
         }
-        for one in found
+        for run in simulated
     ]
 
 
-def draw(found: Sequence[Simulated], as_format: str, budget: Money | None = None) -> bytes:
+def draw(simulated: Sequence[Simulated], as_format: str, budget: Money | None = None) -> bytes:
     """The four diagrams, as SVG or PNG; ``budget``: dollars a month, beside the spend. CannotDraw: no matplotlib."""
     with drawing(11.0, 8.4) as figure:
         (frontier, times), (gpus, spend) = figure.subplots(2, 2)
-        _draw_frontier(frontier, found)
-        shown = _few(found)
-        ended = max(one.result.ended_at for one in found)
+        _draw_frontier(frontier, simulated)
+        shown = _few(simulated)
+        ended = max(run.result.ended_at for run in simulated)
         unit, seconds = _unit(ended)
         bin_seconds = max(ended / _BINS, 1.0)
-        for one, look in shown:
-            style = {**look, "label": one.choice.label}
-            ascending = [time / 3600 for time in one.result.completion_seconds]
-            parts = [number / len(ascending) for number in range(len(ascending) + 1)]
-            times.step([*ascending[:1], *ascending], parts, where="post", lw=1.6, **style)
-            gpus.step(*_against(means(one.gpus, bin_seconds), seconds), where="post", lw=1.4, **style)
-            spend.plot(*_against(one.spent, seconds), lw=1.6, **style)
+        for run, look in shown:
+            style = {**look, "label": run.choice.label}
+            ascending = [time / 3600 for time in run.result.completion_seconds]
+            shares = [number / len(ascending) for number in range(len(ascending) + 1)]
+            times.step([*ascending[:1], *ascending], shares, where="post", lw=1.6, **style)
+            gpus.step(*_against(means(run.gpus, bin_seconds), seconds), where="post", lw=1.4, **style)
+            spend.plot(*_against(run.spent, seconds), lw=1.6, **style)
         if budget is not None:
             _draw_budget(spend, budget, seconds)
         _logarithmic(times)
-        _name(times, "How long jobs take", "hours from submission to completion", "part of the jobs")
+        _name(times, "How long jobs take", "hours from submission to completion", "share of jobs complete")
         _name(gpus, "What is rented", f"{unit} since the first submission", f"GPUs (mean over {span(bin_seconds)})")
         _name(spend, "What it costs", f"{unit} since the first submission", "US dollars so far")
         handles, labels = spend.get_legend_handles_labels()
-        some = f"{len(shown)} of {len(found)} simulations are drawn as lines" if len(shown) < len(found) else None
+        some = (
+            f"{len(shown)} of {len(simulated)} simulations are drawn as lines" if len(shown) < len(simulated) else None
+        )
         figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9, title=some, title_fontsize=9)
         return encoded(figure, as_format)
 
 
 def integral(steps: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """What a step function (of seconds) has added up to at 0 and at each of its steps; straight between them."""
-    found, total = [(0.0, 0.0)], 0.0
+    """The integral of a step function of seconds, at 0 and at each step; it is linear between them."""
+    points, total = [(0.0, 0.0)], 0.0
     for (since, value), (until, _) in pairwise([(0.0, 0.0), *steps]):
         total += value * (until - since)
-        found.append((until, total))
-    return found
+        points.append((until, total))
+    return points
 
 
 def means(steps: Sequence[tuple[float, float]], bin_seconds: float) -> list[tuple[float, float]]:
-    """A step function's mean over each stretch of so many seconds, by the stretch's beginning, and 0 after the last.
+    """A step function's mean over each bin, by the bin's begin in seconds, and 0 after the last.
 
-    A curve with every step of days cannot be read.
+    With every step of many days the curve could not be read.
     """
     if not steps:
         return []
     sums = integral(steps)
     edges = [number * bin_seconds for number in range(ceil(steps[-1][0] / bin_seconds) + 1)]
     areas = [_at(sums, edge) for edge in edges]
-    found = [
+    points = [
         (edge, (after - before) / bin_seconds) for edge, before, after in zip(edges, areas, areas[1:], strict=False)
     ]
-    return [*found, (edges[-1], 0.0)]
+    return [*points, (edges[-1], 0.0)]
 
 
 def _at(line: Sequence[tuple[float, float]], x: float) -> float:
-    """The height of straight pieces at x; level outside of them."""
+    """The value of a piecewise linear function at x; constant outside of its points."""
     at = bisect_left(line, x, key=lambda point: point[0])
     if at in (0, len(line)):
         return line[min(at, len(line) - 1)][1]
@@ -190,7 +192,7 @@ def _at(line: Sequence[tuple[float, float]], x: float) -> float:
 
 
 def _unit(seconds: float) -> tuple[str, float]:
-    """In what a time axis of that length is read, and the seconds of one."""
+    """The unit of a time axis of that length, and its seconds."""
     return ("days", 86_400.0) if seconds > _DAYS_FROM_SECONDS else ("hours", 3600.0)
 
 
@@ -199,7 +201,7 @@ def _against(steps: Sequence[tuple[float, float]], unit: float) -> tuple[list[fl
 
 
 def _draw_budget(axes: Axes, budget: Money, unit: float) -> None:
-    """The budget spent evenly; only up to where there is something to compare it with."""
+    """Draw the budget as spent evenly, as far as the spend reaches."""
     rate = budget.dollars / HOURS_A_MONTH / 3600 * unit
     ends = min(axes.get_xlim()[1], axes.get_ylim()[1] / rate) if rate else axes.get_xlim()[1]
     label = f"budget: {budget} a month, spent evenly"
@@ -207,7 +209,7 @@ def _draw_budget(axes: Axes, budget: Money, unit: float) -> None:
 
 
 def _logarithmic(axes: Axes) -> None:
-    """Hours on a logarithmic scale, with numbers that people read."""
+    """Show hours on a logarithmic scale with plain numbers."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     axes.set_xscale("log")
@@ -216,46 +218,46 @@ def _logarithmic(axes: Axes) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _draw_frontier(axes: Axes, found: Sequence[Simulated]) -> None:
-    paying, others = _sides(found)
+def _draw_frontier(axes: Axes, simulated: Sequence[Simulated]) -> None:
+    paying, others = _sides(simulated)
     if paying:
-        points = [(one.result.spent.dollars, one.result.mean_completion_seconds / 3600) for one in paying]
+        points = [(run.result.spent.dollars, run.result.mean_completion_seconds / 3600) for run in paying]
         axes.plot(
-            *zip(*points, strict=True), color=BLUE, marker=MARKERS[0], label="charterer, by what it pays a job-hour"
+            *zip(*points, strict=True), color=BLUE, marker=MARKERS[0], label="charterer, by rate per job-hour saved"
         )
         apart = [at for at, point in enumerate(points) if at == 0 or not _alike(point, points[at - 1])]
-        for one, point in ((paying[at], points[at]) for at in apart):
-            axes.annotate(f"${one.choice.rate:.3g}", point, (4, 5), textcoords="offset points", fontsize=8, color=BLUE)
-    for at, one in enumerate(others):
-        point = one.result.spent.dollars, one.result.mean_completion_seconds / 3600
+        for run, point in ((paying[at], points[at]) for at in apart):
+            axes.annotate(f"${run.choice.rate:.3g}", point, (4, 5), textcoords="offset points", fontsize=8, color=BLUE)
+    for at, run in enumerate(others):
+        point = run.result.spent.dollars, run.result.mean_completion_seconds / 3600
         colour, marker = _OTHERS[at % len(_OTHERS)], MARKERS[1 + at % (len(MARKERS) - 1)]
-        axes.plot(*point, color=colour, marker=marker, ms=7, linestyle="none", label=one.choice.label)
+        axes.plot(*point, color=colour, marker=marker, ms=7, linestyle="none", label=run.choice.label)
     _name(axes, "What money buys", "US dollars", "mean completion time (hours)")
     axes.margins(x=0.1)
     axes.set_ylim(top=axes.get_ylim()[1] * 1.08)
     axes.legend(fontsize=8)
 
 
-def _alike(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Whether two points lie on top of each other."""
-    return all(abs(mine - its) <= 0.01 * its for mine, its in zip(one, other, strict=True))
+def _alike(point: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Whether two points lie within 1 % of each other on both axes."""
+    return all(abs(first - second) <= 0.01 * second for first, second in zip(point, other, strict=True))
 
 
-def _sides(found: Sequence[Simulated]) -> tuple[list[Simulated], list[Simulated]]:
-    """Charterer by the rate that it pays, and what it is compared with."""
-    paying = [one for one in found if one.choice.rate is not None]
-    return sorted(paying, key=lambda one: one.choice.rate or 0.0), [one for one in found if one.choice.rate is None]
+def _sides(simulated: Sequence[Simulated]) -> tuple[list[Simulated], list[Simulated]]:
+    """Charterer's simulations by rate, and those of the other policies."""
+    paying = [run for run in simulated if run.choice.rate is not None]
+    return sorted(paying, key=lambda run: run.choice.rate or 0.0), [run for run in simulated if run.choice.rate is None]
 
 
-def _few(found: Sequence[Simulated]) -> list[tuple[Simulated, dict[str, Any]]]:
-    """What is drawn as lines, with colour and dashes: Charterer in blues at rates from low to high."""
-    paying, others = _sides(found)
+def _few(simulated: Sequence[Simulated]) -> list[tuple[Simulated, dict[str, Any]]]:
+    """The simulations that are drawn as lines, with colour and dashes; Charterer's in blues from low to high rates."""
+    paying, others = _sides(simulated)
     room = min(len(_CHARTERER), len(paying))
     picked = sorted({round(at * (len(paying) - 1) / max(room - 1, 1)) for at in range(room)})
     looks = zip(_CHARTERER, DASHES, strict=False)
     drawn = [(paying[at], {"color": colour, "ls": dash}) for at, (colour, dash) in zip(picked, looks, strict=False)]
     compared = zip(others, zip(_OTHERS, DASHES, strict=True), strict=False)
-    return [*drawn, *((one, {"color": colour, "ls": dash}) for one, (colour, dash) in compared)]
+    return [*drawn, *((run, {"color": colour, "ls": dash}) for run, (colour, dash) in compared)]
 
 
 def _name(axes: Axes, title: str, x: str, y: str) -> None:
@@ -265,11 +267,11 @@ def _name(axes: Axes, title: str, x: str, y: str) -> None:
     axes.set_ylim(bottom=0)
 
 
-def _row(one: Simulated) -> tuple[TableCell, ...]:
-    result = one.result
+def _row(run: Simulated) -> tuple[TableCell, ...]:
+    result = run.result
     done, jobs = len(result.completion_seconds), len(result.jobs)
     return (
-        TableCell(one.choice.label, Tone.STRONG if one.choice.rate is not None else Tone.PLAIN),
+        TableCell(run.choice.label, Tone.STRONG if run.choice.rate is not None else Tone.PLAIN),
         TableCell(span(result.mean_completion_seconds)),
         TableCell(span(result.quantile(0.5))),
         TableCell(span(result.quantile(0.9))),
@@ -281,7 +283,7 @@ def _row(one: Simulated) -> tuple[TableCell, ...]:
 
 
 def span(seconds: float) -> str:
-    """A time in minutes, or hours from two on."""
+    """Seconds as minutes, or as hours from two hours on."""
     if isnan(seconds):
         return "-"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.2f} h"

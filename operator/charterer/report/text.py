@@ -1,4 +1,4 @@
-"""Documents as text: aligned columns, wrapped to a width where there is one, coloured where that is wanted."""
+"""Documents as text: aligned columns, optionally wrapped to a width, optionally coloured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from charterer.report.document import (
 
 _GAP = "  "
 _LEAST_ELASTIC = 24
-"""Sentences are not squeezed into fewer characters than that; the terminal breaks the lines then."""
+"""Least width of an elastic column in characters; on a narrower screen the terminal breaks the lines."""
 
 _STYLES = {
     Tone.PLAIN: "",
@@ -35,14 +35,14 @@ _STYLES = {
 
 
 class TextRenderer:
-    """``width`` None: lines are as long as they are, one for each row, as programs that read them want it."""
+    """``width`` None: one unbroken line for each row, for programs that read them."""
 
     def __init__(self, width: int | None, *, colour: bool) -> None:
         self._width = width
         self._colour = colour
 
     def render(self, document: Document) -> str:
-        """The document, with a line break at its end; pictures are left out, and so is the title."""
+        """The document with a line break at its end; title and pictures are left out."""
         parts = [self._block(block) for block in document.blocks if not isinstance(block, Picture)]
         return "\n".join(part for part in parts if part) + "\n"
 
@@ -80,7 +80,7 @@ class TextRenderer:
         return "\n".join([head, *(self._row(row, columns, widths) for row in rows)])
 
     def _columns(self, table: DocumentTable) -> list[int]:
-        """The columns that are shown: optional ones give way from the right while the fixed ones are too wide."""
+        """The shown columns: optional ones are dropped from the right until the rest fits."""
         kept = list(range(len(table.columns)))
         if self._width is None:
             return kept
@@ -89,13 +89,13 @@ class TextRenderer:
             for at, column in enumerate(table.columns)
         ]
         for at in reversed([at for at, column in enumerate(table.columns) if column.optional]):
-            if sum(needs[one] for one in kept) + len(_GAP) * (len(kept) - 1) <= self._width:
+            if sum(needs[column] for column in kept) + len(_GAP) * (len(kept) - 1) <= self._width:
                 break
             kept.remove(at)
         return kept
 
     def _squeeze(self, columns: Sequence[TableColumn], widths: list[int]) -> None:
-        """Take what is too much from the elastic columns."""
+        """Narrow the elastic columns until the table fits."""
         if self._width is None:
             return
         for at, column in enumerate(columns):
@@ -104,7 +104,7 @@ class TextRenderer:
                 widths[at] = min(widths[at], max(self._width - others, _LEAST_ELASTIC))
 
     def _row(self, row: Sequence[TableCell], columns: Sequence[TableColumn], widths: Sequence[int]) -> str:
-        """A row, as many lines high as its longest sentence."""
+        """A row of as many lines as its longest sentence needs."""
         split = [
             wrap(cell.text, max(width, 1), break_long_words=False) or [""] if column.elastic else [cell.text]
             for cell, column, width in zip(row, columns, widths, strict=True)

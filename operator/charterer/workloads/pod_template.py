@@ -40,7 +40,7 @@ def pod_template(
     try:
         return _with_own_values(job, template, allocation, labels, environment)
     except (AttributeError, TypeError, ValueError) as error:
-        raise NotATemplate(f"it has not the shape of a pod template ({error})") from error
+        raise NotATemplate(f"it does not have the shape of a pod template ({error})") from error
 
 
 def _with_own_values(
@@ -109,7 +109,7 @@ def _file(path: str) -> str:
 
 def _trainer(job: Job, container: Json, allocation: Allocation, environment: RunEnvironment) -> Json:
     """The user's first container with its GPUs, variables and mount; Charterer's variables win, the others stay."""
-    gpus = {GPU_RESOURCE: str(allocation.placements[0].gpus)}
+    gpus = {allocation.option.resource: str(allocation.placements[0].gpus)}
     resources = container.get("resources") or {}
     own = _environment(job, allocation, environment)
     mounts = [

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 from charterer.api import decode
 from charterer.api.models import learned_record
-from charterer.api.models.learned import LearnedStatus
+from charterer.api.models.base import dump
+from charterer.api.models.machine_state import packed
+from charterer.api.models.speedupprofile import SpeedupProfileRecord
 from charterer.domain.ids import ClassId
+from charterer.domain.profile import Profile
 from charterer.domain.time import Instant
 from charterer.estimate.class_state import ClassState
 from charterer.estimate.learner import Learner
@@ -39,15 +42,25 @@ def taught(seed: int, widths: tuple[int, ...], reports: int, sizes: list[float])
 
 
 def written(known: Learner) -> dict[str, Any]:
-    """As it comes back from the API server."""
-    learned = known.profile(NAME, WIDTHS)
-    statistics = learned_record.statistics_record(known.state(NAME), Instant(1_000_000))
-    return json.loads(json.dumps({**learned_record.curves_record(learned), **statistics}))  # type: ignore[no-any-return]
+    """A status as it comes back from the API server."""
+    state = known.state(NAME)
+    learned = {
+        **dump(learned_record.curves_record(known.profile(NAME, WIDTHS))),
+        **dump(learned_record.class_record(state)),
+    }
+    machine_state, _ = packed(learned_record.class_statistics(state, Instant(1_000_000)))
+    assert machine_state is not None
+    status: dict[str, Any] = json.loads(json.dumps({"learned": learned, "machineState": dump(machine_state)}))
+    return status
 
 
 def rebuilt(status: dict[str, Any]) -> Learner:
     known = Learner({}, {"A": NODE_GPUS})
-    known.restore(learned_record.state(NAME, LearnedStatus.model_validate(status)))
+    record = SpeedupProfileRecord.model_validate(status)
+    statistics = record.statistics()
+    assert record.learned is not None
+    assert statistics is not None
+    known.restore(learned_record.class_state(NAME, record.learned, statistics))
     return known
 
 
@@ -87,13 +100,17 @@ def test_a_learner_made_from_a_status_predicts_the_same_within_the_rounding(
     assert again.work(NAME).value == pytest.approx(known.work(NAME).value, rel=1e-4)
 
 
+def read(status: dict[str, Any], **spec: Any) -> Profile:
+    return decode.profile(values.raw("SpeedupProfile", spec, status=status))
+
+
 def test_a_profile_is_read_with_what_was_learned() -> None:
     status = written(taught(0, (1, 2, 4), 100, [5e4]))
-    profile = decode.profile(values.raw("SpeedupProfile", {}, status={"learned": status}))
+    profile = read(status)
     assert profile.reports == 100
-    assert len(profile.phases) == len(status["phases"])
+    assert len(profile.phases) == len(status["learned"]["phases"])
     assert profile.phases[-1].until == 1.0
-    reference = status["phases"][0]["widths"][0]["goodput"]
+    reference = status["learned"]["phases"][0]["widths"][0]["goodput"]
     assert profile.mean_work == pytest.approx(5e4 / reference)
     assert profile.unreadable == ""
 
@@ -106,22 +123,25 @@ def test_a_status_stays_small() -> None:
         for report in trainer.reports(WIDTHS, 1_000, draw.randrange(1000)):
             known.report(report)
     status = written(known)
-    LearnedStatus.model_validate(status)
-    assert len(json.dumps(status)) < 300_000
+    SpeedupProfileRecord.model_validate(status)
+    assert len(json.dumps(status)) < 100_000
+
+
+CURVES = [{"gpuType": "A", "power": {"exponent": 0.8, "value": 1.0}}]
 
 
 @pytest.mark.parametrize(
     ("path", "value", "field"),
     [
-        (("stepTimes", 0, "seconds"), -1, "status.learned.stepTimes[0].seconds"),
-        (("stepTimes", 0, "nodes"), 0, "status.learned.stepTimes[0].nodes"),
-        (("noiseSums", 0, "weight"), "many", "status.learned.noiseSums[0].weight"),
-        (("phases", 0, "widths", 0, "goodput"), 0, "status.learned.phases[0].widths[0].goodput"),
-        (("phases", 0, "widths", 0, "source"), "Guessed", "status.learned.phases[0].widths[0].source"),
-        (("batch",), None, "status.learned.batch"),
-        (("batch", "own"), 10**6, "status.learned.batch"),
-        (("phases", 0, "until"), 2.0, "status.learned.phases[0].until"),
-        (("phases", 1, "until"), 1e-6, "status.learned.phases"),
+        (("learned", "phases", 0, "widths", 0, "goodput"), 0, "status.learned.phases[0].widths[0].goodput"),
+        (("learned", "phases", 0, "widths", 0, "source"), "Guessed", "status.learned.phases[0].widths[0].source"),
+        (("learned", "batch"), None, "status.learned.batch"),
+        (("learned", "batch", "own"), 10**6, "status.learned.batch"),
+        (("learned", "phases", 0, "until"), 2.0, "status.learned.phases[0].until"),
+        (("learned", "phases", 1, "until"), 1e-6, "status.learned.phases"),
+        (("machineState", "version"), 2, "status.machineState.version: this operator reads version 1, not 2"),
+        (("machineState", "data"), "???", "status.machineState.data"),
+        (("machineState", "data"), "AAAA", "status.machineState.data"),
     ],
 )
 def test_a_corrupted_status_is_ignored_and_named(path: tuple[str | int, ...], value: object, field: str) -> None:
@@ -130,8 +150,7 @@ def test_a_corrupted_status_is_ignored_and_named(path: tuple[str | int, ...], va
     for step in path[:-1]:
         inner = inner[step]
     inner[path[-1]] = value
-    curves = [{"gpuType": "A", "power": {"exponent": 0.8, "value": 1.0}}]
-    profile = decode.profile(values.raw("SpeedupProfile", {"curves": curves}, status={"learned": status}))
+    profile = read(status, curves=CURVES)
     assert profile.unreadable.startswith(field)
     assert profile.reports == 0
     assert profile.phases[0].curves == profile.declared

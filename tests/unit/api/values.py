@@ -90,7 +90,7 @@ options = st.builds(
     price=prices,
     entry_seconds=numbers,
     entry_cost=amounts,
-    variant=texts,
+    resource=texts,
 )
 placements = st.lists(st.builds(Placement, rental=names.map(RentalId), gpus=counts), max_size=4).map(tuple)
 allocations = st.builds(Allocation, run=counts, option=options, placements=placements, since=instants)

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from charterer.cli.shared.cluster import read
+from charterer.cli.shared.cluster import ClusterOptions, read
 
 _KUBECONFIG = """
 apiVersion: v1
@@ -35,12 +35,12 @@ def test_without_a_kubeconfig_it_is_said_where_it_was_looked_for(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
     with pytest.raises(click.ClickException, match=r"no kubeconfig at .*absent"):
-        read(None, None)
+        read(ClusterOptions())
 
 
 def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
     with pytest.raises(click.ClickException, match=r"^cannot reach the API server http://127\.0\.0\.1:1: "):
-        read(kubeconfig(tmp_path, "http://127.0.0.1:1"), None)
+        read(ClusterOptions(kubeconfig(tmp_path, "http://127.0.0.1:1")))
 
 
 @contextmanager
@@ -92,6 +92,6 @@ def test_what_the_server_refuses_is_said_with_what_to_do(
     status: int, reason: str, message: str, told: str, tmp_path: Path
 ) -> None:
     with answering(status, reason, message) as url, pytest.raises(click.ClickException) as refused:
-        read(kubeconfig(tmp_path, url), None)
+        read(ClusterOptions(kubeconfig(tmp_path, url)))
     assert told in refused.value.message
     assert "\n" not in refused.value.message

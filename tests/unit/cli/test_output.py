@@ -62,8 +62,10 @@ def test_a_pipe_gets_whole_lines_without_colour(monkeypatch: pytest.MonkeyPatch)
     assert pipe.getvalue().count("\n") == 1
 
 
-def test_a_sign_of_life_comes_only_when_it_takes_long_and_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("charterer.cli.shared.output._PATIENCE_SECONDS", 0.01)
+def test_what_is_being_done_is_shown_only_when_it_takes_long_and_somebody_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("charterer.cli.shared.output._ANNOUNCE_AFTER_SECONDS", 0.01)
     monkeypatch.setattr("sys.stderr", screen := Terminal())
     with announce_when_slow("reading"):
         assert screen.written.wait(10)

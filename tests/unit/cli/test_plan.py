@@ -181,7 +181,7 @@ def test_a_lower_price_buys_more_and_a_larger_amount_too(monkeypatch: pytest.Mon
 def test_a_what_if_that_changes_nothing_now_is_exit_code_0(monkeypatch: pytest.MonkeyPatch) -> None:
     result = charterer_over(steady("900000"), monkeypatch)("plan", "--amount", "research=901000")
     assert result.exit_code == 0
-    assert "It would do just the same now." in result.stdout
+    assert "It would do the same as without that." in result.stdout
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import click
 import pytest
@@ -11,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from charterer.api.decode import DecodedJob, OwnPod
 from charterer.cli.main import main
-from charterer.cli.shared.cluster import ClusterReading
+from charterer.cli.shared.cluster import ClusterOptions, ClusterReading
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import OtherJobs
@@ -49,15 +48,15 @@ def seen_of(world: World, *problems: Problem) -> ClusterState:
 def charterer_over(
     world: World, monkeypatch: pytest.MonkeyPatch, *problems: Problem, others: OtherJobs = NO_OTHERS
 ) -> Charterer:
-    """``charterer`` on the command line, over a cluster that holds the world, and ``others`` who train without it."""
+    """``charterer`` on the command line, over a cluster that holds the world and ``others``."""
 
-    def read(kubeconfig: Path | None, context: str | None) -> ClusterReading:
+    def read(cluster: ClusterOptions) -> ClusterReading:
         return ClusterReading(seen_of(world, *problems), world.now, NAMESPACE)
 
     for command in ("plan", "explain", "simulate"):
         monkeypatch.setattr(f"charterer.cli.{command}.command.read", read)
     for command in ("plan", "simulate"):
-        monkeypatch.setattr(f"charterer.cli.{command}.command.read_others", lambda kubeconfig, context: others)
+        monkeypatch.setattr(f"charterer.cli.{command}.command.read_others", lambda cluster: others)
 
     def charterer(*arguments: str, stdin: str | None = None) -> Result:
         result = CliRunner().invoke(main, list(arguments), input=stdin)

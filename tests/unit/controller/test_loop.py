@@ -32,10 +32,10 @@ class Recorder:
         self.plans: list[float] = []
         self.outcomes: list[tuple[ActionOutcome, str]] = []
 
-    async def execute(self, do: Command | Step) -> ActionOutcome:
-        self.attempts.append((clock(), do))
+    async def execute(self, action: Command | Step) -> ActionOutcome:
+        self.attempts.append((clock(), action))
         await asyncio.sleep(self.seconds)
-        return self.attempt(do)
+        return self.attempt(action)
 
     def planned(self, snapshot: Snapshot, decided: Plan, seconds: float) -> None:
         self.plans.append(clock())

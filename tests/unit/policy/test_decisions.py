@@ -24,7 +24,7 @@ from charterer.policy.nodes.holdings import held_by
 from charterer.policy.nodes.placement import PoolAllocator
 from charterer.policy.options.menu import Menu, Menus
 from charterer.policy.options.option_value import JobPosition, OptionValues, in_place
-from charterer.policy.solve.phase_dp import InPlace, OptionTable
+from charterer.policy.solve.phase_dp import InPlaceResize, OptionTable
 from tests.worlds import World
 
 DOLLAR_A_SECOND = Price.parse("3600")
@@ -63,7 +63,7 @@ def test_a_resize_in_place_is_charged_what_it_takes_and_anything_else_a_restart(
     one, two, four = option(4, 1.0), option(8, 1.8), option(16, 3.0)
     other = option(8, 1.8, pool="b")
     stage = (one, two, four, other)
-    elastic = InPlace(2.0, {PoolId("a"): 4, PoolId("b"): 4})
+    elastic = InPlaceResize(2.0, {PoolId("a"): 4, PoolId("b"): 4})
     prospects = OptionValues(Menu((stage,), (1.0,), (), True, False, OptionTable.of((stage,), 30.0, elastic)), 3.0)
     left = JobPosition(9000.0)
     for here, to, seconds in (
@@ -90,7 +90,7 @@ def test_the_quick_search_finds_exactly_the_moves_that_gain(
     found: list[tuple[int, float]], worth: float, work: float, restart: float, resize: float | None
 ) -> None:
     options = tuple(option(gpus, speed) for gpus, speed in found)
-    in_place = None if resize is None else InPlace(min(resize, restart), {PoolId("a"): 4})
+    in_place = None if resize is None else InPlaceResize(min(resize, restart), {PoolId("a"): 4})
     ways = OptionTable.of((options,), restart, in_place)
     here, prospects = options[0], OptionValues(Menu((options,), (1.0,), (), True, False, ways), worth)
     paying = prospects.paying(here, JobPosition(work))

@@ -7,7 +7,10 @@ import pytest
 from charterer.domain.ids import ClassId
 from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
-from charterer.policy.options.menu import Menu, build_menu, offered_widths, pool_offer
+from charterer.policy.options.market import market, pool_offer
+from charterer.policy.options.menu import Menu, build_menu
+from charterer.policy.options.menu_key import MenuKey
+from charterer.policy.options.sources import offered_widths
 from charterer.policy.options.speedup import speed, throughput
 from tests.worlds import World
 
@@ -64,7 +67,8 @@ def test_widths_are_powers_of_two_below_a_node_and_whole_nodes_above(
 
 
 def menu(world: World, known: Profile | None, widths: Widths, spot: SpotPolicy = SpotPolicy.NEVER) -> Menu:
-    return build_menu(known, widths, (), spot, map(pool_offer, world.pools.values()))
+    key = MenuKey(None if known is None else known.id, widths.min, widths.preferred, widths.max, spot=spot)
+    return build_menu(key, known, market(map(pool_offer, world.pools.values())))
 
 
 def test_an_option_costs_its_share_of_the_node_also_while_it_starts() -> None:

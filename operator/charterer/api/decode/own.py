@@ -51,6 +51,9 @@ def profile(raw: Raw) -> Profile:
     spec = meta.read(SpeedupProfileSpec, "spec", raw)
     try:
         record = meta.read(SpeedupProfileRecord, "status", raw)
+        record.statistics()
     except InvalidObject as error:
         return spec.to_domain(meta, SpeedupProfileRecord(), f"{error.problem.field}: {error.problem.message}")
+    except ValueError as error:
+        return spec.to_domain(meta, SpeedupProfileRecord(), str(error))
     return spec.to_domain(meta, record)

@@ -258,3 +258,8 @@ def dump(model: ApiModel) -> Json:
     """The JSON of a model without what is absent or default: what server-side apply sends and so owns."""
     dumped: Json = model.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
     return dumped
+
+
+def dump_json(model: ApiModel) -> str:
+    """The same as compact JSON text."""
+    return model.model_dump_json(by_alias=True, exclude_none=True, exclude_defaults=True)

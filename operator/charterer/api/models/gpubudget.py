@@ -186,6 +186,7 @@ class GPUBudgetSpec(ApiModel):
                 f"{self.time_zone!r} is no time zone that this operator knows; use an IANA name like Europe/Berlin"
             )
             raise meta.invalid("spec.timeZone", "UnknownTimeZone", message) from error
+        balance, unreadable = record.to_domain()
         return Budget(
             id=BudgetId(meta.name),
             uid=meta.uid,
@@ -200,12 +201,13 @@ class GPUBudgetSpec(ApiModel):
             max_hourly_rate=self.max_hourly_rate,
             opening_spend=self.opening_spend or ZERO,
             weights=tuple((item.priority_class_name, item.weight) for item in self.weights),
-            balance=record.to_domain(),
+            balance=balance,
             deleting=meta.deleting,
             guarded=FINALIZER_IN_USE in meta.finalizers,
             carry_over_percent=self.carry_over_percent,
             exploration_percent=self.exploration_percent,
             moves=MoveLimits() if self.moves is None else self.moves.to_domain(),
+            unreadable=unreadable,
         )
 
 

@@ -18,9 +18,13 @@ from charterer.api.models.base import (
     SignedCents,
     Time,
 )
+from charterer.api.models.budget_statistics import BudgetStatistics, ClassCostStatistics
+from charterer.api.models.machine_state import MachineState, packed
 from charterer.domain.budget import Balance, ClassHistory, PastPeriod
 from charterer.domain.ids import ClassId
 from charterer.domain.money import ZERO
+from charterer.domain.time import after
+from charterer.ledger.class_history import UIDS_KEPT_SECONDS
 
 PERIODS_KEPT: Final = 120
 """Number of past periods that a status keeps: ten years."""
@@ -59,53 +63,24 @@ class ClassCost(ApiModel):
     """Dollars predicted for them when they were first given GPUs."""
     actual: Annotated[float, Field(ge=0)]
     """Dollars that they cost."""
-    squares: Annotated[float, Field(ge=0)]
-    """Sum of actual² / predicted: how much the costs vary."""
-    since: Time
-    """When the first of them was created."""
-    at: Time
-    """When the last of them finished."""
-    came: Annotated[float, Field(ge=0)] = 0.0
-    """Number of jobs, weighted by when they were created."""
-    came_lately: Annotated[float, Field(ge=0)] = 0.0
-    """Number of jobs, with a weight that halves in seven days: the present rate of arrival."""
 
     @classmethod
     def from_domain(cls, name: ClassId, history: ClassHistory) -> Self:
         """The sums as they are recorded."""
-        return cls(
-            name=str(name),
-            jobs=history.jobs,
-            predicted=history.predicted,
-            actual=history.actual,
-            squares=history.squares,
-            since=history.since,
-            at=history.at,
-            came=history.arrivals,
-            came_lately=history.recent_arrivals,
-        )
+        return cls(name=str(name), jobs=history.jobs, predicted=history.predicted, actual=history.actual)
 
-    def to_domain(self) -> ClassHistory:
-        """The sums as they were recorded."""
+    def to_domain(self, statistics: ClassCostStatistics) -> ClassHistory:
+        """The history of the class, with the statistics that the machine state holds."""
         return ClassHistory(
             jobs=self.jobs,
             predicted=self.predicted,
             actual=self.actual,
-            squares=self.squares,
-            since=self.since,
-            at=self.at,
-            arrivals=self.came,
-            recent_arrivals=self.came_lately,
+            squares=statistics.squares,
+            since=statistics.since,
+            at=statistics.at,
+            arrivals=statistics.arrivals,
+            recent_arrivals=statistics.recent_arrivals,
         )
-
-
-class CountedJobStatus(ApiModel):
-    """A finished job that is counted in the sums."""
-
-    uid: Annotated[str, Field(max_length=64)]
-    """UID of the TrainingJob."""
-    finished: Time
-    """When the job finished."""
 
 
 class GPUBudgetRecord(ApiModel):
@@ -127,16 +102,33 @@ class GPUBudgetRecord(ApiModel):
     """Costs of finished jobs by class. From them Charterer learns how far its predictions are off."""
     jobs_cost: Amount | None = None
     """Dollars that the GPUs of all finished jobs cost, without idle and starting nodes."""
-    counted_jobs: Annotated[tuple[CountedJobStatus, ...], Field(max_length=20_000, json_schema_extra=ATOMIC)] = ()
-    """Finished jobs that are counted in classes and jobsCost and finished after countedThrough."""
     counted_through: Time | None = None
     """All jobs that finished up to this time are counted in classes and jobsCost."""
+    machine_state: MachineState | None = None
+    """The statistics behind classes, and the UIDs of the jobs that are counted in it and finished after countedThrough.
+    If this is deleted, costs of classes are learned anew."""
 
     @classmethod
     def from_domain(cls, balance: Balance | None) -> Self:
-        """The ledger as it is recorded; of past periods only the latest. None: no period was opened yet."""
+        """The ledger as it is recorded; of past periods only the latest. None: no period was opened yet.
+
+        No rental's uid is ever left out. If there are more uids of counted jobs than fit, ``counted_through`` moves on
+        to the last one left out: then a job is never counted twice, and one that comes to light later not at all.
+        """
         if balance is None:
             return cls()
+        statistics = BudgetStatistics(
+            classes={
+                str(name): ClassCostStatistics.from_domain(history)
+                for name, history in sorted(balance.class_history.items())
+            },
+            counted=dict(sorted(balance.counted.items())),
+        )
+        nothing = balance.counted_through is None and statistics == BudgetStatistics()
+        machine_state, kept = (None, None) if nothing else packed(statistics)
+        counted = {} if kept is None else kept.counted
+        left_out = [finished for uid, finished in balance.counted.items() if uid not in counted]
+        through = [*left_out, *([] if balance.counted_through is None else [balance.counted_through])]
         return cls(
             period_start=balance.period_start,
             settled=balance.settled,
@@ -148,28 +140,45 @@ class GPUBudgetRecord(ApiModel):
                 ClassCost.from_domain(name, history) for name, history in sorted(balance.class_history.items())
             ),
             jobs_cost=None if balance.jobs_cost == ZERO else balance.jobs_cost,
-            counted_jobs=tuple(
-                CountedJobStatus(uid=uid, finished=finished) for uid, finished in sorted(balance.counted.items())
-            ),
-            counted_through=balance.counted_through,
+            counted_through=max(through, default=None),
+            machine_state=machine_state,
         )
 
-    def to_domain(self) -> Balance | None:
-        """The ledger as it was recorded; None before the first period was opened."""
+    def to_domain(self) -> tuple[Balance | None, str]:
+        """The ledger as it was recorded, None before the first period was opened; and what of it cannot be read.
+
+        Without its statistics the costs of classes are learned anew. Jobs that finished within the time in which uids
+        are kept count as counted then, so that none is counted twice in ``jobs_cost``.
+        """
         if self.period_start is None:
-            return None
-        return Balance(
+            return None, ""
+        statistics, unreadable = None, ""
+        try:
+            statistics = MachineState.unpacked(self.machine_state, BudgetStatistics)
+        except ValueError as error:
+            unreadable = str(error)
+        through = self.counted_through
+        if statistics is None:
+            through = None if through is None else after(through, UIDS_KEPT_SECONDS)
+            statistics = BudgetStatistics()
+        histories = {
+            ClassId.parse(cost.name): cost.to_domain(statistics.classes[cost.name])
+            for cost in self.classes
+            if cost.name in statistics.classes
+        }
+        balance = Balance(
             period_start=self.period_start,
             settled=self.settled or ZERO,
             lifetime=self.lifetime or ZERO,
             folded=frozenset(self.folded),
             history=tuple(period.to_domain() for period in self.history),
             carried=self.carried or ZERO,
-            class_history={ClassId.parse(cost.name): cost.to_domain() for cost in self.classes},
+            class_history=histories,
             jobs_cost=self.jobs_cost or ZERO,
-            counted={job.uid: job.finished for job in self.counted_jobs},
-            counted_through=self.counted_through,
+            counted=statistics.counted,
+            counted_through=through,
         )
+        return balance, unreadable
 
 
 class SpentOn(ApiModel):

@@ -1,45 +1,53 @@
-"""What was learned of a class of jobs, as its SpeedupProfile's status shows it and an operator reads it back."""
+"""SpeedupProfile.status.learned: what was learned about a class of jobs, as people read it and as jobs are planned."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from charterer.api.models.base import ATOMIC, ApiModel, Time
-from charterer.domain.profile import BatchTerms, CurveSource
+from charterer.domain.profile import (
+    BatchTerms,
+    CurveSource,
+    FailedWidth,
+    Origin,
+    Phase,
+    SpeedCurve,
+    ThroughputTable,
+)
 
-MOST_PHASES = 12
-MOST_WIDTHS = 512
-"""Rows of a phase: widths of all GPU types together."""
-MOST_CELLS = 1024
-MOST_FAILED = 64
+MOST_PHASES: Final = 12
+"""Most phases of a class: more than a learner makes."""
+MOST_WIDTHS: Final = 512
+"""Most rows of a phase: widths of all GPU types together."""
+MOST_FAILED: Final = 64
+"""Most widths of a class on which failed runs are remembered."""
+LARGEST: Final = 1e15
+"""Largest number: the API server compares bounds of numbers as 64-bit integers, and refuses every value above 9e18."""
+_MESSAGE_LIMIT: Final = 256
 
-LARGEST = 1e15
-"""The API server compares bounds of numbers as 64-bit integers: above 9e18 it refuses every value."""
-
-_Positive = Annotated[float, Field(gt=0, le=LARGEST)]
-_Share = Annotated[float, Field(ge=0, le=1)]
-_Sum = Annotated[float, Field(ge=-1e12, le=1e12)]
-_Count = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
-_Weight = Annotated[float, Field(ge=0, le=1e6)]
-_Gpus = Annotated[int, Field(ge=1, le=100_000)]
-_Samples = Annotated[int, Field(ge=1, le=1_000_000_000)]
-_GpuType = Annotated[str, Field(min_length=1, max_length=63)]
+Positive = Annotated[float, Field(gt=0, le=LARGEST)]
+Count = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
+Weight = Annotated[float, Field(ge=0, le=1e6)]
+Gpus = Annotated[int, Field(ge=1, le=100_000)]
+Samples = Annotated[int, Field(ge=1, le=1_000_000_000)]
+GpuType = Annotated[str, Field(min_length=1, max_length=63)]
 
 
 class BatchTermsStatus(ApiModel):
     """Batch sizes in samples."""
 
-    own: _Samples
-    """The total batch size that the job's recipe was written for."""
-    largest: _Samples
-    """The largest total batch size that may be used."""
-    largest_per_gpu: _Samples
-    """The most samples that fit one GPU; larger shares are accumulated over several passes."""
-    smallest_per_gpu: _Samples = 1
-    """The fewest samples that a GPU is given."""
+    own: Samples
+    """Total batch size that the job's recipe was written for."""
+    largest: Samples
+    """Maximum total batch size."""
+    largest_per_gpu: Samples
+    """Maximum samples that fit one GPU. Larger shares are accumulated over several passes."""
+    smallest_per_gpu: Samples = 1
+    """Minimum samples per GPU."""
 
     @model_validator(mode="after")
     def _ranges(self) -> Self:
@@ -49,133 +57,107 @@ class BatchTermsStatus(ApiModel):
             raise ValueError(f"smallestPerGpu {self.smallest_per_gpu} exceeds largestPerGpu {self.largest_per_gpu}")
         return self
 
+    @classmethod
+    def from_domain(cls, terms: BatchTerms) -> Self:
+        """The batch sizes as they are recorded."""
+        return cls(
+            own=terms.own,
+            largest=terms.largest,
+            largest_per_gpu=terms.largest_per_gpu,
+            smallest_per_gpu=terms.smallest_per_gpu,
+        )
+
     def to_domain(self) -> BatchTerms:
         """The batch sizes."""
         return BatchTerms(self.own, self.largest, self.largest_per_gpu, self.smallest_per_gpu)
 
 
 class LearnedNoise(ApiModel):
-    """Gradient noise scale, in batches of the own size."""
+    """The gradient noise scale, in batches of the own size."""
 
-    value: _Positive
-    """The estimate: up to about so many times the own batch, twice the batch makes nearly twice the progress a step."""
-    low: _Positive
+    value: Positive
+    """The estimate. Up to about this number of own batches, twice the batch size makes nearly twice the progress per
+    step."""
+    low: Positive
     """Lower end of the 90 % interval."""
-    high: _Positive
+    high: Positive
     """Upper end of the 90 % interval."""
-    reports: _Weight = 0
-    """How many reports of gradients it rests on; older ones count for less."""
+    reports: Weight = 0
+    """Number of reports of gradients that the estimate rests on; older ones count less."""
 
 
 class LearnedWidth(ApiModel):
-    """How fast the class is on so many GPUs of a type."""
+    """The speed of the class on one number of GPUs of one type."""
 
-    gpu_type: _GpuType
-    """As in the node label nvidia.com/gpu.product."""
-    gpus: _Gpus
-    """The number of GPUs."""
-    goodput: _Positive
-    """Training progress a second, in steps of the own batch size, with the best batch size."""
-    low: _Positive
-    """Lower end of the 90 % interval."""
-    high: _Positive
-    """Upper end of the 90 % interval."""
-    batch: _Samples
-    """The best total batch size here."""
-    step_seconds: _Positive
-    """Seconds of a step with it."""
+    gpu_type: GpuType
+    """GPU type, as in the node label nvidia.com/gpu.product."""
+    gpus: Gpus
+    """Number of GPUs."""
+    goodput: Positive
+    """Training progress per second with the best batch size, in steps of the own batch size."""
+    low: Positive
+    """Lower end of the 90 % interval of goodput."""
+    high: Positive
+    """Upper end of the 90 % interval of goodput."""
+    batch: Samples
+    """The best total batch size."""
+    step_seconds: Positive
+    """Seconds of a step with the best batch size."""
     source: CurveSource
-    """Measured here, Extrapolated from other widths or GPU types of the class, Declared by the spec's curve, or Prior:
-    what other classes have in common."""
-    reports: _Count = 0
-    """How many reports came from this width."""
+    """Where the numbers come from. Measured: here. Extrapolated: from other widths or GPU types of the class. Declared:
+    from spec.curves. Prior: from other classes."""
+    reports: Count = 0
+    """Number of reports from this width."""
 
 
 class LearnedPhaseStatus(ApiModel):
-    """A stretch of a job's life in which the same batch sizes and widths are best."""
+    """A part of a job's life in which the same batch sizes and widths are best."""
 
     until: Annotated[float, Field(gt=0, le=1)]
-    """It ends where this part of the work is done."""
+    """Fraction of the work at which the phase ends."""
     noise: LearnedNoise
-    """How large a batch still pays."""
+    """The gradient noise scale: how large a batch still pays."""
     widths: Annotated[tuple[LearnedWidth, ...], Field(max_length=MOST_WIDTHS, json_schema_extra=ATOMIC)] = ()
-    """In order of GPU type and number of GPUs."""
-
-
-class StepTimesStatus(ApiModel):
-    """All reports of one way to do a step."""
-
-    gpu_type: _GpuType
-    """The GPU type."""
-    nodes: _Gpus
-    """On so many nodes."""
-    gpus: _Gpus
-    """On so many GPUs in all."""
-    per_gpu: _Samples
-    """Samples of a GPU in one pass."""
-    passes: _Samples
-    """Passes of a step."""
-    seconds: _Positive
-    """Seconds of a step (geometric mean)."""
-    scatter: Annotated[float, Field(ge=0, le=100)] = 0
-    """Standard deviation of its logarithm."""
-    weight: Annotated[float, Field(gt=0, le=1e6)]
-    """How many reports that counts for; older ones are forgotten."""
-    reports: Annotated[int, Field(ge=1, le=1_000_000_000_000)]
-    """How many there ever were."""
-
-
-class NoiseSums(ApiModel):
-    """Sums over the reports of gradient noise of one stretch of progress: x is the logarithm of batch size over own
-    batch size, z that of the noise scale."""
-
-    bin: Annotated[int, Field(ge=0, le=63)]
-    """Which of 64 equal stretches of the work."""
-    weight: Annotated[float, Field(gt=0, le=1e6)]
-    """Reports."""
-    x: _Sum = 0
-    """Sum of x."""
-    xx: _Sum = 0
-    """Sum of x times x."""
-    z: _Sum = 0
-    """Sum of z."""
-    xz: _Sum = 0
-    """Sum of x times z."""
-    zz: _Sum = 0
-    """Sum of z times z."""
-
-
-class SizesStatus(ApiModel):
-    """Work of finished jobs, in steps of the own batch size."""
-
-    latest: Annotated[tuple[_Positive, ...], Field(max_length=200, json_schema_extra=ATOMIC)] = ()
-    """Of the latest jobs, oldest first."""
-    through: Time | None = None
-    """Jobs that finished up to then are among them."""
+    """Speeds by GPU type and number of GPUs, in this order."""
 
 
 class FailedWidthStatus(ApiModel):
     """A width on which runs failed before any was measured there."""
 
-    gpu_type: _GpuType
-    """The GPU type."""
-    gpus: _Gpus
-    """The number of GPUs."""
+    gpu_type: GpuType
+    """GPU type, as in the node label nvidia.com/gpu.product."""
+    gpus: Gpus
+    """Number of GPUs."""
     failures: Annotated[int, Field(ge=1, le=1_000_000)]
-    """So many runs."""
+    """Number of runs that failed."""
     at: Time
-    """When the last one failed."""
-    message: Annotated[str, Field(max_length=256)] = ""
-    """What it said."""
+    """When the last of them failed."""
+    message: Annotated[str, Field(max_length=_MESSAGE_LIMIT)] = ""
+    """The error message of the last of them."""
+
+    @classmethod
+    def from_domain(cls, failed: FailedWidth) -> Self:
+        """The width as it is recorded."""
+        return cls(
+            gpu_type=failed.gpu_type,
+            gpus=failed.gpus,
+            failures=failed.failures,
+            at=failed.at,
+            message=failed.message[:_MESSAGE_LIMIT],
+        )
+
+    def to_domain(self) -> FailedWidth:
+        """The width as it was recorded."""
+        return FailedWidth(self.gpu_type, self.gpus, self.failures, self.at, self.message)
 
 
 class LearnedCurves(ApiModel):
-    """What is said of the class."""
+    """The speeds that were learned."""
 
-    reports: _Count
-    """How many reports of step times it rests on."""
+    reports: Count
+    """Number of reports of step times that this rests on."""
     phases: Annotated[tuple[LearnedPhaseStatus, ...], Field(max_length=MOST_PHASES, json_schema_extra=ATOMIC)] = ()
-    """What jobs are planned by, phase after phase; the last ends at 1."""
+    """The phases of a job's life by which jobs are planned. The last one ends at 1."""
 
     @field_validator("phases")
     @classmethod
@@ -185,24 +167,42 @@ class LearnedCurves(ApiModel):
             raise ValueError(f"phases end at {ends}: each must end later than the one before, and the last at 1")
         return phases
 
+    def to_domain(self, reference: tuple[str, int] | None) -> tuple[Phase, ...]:
+        """The planner's phases; none if one of them is empty. ``reference``: GPU type and width to be reference."""
+        if not all(phase.widths for phase in self.phases):
+            return ()
+        return tuple(Phase(phase.until, _curves(phase.widths, reference)) for phase in self.phases)
 
-class LearnedStatistics(ApiModel):
-    """What was measured, as an operator that starts anew reads it."""
+
+def _curves(widths: Sequence[LearnedWidth], reference: tuple[str, int] | None) -> tuple[SpeedCurve, ...]:
+    """Curves by GPU type, that of the declared reference first: work is measured on it."""
+    types: dict[str, dict[int, LearnedWidth]] = {}
+    for width in widths:
+        types.setdefault(width.gpu_type, {})[width.gpus] = width
+    order = sorted(types, key=lambda name: (reference is None or name != reference[0], name))
+    return tuple(
+        SpeedCurve(
+            name,
+            ThroughputTable(tuple((gpus, width.goodput) for gpus, width in sorted(types[name].items()))),
+            tuple(
+                Origin(width.source, width.reports, width.low, width.high) for _, width in sorted(types[name].items())
+            ),
+        )
+        for name in order
+    )
+
+
+class LearnedClass(ApiModel):
+    """What else was learned about the class."""
 
     batch: BatchTermsStatus
-    """Between which batch sizes it was learned."""
-    step_times: Annotated[tuple[StepTimesStatus, ...], Field(max_length=MOST_CELLS, json_schema_extra=ATOMIC)] = ()
-    """What was measured of step times, the latest of each GPU type last."""
-    noise_reports: _Count = 0
-    """How many reports had gradients."""
-    noise_sums: Annotated[tuple[NoiseSums, ...], Field(max_length=64, json_schema_extra=ATOMIC)] = ()
-    """What was measured of gradients."""
-    sizes: SizesStatus = SizesStatus()
-    """How much work the class's jobs were."""
+    """The batch sizes under which this was learned."""
+    mean_steps: Positive | None = None
+    """Mean work of the latest finished jobs, in steps of the own batch size."""
     failed: Annotated[tuple[FailedWidthStatus, ...], Field(max_length=MOST_FAILED, json_schema_extra=ATOMIC)] = ()
-    """Widths on which runs failed. They are avoided for an hour, four times as long after each further failure, as far
-    as a job has a choice; forgotten once one is measured, and after a month."""
+    """Widths on which runs failed. If a job has a choice, it avoids such a width for an hour, and four times as long
+    after each further failure. A failure is forgotten when the width was measured, and after a month."""
 
 
-class LearnedStatus(LearnedCurves, LearnedStatistics):
-    """What the class's jobs have taught. It is Charterer's memory: deleting the profile forgets it."""
+class LearnedStatus(LearnedCurves, LearnedClass):
+    """What was learned about the class from its jobs. It is Charterer's memory: deleting the profile deletes it."""

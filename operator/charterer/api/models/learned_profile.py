@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.api.models import learned_record
 from charterer.api.models.learned import LearnedStatus
 from charterer.domain.profile import Phase, Profile, SpeedCurve, ThroughputTable
 
@@ -12,13 +11,13 @@ from charterer.domain.profile import Phase, Profile, SpeedCurve, ThroughputTable
 def learned_profile(declared: Profile, status: LearnedStatus) -> Profile:
     """The profile with the learned phases, where there are any, and its mean work in seconds of their reference."""
     first = _reference(declared.declared)
-    phases = learned_record.phases(status, first)
+    phases = status.to_domain(first)
     if not phases:
         return declared
     mean = _restated(declared.mean_work, first, phases)
-    if declared.mean_work is None and status.sizes.latest:
-        mean = sum(status.sizes.latest) / len(status.sizes.latest) / _points(phases[0].curves[0])[0][1]
-    failed = learned_record.failed_widths(status)
+    if declared.mean_work is None and status.mean_steps is not None:
+        mean = status.mean_steps / _points(phases[0].curves[0])[0][1]
+    failed = tuple(width.to_domain() for width in status.failed)
     return replace(declared, phases=phases, reports=status.reports, mean_work=mean, failed=failed)
 
 

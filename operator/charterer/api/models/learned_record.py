@@ -1,18 +1,30 @@
-"""What a learner knows of one class into ``status.learned``, and back: into the planner's phases, and into a learner.
+"""What a learner knows of one class as records of its profile's status, and back into a learner.
 
-Numbers are rounded so that a person can read them: what is shown to six digits, far less than it is uncertain; sums of
-which differences are taken to ten. A learner that is made from a status predicts the same to that precision.
+Numbers are rounded: those that people read to six digits, which is far more than is certain; sums of which differences
+are taken to ten. A learner that is made from a status predicts the same to that precision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import exp, log, sqrt
 
-from charterer.api.models import learned as api
-from charterer.api.models.base import Json, dump
+from charterer.api.models.class_statistics import MOST_CELLS, ClassStatistics, NoiseSums, StepTimesCell
+from charterer.api.models.learned import (
+    LARGEST,
+    MOST_PHASES,
+    MOST_WIDTHS,
+    BatchTermsStatus,
+    FailedWidthStatus,
+    LearnedClass,
+    LearnedCurves,
+    LearnedNoise,
+    LearnedPhaseStatus,
+    LearnedStatus,
+    LearnedWidth,
+)
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import BatchTerms, FailedWidth, Origin, Phase, SpeedCurve, ThroughputTable
+from charterer.domain.profile import FailedWidth
 from charterer.domain.time import Instant
 from charterer.estimate.batch_cell import BatchCell
 from charterer.estimate.class_state import ClassState
@@ -22,109 +34,70 @@ from charterer.estimate.observation import Configuration, Shape
 from charterer.estimate.step_times import StepTimes
 
 
-def curves_record(learned: Learned) -> Json:
-    """The part of ``status.learned`` that says what is known of a class."""
-    return dump(
-        api.LearnedCurves(
-            reports=learned.reports,
-            phases=tuple(_phase(one) for one in learned.learned_phases[: api.MOST_PHASES]),
-        )
+def curves_record(learned: Learned) -> LearnedCurves:
+    """The learned speeds."""
+    return LearnedCurves(
+        reports=learned.reports, phases=tuple(_phase(phase) for phase in learned.learned_phases[:MOST_PHASES])
     )
 
 
-def statistics_record(state: ClassState, through: Instant | None, failed: Iterable[FailedWidth] = ()) -> Json:
-    """The part of ``status.learned`` that it was learned from.
+def class_record(state: ClassState, failed: Iterable[FailedWidth] = ()) -> LearnedClass:
+    """What else people read of a class. ``failed``: widths on which runs failed."""
+    sizes = state.sizes.latest
+    return LearnedClass(
+        batch=BatchTermsStatus.from_domain(state.terms),
+        mean_steps=_exact(sum(sizes) / len(sizes)) if sizes else None,
+        failed=tuple(FailedWidthStatus.from_domain(width) for width in failed),
+    )
 
-    The cells stay in their order, the latest of a GPU type last. ``through``: jobs that finished up to then are in the
-    sizes. ``failed``: widths on which runs failed.
-    """
+
+def class_statistics(state: ClassState, sizes_through: Instant | None) -> ClassStatistics:
+    """The statistics. ``sizes_through``: jobs that finished up to then are in the sizes."""
     cells = [
-        (gpu_type, where, cell)
+        _step_times(gpu_type, where, cell)
         for gpu_type, times in sorted(state.times.items())
         for where, cell in times.cells.items()
     ]
-    return dump(
-        api.LearnedStatistics(
-            batch=_terms(state.terms),
-            step_times=tuple(_step_times(*one) for one in cells[: api.MOST_CELLS]),
-            noise_reports=state.noise.reports,
-            noise_sums=tuple(
-                api.NoiseSums(
-                    bin=at,
-                    weight=_exact(one.weight),
-                    x=_exact(one.x),
-                    xx=_exact(one.xx),
-                    z=_exact(one.y),
-                    xz=_exact(one.xy),
-                    zz=_exact(one.yy),
-                )
-                for at, one in enumerate(state.noise.bins)
-                if one.weight
-            ),
-            sizes=api.SizesStatus(latest=tuple(_round(work) for work in state.sizes.latest), through=through),
-            failed=tuple(
-                api.FailedWidthStatus(
-                    gpu_type=one.gpu_type, gpus=one.gpus, failures=one.failures, at=one.at, message=one.message[:256]
-                )
-                for one in failed
-            ),
-        )
+    return ClassStatistics(
+        step_times=tuple(cells[:MOST_CELLS]),
+        noise_reports=state.noise.reports,
+        noise_sums=tuple(_noise_sums(index, sums) for index, sums in enumerate(state.noise.bins) if sums.weight),
+        sizes=tuple(_round(work) for work in state.sizes.latest),
+        sizes_through=sizes_through,
     )
 
 
-def failed_widths(status: api.LearnedStatus) -> tuple[FailedWidth, ...]:
-    """Widths on which runs failed."""
-    return tuple(FailedWidth(one.gpu_type, one.gpus, one.failures, one.at, one.message) for one in status.failed)
+def class_state(class_id: ClassId, learned: LearnedStatus, statistics: ClassStatistics) -> ClassState:
+    """What ``Learner.restore`` takes. ValueError for an empty range of batch sizes."""
+    declared = learned.batch.to_domain()
+    state = ClassState(class_id, declared)
+    for cell in statistics.step_times:
+        times = state.times.setdefault(cell.gpu_type, StepTimes(declared.largest_per_gpu))
+        where = Configuration(Shape(cell.nodes, cell.gpus), cell.per_gpu, cell.passes)
+        times.cells[where] = BatchCell(cell.weight, log(cell.seconds), cell.scatter**2, cell.reports)
+        times.reports += cell.reports
+    for sums in statistics.noise_sums:
+        state.noise.bins[sums.bin] = NoiseBin(sums.weight, sums.x, sums.xx, sums.z, sums.xz, sums.zz)
+    state.noise.reports = statistics.noise_reports
+    state.sizes.latest.extend(statistics.sizes)
+    return state
 
 
-def phases(status: api.LearnedStatus, first: tuple[str, int] | None) -> tuple[Phase, ...]:
-    """The planner's phases; none where a phase says nothing. ``first``: GPU type and width that should be reference."""
-    if not status.phases or not all(one.widths for one in status.phases):
-        return ()
-    return tuple(Phase(one.until, _curves(one.widths, first)) for one in status.phases)
-
-
-def state(class_id: ClassId, status: api.LearnedStatus) -> ClassState:
-    """The statistics that ``Learner.restore`` takes. ValueError for an empty range of batch sizes."""
-    batch = status.batch
-    declared = BatchTerms(batch.own, batch.largest, batch.largest_per_gpu, batch.smallest_per_gpu)
-    found = ClassState(class_id, declared)
-    for one in status.step_times:
-        times = found.times.setdefault(one.gpu_type, StepTimes(declared.largest_per_gpu))
-        where = Configuration(Shape(one.nodes, one.gpus), one.per_gpu, one.passes)
-        times.cells[where] = BatchCell(one.weight, log(one.seconds), one.scatter**2, one.reports)
-        times.reports += one.reports
-    for sums in status.noise_sums:
-        found.noise.bins[sums.bin] = NoiseBin(sums.weight, sums.x, sums.xx, sums.z, sums.xz, sums.zz)
-    found.noise.reports = status.noise_reports
-    found.sizes.latest.extend(status.sizes.latest)
-    return found
-
-
-def _terms(declared: BatchTerms) -> api.BatchTermsStatus:
-    return api.BatchTermsStatus(
-        own=declared.own,
-        largest=declared.largest,
-        largest_per_gpu=declared.largest_per_gpu,
-        smallest_per_gpu=declared.smallest_per_gpu,
-    )
-
-
-def _phase(phase: LearnedPhase) -> api.LearnedPhaseStatus:
-    return api.LearnedPhaseStatus(
+def _phase(phase: LearnedPhase) -> LearnedPhaseStatus:
+    return LearnedPhaseStatus(
         until=_round(phase.until),
-        noise=api.LearnedNoise(
+        noise=LearnedNoise(
             value=_round(phase.noise),
             low=_round(phase.noise_low),
             high=_round(phase.noise_high),
             reports=_round(phase.noise_reports),
         ),
-        widths=tuple(_width(one) for one in phase.entries[: api.MOST_WIDTHS]),
+        widths=tuple(_width(entry) for entry in phase.entries[:MOST_WIDTHS]),
     )
 
 
-def _width(entry: Entry) -> api.LearnedWidth:
-    return api.LearnedWidth(
+def _width(entry: Entry) -> LearnedWidth:
+    return LearnedWidth(
         gpu_type=entry.gpu_type,
         gpus=entry.gpus,
         goodput=_round(entry.goodput),
@@ -137,8 +110,8 @@ def _width(entry: Entry) -> api.LearnedWidth:
     )
 
 
-def _step_times(gpu_type: str, where: Configuration, cell: BatchCell) -> api.StepTimesStatus:
-    return api.StepTimesStatus(
+def _step_times(gpu_type: str, where: Configuration, cell: BatchCell) -> StepTimesCell:
+    return StepTimesCell(
         gpu_type=gpu_type,
         nodes=where.shape.nodes,
         gpus=where.shape.gpus,
@@ -151,24 +124,20 @@ def _step_times(gpu_type: str, where: Configuration, cell: BatchCell) -> api.Ste
     )
 
 
-def _curves(widths: Sequence[api.LearnedWidth], first: tuple[str, int] | None) -> tuple[SpeedCurve, ...]:
-    """Curves by GPU type, that of the declared reference first: work is measured on it."""
-    types: dict[str, dict[int, api.LearnedWidth]] = {}
-    for one in widths:
-        types.setdefault(one.gpu_type, {})[one.gpus] = one
-    order = sorted(types, key=lambda name: (first is None or name != first[0], name))
-    return tuple(
-        SpeedCurve(
-            name,
-            ThroughputTable(tuple((gpus, one.goodput) for gpus, one in sorted(types[name].items()))),
-            tuple(Origin(one.source, one.reports, one.low, one.high) for _, one in sorted(types[name].items())),
-        )
-        for name in order
+def _noise_sums(index: int, sums: NoiseBin) -> NoiseSums:
+    return NoiseSums(
+        bin=index,
+        weight=_exact(sums.weight),
+        x=_exact(sums.x),
+        xx=_exact(sums.xx),
+        z=_exact(sums.y),
+        xz=_exact(sums.xy),
+        zz=_exact(sums.yy),
     )
 
 
 def _round(value: float) -> float:
-    return float(f"{min(value, api.LARGEST):.6g}")
+    return float(f"{min(value, LARGEST):.6g}")
 
 
 def _exact(value: float) -> float:

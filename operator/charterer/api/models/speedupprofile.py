@@ -10,8 +10,10 @@ from pydantic import Field
 
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import ApiModel, Conditions, PrinterColumn, ResourceKind, Rule, keyed_by, ruled
+from charterer.api.models.class_statistics import ClassStatistics
 from charterer.api.models.learned import BatchTermsStatus, LearnedStatus
 from charterer.api.models.learned_profile import learned_profile
+from charterer.api.models.machine_state import MachineState
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 
@@ -172,6 +174,12 @@ class SpeedupProfileRecord(ApiModel):
 
     learned: LearnedStatus | None = None
     """What was learned about the class from its jobs."""
+    machine_state: MachineState | None = None
+    """The statistics from which learning goes on after a restart. If this is deleted, all is learned anew."""
+
+    def statistics(self) -> ClassStatistics | None:
+        """The content of the machine state; ValueError names the field that cannot be read, and why."""
+        return MachineState.unpacked(self.machine_state, ClassStatistics)
 
 
 class SpeedupProfileStatus(SpeedupProfileView, SpeedupProfileRecord):

@@ -19,6 +19,7 @@ from charterer.api.models.base import (
     ObjectName,
     Time,
 )
+from charterer.api.names import GPU_RESOURCE
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import Allocation, Finish, FinishKind, Job, Placement, Progress, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, total
@@ -45,8 +46,8 @@ class OptionStatus(ApiModel):
     """Seconds without training that changing to this option costs, once."""
     entry_cost: Amount | None = None
     """Dollars that changing to this option costs, once."""
-    variant: Annotated[str, Field(max_length=253)] = ""
-    """The variant of the job, where several can run on the same GPUs."""
+    resource: Annotated[str, Field(max_length=253)] = GPU_RESOURCE
+    """Name of the GPUs in a pod's resources."""
     trial: bool = False
     """True if the option was chosen to measure the job's speed there, paid from the budget's explorationPercent."""
 
@@ -60,7 +61,7 @@ class OptionStatus(ApiModel):
             hourly=option.price,
             entry_seconds=option.entry_seconds,
             entry_cost=None if option.entry_cost == ZERO else option.entry_cost,
-            variant=option.variant,
+            resource=option.resource,
             trial=option.trial,
         )
 
@@ -73,7 +74,7 @@ class OptionStatus(ApiModel):
             price=self.hourly,
             entry_seconds=self.entry_seconds,
             entry_cost=ZERO if self.entry_cost is None else self.entry_cost,
-            variant=self.variant,
+            resource=self.resource,
             trial=self.trial,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from charterer.cli.explain.explanation import Explanation
 from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import PlanReport
 from charterer.controller.status.jobs import job_state
@@ -30,32 +31,31 @@ from charterer.report.document import (
 _TONES = {Rank.CHOSEN: Tone.STRONG, Rank.BETTER: Tone.CHANGED, Rank.WORSE: Tone.FAINT}
 
 
-def explain_document(thought: PlanReport, job: Job, options: Alternatives | None, *, every: bool) -> Document:
-    """The answer for one job; ``every``: also the options that nothing speaks for."""
-    verdict = thought.plan.jobs.get(job.id)
-    blocks: list[Block] = [Paragraph(headline(thought, job), Tone.STRONG)]
-    if job.finish is None and verdict is not None:
-        blocks.append(Paragraph(_reason(job, verdict)))
-    for problem in thought.snapshot.problems:
+def explain_document(explanation: Explanation, *, every: bool) -> Document:
+    """The answer for one job; ``every``: also the options that are both slower and dearer than the chosen one."""
+    report, job, options = explanation.report, explanation.job, explanation.options
+    blocks: list[Block] = [Paragraph(headline(report, job), Tone.STRONG)]
+    if job.finish is None and explanation.verdict is not None:
+        blocks.append(Paragraph(_reason(job, explanation.verdict)))
+    for problem in report.snapshot.problems:
         if (problem.kind, problem.namespace, problem.name) == ("TrainingJob", job.namespace, job.name):
             blocks.append(Paragraph(f"{problem.field}: {problem.message}", Tone.CHANGED))
     if job.resize is ResizePolicy.NEVER and job.allocation is not None and job.finish is None:
-        blocks.append(Paragraph("Its resizePolicy is Never: it keeps what it has, whatever would be better."))
+        blocks.append(Paragraph("Its resizePolicy is Never: it keeps what it has, even if another option is better."))
     if options is not None:
-        blocks += [
-            Paragraph(said) for said in (_pays(thought, job), _mixes(thought, job), work_left(job, options)) if said
-        ]
+        sentences = (_pays(explanation), _mixes(explanation), work_left(job, options))
+        blocks += [Paragraph(sentence) for sentence in sentences if sentence]
         blocks += _options(options, every=every)
-        blocks += [Paragraph(_no_option(one)) for one in options.left_alone]
-        blocks += _changes(thought, job, options)
+        blocks += [Paragraph(_left_alone(width)) for width in options.left_alone]
+        blocks += _changes(explanation, options)
     return Document(f"charterer explain {job.namespace}/{job.name}", tuple(blocks))
 
 
-def headline(thought: PlanReport, job: Job) -> str:
-    """What the job is doing, or how it ended, in one sentence."""
-    spent = job_cost(job, thought.snapshot.rentals, thought.snapshot.now)
+def headline(report: PlanReport, job: Job) -> str:
+    """The job's present state, or its end, in one sentence."""
+    spent = job_cost(job, report.snapshot.rentals, report.snapshot.now)
     cost = f", {spent} so far" if spent.micros else ""
-    whole = f"TrainingJob {job.namespace}/{job.name}"
+    subject = f"TrainingJob {job.namespace}/{job.name}"
     if job.finish is not None:
         took = format_duration(seconds_between(job.created, job.finish.at))
         last = f", last on {name(job.records[-1].option)}" if job.records else ""
@@ -64,60 +64,62 @@ def headline(thought: PlanReport, job: Job) -> str:
         ended = (
             f"{formatting.when(job.finish.at)}, {took} after it was submitted, in {runs}{last}; its GPUs cost {spent}"
         )
-        return f"{whole} is {job.finish.kind}{because}: {ended}. Nothing is decided about it any more."
+        return f"{subject} is {job.finish.kind}{because}: {ended}."
     done = f", {job.progress.fraction:.0%} done" if job.progress and job.progress.fraction is not None else ""
     if job.allocation is None:
-        waited = format_duration(seconds_between(job.created, thought.snapshot.now))
-        return f"{whole} is {job_state(job)}{done}, submitted {waited} ago{cost}."
+        waited = format_duration(seconds_between(job.created, report.snapshot.now))
+        return f"{subject} is {job_state(job)}{done}, submitted {waited} ago{cost}."
     where = f"on {name(job.allocation.option)} (run {job.allocation.run})"
-    return f"{whole} is {job_state(job)} {where}{done}{cost}."
+    return f"{subject} is {job_state(job)} {where}{done}{cost}."
 
 
 def _reason(job: Job, verdict: Verdict) -> str:
-    begins = "Why" if job.allocation is not None else "It waits" if job.wants_to_run else "It gets no GPUs"
-    return f"{begins} ({verdict.reason.why}): {verdict.reason.message}."
+    begin = "Why" if job.allocation is not None else "It waits" if job.wants_to_run else "It gets no GPUs"
+    return f"{begin} ({verdict.reason.why}): {verdict.reason.message}."
 
 
-def _pays(thought: PlanReport, job: Job) -> str:
-    budget = thought.plan.budgets.get(job.budget) if job.budget is not None else None
+def _pays(explanation: Explanation) -> str:
+    job, budget, solution = explanation.job, explanation.budget, explanation.solution
     if budget is None:
         return ""
-    counts = (
+    weight = (
         ""
         if job.weight == 1.0
-        else f"; it counts {job.weight:g} times, so {formatting.rate(budget.rate)} x {job.weight:g}"
+        else f"; its weight is {job.weight:g}, so for it {formatting.rate(budget.rate)} x {job.weight:g}"
     )
-    said = f"Budget {job.budget} pays up to {formatting.rate(budget.rate)} per job-hour saved{counts}."
-    own = next((one.own(job) for one in thought.standings if one.budget.id == job.budget), None)
+    text = f"Budget {job.budget} pays up to {formatting.rate(budget.rate)} per job-hour saved{weight}."
+    own = None if solution is None else solution.deadline_values(job)
     if own is not None:
-        said += f" For this job its targetCompletionTime takes {formatting.rate(Rate(own.worth))}."
-    return said if budget.feasible else f"{said} It is too small for the cheapest options of all its jobs: jobs queue."
+        text += f" For this job, because of its targetCompletionTime, it pays {formatting.rate(Rate(own.worth))}."
+    return text if budget.feasible else f"{text} It is too small for the cheapest options of all its jobs: jobs queue."
 
 
-def _mixes(thought: PlanReport, job: Job) -> str:
-    """Of a class that takes several paths, so that what is scarce is used exactly."""
-    standing = next(one for one in thought.standings if one.budget.id == job.budget)
-    share = standing.share(job)
-    if share is None or not share.mixes:
+def _mixes(explanation: Explanation) -> str:
+    """For a class whose jobs take several paths, so that budget and pools are used in full."""
+    solution = explanation.solution
+    share = None if solution is None else solution.share(explanation.job)
+    if solution is None or share is None or not share.mixes:
         return ""
-    others = ", ".join(f"{lot.part:.0%} of them {name(lot.path[0])}" for lot in share.lots[1:])
-    used = "the budget is" if not standing.scarce else "budget and pools are"
-    begins = f"{name(share.path[0])}, and {others}"
-    return f"New jobs of its class begin on {begins}: at these rates all are as good, and so {used} just used."
+    others = ", ".join(f"{one.fraction:.0%} of them {name(one.path[0])}" for one in share.path_shares[1:])
+    used = "the budget is" if not solution.scarce else "budget and pools are"
+    return (
+        f"New jobs of its class begin on {name(share.path[0])}, and {others}: "
+        f"at these rates all of them are equally good, and with this mix {used} used in full."
+    )
 
 
 def work_left(job: Job, options: Alternatives) -> str:
-    """What is left to do, and how that is known."""
+    """The work left, and how it is known."""
     left = options.position.left
     if not options.known_work:
-        known = "a size that nobody declared or measured"
+        source = "a size that nobody declared or measured"
         if left == DEFAULT_WORK_SECONDS:
-            known = "what is taken where nobody declared or measured it"
+            source = "the default where nobody declared or measured it"
     elif job.progress is not None and job.progress.fraction is not None:
-        known = f"by the {job.progress.fraction:.0%} that it reported at {formatting.when(job.progress.at)}"
+        source = f"from the {job.progress.fraction:.0%} that it reported at {formatting.when(job.progress.at)}"
     else:
-        known = "the mean of its class; it has not reported any progress"
-    return f"Work left: {format_duration(left)} on the class's reference option, {known}."
+        source = "the mean of its class; the job has not reported any progress"
+    return f"Work left: {format_duration(left)} on the class's reference option, {source}."
 
 
 def _options(options: Alternatives, *, every: bool) -> list[Block]:
@@ -132,11 +134,11 @@ def _options(options: Alternatives, *, every: bool) -> list[Block]:
         TableColumn("SPEED IS", optional=True),
         TableColumn("NODES", optional=True),
     )
-    shown = [one for one in options.rows if every or one.rank is not Rank.WORSE]
+    shown = [option for option in options.rows if every or option.rank is not Rank.WORSE]
     hidden = len(options.rows) - len(shown)
     blocks: list[Block] = [
         Heading("Its options, cheapest first"),
-        DocumentTable(columns, tuple(_row(one) for one in shown)),
+        DocumentTable(columns, tuple(_row(option) for option in shown)),
     ]
     if hidden:
         text = f"and {hidden} that {'is' if hidden == 1 else 'are'} both slower and dearer: --all shows them"
@@ -144,48 +146,56 @@ def _options(options: Alternatives, *, every: bool) -> list[Block]:
     return blocks
 
 
-def _no_option(one: LeftAlone) -> str:
+def _left_alone(width: LeftAlone) -> str:
     """Why a width is not among the options."""
-    said = f": {one.message}" if one.message else ""
-    if one.until is None:
-        return f"{one.gpus} GPUs ({one.gpu_type}) are no option: a run of this job failed there{said}."
-    until = formatting.when(one.until)
-    return f"{one.gpus} GPUs ({one.gpu_type}) are no option until {until}: a run of its class failed there{said}."
+    message = f": {width.message}" if width.message else ""
+    if width.until is None:
+        return f"{width.gpus} GPUs ({width.gpu_type}) are no option: a run of this job failed there{message}."
+    until = formatting.when(width.until)
+    return (
+        f"{width.gpus} GPUs ({width.gpu_type}) are no option until {until}: a run of its class failed there{message}."
+    )
 
 
-def _row(one: Alternative) -> tuple[TableCell, ...]:
-    tone = _TONES.get(one.rank, Tone.PLAIN)
+def _row(option: Alternative) -> tuple[TableCell, ...]:
+    tone = _TONES.get(option.rank, Tone.PLAIN)
     cells = row(
-        "*" if one.rank is Rank.CHOSEN else "",
-        name(one.option),
-        formatting.hourly(one.option.price)
-        + (f" + {formatting.hourly(one.room_price)}" if one.room_price.micros_per_hour else ""),
-        format_duration(one.seconds),
-        format_money(one.dollars),
-        "-" if one.per_hour_saved is None else format_money(one.per_hour_saved),
-        str(one.rank),
-        _known(one),
-        str(one.nodes),
+        "*" if option.rank is Rank.CHOSEN else "",
+        name(option.option),
+        formatting.hourly(option.option.price)
+        + (f" + {formatting.hourly(option.room_price)}" if option.room_price.micros_per_hour else ""),
+        format_duration(option.seconds),
+        format_money(option.dollars),
+        "-" if option.per_hour_saved is None else format_money(option.per_hour_saved),
+        str(option.rank),
+        _basis(option),
+        str(option.nodes),
     )
     return tuple(TableCell(cell.text, tone) for cell in cells)
 
 
-def _known(one: Alternative) -> str:
-    """What its speed rests on, with how many reports there were of it."""
-    return f"{one.basis}, {one.reports} report{'' if one.reports == 1 else 's'}" if one.reports else str(one.basis)
+def _basis(option: Alternative) -> str:
+    """What the speed rests on, with the number of reports."""
+    return (
+        f"{option.basis}, {option.reports} report{'' if option.reports == 1 else 's'}"
+        if option.reports
+        else str(option.basis)
+    )
 
 
-def _changes(thought: PlanReport, job: Job, options: Alternatives) -> list[Block]:
+def _changes(explanation: Explanation, options: Alternatives) -> list[Block]:
     if not options.changes:
         return []
-    items = tuple(Item("-", change_in_words(change, thought, job, options)) for change in options.changes)
-    return [Heading("What alone would have to change"), Items(items)]
+    items = tuple(Item("-", change_sentence(change, explanation, options)) for change in options.changes)
+    return [Heading("What would make another option win"), Items(items)]
 
 
-def change_in_words(change: WinningChange, thought: PlanReport, job: Job, options: Alternatives) -> str:
-    """For one option: the rate, the price or the work left with which it would win."""
+def change_sentence(change: WinningChange, explanation: Explanation, options: Alternatives) -> str:
+    """The rate, the price or the work left at which another option would win."""
+    report, job, budget = explanation.report, explanation.job, explanation.budget
     assert job.budget is not None
-    frontier, budget = thought.frontiers[job.budget], thought.plan.budgets[job.budget]
+    assert budget is not None
+    frontier = report.frontiers[job.budget]
     faster = change.rate > budget.rate
     need = (
         f"the budget pays {formatting.rate(change.rate)} per job-hour saved instead of {formatting.rate(budget.rate)}"
@@ -194,7 +204,7 @@ def change_in_words(change: WinningChange, thought: PlanReport, job: Job, option
         need += f" (in the long run that takes about {formatting.whole(frontier.amount_for(change.rate))} a month)"
     ways = [need]
     if change.node_price is not None:
-        quote = thought.snapshot.pools[change.to.pool].quote
+        quote = report.snapshot.pools[change.to.pool].quote
         now = "" if quote is None else f" instead of {quote.price}"
         ways.append(f"a node of {change.to.pool} costs {change.node_price}{now}")
     if change.work is not None:

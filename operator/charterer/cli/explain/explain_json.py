@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from charterer.cli.explain.document import headline
+from charterer.cli.explain.explanation import Explanation
 from charterer.cli.shared.json_values import dollars_json, option_json, rate_json
 from charterer.cli.shared.output import JsonValue
-from charterer.cli.shared.plan_report import PlanReport
 from charterer.controller.status.jobs import job_state
-from charterer.domain.job import Job
 from charterer.domain.time import format_instant
-from charterer.policy.explain.alternatives import Alternative, Alternatives, LeftAlone, Rank, WinningChange
+from charterer.policy.explain.alternatives import Alternative, LeftAlone, Rank, WinningChange
 
 
-def explain_json(thought: PlanReport, job: Job, options: Alternatives | None) -> JsonValue:
+def explain_json(explanation: Explanation) -> JsonValue:
     """The whole answer, all options included; ``options`` is null where the job is not planned for."""
-    verdict = thought.plan.jobs.get(job.id)
-    budget = thought.plan.budgets.get(job.budget) if job.budget is not None else None
+    report, job, options = explanation.report, explanation.job, explanation.options
+    verdict, budget = explanation.verdict, explanation.budget
     return {
-        "at": format_instant(thought.snapshot.now),
+        "at": format_instant(report.snapshot.now),
         "namespace": job.namespace,
         "name": job.name,
         "state": str(job_state(job)),
-        "summary": headline(thought, job),
+        "summary": headline(report, job),
         "reason": None if verdict is None else str(verdict.reason.why),
         "message": None if verdict is None else verdict.reason.message,
         "budget": job.budget,
@@ -29,42 +28,42 @@ def explain_json(thought: PlanReport, job: Job, options: Alternatives | None) ->
         "paysPerHourSaved": None if budget is None else rate_json(budget.rate),
         "workSecondsLeft": None if options is None else options.position.left,
         "workKnown": None if options is None else options.known_work,
-        "options": None if options is None else [_option(one) for one in options.rows],
-        "leftAlone": None if options is None else [_left_alone(one) for one in options.left_alone],
-        "changes": None if options is None else [_change(one) for one in options.changes],
+        "options": None if options is None else [_option(option) for option in options.rows],
+        "leftAlone": None if options is None else [_left_alone(width) for width in options.left_alone],
+        "changes": None if options is None else [_change(change) for change in options.changes],
     }
 
 
-def _option(one: Alternative) -> JsonValue:
+def _option(option: Alternative) -> JsonValue:
     return {
-        **option_json(one.option),
-        "chosen": one.rank is Rank.CHOSEN,
-        "secondsLeft": one.seconds,
-        "costLeft": dollars_json(one.dollars),
-        "roomHourly": one.room_price.decimal(),
-        "roomLeft": dollars_json(one.room),
-        "perHourSaved": None if one.per_hour_saved is None else dollars_json(one.per_hour_saved),
-        "rank": str(one.rank),
-        "speed": one.option.speed,
-        "speedIs": str(one.basis),
-        "reports": one.reports,
-        "nodes": str(one.nodes),
+        **option_json(option.option),
+        "chosen": option.rank is Rank.CHOSEN,
+        "secondsLeft": option.seconds,
+        "costLeft": dollars_json(option.dollars),
+        "roomHourly": option.room_price.decimal(),
+        "roomLeft": dollars_json(option.room),
+        "perHourSaved": None if option.per_hour_saved is None else dollars_json(option.per_hour_saved),
+        "rank": str(option.rank),
+        "speed": option.option.speed,
+        "speedIs": str(option.basis),
+        "reports": option.reports,
+        "nodes": str(option.nodes),
     }
 
 
-def _left_alone(one: LeftAlone) -> JsonValue:
+def _left_alone(width: LeftAlone) -> JsonValue:
     return {
-        "gpuType": one.gpu_type,
-        "gpus": one.gpus,
-        "until": None if one.until is None else format_instant(one.until),
-        "message": one.message,
+        "gpuType": width.gpu_type,
+        "gpus": width.gpus,
+        "until": None if width.until is None else format_instant(width.until),
+        "message": width.message,
     }
 
 
-def _change(one: WinningChange) -> JsonValue:
+def _change(change: WinningChange) -> JsonValue:
     return {
-        **option_json(one.to),
-        "paysPerHourSaved": rate_json(one.rate),
-        "nodeHourly": None if one.node_price is None else one.node_price.decimal(),
-        "workSecondsLeft": one.work,
+        **option_json(change.to),
+        "paysPerHourSaved": rate_json(change.rate),
+        "nodeHourly": None if change.node_price is None else change.node_price.decimal(),
+        "workSecondsLeft": change.work,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from charterer.cli.plan.plan_answer import PlanAnswer
 from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import Action, ActionKind, ClassRow, PlanReport
 from charterer.controller.status.jobs import job_state
@@ -43,36 +44,29 @@ _SIGNS: Mapping[ActionKind, tuple[str, Tone]] = {
 
 
 def plan_document(
-    thought: PlanReport,
-    before: PlanReport | None,
-    changes: Sequence[str],
-    jobs: int,
-    past: Sequence[Block] = (),
-    pictures: Sequence[Picture] = (),
+    answer: PlanAnswer, jobs: int, savings: Sequence[Block] = (), pictures: Sequence[Picture] = ()
 ) -> Document:
-    """The plan; with ``before`` the difference that ``changes`` make. At most ``jobs`` jobs are shown (0: all).
-
-    ``past``: what would have been saved.
-    """
+    """The plan, or the difference that a what-if makes. At most ``jobs`` jobs are shown (0: all)."""
+    report = answer.report
     blocks: list[Block] = []
-    if before is None:
-        blocks += _now(thought.actions)
+    if answer.before is None:
+        blocks += _actions_now(report.actions)
     else:
-        blocks += _difference(thought, before, changes)
-    blocks += _budgets(thought)
-    blocks += _pools(thought)
-    blocks += _classes(thought.classes)
-    blocks += _jobs(thought, jobs)
-    blocks += _more_or_less(thought, pictures)
-    blocks += past
-    blocks += _problems(thought)
+        blocks += _difference(answer, answer.before)
+    blocks += _budgets(report)
+    blocks += _pools(report)
+    blocks += _classes(report.classes)
+    blocks += _jobs(report, jobs)
+    blocks += _more_or_less(report, pictures)
+    blocks += savings
+    blocks += _problems(report)
     return Document("charterer plan", tuple(blocks))
 
 
 # --- what would be done -----------------------------------------------------------------------------------------------
 
 
-def _now(actions: Sequence[Action]) -> list[Block]:
+def _actions_now(actions: Sequence[Action]) -> list[Block]:
     enforced = [action for action in actions if not action.observed]
     observed = [action for action in actions if action.observed]
     if not actions:
@@ -86,7 +80,7 @@ def _now(actions: Sequence[Action]) -> list[Block]:
 
 
 def _items(actions: Iterable[Action]) -> Items:
-    return Items(tuple(Item(_SIGNS[one.kind][0], _sentence(one), _SIGNS[one.kind][1]) for one in actions))
+    return Items(tuple(Item(_SIGNS[action.kind][0], _sentence(action), _SIGNS[action.kind][1]) for action in actions))
 
 
 def _sentence(action: Action) -> str:
@@ -95,7 +89,7 @@ def _sentence(action: Action) -> str:
 
 
 def summary(actions: Iterable[Action]) -> str:
-    """How many of each: ``Nodes: 2 to rent, 1 to release; jobs: 3 to start, 0 to move, 0 to stop``."""
+    """Counts by kind: ``Nodes: 2 to rent, 1 to release; jobs: 3 to start, 0 to move, 0 to stop``."""
     counts: Counter[ActionKind] = Counter()
     for action in actions:
         counts[action.kind] += action.count
@@ -106,30 +100,23 @@ def summary(actions: Iterable[Action]) -> str:
     return f"Nodes: {nodes}; jobs: {jobs}"
 
 
-# --- against today ----------------------------------------------------------------------------------------------------
+# --- what a what-if changes -------------------------------------------------------------------------------------------
 
 
-def different(thought: PlanReport, before: PlanReport) -> tuple[list[Action], list[Action]]:
-    """Actions that are only in the one, and only in the other."""
-    had, has = {action.key for action in before.actions}, {action.key for action in thought.actions}
-    more = [action for action in thought.actions if action.key not in had]
-    return more, [action for action in before.actions if action.key not in has]
-
-
-def _difference(thought: PlanReport, before: PlanReport, changes: Sequence[str]) -> list[Block]:
-    more, fewer = different(thought, before)
-    blocks: list[Block] = [Heading("What if"), Items(tuple(Item("*", change) for change in changes))]
-    if more:
+def _difference(answer: PlanAnswer, before: PlanReport) -> list[Block]:
+    report, added, dropped = answer.report, answer.added, answer.dropped
+    blocks: list[Block] = [Heading("What if"), Items(tuple(Item("*", change) for change in answer.changes))]
+    if added:
         blocks += [
             Heading("Then Charterer would also do now"),
-            _items(more),
-            Paragraph(summary(more) + ".", Tone.STRONG),
+            _items(added),
+            Paragraph(summary(added) + ".", Tone.STRONG),
         ]
-    if fewer:
-        blocks += [Heading("And it would not do what it would do without that"), _items(fewer)]
-    if not more and not fewer:
-        blocks.append(Paragraph("It would do just the same now.", Tone.STRONG))
-    before_of = {standing.budget.id: standing for standing in before.standings}
+    if dropped:
+        blocks += [Heading("And it would not do"), _items(dropped)]
+    if not added and not dropped:
+        blocks.append(Paragraph("It would do the same as without that.", Tone.STRONG))
+    solutions_before = {solution.budget.id: solution for solution in before.solutions}
     columns = (
         TableColumn("BUDGET"),
         TableColumn(""),
@@ -137,41 +124,41 @@ def _difference(thought: PlanReport, before: PlanReport, changes: Sequence[str])
         TableColumn("WHAT IF", right=True),
     )
     rows = []
-    for standing in thought.standings:
-        old = before_of.get(standing.budget.id)
-        was_of = {} if old is None else dict(_figures(old, before))
-        for number, (title, new) in enumerate(_figures(standing, thought)):
-            was = was_of.get(title, "-")
-            tone = Tone.STRONG if new != was else Tone.PLAIN
-            rows.append(row(standing.budget.id if not number else "", title, was, TableCell(new, tone)))
+    for solution in report.solutions:
+        solution_before = solutions_before.get(solution.budget.id)
+        figures_before = {} if solution_before is None else dict(_figures(solution_before, before))
+        for number, (title, figure) in enumerate(_figures(solution, report)):
+            figure_before = figures_before.get(title, "-")
+            tone = Tone.STRONG if figure != figure_before else Tone.PLAIN
+            rows.append(row(solution.budget.id if not number else "", title, figure_before, TableCell(figure, tone)))
     return [*blocks, Heading("The difference"), DocumentTable(columns, tuple(rows))]
 
 
-def _figures(standing: BudgetSolution, thought: PlanReport) -> list[tuple[str, str]]:
-    verdict = thought.plan.budgets[standing.budget.id]
-    frontier = thought.frontiers[standing.budget.id]
+def _figures(solution: BudgetSolution, report: PlanReport) -> list[tuple[str, str]]:
+    verdict = report.plan.budgets[solution.budget.id]
+    frontier = report.frontiers[solution.budget.id]
     return [
-        ("pays for a job-hour saved up to", formatting.rate(verdict.rate)),
+        ("pays per job-hour saved, at most", formatting.rate(verdict.rate)),
         (
             "mean completion time of a job",
-            formatting.duration(mean_seconds(standing)) if standing.feasible else "jobs queue",
+            formatting.duration(mean_seconds(solution)) if solution.feasible else "jobs queue",
         ),
-        ("spends an hour in the long run", formatting.hourly(verdict.planned)),
+        ("spends per hour in the long run", formatting.hourly(verdict.planned)),
         ("forecast for the month", str(verdict.forecast)),
         ("smallest budget that suffices", "-" if frontier.empty else str(frontier.cheapest)),
-        ("nodes to rent now", str(_rented(thought, standing.budget.id))),
+        ("nodes to rent now", str(_rented(report, solution.budget.id))),
     ]
 
 
-def _rented(thought: PlanReport, budget: BudgetId) -> int:
-    commands = (*thought.plan.commands, *thought.plan.observed_commands)
+def _rented(report: PlanReport, budget: BudgetId) -> int:
+    commands = (*report.plan.commands, *report.plan.observed_commands)
     return sum(getattr(command, "budget", None) == budget for command in commands)
 
 
 # --- budgets, classes, jobs -------------------------------------------------------------------------------------------
 
 
-def _budgets(thought: PlanReport) -> list[Block]:
+def _budgets(report: PlanReport) -> list[Block]:
     columns = (
         TableColumn("BUDGET"),
         TableColumn("MODE", optional=True),
@@ -186,9 +173,9 @@ def _budgets(thought: PlanReport) -> list[Block]:
         TableColumn("STATE", elastic=True),
     )
     rows = []
-    for standing in thought.standings:
-        budget, verdict = standing.budget, thought.plan.budgets[standing.budget.id]
-        state, tone = budget_state(standing, thought.frontiers[budget.id])
+    for solution in report.solutions:
+        budget, verdict = solution.budget, report.plan.budgets[solution.budget.id]
+        state, tone = budget_state(solution, report.frontiers[budget.id])
         rows.append(
             row(
                 budget.id,
@@ -200,43 +187,43 @@ def _budgets(thought: PlanReport) -> list[Block]:
                 formatting.hourly(verdict.allowed),
                 formatting.hourly(verdict.planned),
                 formatting.rate(verdict.rate),
-                formatting.duration(mean_seconds(standing)),
+                formatting.duration(mean_seconds(solution)),
                 TableCell(state, tone),
             )
         )
-    said = [
-        f"{one.budget.id} pays up to {formatting.rate(one.rate)} per job-hour saved"
-        for one in thought.standings
-        if one.shares
+    sentences = [
+        f"{solution.budget.id} pays up to {formatting.rate(solution.rate)} per job-hour saved"
+        for solution in report.solutions
+        if solution.shares
     ]
-    lines = [Paragraph("; ".join(said) + ".")] if said else []
+    lines = [Paragraph("; ".join(sentences) + ".")] if sentences else []
     return [Heading("Budgets"), *lines, DocumentTable(columns, tuple(rows))]
 
 
-def budget_state(standing: BudgetSolution, frontier: Frontier) -> tuple[str, Tone]:
-    """How the budget relates to its load, in a sentence."""
+def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Tone]:
+    """A sentence on how the budget relates to its load, and its tone."""
     needs = "" if frontier.empty else f"the cheapest options of its jobs need {frontier.cheapest} a month"
-    if not standing.budget.amount.micros:
+    if not solution.budget.amount.micros:
         return f"the amount is 0: nothing can be rented{'; ' if needs else ''}{needs}", Tone.BAD
     if frontier.empty:
         return "no jobs, and no profile says that any are expected", Tone.FAINT
-    if not standing.feasible:
-        allowed = Price.per_second(standing.allowed)
+    if not solution.feasible:
+        allowed = Price.per_second(solution.allowed)
         return f"too small for what is left of the month ({allowed}): jobs queue; {needs}", Tone.BAD
-    if standing.planned < standing.allowed * (1.0 - 1e-9):
+    if solution.planned < solution.allowed * (1.0 - 1e-9):
         return "more than can be used: every job has its fastest option", Tone.PLAIN
-    observes = ", only observes" if standing.budget.mode is Mode.OBSERVE else ""
+    observes = ", only observes" if solution.budget.mode is Mode.OBSERVE else ""
     return f"used in full{observes}", Tone.PLAIN
 
 
-def _pools(thought: PlanReport) -> list[Block]:
-    """A line for each pool that is too small for what jobs would choose."""
-    lines = [pool_in_words(name, verdict) for name, verdict in sorted(thought.plan.pools.items())]
+def _pools(report: PlanReport) -> list[Block]:
+    """A line for each pool that is smaller than the demand for it."""
+    lines = [pool_in_words(name, verdict) for name, verdict in sorted(report.plan.pools.items())]
     return [Heading("Pools that are too small"), Items(tuple(Item("!", line) for line in lines))] if lines else []
 
 
 def pool_in_words(name: str, verdict: PoolVerdict) -> str:
-    """Which limit binds, and what one more node would be worth."""
+    """The limit that binds, and the worth of one more node."""
     nodes = f"{verdict.nodes} node{'' if verdict.nodes == 1 else 's'}"
     match verdict.limit:
         case Limit.MAX_NODES:
@@ -251,8 +238,8 @@ def pool_in_words(name: str, verdict: PoolVerdict) -> str:
     return f"pool {name}: {full}; one more node is worth {least}{verdict.node_scarcity} beyond its price{waits}"
 
 
-def _classes(rows_of: Sequence[ClassRow]) -> list[Block]:
-    if not rows_of:
+def _classes(classes: Sequence[ClassRow]) -> list[Block]:
+    if not classes:
         return []
     columns = (
         TableColumn("BUDGET", optional=True),
@@ -264,30 +251,35 @@ def _classes(rows_of: Sequence[ClassRow]) -> list[Block]:
     )
     rows = tuple(
         row(
-            one.budget,
-            formatting.class_name(one.class_id) + (f" (weight {one.weight:g})" if one.weight != 1.0 else ""),
-            f"{one.arrivals_per_hour:.3g}",
-            formatting.duration(one.seconds),
-            format_money(one.dollars),
-            formatting.mixed(one.paths),
+            job_class.budget,
+            formatting.class_name(job_class.class_id)
+            + (f" (weight {job_class.weight:g})" if job_class.weight != 1.0 else ""),
+            f"{job_class.arrivals_per_hour:.3g}",
+            formatting.duration(job_class.seconds),
+            format_money(job_class.dollars),
+            formatting.mixed(job_class.paths),
         )
-        for one in rows_of
+        for job_class in classes
     )
     return [Heading("What a new job of each class is given"), DocumentTable(columns, rows)]
 
 
-def shown_jobs(thought: PlanReport) -> list[Job]:
-    """The jobs that are not finished: those that something would happen to first, then waiting, then running ones."""
-    named = {action.subject for action in thought.actions}
+def _weight(weight: float) -> str:
+    return f" (weight {weight:g})" if weight != 1.0 else ""
+
+
+def shown_jobs(report: PlanReport) -> list[Job]:
+    """The unfinished jobs: first those with an action, then waiting, then running ones."""
+    with_action = {action.subject for action in report.actions}
 
     def order(job: Job) -> tuple[bool, bool, int, JobId]:
-        return f"{job.namespace}/{job.name}" not in named, job.allocation is not None, job.created, job.id
+        return f"{job.namespace}/{job.name}" not in with_action, job.allocation is not None, job.created, job.id
 
-    return sorted((job for job in thought.snapshot.jobs.values() if job.finish is None), key=order)
+    return sorted((job for job in report.snapshot.jobs.values() if job.finish is None), key=order)
 
 
-def _jobs(thought: PlanReport, most: int) -> list[Block]:
-    jobs = shown_jobs(thought)
+def _jobs(report: PlanReport, most: int) -> list[Block]:
+    jobs = shown_jobs(report)
     if not jobs:
         return [Heading("Jobs"), Paragraph("No job runs or waits.")]
     columns = (
@@ -299,15 +291,15 @@ def _jobs(thought: PlanReport, most: int) -> list[Block]:
         TableColumn("ENDS ABOUT", optional=True),
         TableColumn("WHY", elastic=True),
     )
-    rows = [_job(job, thought) for job in jobs[: most or None]]
+    rows = [_job(job, report) for job in jobs[: most or None]]
     blocks: list[Block] = [Heading("Jobs"), DocumentTable(columns, tuple(rows))]
     if len(rows) < len(jobs):
         blocks.append(Paragraph(f"and {len(jobs) - len(rows)} more: --jobs 0 or -o json shows all", Tone.FAINT))
     return blocks
 
 
-def _job(job: Job, thought: PlanReport) -> tuple[TableCell, ...]:
-    verdict = thought.plan.jobs.get(job.id)
+def _job(job: Job, report: PlanReport) -> tuple[TableCell, ...]:
+    verdict = report.plan.jobs.get(job.id)
     left = None if verdict is None else verdict.remaining_seconds
     return row(
         f"{job.namespace}/{job.name}",
@@ -315,7 +307,7 @@ def _job(job: Job, thought: PlanReport) -> tuple[TableCell, ...]:
         "-" if job.allocation is None else name(job.allocation.option),
         "-" if verdict is None or verdict.option is None else name(verdict.option),
         formatting.duration(left),
-        "-" if left is None else formatting.when(after(thought.snapshot.now, left)),
+        "-" if left is None else formatting.when(after(report.snapshot.now, left)),
         "" if verdict is None else verdict.reason.message,
     )
 
@@ -323,9 +315,9 @@ def _job(job: Job, thought: PlanReport) -> tuple[TableCell, ...]:
 # --- more or less money -----------------------------------------------------------------------------------------------
 
 
-def _more_or_less(thought: PlanReport, pictures: Sequence[Picture]) -> list[Block]:
-    known = {budget: frontier for budget, frontier in thought.frontiers.items() if not frontier.empty}
-    if not known:
+def _more_or_less(report: PlanReport, pictures: Sequence[Picture]) -> list[Block]:
+    frontiers = {budget: frontier for budget, frontier in report.frontiers.items() if not frontier.empty}
+    if not frontiers:
         return []
     blocks: list[Block] = [Heading("What more or less money would buy, in the long run")]
     columns = (
@@ -338,34 +330,34 @@ def _more_or_less(thought: PlanReport, pictures: Sequence[Picture]) -> list[Bloc
         TableColumn("ONE MORE $ SAVES", right=True),
         TableColumn("", elastic=True),
     )
-    rows = [_bought(budget, one) for budget, frontier in known.items() for one in frontier.times()]
+    rows = [_bought(budget, point) for budget, frontier in frontiers.items() for point in frontier.times()]
     blocks.append(DocumentTable(columns, tuple(rows)))
-    for budget, frontier in known.items():
-        ends = f"below {frontier.cheapest} a month jobs queue; above {frontier.fastest} nothing faster can be had"
+    for budget, frontier in frontiers.items():
+        ends = f"below {frontier.cheapest} a month jobs queue; above {frontier.fastest} nothing faster is available"
         blocks.append(Paragraph(f"{budget}: {ends}.", Tone.FAINT))
     return [*blocks, *pictures]
 
 
-def _bought(budget: BudgetId, bought: FrontierPoint) -> tuple[TableCell, ...]:
-    tone = Tone.STRONG if bought.factor == 1.0 else Tone.BAD if bought.fit is BudgetFit.INFEASIBLE else Tone.PLAIN
+def _bought(budget: BudgetId, point: FrontierPoint) -> tuple[TableCell, ...]:
+    tone = Tone.STRONG if point.factor == 1.0 else Tone.BAD if point.fit is BudgetFit.INFEASIBLE else Tone.PLAIN
     texts = (
         budget,
-        f"{bought.factor:g}" if bought.factor else "-",
-        str(Money(bought.amount.micros)),
-        str(bought.spend),
-        formatting.duration(bought.mean_seconds),
-        formatting.rate(bought.rate),
-        formatting.minutes_per_dollar(bought.seconds_per_dollar),
-        formatting.note(bought.fit, bought.served),
+        f"{point.factor:g}" if point.factor else "-",
+        str(Money(point.amount.micros)),
+        str(point.spend),
+        formatting.duration(point.mean_seconds),
+        formatting.rate(point.rate),
+        formatting.minutes_per_dollar(point.seconds_per_dollar),
+        formatting.note(point.fit, point.served),
     )
     return tuple(TableCell(text, tone) for text in texts)
 
 
-def _problems(thought: PlanReport) -> list[Block]:
-    if not thought.snapshot.problems:
+def _problems(report: PlanReport) -> list[Block]:
+    if not report.snapshot.problems:
         return []
-    items = tuple(
-        Item("!", f"{one.kind} {one.namespace + '/' if one.namespace else ''}{one.name} {one.field}: {one.message}")
-        for one in thought.snapshot.problems
-    )
-    return [Heading("Problems"), Items(items)]
+    lines = []
+    for problem in report.snapshot.problems:
+        namespace = f"{problem.namespace}/" if problem.namespace else ""
+        lines.append(f"{problem.kind} {namespace}{problem.name} {problem.field}: {problem.message}")
+    return [Heading("Problems"), Items(tuple(Item("!", line) for line in lines))]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from charterer.cli.plan.document import different, shown_jobs
+from charterer.cli.plan.document import shown_jobs
+from charterer.cli.plan.plan_answer import PlanAnswer
 from charterer.cli.shared.json_values import dollars_json, option_json, rate_json
 from charterer.cli.shared.output import JsonValue
 from charterer.cli.shared.plan_report import Action, ClassRow, PlanReport
@@ -16,30 +17,36 @@ from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, FrontierPoint, mean_seconds
 
 
-def plan_json(thought: PlanReport, before: PlanReport | None, changes: Sequence[str]) -> dict[str, JsonValue]:
-    """The whole plan; with ``before`` also what it was without the what-if and which actions that makes."""
-    plain: dict[str, JsonValue] = {"at": format_instant(thought.snapshot.now), **_plain(thought)}
-    if before is not None:
-        more, fewer = different(thought, before)
+def plan_json(answer: PlanAnswer) -> dict[str, JsonValue]:
+    """The whole plan; for a what-if also the plan without it, and the actions that differ."""
+    report = answer.report
+    plain: dict[str, JsonValue] = {"at": format_instant(report.snapshot.now), **_plain(report)}
+    if answer.before is not None:
         plain["whatIf"] = {
-            "changes": list(changes),
-            "actionsAdded": _actions(more),
-            "actionsDropped": _actions(fewer),
-            "asItIs": _plain(before),
+            "changes": list(answer.changes),
+            "actionsAdded": _actions(answer.added),
+            "actionsDropped": _actions(answer.dropped),
+            "asItIs": _plain(answer.before),
         }
     return plain
 
 
-def _plain(thought: PlanReport) -> dict[str, JsonValue]:
+def _plain(report: PlanReport) -> dict[str, JsonValue]:
     return {
-        "actions": _actions(thought.actions),
-        "budgets": [_budget(standing, thought) for standing in thought.standings],
-        "scarcePools": [_pool(name, verdict) for name, verdict in sorted(thought.plan.pools.items())],
-        "classes": [_class(one) for one in thought.classes],
-        "jobs": [_job(job, thought) for job in shown_jobs(thought)],
+        "actions": _actions(report.actions),
+        "budgets": [_budget(solution, report) for solution in report.solutions],
+        "scarcePools": [_pool(name, verdict) for name, verdict in sorted(report.plan.pools.items())],
+        "classes": [_class(job_class) for job_class in report.classes],
+        "jobs": [_job(job, report) for job in shown_jobs(report)],
         "problems": [
-            {"kind": one.kind, "namespace": one.namespace, "name": one.name, "field": one.field, "message": one.message}
-            for one in thought.snapshot.problems
+            {
+                "kind": problem.kind,
+                "namespace": problem.namespace,
+                "name": problem.name,
+                "field": problem.field,
+                "message": problem.message,
+            }
+            for problem in report.snapshot.problems
         ],
     }
 
@@ -47,19 +54,19 @@ def _plain(thought: PlanReport) -> dict[str, JsonValue]:
 def _actions(actions: Iterable[Action]) -> JsonValue:
     return [
         {
-            "action": str(one.kind),
-            "subject": one.subject,
-            "how": one.what,
-            "why": one.why,
-            "count": one.count,
-            "onlyObserved": one.observed,
+            "action": str(action.kind),
+            "subject": action.subject,
+            "how": action.what,
+            "why": action.why,
+            "count": action.count,
+            "onlyObserved": action.observed,
         }
-        for one in actions
+        for action in actions
     ]
 
 
-def _budget(standing: BudgetSolution, thought: PlanReport) -> JsonValue:
-    budget, verdict = standing.budget, thought.plan.budgets[standing.budget.id]
+def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
+    budget, verdict = solution.budget, report.plan.budgets[solution.budget.id]
     return {
         "name": budget.id,
         "mode": str(budget.mode),
@@ -73,8 +80,8 @@ def _budget(standing: BudgetSolution, thought: PlanReport) -> JsonValue:
         "plannedPerHour": verdict.planned.decimal(),
         "paysPerHourSaved": rate_json(verdict.rate),
         "feasible": verdict.feasible,
-        "meanCompletionSeconds": mean_seconds(standing),
-        "moreOrLess": _more_or_less(thought.frontiers[budget.id]),
+        "meanCompletionSeconds": mean_seconds(solution),
+        "moreOrLess": _more_or_less(report.frontiers[budget.id]),
     }
 
 
@@ -95,32 +102,32 @@ def _more_or_less(frontier: Frontier) -> JsonValue:
     return {
         "smallestSufficient": frontier.cheapest.decimal(),
         "largestUseful": frontier.fastest.decimal(),
-        "amounts": [_bought(one) for one in frontier.times()],
+        "amounts": [_bought(point) for point in frontier.times()],
     }
 
 
-def _bought(one: FrontierPoint) -> JsonValue:
+def _bought(point: FrontierPoint) -> JsonValue:
     return {
-        "times": one.factor,
-        "amount": one.amount.decimal(),
-        "spends": one.spend.decimal(),
-        "paysPerHourSaved": rate_json(one.rate),
-        "fit": str(one.fit),
-        "meanCompletionSeconds": one.mean_seconds,
-        "secondsSavedByOneMoreDollar": one.seconds_per_dollar,
-        "partOfLoadServed": one.served,
+        "times": point.factor,
+        "amount": point.amount.decimal(),
+        "spends": point.spend.decimal(),
+        "paysPerHourSaved": rate_json(point.rate),
+        "fit": str(point.fit),
+        "meanCompletionSeconds": point.mean_seconds,
+        "secondsSavedByOneMoreDollar": point.seconds_per_dollar,
+        "partOfLoadServed": point.served,
     }
 
 
-def _class(one: ClassRow) -> JsonValue:
+def _class(job_class: ClassRow) -> JsonValue:
     return {
-        "budget": one.budget,
-        "class": str(one.class_id),
-        "weight": one.weight,
-        "arrivalsPerHour": one.arrivals_per_hour,
-        "seconds": one.seconds,
-        "cost": dollars_json(one.dollars),
-        "paths": [{"partOfJobs": path.fraction, "stages": _stages(path.stages)} for path in one.paths],
+        "budget": job_class.budget,
+        "class": str(job_class.class_id),
+        "weight": job_class.weight,
+        "arrivalsPerHour": job_class.arrivals_per_hour,
+        "seconds": job_class.seconds,
+        "cost": dollars_json(job_class.dollars),
+        "paths": [{"partOfJobs": path.fraction, "stages": _stages(path.stages)} for path in job_class.paths],
     }
 
 
@@ -128,8 +135,8 @@ def _stages(stages: Sequence[Stage]) -> JsonValue:
     return [{"untilPartOfWork": stage.until, **option_json(stage.option)} for stage in stages]
 
 
-def _job(job: Job, thought: PlanReport) -> JsonValue:
-    verdict = thought.plan.jobs.get(job.id)
+def _job(job: Job, report: PlanReport) -> JsonValue:
+    verdict = report.plan.jobs.get(job.id)
     left = None if verdict is None else verdict.remaining_seconds
     return {
         "namespace": job.namespace,
@@ -139,7 +146,7 @@ def _job(job: Job, thought: PlanReport) -> JsonValue:
         "has": None if job.allocation is None else option_json(job.allocation.option),
         "wants": None if verdict is None or verdict.option is None else option_json(verdict.option),
         "secondsLeft": left,
-        "endsAbout": None if left is None else format_instant(after(thought.snapshot.now, left)),
+        "endsAbout": None if left is None else format_instant(after(report.snapshot.now, left)),
         "reason": None if verdict is None else str(verdict.reason.why),
         "message": None if verdict is None else verdict.reason.message,
     }

@@ -1,4 +1,4 @@
-"""How ``charterer plan`` shows what would have been saved: as blocks of a document, and as JSON or YAML."""
+"""What would have been saved, as blocks of the document of ``charterer plan``, and as JSON or YAML."""
 
 from __future__ import annotations
 
@@ -14,36 +14,40 @@ from charterer.report.document import Block, DocumentTable, Heading, Item, Items
 from charterer.simulate.history.savings import LEVEL, RESAMPLES, IntervalEstimate, Savings
 
 _METHOD = (
-    "The interval holds the number in nine of ten cases: {resamples:,} resamples of the jobs in blocks of {block} that "
-    "follow each other. It tells what other jobs like these would change, not how wrong the curves are."
+    "The interval holds the number in nine cases of ten: {resamples:,} resamples of the jobs in blocks of {block} "
+    "consecutive ones. It covers the variation between jobs like these, not errors of the curves."
 )
 
 
-def savings_blocks(found: Sequence[SavingsEstimate]) -> list[Block]:
+def savings_blocks(estimates: Sequence[SavingsEstimate]) -> list[Block]:
     """A section for each budget."""
-    return [block for one in found for block in _blocks(one)]
+    return [block for estimate in estimates for block in _blocks(estimate)]
 
 
-def _blocks(one: SavingsEstimate) -> list[Block]:
-    blocks: list[Block] = [Heading(f"What Charterer would have saved (budget {one.budget}, mode Observe)")]
-    if one.savings is None:
-        blocks.append(Paragraph(f"No number: {one.why_not}."))
+def _blocks(estimate: SavingsEstimate) -> list[Block]:
+    blocks: list[Block] = [Heading(f"What Charterer would have saved (budget {estimate.budget}, mode Observe)")]
+    if estimate.savings is None:
+        blocks.append(Paragraph(f"No number: {estimate.why_not}."))
     else:
-        blocks += _numbers(one, one.savings)
-    if one.past.gaps:
-        blocks.append(Paragraph("Not modelled, or not as it was:"))
-        blocks.append(Items(tuple(Item(f"{count:>4}", told, Tone.FAINT) for count, told in one.past.gaps)))
+        blocks += _numbers(estimate, estimate.savings)
+    if estimate.history.gaps:
+        blocks.append(Paragraph("Left out or simplified:"))
+        blocks.append(Items(tuple(Item(f"{count:>4}", gap, Tone.FAINT) for count, gap in estimate.history.gaps)))
     return blocks
 
 
-def _numbers(one: SavingsEstimate, gain: Savings) -> list[Block]:
-    spent, mean = gain.asked
-    really = "" if one.really is None else f" (really {formatting.duration(one.really)})"
-    said = (
-        f"{gain.jobs} jobs submitted from {formatting.when(one.past.began)} to {formatting.when(one.past.ended)}, "
-        "simulated as their owners asked for them on nodes of a cluster autoscaler: "
-        f"{format_money(spent)}, {formatting.duration(mean)} a job "
-        f"in the mean{really}. {one.known} of them have a known curve."
+def _numbers(estimate: SavingsEstimate, savings: Savings) -> list[Block]:
+    spent, mean = savings.asked
+    began, ended = formatting.when(estimate.history.began), formatting.when(estimate.history.ended)
+    measured = (
+        ""
+        if estimate.measured_seconds is None
+        else f" (actually measured: {formatting.duration(estimate.measured_seconds)})"
+    )
+    text = (
+        f"{savings.jobs} jobs submitted from {began} to {ended}, simulated as their owners asked for them on nodes of "
+        f"a cluster autoscaler: {format_money(spent)}, {formatting.duration(mean)} a job on average{measured}. "
+        f"{estimate.jobs_with_curve} of them have a known curve."
     )
     columns = (
         TableColumn("CHARTERER AT"),
@@ -53,64 +57,69 @@ def _numbers(one: SavingsEstimate, gain: Savings) -> list[Block]:
         TableColumn("IN 9 OF 10 CASES", right=True),
     )
     rows = (
-        row("the same money", *_spot(gain.at_money), *_saves(gain.hours, _hours)),
-        row("the same mean time", *_spot(gain.at_time), *_saves(gain.dollars, format_money)),
+        row("the same money", *_point_cells(savings.at_money), *_saves(savings.hours, _hours)),
+        row("the same mean time", *_point_cells(savings.at_time), *_saves(savings.dollars, format_money)),
     )
-    method = _METHOD.format(resamples=RESAMPLES, block=gain.block)
-    return [Paragraph(said), DocumentTable(columns, rows), Paragraph(method, Tone.FAINT)]
+    method = _METHOD.format(resamples=RESAMPLES, block=savings.block)
+    return [Paragraph(text), DocumentTable(columns, rows), Paragraph(method, Tone.FAINT)]
 
 
-def _spot(point: tuple[float, float] | None) -> tuple[str, str]:
+def _point_cells(point: tuple[float, float] | None) -> tuple[str, str]:
     return ("-", "-") if point is None else (format_money(point[0]), formatting.duration(point[1]))
 
 
-def _saves(estimate: IntervalEstimate | None, said: Callable[[float], str]) -> tuple[str, str]:
-    if estimate is None:
-        return "cannot be had", "-"
-    low, high = ("none" if end is None else said(end) for end in (estimate.low, estimate.high))
-    return said(estimate.value), f"{low} to {high}"
+def _saves(saved: IntervalEstimate | None, formatted: Callable[[float], str]) -> tuple[str, str]:
+    if saved is None:
+        return "out of reach", "-"
+    low, high = ("none" if end is None else formatted(end) for end in (saved.low, saved.high))
+    return formatted(saved.value), f"{low} to {high}"
 
 
 def _hours(value: float) -> str:
     return f"{value:,.1f} job-hours"
 
 
-def savings_json(found: Sequence[SavingsEstimate]) -> JsonValue:
+def savings_json(estimates: Sequence[SavingsEstimate]) -> JsonValue:
     """The same for programs."""
-    return [_plain(one) for one in found]
+    return [_plain(estimate) for estimate in estimates]
 
 
-def _plain(one: SavingsEstimate) -> JsonValue:
-    gain = one.savings
+def _plain(estimate: SavingsEstimate) -> JsonValue:
+    savings = estimate.savings
     return {
-        "budget": one.budget,
-        "from": format_instant(one.past.began),
-        "to": format_instant(one.past.ended),
-        "jobs": one.jobs,
-        "jobsWithCurve": one.known,
-        "reallyMeanCompletionSeconds": one.really,
-        "noNumberBecause": one.why_not or None,
-        "asAsked": None if gain is None else _point(gain.asked),
+        "budget": estimate.budget,
+        "from": format_instant(estimate.history.began),
+        "to": format_instant(estimate.history.ended),
+        "jobs": estimate.jobs,
+        "jobsWithCurve": estimate.jobs_with_curve,
+        "measuredMeanCompletionSeconds": estimate.measured_seconds,
+        "noNumberBecause": estimate.why_not or None,
+        "asAsked": None if savings is None else _point(savings.asked),
         "atTheSameMoney": None
-        if gain is None or gain.at_money is None or gain.hours is None
+        if savings is None or savings.at_money is None or savings.hours is None
         else {
-            **_point(gain.at_money),
-            "savesJobHours": gain.hours.value,
-            "savesJobHoursLow": gain.hours.low,
-            "savesJobHoursHigh": gain.hours.high,
+            **_point(savings.at_money),
+            "savesJobHours": savings.hours.value,
+            "savesJobHoursLow": savings.hours.low,
+            "savesJobHoursHigh": savings.hours.high,
         },
         "atTheSameMeanTime": None
-        if gain is None or gain.at_time is None or gain.dollars is None
+        if savings is None or savings.at_time is None or savings.dollars is None
         else {
-            **_point(gain.at_time),
-            "saves": dollars_json(gain.dollars.value),
-            "savesLow": None if gain.dollars.low is None else dollars_json(gain.dollars.low),
-            "savesHigh": None if gain.dollars.high is None else dollars_json(gain.dollars.high),
+            **_point(savings.at_time),
+            "saves": dollars_json(savings.dollars.value),
+            "savesLow": None if savings.dollars.low is None else dollars_json(savings.dollars.low),
+            "savesHigh": None if savings.dollars.high is None else dollars_json(savings.dollars.high),
         },
         "interval": None
-        if gain is None
-        else {"level": LEVEL, "resamples": RESAMPLES, "method": "circular block bootstrap", "jobsInBlock": gain.block},
-        "notModelled": [{"count": count, "what": told} for count, told in one.past.gaps],
+        if savings is None
+        else {
+            "level": LEVEL,
+            "resamples": RESAMPLES,
+            "method": "circular block bootstrap",
+            "jobsInBlock": savings.block,
+        },
+        "notModelled": [{"count": count, "what": gap} for count, gap in estimate.history.gaps],
     }
 
 

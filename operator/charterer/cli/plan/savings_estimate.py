@@ -1,4 +1,4 @@
-"""What Charterer would have saved on the cluster's own last days, for a budget that only observes."""
+"""Estimates what Charterer would have saved in the cluster's last days, for budgets in mode Observe."""
 
 from __future__ import annotations
 
@@ -30,70 +30,71 @@ from charterer.simulate.policy_registry import PolicyChoice
 from charterer.simulate.replay import ReplayResult, dollars_by_job, replay
 
 DAYS = 30
+"""Days of history that are simulated."""
 MOST_JOBS = 300
-"""Ten simulations of so many jobs take some seconds on two cores."""
+"""Jobs that are simulated at most, the latest ones: ten simulations of them take some seconds on two cores."""
 _ROUNDS = 2
-"""How often rates are tried between known ones: after that neighbours differ by a factor of √2."""
+"""Rounds in which rates are tried between known ones; after two, neighbours differ by a factor of √2."""
 _SEED = 0
-"""The same history always has the same interval."""
+"""Seed of the bootstrap, constant so that the same history always has the same interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavingsEstimate:
-    """``really``: the mean completion time that there was, if known. ``savings`` is None where ``why_not`` says why."""
+    """``measured_seconds``: the measured mean completion time, if known. ``savings`` is None because of ``why_not``."""
 
     budget: BudgetId
-    past: ClusterHistory
+    history: ClusterHistory
     jobs: int
-    known: int
-    really: float | None
+    jobs_with_curve: int
+    measured_seconds: float | None
     savings: Savings | None
     why_not: str = ""
 
 
-def savings_estimate(seen: ClusterState, now: Instant, others: OtherJobs) -> tuple[SavingsEstimate, ...]:
-    """For each budget that only observes, by name."""
-    snapshot, payers = snapshot_of(seen, now), payers_of(seen.budgets, seen.namespaces)
-    found = []
-    for budget in sorted(snapshot.budgets.values(), key=lambda one: one.id):
+def savings_estimate(state: ClusterState, now: Instant, others: OtherJobs) -> tuple[SavingsEstimate, ...]:
+    """An estimate for each budget in mode Observe, by name."""
+    snapshot, payers = snapshot_of(state, now), payers_of(state.budgets, state.namespaces)
+    estimates = []
+    for budget in sorted(snapshot.budgets.values(), key=lambda budget: budget.id):
         if budget.mode is Mode.OBSERVE:
-            choosing = JobFilter(since=after(now, -DAYS * 86_400.0), budget=budget, most=MOST_JOBS)
-            found.append(_saved(budget.id, cluster_history(snapshot, others, payers, choosing)))
-    return tuple(found)
+            job_filter = JobFilter(since=after(now, -DAYS * 86_400.0), budget=budget, most=MOST_JOBS)
+            estimates.append(_estimate(budget.id, cluster_history(snapshot, others, payers, job_filter)))
+    return tuple(estimates)
 
 
-def _saved(budget: BudgetId, past: ClusterHistory) -> SavingsEstimate:
+def _estimate(budget: BudgetId, past: ClusterHistory) -> SavingsEstimate:
     history = past.history
     if history is None:
-        return SavingsEstimate(budget, past, 0, 0, None, None, _few(0))
+        return SavingsEstimate(budget, past, 0, 0, None, None, _too_few(0))
     took = [job.took for job in history.jobs if job.took is not None]
-    really = sum(took) / len(took) if took else None
+    measured = sum(took) / len(took) if took else None
     count = len(history.jobs)
     if count < LEAST_JOBS:
-        return SavingsEstimate(budget, past, count, history.jobs_with_curve, really, None, _few(count))
+        return SavingsEstimate(budget, past, count, history.jobs_with_curve, measured, None, _too_few(count))
     try:
-        return SavingsEstimate(budget, past, count, history.jobs_with_curve, really, _savings(history))
+        return SavingsEstimate(budget, past, count, history.jobs_with_curve, measured, _simulated_savings(history))
     except (PlannerError, _NotComplete) as error:
         return SavingsEstimate(
-            budget, past, count, history.jobs_with_curve, really, None, f"the simulation failed ({error}); report it"
+            budget, past, count, history.jobs_with_curve, measured, None, f"the simulation failed ({error}); report it"
         )
 
 
 class _NotComplete(Exception):
-    """A job that never ends under a policy."""
+    """A job does not end under a policy."""
 
 
-def _few(count: int) -> str:
+def _too_few(count: int) -> str:
     return (
         f"too little history: {count} jobs of the last {DAYS} days can be simulated, and with fewer than {LEAST_JOBS} "
-        "any number would be an accident of which jobs they were"
+        "any number would be accidental"
     )
 
 
-def _savings(history: History) -> Savings | None:
-    asked, *paying = _replays(history, [PolicyChoice("as-asked"), *_paying(rates_around(history, 4.0))])
+def _simulated_savings(history: History) -> Savings | None:
+    asked, *paying = _replay_all(history, [PolicyChoice("as-asked"), *_paying(rates_around(history, 4.0))])
     for _ in range(_ROUNDS):
-        paying += _replays(history, _paying(next_rates(asked, paying)))
+        paying += _replay_all(history, _paying(next_rates(asked, paying)))
     return savings(asked, paying, Random(_SEED).random)
 
 
@@ -101,14 +102,14 @@ def _paying(rates: Sequence[float]) -> list[PolicyChoice]:
     return [PolicyChoice("charterer", rate) for rate in rates]
 
 
-def _replays(history: History, choices: Sequence[PolicyChoice]) -> list[SavingsReplay]:
+def _replay_all(history: History, choices: Sequence[PolicyChoice]) -> list[SavingsReplay]:
     if not choices:
         return []
-    results = iter(side_by_side([partial(replay, fleet, choice) for choice in choices for fleet in history.pools]))
-    return [_replay(history, choice, [next(results) for _ in history.pools]) for choice in choices]
+    results = iter(side_by_side([partial(replay, past, choice) for choice in choices for past in history.pools]))
+    return [_joined(history, choice, [next(results) for _ in history.pools]) for choice in choices]
 
 
-def _replay(history: History, choice: PolicyChoice, parts: Sequence[ReplayResult]) -> SavingsReplay:
+def _joined(history: History, choice: PolicyChoice, parts: Sequence[ReplayResult]) -> SavingsReplay:
     seconds: dict[str, float] = {}
     for job in (job for part in parts for job in part.result.jobs):
         if job.completion_seconds is None:

@@ -1,4 +1,4 @@
-"""What-ifs: objects from files, other prices and other amounts, put into what was seen before it is thought through."""
+"""What-ifs: objects from files, other prices and other amounts, applied to the cluster's state before it is planned."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import Pool
-from charterer.domain.profile import Profile
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, format_instant
 
@@ -31,7 +30,7 @@ _NAMESPACED = ("TrainingJob", "SpeedupProfile")
 
 @dataclass(frozen=True, slots=True)
 class ManifestSource:
-    """One object as it stands in a file, ``at`` says where."""
+    """One object as written in a file; ``at`` names the file and the place in it."""
 
     at: str
     raw: Mapping[str, Any]
@@ -39,7 +38,7 @@ class ManifestSource:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What is to be different; nothing by default. ``prices`` are of one node."""
+    """The changes to try; none by default. ``prices``: dollars an hour of one node."""
 
     objects: tuple[ManifestSource, ...] = ()
     prices: tuple[tuple[PoolId, Price], ...] = ()
@@ -52,9 +51,9 @@ class WhatIf:
 # --- reading what the user gave ---------------------------------------------------------------------------------------
 
 
-def sources(files: Sequence[Path]) -> tuple[ManifestSource, ...]:
+def manifest_sources(files: Sequence[Path]) -> tuple[ManifestSource, ...]:
     """The objects of YAML or JSON files, ``-`` for stdin. ClickException names file and document."""
-    found: list[ManifestSource] = []
+    sources: list[ManifestSource] = []
     for file in files:
         try:
             text = sys.stdin.read() if str(file) == "-" else file.read_text()
@@ -66,8 +65,8 @@ def sources(files: Sequence[Path]) -> tuple[ManifestSource, ...]:
         for number, document in enumerate(documents, start=1):
             name = "stdin" if str(file) == "-" else str(file)
             at = f"{name}, document {number}" if len(documents) > 1 else name
-            found += _objects(at, document)
-    return tuple(found)
+            sources += _objects(at, document)
+    return tuple(sources)
 
 
 def _objects(at: str, document: object) -> list[ManifestSource]:
@@ -77,44 +76,44 @@ def _objects(at: str, document: object) -> list[ManifestSource]:
         raise click.ClickException(f"{at}: this is no Kubernetes object; begin it with apiVersion and kind")
     if document.get("kind") == "List":
         items = document.get("items") or []
-        return [one for index, item in enumerate(items) for one in _objects(f"{at}, items[{index}]", item)]
+        return [source for index, item in enumerate(items) for source in _objects(f"{at}, items[{index}]", item)]
     return [ManifestSource(at, document)]
 
 
-def price(text: str) -> tuple[PoolId, Price]:
-    """``POOL=2.10/h``; click.BadParameter otherwise."""
-    name, given, amount = text.partition("=")
+def pool_price(text: str) -> tuple[PoolId, Price]:
+    """Parse ``POOL=2.10/h``. click.BadParameter otherwise."""
+    name, separator, dollars = text.partition("=")
     try:
-        if not name or not given:
+        if not name or not separator:
             raise ValueError(f"{text!r} is no price of a pool")
-        return PoolId(name), Price.parse(amount.removeprefix("$").removesuffix("/h"))
+        return PoolId(name), Price.parse(dollars.removeprefix("$").removesuffix("/h"))
     except ValueError as error:
         raise click.BadParameter(f"{error}; write POOL=2.10/h, the dollars that an hour of one node costs") from error
 
 
-def amount(text: str) -> tuple[BudgetId, Money]:
-    """``BUDGET=60000``; click.BadParameter otherwise."""
-    name, given, dollars = text.partition("=")
+def budget_amount(text: str) -> tuple[BudgetId, Money]:
+    """Parse ``BUDGET=60000``. click.BadParameter otherwise."""
+    name, separator, dollars = text.partition("=")
     try:
-        if not name or not given or dollars.startswith("-"):
+        if not name or not separator or dollars.startswith("-"):
             raise ValueError(f"{text!r} is no amount of a budget")
         return BudgetId(name), Money.parse(dollars.removeprefix("$").replace(",", ""))
     except ValueError as error:
         raise click.BadParameter(f"{error}; write BUDGET=60000, the dollars of a month") from error
 
 
-# --- objects into what was seen ---------------------------------------------------------------------------------------
+# --- objects into the cluster's state ---------------------------------------------------------------------------------
 
 
-def into_seen(seen: ClusterState, objects: Iterable[ManifestSource], namespace: str, now: Instant) -> ClusterState:
-    """As if the objects had been applied: new ones are there, those of a name that exists have the new spec.
+def apply_objects(state: ClusterState, objects: Iterable[ManifestSource], namespace: str, now: Instant) -> ClusterState:
+    """The state as if the objects had been applied: new objects are added, existing ones have the new spec.
 
     ``namespace`` is for objects that name none. ClickException names the file, the object and the field.
     """
-    jobs, profiles = dict(seen.jobs), dict(seen.profiles)
-    budgets, pools = dict(seen.budgets), dict(seen.pools)
+    jobs, profiles = dict(state.jobs), dict(state.profiles)
+    budgets, pools = dict(state.budgets), dict(state.pools)
     for source in objects:
-        kind, name, key = _identity(source, namespace, seen)
+        kind, name, key = _identity(source, namespace, state)
         raw = _complete(source.raw, kind, key, now)
         try:
             match kind:
@@ -125,7 +124,7 @@ def into_seen(seen: ClusterState, objects: Iterable[ManifestSource], namespace: 
                     job = decoded.job if before is None else _job_of(decoded.job, before.job)
                     jobs[key] = replace(decoded, job=job)
                 case "SpeedupProfile":
-                    profiles[key] = _profile(raw)
+                    profiles[key] = decode.profile(raw)
                 case "GPUBudget":
                     budgets[key] = _budget_of(decode.budget(raw), budgets.get(key))
                 case "GPUPool":
@@ -137,10 +136,10 @@ def into_seen(seen: ClusterState, objects: Iterable[ManifestSource], namespace: 
             raise click.ClickException(
                 f"{source.at}: {kind} {name}: {error.problem.field}: {error.problem.message}"
             ) from error
-    return replace(seen, jobs=jobs, profiles=profiles, budgets=budgets, pools=pools)
+    return replace(state, jobs=jobs, profiles=profiles, budgets=budgets, pools=pools)
 
 
-def _identity(source: ManifestSource, namespace: str, seen: ClusterState) -> tuple[str, str, ObjectKey]:
+def _identity(source: ManifestSource, namespace: str, state: ClusterState) -> tuple[str, str, ObjectKey]:
     raw = source.raw
     kind, version = str(raw.get("kind") or ""), str(raw.get("apiVersion") or "")
     metadata = raw.get("metadata") or {}
@@ -154,14 +153,16 @@ def _identity(source: ManifestSource, namespace: str, seen: ClusterState) -> tup
     if kind not in _NAMESPACED:
         return kind, name, ObjectKey("", name)
     where = str(metadata.get("namespace") or namespace)
-    known = [found for found, _ in seen.namespaces.values()]
-    if where not in known:
-        raise click.ClickException(f"{source.at}: {kind} {name}: no namespace {where!r}; {similar_names(where, known)}")
+    existing = [name for name, _ in state.namespaces.values()]
+    if where not in existing:
+        raise click.ClickException(
+            f"{source.at}: {kind} {name}: no namespace {where!r}; {similar_names(where, existing)}"
+        )
     return kind, name, ObjectKey(where, name)
 
 
 def _complete(raw: Mapping[str, Any], kind: str, key: ObjectKey, now: Instant) -> Mapping[str, Any]:
-    """The object with what the API server would have added; of its status only what a pool offers is taken."""
+    """The object with what the API server would have added; of its status only a pool's offering and quote stay."""
     metadata = {
         "name": key.name,
         "uid": f"what-if/{kind}/{key.namespace}/{key.name}",
@@ -177,32 +178,28 @@ def _complete(raw: Mapping[str, Any], kind: str, key: ObjectKey, now: Instant) -
 
 
 def _offer(raw: Mapping[str, Any], now: Instant) -> Mapping[str, Any]:
-    """``status.offering`` and ``status.quote`` as far as they are written, the rest filled in."""
+    """``status.offering`` and ``status.quote`` of a pool in a file, with defaults for missing fields."""
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
-    found: dict[str, Any] = {}
+    offer: dict[str, Any] = {}
     if status.get("offering"):
-        found["offering"] = {"instanceType": "", "zone": "", **status["offering"]}
+        offer["offering"] = {"instanceType": "", "zone": "", **status["offering"]}
     hourly = (spec.get("price") or {}).get("hourly") or (status.get("quote") or {}).get("hourly")
     if hourly:
         unknown = {"worstHourly": hourly, "billingMinimumSeconds": 0, "source": "what-if", "asOf": format_instant(now)}
-        found["quote"] = {**unknown, **(status.get("quote") or {}), "hourly": hourly}
-    return found
-
-
-def _profile(raw: Mapping[str, Any]) -> Profile:
-    return decode.profile(raw)
+        offer["quote"] = {**unknown, **(status.get("quote") or {}), "hourly": hourly}
+    return offer
 
 
 def _ordered_widths(source: ManifestSource, job: Job) -> None:
-    """The one rule of the API server that a plan could not live without."""
+    """ClickException for widths that do not ascend: the one rule of the API server that planning relies on."""
     widths = job.widths
     if not widths.min <= widths.preferred <= widths.max:
-        told = f"min {widths.min}, preferred {widths.preferred}, max {widths.max}"
-        raise click.ClickException(f"{source.at}: TrainingJob {job.name}: spec.gpus: {told} must ascend")
+        text = f"min {widths.min}, preferred {widths.preferred}, max {widths.max}"
+        raise click.ClickException(f"{source.at}: TrainingJob {job.name}: spec.gpus: {text} must ascend")
 
 
 def _job_of(new: Job, before: Job) -> Job:
-    """The job with another spec: what it has and what happened to it stay."""
+    """The existing job with a new spec: its allocation and its past stay."""
     return replace(
         new,
         id=before.id,
@@ -247,10 +244,10 @@ def _pool_of(source: ManifestSource, new: Pool, before: Pool | None, others: Ite
 # --- prices and amounts into the snapshot -----------------------------------------------------------------------------
 
 
-def into_snapshot(snapshot: Snapshot, what: WhatIf) -> Snapshot:
-    """As if new nodes cost this and the budgets were those. ClickException: no such pool or budget, or no price yet."""
+def apply_figures(snapshot: Snapshot, what_if: WhatIf) -> Snapshot:
+    """The snapshot with the prices and amounts. ClickException: no such pool or budget, or no price yet."""
     pools, budgets = dict(snapshot.pools), dict(snapshot.budgets)
-    for name, node_price in what.prices:
+    for name, node_price in what_if.prices:
         pool = pools.get(name)
         if pool is None:
             raise click.ClickException(f"--price: no GPUPool {name!r}; {similar_names(name, pools)}")
@@ -258,7 +255,7 @@ def into_snapshot(snapshot: Snapshot, what: WhatIf) -> Snapshot:
             raise click.ClickException(f"--price: GPUPool {name} has no quote yet; look at its condition Ready")
         worst = max(node_price, pool.quote.worst) if pool.quote.worst > pool.quote.price else node_price
         pools[name] = replace(pool, quote=replace(pool.quote, price=node_price, worst=worst))
-    for budget_name, dollars in what.amounts:
+    for budget_name, dollars in what_if.amounts:
         budget = budgets.get(budget_name)
         if budget is None:
             raise click.ClickException(f"--amount: no GPUBudget {budget_name!r}; {similar_names(budget_name, budgets)}")
@@ -266,18 +263,18 @@ def into_snapshot(snapshot: Snapshot, what: WhatIf) -> Snapshot:
     return replace(snapshot, pools=pools, budgets=budgets)
 
 
-def in_words(what: WhatIf, snapshot: Snapshot, namespace: str) -> list[str]:
-    """The changes, a sentence each, against the snapshot of today."""
-    words = []
-    for source in what.objects:
+def what_if_sentences(what_if: WhatIf, snapshot: Snapshot, namespace: str) -> list[str]:
+    """The changes, a sentence each, against the present snapshot."""
+    sentences = []
+    for source in what_if.objects:
         metadata = source.raw.get("metadata") or {}
         kind, name = source.raw["kind"], metadata.get("name")
         where = f"{metadata.get('namespace') or namespace}/" if kind in _NAMESPACED else ""
-        words.append(f"{kind} {where}{name} as in {source.at}")
-    for pool, node_price in what.prices:
+        sentences.append(f"{kind} {where}{name} as in {source.at}")
+    for pool, node_price in what_if.prices:
         quote = snapshot.pools[pool].quote if pool in snapshot.pools else None
-        words.append(f"a node of {pool} costs {node_price}" + (f" instead of {quote.price}" if quote else ""))
-    for budget, dollars in what.amounts:
+        sentences.append(f"a node of {pool} costs {node_price}" + (f" instead of {quote.price}" if quote else ""))
+    for budget, dollars in what_if.amounts:
         before = snapshot.budgets.get(budget)
-        words.append(f"budget {budget} is {dollars} a month" + (f" instead of {before.amount}" if before else ""))
-    return words
+        sentences.append(f"budget {budget} is {dollars} a month" + (f" instead of {before.amount}" if before else ""))
+    return sentences

@@ -1,4 +1,4 @@
-"""Reading the cluster for a person: one look, or one line that says what is wrong and what to do."""
+"""Reads the cluster once for a command; errors are one line that says what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TypeVar
 import click
 
 from charterer.api.names import GROUP
+from charterer.cli.shared.option_groups import option_group
 from charterer.cli.shared.output import announce_when_slow
 from charterer.cluster import credentials
 from charterer.cluster.client import Client
@@ -23,56 +24,65 @@ from charterer.domain.time import Instant
 
 _ROLE = "charterer-view"
 
-_F = TypeVar("_F", bound=Callable[..., object])
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterReading:
-    """What was seen and when; ``namespace`` is the one of the kubeconfig's context."""
+    """The state of the cluster at ``now``; ``namespace`` is the one of the kubeconfig's context."""
 
-    seen: ClusterState
+    state: ClusterState
     now: Instant
     namespace: str
 
 
-def cluster_options(command: _F) -> _F:
-    """The options that say which cluster."""
-    kubeconfig = click.option(
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """Which cluster: a context of a kubeconfig, None for the default."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+    def access(self) -> Access:
+        """Address and credentials. ClickException where there are none."""
+        try:
+            return credentials.load(self.kubeconfig, self.context)
+        except NoAccess as error:
+            raise click.ClickException(str(error)) from error
+
+
+cluster_options = option_group(
+    "cluster",
+    ClusterOptions,
+    click.option(
         "--kubeconfig",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Default: $KUBECONFIG, or ~/.kube/config, as kubectl does.",
-    )
-    context = click.option("--context", help="Context of the kubeconfig; default: its current one.")
-    return kubeconfig(context(command))
+        help="Default: $KUBECONFIG, or ~/.kube/config, as for kubectl.",
+    ),
+    click.option("--context", help="Context of the kubeconfig. Default: its current one."),
+)
+"""The options that say which cluster, passed as ``cluster``."""
 
 
-def read(kubeconfig: Path | None, context: str | None) -> ClusterReading:
-    """Everything that matters, once. ClickException with one line where that is impossible."""
-    access = _access(kubeconfig, context)
-    return ClusterReading(_asked(access, read_cluster), Instant(time.time_ns() // 1_000), access.namespace)
+def read(cluster: ClusterOptions) -> ClusterReading:
+    """Read everything that a plan needs, once. ClickException with one line where that is impossible."""
+    access = cluster.access()
+    return ClusterReading(_run(access, read_cluster), Instant(time.time_ns() // 1_000), access.namespace)
 
 
-def read_others(kubeconfig: Path | None, context: str | None) -> OtherJobs:
-    """What trains in the cluster without Charterer. ClickException like ``read``."""
-    return _asked(_access(kubeconfig, context), read_other_jobs)
+def read_others(cluster: ClusterOptions) -> OtherJobs:
+    """Read the jobs that train in the cluster without Charterer. ClickException like ``read``."""
+    return _run(cluster.access(), read_other_jobs)
 
 
-def _access(kubeconfig: Path | None, context: str | None) -> Access:
-    try:
-        return credentials.load(kubeconfig, context)
-    except NoAccess as error:
-        raise click.ClickException(str(error)) from error
-
-
-def _asked(access: Access, looking: Callable[[Client], Awaitable[_T]]) -> _T:
-    async def ask() -> _T:
+def _run(access: Access, reader: Callable[[Client], Awaitable[_T]]) -> _T:
+    async def with_client() -> _T:
         async with Client(access) as client:
-            return await looking(client)
+            return await reader(client)
 
     try:
         with announce_when_slow("reading the cluster"):
-            return asyncio.run(ask())
+            return asyncio.run(with_client())
     except ApiError as error:
         raise click.ClickException(_explained(error, access)) from error
 
@@ -80,8 +90,8 @@ def _asked(access: Access, looking: Callable[[Client], Awaitable[_T]]) -> _T:
 def _explained(error: ApiError, access: Access) -> str:
     match error:
         case Forbidden():
-            needed = f"a ClusterRoleBinding to ClusterRole {_ROLE} (chart charterer) allows all that is read here"
-            return f"{error.message.partition(' (grant ')[0]}; {needed}"
+            remedy = f"a ClusterRoleBinding to ClusterRole {_ROLE} (chart charterer) allows all that is read here"
+            return f"{error.message.partition(' (grant ')[0]}; {remedy}"
         case Unauthorized():
             return f"{access.server} does not know you: {error.message}; log in again"
         case NotFound() if f"/apis/{GROUP}/" in error.path:

@@ -1,4 +1,4 @@
-"""The cluster's own past as a history: TrainingJobs and Jobs that ended, and what of it cannot be simulated."""
+"""The cluster's own jobs as a history: TrainingJobs and Jobs that ended, and what of them cannot be simulated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from charterer.domain.profile import Phase, Profile
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
-from charterer.policy.options.menu import DEFAULT_RESTART_SECONDS, offered_widths
+from charterer.policy.options.sources import DEFAULT_RESTART_SECONDS, offered_widths
 from charterer.policy.options.speedup import speed
 from charterer.simulate.history.history import (
     History,
@@ -32,14 +32,14 @@ from charterer.simulate.history.history import (
 from charterer.simulate.model.node_market import PoolModel
 
 _SHORTEST_SECONDS = 1.0
-"""What the API's timestamps tell apart."""
+"""Least training time of a job: the resolution of the API's timestamps."""
 _FEWEST_STARTS = 3
-"""A pool's start-up is the median of so many of its rentals at least, else what the GPUPool declares."""
+"""Rentals from which on a pool's start-up time is their median; with fewer it is what the GPUPool declares."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterHistory:
-    """``history`` is None where no job can be simulated. ``gaps``: what is not in it or not as it was, and how many."""
+    """``history`` is None where no job can be simulated. ``gaps``: (count, what was left out or simplified)."""
 
     history: History | None
     began: Instant
@@ -48,7 +48,7 @@ class ClusterHistory:
 
 
 class _NotModelled(Exception):
-    """Why one job is not simulated."""
+    """A job cannot be simulated; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,10 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class _FinishedRun:
-    """How a job that has an end ran. ``work``: seconds of its class's reference option; ``trained``: on its own width.
+    """The course of a finished job. ``took``: seconds from submission to completion.
 
-    One of the two is known: the former of TrainingJobs, the latter of Jobs.
+    Its size is known in one of two ways: of TrainingJobs as ``work``, in seconds of the class's reference option, of
+    Jobs as ``trained``, in seconds on its own width.
     """
 
     name: str
@@ -81,28 +82,28 @@ class _FinishedRun:
 
 
 def cluster_history(
-    snapshot: Snapshot, foreign: OtherJobs, payers: Mapping[str, Budget], choosing: JobFilter
+    snapshot: Snapshot, foreign: OtherJobs, payers: Mapping[str, Budget], job_filter: JobFilter
 ) -> ClusterHistory:
-    """The history of what is still in the cluster; ``payers``: the budget of each namespace."""
-    gathering = _HistoryBuilder(snapshot, payers, choosing)
-    ran = [*gathering.training_jobs(), *gathering.jobs(foreign)]
-    return gathering.past(sorted(ran, key=lambda one: (one.submitted, one.name)))
+    """The history of the jobs that are still in the cluster; ``payers``: the budget of each namespace."""
+    builder = _HistoryBuilder(snapshot, payers, job_filter)
+    runs = [*builder.training_jobs(), *builder.jobs(foreign)]
+    return builder.history(sorted(runs, key=lambda run: (run.submitted, run.name)))
 
 
 class _HistoryBuilder:
-    """``_gaps``: how many there are of what a sentence says."""
+    """``_gaps``: counts by sentence."""
 
-    def __init__(self, snapshot: Snapshot, payers: Mapping[str, Budget], choosing: JobFilter) -> None:
+    def __init__(self, snapshot: Snapshot, payers: Mapping[str, Budget], job_filter: JobFilter) -> None:
         self._snapshot = snapshot
         self._payers = payers
-        self._choosing = choosing
-        self._sold = _sold(snapshot)
+        self._filter = job_filter
+        self._models = _pool_models(snapshot)
         self._gaps: Counter[str] = Counter()
 
     # --- TrainingJobs -------------------------------------------------------------------------------------------------
 
     def training_jobs(self) -> Iterable[_FinishedRun]:
-        """Those that are complete, and running ones whose own progress tells their size."""
+        """Complete TrainingJobs, and running ones whose own progress tells their size."""
         for job in self._snapshot.jobs.values():
             if self._chosen(job.namespace, job.created):
                 try:
@@ -122,7 +123,7 @@ class _HistoryBuilder:
             raise _NotModelled(
                 "TrainingJobs that failed: when they would have failed under another policy is not known"
             )
-        pool = self._sold.get(options[-1].pool)
+        pool = self._models.get(options[-1].pool)
         if pool is None:
             raise _NotModelled(
                 f"TrainingJobs that ran in GPUPool {options[-1].pool}, whose nodes or price are not known now"
@@ -151,27 +152,27 @@ class _HistoryBuilder:
         )
 
     def _forgotten(self) -> None:
-        """What the budgets remember of finished jobs that are no longer there; at least so many, since they forget."""
-        budget, now = self._choosing.budget, self._snapshot.now
+        """Count finished jobs that the budgets remember and that are gone; a lower bound, because budgets forget."""
+        budget, now = self._filter.budget, self._snapshot.now
         budgets = self._snapshot.budgets if budget is None else {budget.id: budget}
         known = [one.balance.class_history.values() for one in budgets.values() if one.balance is not None]
         remembered = sum(one.aged(now).jobs for of in known for one in of)
         there = sum(job.finish is not None and job.budget in budgets for job in self._snapshot.jobs.values())
         if (gone := round(remembered - there)) > 0:
-            told = "finished TrainingJobs (about) that the ledger remembers and that are gone (ttlSecondsAfterFinished)"
-            self._gaps[told] = gone
+            gap = "finished TrainingJobs (about) that the ledger remembers and that are gone (ttlSecondsAfterFinished)"
+            self._gaps[gap] = gone
 
     # --- Jobs of batch/v1 ---------------------------------------------------------------------------------------------
 
     def jobs(self, foreign: OtherJobs) -> Iterable[_FinishedRun]:
-        """Those that are complete and stand for themselves."""
-        known = {job.uid for job in foreign.jobs}
+        """Complete Jobs that are not part of a larger object."""
+        uids = {job.uid for job in foreign.jobs}
         trained_from: dict[str, Instant] = {}
         for worker in foreign.workers:
-            if worker.owner not in known:
+            if worker.owner not in uids:
                 if worker.live and self._chosen(worker.namespace, self._snapshot.now):
-                    told = f"GPUs held by pods of {worker.owner_kind or 'no controller'}: only Jobs can be simulated"
-                    self._gaps[told] += worker.gpus
+                    gap = f"GPUs held by pods of {worker.owner_kind or 'no controller'}: only Jobs can be simulated"
+                    self._gaps[gap] += worker.gpus
             elif worker.succeeded and worker.started is not None:
                 trained_from[worker.owner] = max(worker.started, trained_from.get(worker.owner, worker.started))
         for job in foreign.jobs:
@@ -183,28 +184,26 @@ class _HistoryBuilder:
 
     def _job(self, job: ForeignJob, trained_from: Instant | None) -> _FinishedRun:
         if job.part_of:
-            raise _NotModelled(
-                f"Jobs that are parts of a {job.part_of}: only Jobs that stand for themselves can be simulated"
-            )
+            raise _NotModelled(f"Jobs that are parts of a {job.part_of}: only Jobs that stand alone can be simulated")
         if job.failed is not None:
             raise _NotModelled("Jobs that failed: when they would have failed under another policy is not known")
         begin = trained_from or job.started
         if job.complete is None or begin is None:
             raise _NotModelled("Jobs that have not ended: how long they take is not known")
-        fits = [one for one in self._sold.values() if job.gpu_type in ("", one.gpu_type)]
+        fits = [model for model in self._models.values() if job.gpu_type in ("", model.gpu_type)]
         if not fits:
-            wanted = job.gpu_type or "GPUs"
-            raise _NotModelled(f"Jobs on {wanted}, which no GPUPool with a known price offers")
+            gpu_type = job.gpu_type or "GPUs"
+            raise _NotModelled(f"Jobs on {gpu_type}, which no GPUPool with a known price offers")
         if len(fits) > 1:
-            self._gap("Jobs whose GPU type several GPUPools offer: taken to run in the cheapest")
+            self._gap("Jobs whose GPU type several GPUPools offer: assumed to run in the cheapest")
         if trained_from is None:
-            self._gap("Jobs whose pods are gone: what they waited for nodes counts as training")
+            self._gap("Jobs whose pods are gone: their wait for nodes counts as training")
         profile = self._snapshot.profiles.get(ClassId(job.namespace, job.profile)) if job.profile else None
         payer = self._payers.get(job.namespace)
         return _FinishedRun(
             f"{job.namespace}/job/{job.name}",
             job.created,
-            min(fits, key=lambda one: (one.hourly.micros_per_hour / one.gpus_per_node, one.name)),
+            min(fits, key=lambda model: (model.hourly.micros_per_hour / model.gpus_per_node, model.name)),
             Widths(1, job.gpus, job.gpus if profile is None else max(profile.widest, job.gpus)),
             profile,
             ResizePolicy.NEVER,
@@ -215,48 +214,48 @@ class _HistoryBuilder:
 
     # --- all of them --------------------------------------------------------------------------------------------------
 
-    def past(self, ran: Sequence[_FinishedRun]) -> ClusterHistory:
-        """The history of these, in order of submission."""
-        now, most = self._snapshot.now, self._choosing.most
-        if most is not None and len(ran) > most:
-            self._gaps["earlier jobs, left out to be quick"] = len(ran) - most
-            ran = ran[-most:]
-        began = ran[0].submitted if ran else self._choosing.since or now
-        fleets: dict[PoolId, list[_ModelledJob]] = {}
-        for one in ran:
-            modelled = _modelled_job(one, seconds_between(began, one.submitted))
-            if self._fits(one, modelled.job):
-                fleets.setdefault(PoolId(one.pool.name), []).append(modelled)
-        history = History(tuple(_fleet(self._sold[pool], found) for pool, found in sorted(fleets.items())))
+    def history(self, runs: Sequence[_FinishedRun]) -> ClusterHistory:
+        """The history of these runs, which are in order of submission."""
+        now, most = self._snapshot.now, self._filter.most
+        if most is not None and len(runs) > most:
+            self._gaps["earlier jobs, left out to save time"] = len(runs) - most
+            runs = runs[-most:]
+        began = runs[0].submitted if runs else self._filter.since or now
+        by_pool: dict[PoolId, list[_ModelledJob]] = {}
+        for run in runs:
+            modelled = _modelled_job(run, seconds_between(began, run.submitted))
+            if self._fits(run, modelled.job):
+                by_pool.setdefault(PoolId(run.pool.name), []).append(modelled)
+        history = History(tuple(_past_pool(self._models[pool], jobs) for pool, jobs in sorted(by_pool.items())))
         if len(history.pools) > 1:
-            self._gaps["GPUPools in use: each job stays in its own, whoever plans"] = len(history.pools)
-        gaps = tuple((count, told) for told, count in self._gaps.items())
+            self._gaps["GPUPools in use: each job stays in its own under every policy"] = len(history.pools)
+        gaps = tuple((count, gap) for gap, count in self._gaps.items())
         return ClusterHistory(history if history.pools else None, began, now, gaps)
 
-    def _fits(self, ran: _FinishedRun, job: PastJob) -> bool:
-        """Whether the job can be simulated as it was, with what is to be said of it."""
-        pool = ran.pool
+    def _fits(self, run: _FinishedRun, job: PastJob) -> bool:
+        """Whether the job can be simulated; notes what is simplified."""
+        pool = run.pool
         if job.gpus > pool.max_nodes * pool.gpus_per_node:
             self._gap(f"jobs that asked for more GPUs than GPUPool {pool.name} may have")
             return False
         if not job.kind:
             self._gap("jobs without a known curve: they run only at the width that was asked for")
         if pool.capacity_type is CapacityType.SPOT:
-            self._gap("jobs on spot nodes: that the cloud takes nodes back is not simulated")
-        if job.gpus != ran.widths.preferred:
-            self._gap("jobs that asked for GPUs that are no whole nodes: they are given whole nodes")
+            self._gap("jobs on spot nodes: interruptions are not simulated")
+        if job.gpus != run.widths.preferred:
+            self._gap("jobs that asked for a fraction of nodes: they are given whole nodes")
         return True
 
     def _chosen(self, namespace: str, submitted: Instant) -> bool:
-        choosing, payer = self._choosing, self._payers.get(namespace)
+        job_filter, payer = self._filter, self._payers.get(namespace)
         return (
-            (choosing.since is None or submitted >= choosing.since)
-            and choosing.namespace in (None, namespace)
-            and (choosing.budget is None or (payer is not None and payer.id == choosing.budget.id))
+            (job_filter.since is None or submitted >= job_filter.since)
+            and job_filter.namespace in (None, namespace)
+            and (job_filter.budget is None or (payer is not None and payer.id == job_filter.budget.id))
         )
 
-    def _gap(self, told: str) -> None:
-        self._gaps[told] += 1
+    def _gap(self, gap: str) -> None:
+        self._gaps[gap] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,36 +267,37 @@ class _ModelledJob:
     restart_seconds: float
 
 
-def _modelled_job(ran: _FinishedRun, submitted: float) -> _ModelledJob:
-    """The job at the width that was asked for, where its pool can place that."""
-    pool, profile = ran.pool, ran.profile
-    gpus = placeable_width(ran.widths.preferred, pool.gpus_per_node)
+def _modelled_job(run: _FinishedRun, submitted: float) -> _ModelledJob:
+    """The job at the width that was asked for, or the next one that its pool can place."""
+    pool, profile = run.pool, run.profile
+    gpus = placeable_width(run.widths.preferred, pool.gpus_per_node)
     phases: tuple[Phase, ...] = ()
     if profile is not None:
         widths = Widths(1, gpus, max(gpus, profile.widest))
         phases = tabulated(profile.phases, pool.gpu_type, offered_widths(pool.gpus_per_node, widths, pool.max_nodes))
-    known = bool(phases) and covers(phases, gpus)
-    seconds = ran.trained
+    has_curve = bool(phases) and covers(phases, gpus)
+    seconds = run.trained
     if seconds is None:
-        assert ran.work is not None
-        seconds = ran.work * (_seconds_per_work(profile, pool.gpu_type, gpus) if profile is not None and known else 1.0)
+        assert run.work is not None
+        per_work = _seconds_per_work(profile, pool.gpu_type, gpus) if profile is not None and has_curve else 1.0
+        seconds = run.work * per_work
     job = PastJob(
-        name=ran.name,
+        name=run.name,
         submitted=submitted,
         gpus=gpus,
         seconds=max(seconds, _SHORTEST_SECONDS),
-        kind=str(profile.id) if profile is not None and known else "",
-        least=min(ran.widths.min, gpus) if known else gpus,
-        most=max(min(ran.widths.max, widest_point(phases)), gpus) if known else gpus,
-        resize=ran.resize,
-        weight=ran.weight,
-        took=ran.took,
+        kind=str(profile.id) if profile is not None and has_curve else "",
+        least=min(run.widths.min, gpus) if has_curve else gpus,
+        most=max(min(run.widths.max, widest_point(phases)), gpus) if has_curve else gpus,
+        resize=run.resize,
+        weight=run.weight,
+        took=run.took,
     )
-    return _ModelledJob(job, phases if known else (), _restart(profile))
+    return _ModelledJob(job, phases if has_curve else (), _restart(profile))
 
 
 def _seconds_per_work(profile: Profile, gpu_type: str, gpus: int) -> float:
-    """Seconds that one second of the class's reference option takes there, each phase its part; it must be known."""
+    """Seconds on ``gpus`` for one second of work on the reference option, over all phases; speeds must be known."""
     total, begin = 0.0, 0.0
     for number, phase in enumerate(profile.phases):
         total += (phase.until - begin) / (speed(profile, number, gpu_type, gpus) or 1.0)
@@ -305,15 +305,15 @@ def _seconds_per_work(profile: Profile, gpu_type: str, gpus: int) -> float:
     return total
 
 
-def _fleet(pool: PoolModel, found: Sequence[_ModelledJob]) -> PastPool:
-    """The fleet; a restart takes as long as it does in the mean of its jobs' classes."""
-    jobs = tuple(sorted((one.job for one in found), key=lambda job: (job.submitted, job.name)))
-    curves = {one.job.kind: one.phases for one in found if one.phases}
-    return PastPool(pool, jobs, curves, fmean(one.restart_seconds for one in found))
+def _past_pool(pool: PoolModel, modelled: Sequence[_ModelledJob]) -> PastPool:
+    """The pool with its jobs; its restart time is the mean of their classes."""
+    jobs = tuple(sorted((job.job for job in modelled), key=lambda job: (job.submitted, job.name)))
+    curves = {job.job.kind: job.phases for job in modelled if job.phases}
+    return PastPool(pool, jobs, curves, fmean(job.restart_seconds for job in modelled))
 
 
 def _took(submitted: Instant, ended: Instant) -> float | None:
-    """Seconds between; None where the clocks that wrote the two disagree about which came first."""
+    """Seconds from submission to end; None where their clocks disagree about the order."""
     return seconds_between(submitted, ended) if ended > submitted else None
 
 
@@ -321,14 +321,14 @@ def _restart(profile: Profile | None) -> float:
     return DEFAULT_RESTART_SECONDS if profile is None else profile.restart_seconds
 
 
-def _sold(snapshot: Snapshot) -> Mapping[PoolId, PoolModel]:
-    """The pools whose offering and price are known."""
-    found = {}
+def _pool_models(snapshot: Snapshot) -> Mapping[PoolId, PoolModel]:
+    """Models of the pools whose nodes can be rented, with a known offering and price."""
+    models = {}
     for name, pool in snapshot.pools.items():
         offering, quote = pool.offering, pool.quote
         if offering is None or quote is None:
             continue
-        found[name] = PoolModel(
+        models[name] = PoolModel(
             name=name,
             gpus_per_node=offering.gpus_per_node,
             hourly=quote.price,
@@ -338,7 +338,7 @@ def _sold(snapshot: Snapshot) -> Mapping[PoolId, PoolModel]:
             billing_minimum_seconds=quote.billing_minimum_seconds,
             capacity_type=pool.capacity_type,
         )
-    return found
+    return models
 
 
 def _start_seconds(pool: Pool, rentals: Iterable[Rental]) -> float:

@@ -1,4 +1,4 @@
-"""Numbers and values as people read them; the same words in every command."""
+"""Numbers and values as text for people, the same in every command."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from charterer.policy.solve.exchange_rate import BudgetFit
 
 
 def rate(value: Rate) -> str:
-    """An exchange rate: dollars that are paid for an hour of a job's life."""
+    """An exchange rate as dollars per job-hour saved."""
     return format_money(value * 3600)
 
 
 def hourly(price: Price) -> str:
-    """Dollars an hour, for a column that says so."""
+    """The dollars of an hourly price, for a column that names the unit."""
     return str(Money(price.micros_per_hour))
 
 
 def whole(amount: Money) -> str:
-    """An amount that is not known to the cent: ``$1,235``."""
+    """An amount in whole dollars: ``$1,235``."""
     return f"${amount.dollars:,.0f}"
 
 
@@ -33,36 +33,36 @@ def when(at: Instant) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds for people, a dash where they are not known."""
+    """Seconds as a duration, a dash where they are not known."""
     return "-" if seconds is None else format_duration(seconds)
 
 
 def class_name(class_id: ClassId) -> str:
-    """A class: its profile, or that there is none."""
+    """A class: the name of its profile, or ``(no profile)``."""
     return str(class_id) if class_id.has_profile else "(no profile)"
 
 
 def path(stages: Sequence[Stage]) -> str:
-    """A path: ``8 GPUs on a100``, or with parts of the work ``2 GPUs on t4 to 30 %, then 8 GPUs on a100``."""
+    """A path: ``8 GPUs on a100``, or in phases of the work ``2 GPUs on t4 to 30%, then 8 GPUs on a100``."""
     parts = [name(stage.option) + (f" to {stage.until:.0%}" if stage.until < 1.0 else "") for stage in stages]
     return ", then ".join(parts)
 
 
 def mixed(paths: Sequence[PathVerdict]) -> str:
-    """The first path, and for which parts of the jobs the others."""
-    others = "".join(f"; for {one.fraction:.0%} of jobs {path(one.stages)}" for one in paths[1:])
+    """The first path, and the others with the share of jobs that take them."""
+    others = "".join(f"; for {other.fraction:.0%} of jobs {path(other.stages)}" for other in paths[1:])
     return path(paths[0].stages) + others
 
 
 def minutes_per_dollar(seconds: float | None) -> str:
-    """What one more dollar saves."""
+    """The minutes of jobs' lives that one more dollar saves."""
     if seconds is None:
         return "-"
     return "nothing" if not seconds else f"{seconds / 60:.3g} min"
 
 
 def note(fit: BudgetFit, served: float) -> str:
-    """What is to be said of an amount."""
+    """A remark on how an amount fits the load; empty where there is none."""
     match fit:
         case BudgetFit.INFEASIBLE:
             return f"too small: jobs queue, it pays for {served:.0%} of the load"

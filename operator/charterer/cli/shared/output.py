@@ -1,4 +1,4 @@
-"""What the commands that look have in common: formats, exit codes, width and colour, and a sign of life when slow."""
+"""Output of the commands that read the cluster: formats, exit codes, width, colour, and a line on stderr when slow."""
 
 from __future__ import annotations
 
@@ -19,40 +19,41 @@ from charterer.report.document import Document
 from charterer.report.text import TextRenderer
 
 JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
-"""What JSON and YAML can say."""
+"""A value that JSON and YAML can express."""
 
 FORMATS: Final = ("table", "json", "yaml")
 NOTHING, FAILED, CHANGES = 0, 1, 2
 """Exit codes, as those of ``terraform plan -detailed-exitcode``."""
 
-_PATIENCE_SECONDS = 1.0
+_ANNOUNCE_AFTER_SECONDS = 1.0
+"""Seconds of work after which a person at a terminal should see what is being done."""
 
 
 class ReadOnlyCommand(click.Command):
-    """A command whose exit code 2 has a meaning: a wrong call of it is an error like any other, 1."""
+    """A command whose exit code 2 has a meaning of its own: wrong usage is an error like any other, 1."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """As click does."""
-        with _errors_are_errors():
+        """As in click, with exit code 1 for wrong usage."""
+        with _usage_errors_exit_1():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click does."""
-        with _errors_are_errors():
+        """As in click, with exit code 1 for wrong usage."""
+        with _usage_errors_exit_1():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _errors_are_errors() -> Iterator[None]:
+def _usage_errors_exit_1() -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
-        raise _Misused(error.format_message(), error.ctx) from error
+        raise _WrongUsage(error.format_message(), error.ctx) from error
 
 
-class _Misused(click.UsageError):
+class _WrongUsage(click.UsageError):
     exit_code = FAILED
 
 
@@ -69,19 +70,19 @@ def emit(document: Document, plain: JsonValue, output: str) -> None:
 
 
 def screen_width() -> int | None:
-    """Characters of a line of the terminal; None where stdout is none, so that programs get whole rows."""
+    """Characters in a line of the terminal; None where stdout is no terminal, so that programs get whole rows."""
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
 
 
 def wants_colour() -> bool:
-    """Whether stdout is a terminal that can, and nobody set NO_COLOR (https://no-color.org)."""
+    """Whether stdout is a terminal with colours, and NO_COLOR is not set (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 @contextmanager
-def announce_when_slow(words: str) -> Iterator[None]:
-    """Say on a terminal's stderr what is being done, if it takes longer than a second."""
-    timer = threading.Timer(_PATIENCE_SECONDS, click.echo, (f"{words} ...",), {"err": True})
+def announce_when_slow(activity: str) -> Iterator[None]:
+    """Print what is being done on stderr, if that is a terminal and it takes longer than a second."""
+    timer = threading.Timer(_ANNOUNCE_AFTER_SECONDS, click.echo, (f"{activity} ...",), {"err": True})
     if sys.stderr.isatty():
         timer.start()
     try:
@@ -91,7 +92,7 @@ def announce_when_slow(words: str) -> Iterator[None]:
 
 
 def write(file: Path, content: bytes) -> None:
-    """Write a file that was asked for; ClickException when that fails."""
+    """Write a file that an option names. ClickException when that fails."""
     try:
         file.write_bytes(content)
     except OSError as error:

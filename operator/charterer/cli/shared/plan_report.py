@@ -1,4 +1,4 @@
-"""A plan with everything that was thought on the way, and its commands as things that happen to nodes and jobs."""
+"""A plan with its reasons: the solutions of its budgets, their frontiers, and its commands as actions for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from charterer.policy.planner import plan, standings
 
 
 class ActionKind(StrEnum):
-    """What happens."""
+    """The kind of an action."""
 
     RENT = "rent"
     RELEASE = "release"
@@ -27,9 +27,9 @@ class ActionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing that would happen to a pool's nodes, a rental or a job (``subject``), how (``what``), and why.
+    """An action on a pool's nodes, a rental or a job (``subject``), with its details (``what``) and reason.
 
-    ``count``: nodes rented in one go. ``observed``: its budget only observes, so it will not happen.
+    ``count``: nodes that it rents. ``observed``: its budget is in mode Observe, so it will not happen.
     """
 
     kind: ActionKind
@@ -41,13 +41,13 @@ class Action:
 
     @property
     def key(self) -> tuple[ActionKind, str, str, bool]:
-        """What makes two actions the same, whatever the reasons."""
+        """Two actions with the same key differ only in their reasons."""
         return self.kind, self.subject, self.what, self.observed
 
 
 @dataclass(frozen=True, slots=True)
 class ClassRow:
-    """What the jobs of a class are given, and what one of them then takes and costs on average, mixing included."""
+    """The paths that jobs of a class are given, and the mean seconds and dollars of a job, mixing included."""
 
     budget: BudgetId
     class_id: ClassId
@@ -60,35 +60,36 @@ class ClassRow:
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """One snapshot thought through."""
+    """A snapshot, its plan, and the plan's reasons."""
 
     snapshot: Snapshot
     plan: Plan
-    standings: tuple[BudgetSolution, ...]
+    solutions: tuple[BudgetSolution, ...]
     actions: tuple[Action, ...]
     frontiers: dict[BudgetId, Frontier]
 
     @property
     def classes(self) -> list[ClassRow]:
         """The classes of all budgets."""
-        return [row for standing in self.standings for row in _classes(standing)]
+        return [row for solution in self.solutions for row in _classes(solution)]
 
 
 def plan_report(snapshot: Snapshot) -> PlanReport:
-    """What the operator would do and why."""
-    decided = plan(snapshot)
-    stood = tuple(sorted(standings(snapshot), key=lambda one: one.budget.id))
+    """Plan the snapshot as the operator would."""
+    planned = plan(snapshot)
+    solutions = tuple(sorted(standings(snapshot), key=lambda solution: solution.budget.id))
     actions = (
-        *_actions(decided.commands, snapshot, observed=False),
-        *_actions(decided.observed_commands, snapshot, observed=True),
+        *_actions(planned.commands, snapshot, observed=False),
+        *_actions(planned.observed_commands, snapshot, observed=True),
     )
-    return PlanReport(snapshot, decided, stood, actions, {one.budget.id: Frontier(one) for one in stood})
+    frontiers = {solution.budget.id: Frontier(solution) for solution in solutions}
+    return PlanReport(snapshot, planned, solutions, actions, frontiers)
 
 
-def _classes(standing: BudgetSolution) -> list[ClassRow]:
-    """The only place that knows how a standing tells what a class is given."""
+def _classes(solution: BudgetSolution) -> list[ClassRow]:
+    """A row for each class of the budget."""
     rows = []
-    for verdict, share in zip(standing.classes(), standing.shares.values(), strict=True):
+    for verdict, share in zip(solution.classes(), solution.shares.values(), strict=True):
         seconds, dollars = expected(share)
         rows.append(
             ClassRow(
@@ -105,7 +106,7 @@ def _classes(standing: BudgetSolution) -> list[ClassRow]:
 
 
 def _actions(commands: Iterable[Command], snapshot: Snapshot, *, observed: bool) -> list[Action]:
-    """The commands in the words of a person; nodes of a pool rented for one budget are one action."""
+    """The commands as actions; nodes of one pool that are rented for one budget are one action."""
     actions: list[Action] = []
     rents: dict[tuple[PoolId, BudgetId], list[Rent]] = {}
     for command in commands:
@@ -115,19 +116,19 @@ def _actions(commands: Iterable[Command], snapshot: Snapshot, *, observed: bool)
             case Release(rental, reason):
                 actions.append(Action(ActionKind.RELEASE, rental, "", reason.message, observed=observed))
             case Allocate():
-                actions.append(_of_job(command, snapshot, observed))
-    for (pool, budget), alike in rents.items():
+                actions.append(_job_action(command, snapshot, observed))
+    for (pool, budget), orders in rents.items():
         quote = snapshot.pools[pool].quote
         price = "" if quote is None else f" at {quote.price} each"
-        nodes = f"{len(alike)} node{'' if len(alike) == 1 else 's'} of {pool}"
-        whys = list(dict.fromkeys(rent.reason.message.partition(";")[0] for rent in alike))
+        nodes = f"{len(orders)} node{'' if len(orders) == 1 else 's'} of {pool}"
+        whys = list(dict.fromkeys(rent.reason.message.partition(";")[0] for rent in orders))
         others = f", and {len(whys) - 1} more like it" if len(whys) > 1 else ""
         why = whys[0] + others
-        actions.append(Action(ActionKind.RENT, nodes, f"for {budget}{price}", why, len(alike), observed))
+        actions.append(Action(ActionKind.RENT, nodes, f"for {budget}{price}", why, len(orders), observed))
     return actions
 
 
-def _of_job(command: Allocate, snapshot: Snapshot, observed: bool) -> Action:
+def _job_action(command: Allocate, snapshot: Snapshot, observed: bool) -> Action:
     job = snapshot.jobs[command.job]
     name, why = f"{job.namespace}/{job.name}", command.reason.message
     before = job.allocation

@@ -1,4 +1,4 @@
-"""Many simulations at once: in parallel processes, with a progress bar on a terminal."""
+"""Runs simulations in parallel processes, with a progress bar on a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def side_by_side(tasks: Sequence[Callable[[], T]], processes: int | None = None) -> list[T]:
-    """What the tasks return, in their order; each must be picklable. ``processes``: None is one a core."""
+    """The results of picklable tasks, in their order. ``processes``: None for one per core."""
     workers = min(processes or os.cpu_count() or 1, len(tasks))
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as progress:

@@ -1,4 +1,4 @@
-"""What ``charterer simulate`` simulates: a history, or a workload file with its speeds."""
+"""The input of ``charterer simulate``: a history, or a workload file with its speeds."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _LEFT_OUT = "Left out: storage, egress, CPU nodes"
 
 @dataclass(frozen=True, slots=True)
 class SimulationInput:
-    """What is simulated. ``parts(choice)``: one simulation for each pool; ``rates``: those tried where none is named.
+    """What is simulated. ``parts(choice)``: one simulation for each pool. ``rates``: the default exchange rates.
 
-    ``budget``: dollars a month that its spend is drawn against. ``gaps``: those of the notes that say what is not
-    modelled, which programs that read numbers are told too (on stderr).
+    ``budget``: dollars a month, drawn beside the spend. ``gaps``: the notes about what is not modelled, which go to
+    stderr where the output is for programs.
     """
 
     title: str
@@ -46,30 +46,30 @@ class SimulationInput:
 
 
 def of_history(title: str, history: History, gaps: tuple[str, ...], budget: Money | None) -> SimulationInput:
-    """The history, with what is to be known of it."""
+    """A history, with notes on its pools and on what is not modelled."""
     jobs = history.jobs
     pools = ", ".join(
-        f"{fleet.pool.name} ({fleet.pool.gpus_per_node} GPUs a node at {fleet.pool.hourly}, ready after "
-        f"{fleet.pool.start_seconds:g} s; {fleet.restart_seconds:.3g} s a restart)"
-        for fleet in history.pools
+        f"{past.pool.name} ({past.pool.gpus_per_node} GPUs a node at {past.pool.hourly}, ready after "
+        f"{past.pool.start_seconds:g} s; {past.restart_seconds:.3g} s a restart)"
+        for past in history.pools
     )
-    curves = f"{history.jobs_with_curve} of {len(jobs)} jobs have a curve, which is taken to be true."
-    said = (f"{curves} Pools: {pools}. {_LEFT_OUT}.", *gaps)
+    curves = f"{history.jobs_with_curve} of {len(jobs)} jobs have a curve, which is assumed to be true."
+    notes = (f"{curves} Pools: {pools}. {_LEFT_OUT}.", *gaps)
     took = [job.took for job in jobs if job.took is not None]
     if took:
-        really = f"Really, {len(took)} of them took {span(sum(took) / len(took))} in the mean."
-        said = (really, *said)
+        measured = f"Actually measured: {span(sum(took) / len(took))} on average ({len(took)} jobs)."
+        notes = (measured, *notes)
 
     def parts(choice: PolicyChoice) -> Sequence[Callable[[], ReplayResult]]:
-        return [partial(replay, fleet, choice) for fleet in history.pools]
+        return [partial(replay, past, choice) for past in history.pools]
 
-    return SimulationInput(f"{title}: {len(jobs)} jobs", said, parts, rates_around(history, 2.0), budget, gaps)
+    return SimulationInput(f"{title}: {len(jobs)} jobs", notes, parts, rates_around(history, 2.0), budget, gaps)
 
 
 def from_file(
     workload: Path, speeds: Path | None, pool: PoolModel, restart_seconds: float, budget: Money | None
 ) -> SimulationInput:
-    """A workload file of either kind. BadRow says what is wrong with it."""
+    """A workload file of either kind. BadRow where it cannot be used."""
     try:
         return _from_lines(_lines(workload), workload, speeds, pool, restart_seconds, budget)
     except csv.Error as error:
@@ -107,18 +107,18 @@ def _from_lines(
         f"{restart_seconds:g} s. {_LEFT_OUT}.",
     )
     title = f"{workload.name}: {len(scenario.submissions)} jobs"
-    return SimulationInput(title, notes, lambda choice: [partial(_one, scenario, choice)], _RATES, budget)
+    return SimulationInput(title, notes, lambda choice: [partial(_simulate, scenario, choice)], _RATES, budget)
 
 
-def _one(scenario: Scenario, choice: PolicyChoice) -> ReplayResult:
+def _simulate(scenario: Scenario, choice: PolicyChoice) -> ReplayResult:
     return ReplayResult(scenario.pools[0], run_one(scenario, choice))
 
 
 def _curves(speeds: Path) -> dict[str, tuple[Phase, ...]]:
-    known = read_speeds(_lines(speeds), speeds.name)
+    seconds_of = read_speeds(_lines(speeds), speeds.name)
     tables = {
         name: ThroughputTable(tuple((gpus, 1.0 / time) for gpus, time in sorted(seconds.items())))
-        for name, seconds in known.items()
+        for name, seconds in seconds_of.items()
     }
     return {name: (Phase(1.0, (SpeedCurve("", table),)),) for name, table in tables.items()}
 

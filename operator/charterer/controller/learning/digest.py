@@ -13,7 +13,7 @@ from charterer.estimate.declared import with_declared
 from charterer.estimate.learned import MOST_WIDTHS, Learned
 from charterer.estimate.learner import Learner
 from charterer.estimate.plannable_widths import curve_widths, plannable_widths
-from charterer.policy.options.menu import offered_widths
+from charterer.policy.options.sources import offered_widths
 from charterer.policy.options.speedup import throughput
 
 

@@ -13,6 +13,8 @@ from charterer.api import names
 from charterer.api.manifests import EventSubject
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models import learned_record
+from charterer.api.models.base import dump
+from charterer.api.models.machine_state import packed
 from charterer.api.models.speedupprofile import SpeedupProfileRecord
 from charterer.api.significant_change import differs_by
 from charterer.cluster import kinds
@@ -104,13 +106,15 @@ class ProfileWriter:
         meta = ObjectMeta.of(_KIND.name, raw)
         class_id = ClassId(meta.namespace, meta.name)
         try:
-            status = meta.read(SpeedupProfileRecord, "status", raw).learned
-            if status is not None:
-                self._collector.restore(class_id, meta.uid, status)
+            record = meta.read(SpeedupProfileRecord, "status", raw)
+            statistics = record.statistics()
+            if record.learned is None or statistics is None:
+                raise ValueError("status.machineState: it is missing")
+            self._collector.restore(class_id, meta.uid, record.learned, statistics)
         except InvalidObject as error:
             self._ignored(meta, f"{error.problem.field}: {error.problem.message}")
         except ValueError as error:
-            self._ignored(meta, f"status.learned: {error}")
+            self._ignored(meta, str(error))
         else:
             self._written[class_id] = _WrittenProfile(raw["status"]["learned"], self._clock())
 
@@ -161,13 +165,13 @@ class ProfileWriter:
             return
         learned = digest(self._collector.learner, class_id, snapshot)
         if learned is not None:
-            curves: Mapping[str, Any] = learned_record.curves_record(learned)
+            curves: Mapping[str, Any] = dump(learned_record.curves_record(learned))
         elif written is not None:
-            curves = written.status
+            curves = {key: written.status[key] for key in ("reports", "phases") if key in written.status}
         else:
             return
         state = self._collector.learner.state(class_id)
-        status = {**curves, **learned_record.statistics_record(state, learning.through, learning.failed.values())}
+        status = {**curves, **dump(learned_record.class_record(state, learning.failed.values()))}
         if overwritten or self._due(status, written):
             await self._write(class_id, status)
         elif written is not None and _significant_fields(status) != _significant_fields(written.status):
@@ -212,7 +216,10 @@ class ProfileWriter:
             raw = await self._client.get(_KIND.resource.one(key.name, key.namespace))
             if raw["metadata"]["uid"] != learning.uid:
                 return
-            body = status_apply(_KIND, key, raw["metadata"]["resourceVersion"], {"learned": status})
+            state = self._collector.learner.state(class_id)
+            machine_state, _ = packed(learned_record.class_statistics(state, learning.through))
+            record = {"learned": status, **({} if machine_state is None else {"machineState": dump(machine_state)})}
+            body = status_apply(_KIND, key, raw["metadata"]["resourceVersion"], record)
             path = _KIND.resource.status(key.name, key.namespace)
             self._store.put(_KIND, await self._client.apply(path, body, names.MANAGER_RECORD))
         except ApiError:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from charterer.api.models import learned_record
+from charterer.api.models.class_statistics import ClassStatistics
 from charterer.api.models.learned import MOST_FAILED, LearnedStatus
 from charterer.controller.snapshot.job_work import total_work
 from charterer.domain.ids import ClassId, JobId
@@ -74,11 +75,11 @@ class ReportCollector:
     _windows: dict[JobId, _Window] = field(default_factory=dict)
     _full: bool = False
 
-    def restore(self, class_id: ClassId, uid: str, status: LearnedStatus) -> None:
+    def restore(self, class_id: ClassId, uid: str, learned: LearnedStatus, statistics: ClassStatistics) -> None:
         """Take what a SpeedupProfile remembers. ValueError naming the invalid field."""
-        self.learner.restore(learned_record.state(class_id, status))
-        failed = {(width.gpu_type, width.gpus): width for width in learned_record.failed_widths(status)}
-        self.classes[class_id] = ClassLearning(uid, status.sizes.through, changed=False, failed=failed)
+        self.learner.restore(learned_record.class_state(class_id, learned, statistics))
+        failed = {(width.gpu_type, width.gpus): width.to_domain() for width in learned.failed}
+        self.classes[class_id] = ClassLearning(uid, statistics.sizes_through, changed=False, failed=failed)
 
     def forget(self, class_id: ClassId) -> None:
         """Drop what was learned of a class, because its profile was deleted."""

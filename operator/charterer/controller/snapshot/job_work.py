@@ -9,7 +9,7 @@ from charterer.domain.job import Job
 from charterer.domain.option import Option
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant, seconds_between
-from charterer.policy.options.menu import DEFAULT_RESTART_SECONDS
+from charterer.policy.options.sources import DEFAULT_RESTART_SECONDS
 from charterer.policy.options.speedup import speed
 
 _HALVINGS = 30

@@ -84,6 +84,9 @@ def _budget_conditions(
         ready = observed(ConditionType.READY, False, "TooSmall", message)
     elif budget.mode is Mode.OBSERVE:
         ready = observed(ConditionType.READY, True, "Observing", _would(budget, snapshot, plan))
+    elif budget.unreadable:
+        message = f"costs of classes are learned anew, because what was learned cannot be read: {budget.unreadable}"
+        ready = observed(ConditionType.READY, True, "StatisticsUnreadable", message)
     else:
         ready = observed(ConditionType.READY, True, "Enforcing", "")
     conditions = [ready]

@@ -15,7 +15,7 @@ from charterer.policy.actions.path_mixing import in_order, last_option, ranked_o
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.triage import JobTriage, KeptRuns
 from charterer.policy.budgets import reasons
-from charterer.policy.budgets.solution import GroupAssignment
+from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.options.option_value import Completion
 
@@ -133,7 +133,7 @@ class Admission:
 
         An outcome counts a whole start-up: where nodes are ready, its seconds are taken off. Its dollars are not, for
         whoever takes a ready node lets another job rent one; nor is anything for nodes that boot, or a job would want
-        more the more boots for it. A job of a class that mixes takes what its lot gave it, or the mix would not be met.
+        more the more boots for it. A job of a class that mixes takes the path given to it, or the mix would not be met.
         """
         start_up = self._draft.start_up
         most = max(start_up(outcome.option) for outcome in outcomes)
@@ -163,7 +163,7 @@ class Admission:
             why = reasons.choice(
                 option, share.prospects, share.group.weight, self._standing.rate, share.position(job), feasible=feasible
             )
-            why = self._standing.noted(job, why)
+            why = self._standing.with_deadline_note(job, why)
             self._place(job, option, claim.placements, why)
             return None
         self._rate += option.price.dollars_per_second

@@ -9,7 +9,8 @@ from charterer.domain.ids import JobId
 from charterer.domain.job import Job
 from charterer.domain.option import Option
 from charterer.policy.actions.queue_order import QueueKey, by_dollars, by_value, next_in_queue
-from charterer.policy.budgets.solution import BudgetSolution, GroupAssignment, PathShare, draw_path
+from charterer.policy.budgets.assignment import GroupAssignment, PathShare, draw_path_share
+from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.options.option_value import Completion, OptionValues
 from charterer.policy.solve.phase_dp import OptionKey, key_of
@@ -32,15 +33,15 @@ class PathMixer:
             return share.prospects
         doors = _by_first_option(share)
         if len(doors) == 1:
-            return share.by_lot(job)
+            return share.drawn_values(job)
         before = last_option(job)
         door = None if before is None else key_of(before)
         if door is None:
             counter = self._counter(job, share, doors)
-            door = next_in_queue({first: sum(lot.part for lot in lots) for first, lots in doors.items()}, counter)
+            door = next_in_queue({first: sum(one.fraction for one in lots) for first, lots in doors.items()}, counter)
             counter[door] += 1
         lots = doors.get(door)
-        return share.prospects if lots is None else draw_path(job, lots).prospects
+        return share.prospects if lots is None else draw_path_share(job, lots).prospects
 
     def _counter(self, job: Job, share: GroupAssignment, doors: Container[OptionKey]) -> Counter[OptionKey]:
         """How many of the job's group took each path by its first option; counted when asked for."""
@@ -55,8 +56,8 @@ class PathMixer:
 def _by_first_option(share: GroupAssignment) -> dict[OptionKey, list[PathShare]]:
     """The lots by the option with which their paths begin."""
     doors: dict[OptionKey, list[PathShare]] = {}
-    for lot in share.lots:
-        doors.setdefault(key_of(lot.path[0]), []).append(lot)
+    for path_share in share.path_shares:
+        doors.setdefault(key_of(path_share.path[0]), []).append(path_share)
     return doors
 
 
@@ -76,7 +77,7 @@ def ranked_options(jobs: Iterable[Job], standing: BudgetSolution) -> dict[JobId,
     for job in jobs:
         share = standing.share(job)
         if share is not None:
-            own = standing.own(job)
+            own = standing.deadline_values(job)
             ways = lots.prospects(job, share) if own is None else own
             found[job.id] = ways.entering(share.position(job))
     return found

@@ -18,7 +18,7 @@ from charterer.policy.actions.resize_limits import Hold, MoveGate
 from charterer.policy.actions.reversal_guard import reverses
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets import reasons
-from charterer.policy.budgets.solution import GroupAssignment
+from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts, job_position
 from charterer.policy.jobs.moves import CandidateMove, JobMoves, job_moves
@@ -76,7 +76,7 @@ class Resizing:
         for values, jobs in _by_values(group, share):
             found |= self._memo.each(job_moves, jobs, values, share.group.work, market, name=name)
         for facts in group.targeted:
-            own = self._standing.own(facts.job) if facts.job.id in group.movable else None
+            own = self._standing.deadline_values(facts.job) if facts.job.id in group.movable else None
             if own is not None:
                 found[facts.job.id] = job_moves(facts, own, share.group.work, market)
         return [moves for moves in found.values() if moves is not None]
@@ -112,9 +112,9 @@ class Resizing:
         )
         verdicts |= found if kept.all else {name: found[name] for name in kept.runners}
         for job in (facts.job for facts in group.targeted if facts.job.id in kept.runners):
-            if job.id in standing.pressed:
+            if job.id in standing.deadline_needs:
                 verdict = verdicts[job.id]
-                verdicts[job.id] = replace(verdict, reason=standing.noted(job, verdict.reason))
+                verdicts[job.id] = replace(verdict, reason=standing.with_deadline_note(job, verdict.reason))
 
     def _force(self, one: _Resizable) -> None:
         job, forced = one.moves.facts.job, one.moves.forced
@@ -173,10 +173,10 @@ class Resizing:
 
     def _gain(self, job: Job, move: Move, allocation: Allocation, share: GroupAssignment) -> Reason:
         left = share.position(job).left
-        own = self._standing.pressed.get(job.id)
+        own = self._standing.deadline_needs.get(job.id)
         rate = self._standing.rate if own is None else Rate(max(self._standing.rate, own.worth / job.weight))
         why = reasons.moving(move, allocation.option, left, rate, job.weight)
-        return self._standing.noted(job, why)
+        return self._standing.with_deadline_note(job, why)
 
     def _go(self, job: Job, allocation: Allocation, to: Option, why: Reason) -> bool:
         """Move now if the nodes are ready, else wait for them and run on meanwhile. False when they cannot be had."""
@@ -219,7 +219,7 @@ def _by_values(group: JobGroup, share: GroupAssignment) -> Iterable[tuple[Option
         return [(share.prospects, group.movable)]
     jobs: dict[OptionValues, dict[JobId, JobFacts]] = {}
     for name, facts in group.movable.items():
-        jobs.setdefault(share.by_lot(facts.job), {})[name] = facts
+        jobs.setdefault(share.drawn_values(facts.job), {})[name] = facts
     return jobs.items()
 
 

@@ -103,9 +103,11 @@ def streams(
         group, known = share.group, remembered.get(key[0], 0.0)
         rate = known * group.active / active[key[0]] if group.arrivals is None and known else share.arrivals
         found += [
-            ExpectedArrivals(rate * lot.part, ceil(lot.path[0].gpus / gpus_per_node), standing.rate * group.weight)
-            for lot in share.lots
-            if lot.path[0].pool == pool
+            ExpectedArrivals(
+                rate * taken.fraction, ceil(taken.path[0].gpus / gpus_per_node), standing.rate * group.weight
+            )
+            for taken in share.path_shares
+            if taken.path[0].pool == pool
         ]
     nodes = rented.total()
     absent = sum(rate for name, rate in remembered.items() if name not in active)

@@ -102,7 +102,7 @@ class CostCalibration:
     would change what it was rented by, and the next plan, a moment later, would release it.
     """
 
-    kappas: Mapping[ClassId, CostFactor]
+    cost_factors: Mapping[ClassId, CostFactor]
     overhead: float
     rate: float
     left: float
@@ -110,7 +110,7 @@ class CostCalibration:
 
     def of(self, class_id: ClassId) -> CostFactor:
         """κ of a class, also of one never seen."""
-        return self.kappas.get(class_id, NOTHING_KNOWN)
+        return self.cost_factors.get(class_id, NOTHING_KNOWN)
 
     def factor(self, class_id: ClassId) -> float:
         """Dollars paid for each dollar predicted."""
@@ -137,18 +137,18 @@ def calibrate(
             if jobs.running:
                 committed = jobs.committed(now, learned.get(class_id, NOTHING_KNOWN).value)
                 running[class_id] = running[class_id] + committed if class_id in running else committed
-    kappas = learned | {
+    cost_factors = learned | {
         class_id: cost_factor(known.get(class_id), under_way, usual) for class_id, under_way in running.items()
     }
     pseudo = PSEUDO_JOBS * _mean_prediction(known.values(), running.values())
     return CostCalibration(
-        kappas=kappas,
+        cost_factors=cost_factors,
         overhead=_overhead(paid.dollars, held, pseudo),
         rate=Price(
             sum([price for one in blocks for name, price in one.billed.items() if name in used])
         ).dollars_per_second,
         left=sum(one.left for one in running.values()),
-        spread=sqrt(sum(kappas[class_id].squared_cv * one.squares for class_id, one in running.items())),
+        spread=sqrt(sum(cost_factors[class_id].squared_cv * one.squares for class_id, one in running.items())),
     )
 
 

@@ -61,7 +61,7 @@ def deadline_need(job: Job, menu: Menu, position: JobPosition, now: Instant, mon
     fixed = job.allocation is not None and job.resize is ResizePolicy.NEVER
     if left <= 0.0 or fixed or not menu.known:
         return None
-    dearest = max(menu.ways.prices)
+    dearest = max(menu.table.prices)
     least, most = _LEAST * dearest, _MOST * dearest
 
     def end_at(worth: float) -> _End:

@@ -22,7 +22,8 @@ from charterer.domain.time import Instant
 from charterer.policy.budgets.arrivals import Arrivals, arrivals
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
-from charterer.policy.options.menu import Menu, MenuKey, Menus
+from charterer.policy.options.menu import Menu, Menus
+from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.solve.exchange_rate import Demand
 from charterer.policy.solve.hull import Hull
 

@@ -17,54 +17,55 @@ from charterer.domain.money import Money
 from charterer.domain.time import Instant, seconds_between
 
 HORIZON_SECONDS = 10 * 86_400.0
-"""Longer than a week, whose quiet weekend is no surplus; short enough to make up for all but 5 % (e⁻³) in a month."""
+"""Seconds over which a balance is paid back: longer than a week, whose quiet weekend is no surplus, and short enough to
+make up for all but 5 % (e⁻³) in a month."""
 LEAST_HORIZON_SECONDS = 2 * 86_400.0
-"""Over the last two days the horizon shrinks no more: it would have to be met by whoever happens to come last."""
+"""Seconds below which the horizon does not shrink: the last jobs of a period would bear all of the correction."""
 
 
 @dataclass(frozen=True, slots=True)
 class PacingState:
     """One budget's money at one instant, in dollars and seconds.
 
-    ``aim`` is to be spent over ``lasts`` seconds, of which ``elapsed`` are over; ``spent`` of it is. ``rate``: dollars
-    a second that are being spent now; ``left``: what running jobs will still cost. ``carries``: the part of the
-    balance that is not lost at the end.
+    ``aim`` is to be spent over ``seconds``, of which ``elapsed`` are over; ``spent`` of it is. ``rate``: dollars
+    a second that are being spent now; ``left``: what running jobs will still cost. ``carried_fraction``: of the balance
+    that is not lost at the end.
     """
 
     aim: float
-    lasts: float
+    seconds: float
     elapsed: float
     spent: float
     rate: float = 0.0
     left: float = 0.0
-    carries: float = 0.0
+    carried_fraction: float = 0.0
 
     @property
-    def even(self) -> float:
+    def target_rate(self) -> float:
         """b: dollars a second that spend the aim evenly."""
-        return self.aim / self.lasts
+        return self.aim / self.seconds
 
     @property
     def horizon(self) -> float:
         """h, now."""
-        return horizon(self.lasts - self.elapsed, self.carries)
+        return horizon(self.seconds - self.elapsed, self.carried_fraction)
 
     @property
-    def over(self) -> float:
-        """What running jobs will spend beyond what the plan has for that time; negative: less."""
-        most = max(self.rate, self.even)
-        return (self.rate - self.even) * min(self.left / most, self.horizon / 2) if most else 0.0
+    def committed_excess(self) -> float:
+        """Dollars that running jobs will spend beyond the target for that time; negative if less."""
+        most = max(self.rate, self.target_rate)
+        return (self.rate - self.target_rate) * min(self.left / most, self.horizon / 2) if most else 0.0
 
     @property
     def balance(self) -> float:
-        """B: dollars of the plan up to now that are neither spent nor committed; negative: a deficit."""
-        return self.even * self.elapsed - self.spent - self.over
+        """B: dollars of the target up to now that are neither spent nor committed; negative: a deficit."""
+        return self.target_rate * self.elapsed - self.spent - self.committed_excess
 
 
 def pacing_state(
     budget: Budget, spent: Money, period: tuple[Instant, Instant], now: Instant, rate: float = 0.0, left: float = 0.0
 ) -> PacingState:
-    """The account of a budget that spent so much in the period; without ``rate`` and ``left``, with nothing running.
+    """The pacing of a budget that spent ``spent`` in the period; without ``rate`` and ``left``, with nothing running.
 
     A budget made within the period spreads its aim over what was left of it then, beside its opening spend.
     """
@@ -72,25 +73,27 @@ def pacing_state(
     before = budget.opening_spend.dollars if budget.created >= period[0] else 0.0
     return PacingState(
         aim=max(budget.aim.dollars - before, 0.0),
-        lasts=seconds_between(start, end),
+        seconds=seconds_between(start, end),
         elapsed=seconds_between(start, now),
         spent=spent.dollars - before,
         rate=rate,
         left=left,
-        carries=budget.carry_over_percent / 100,
+        carried_fraction=budget.carry_over_percent / 100,
     )
 
 
-def horizon(time_left: float, carries: float = 0.0) -> float:
+def horizon(time_left: float, carried_fraction: float = 0.0) -> float:
     """h: seconds over which a balance is paid back.
 
     What will be carried over has the whole horizon; what is lost at the end of the period has until then.
     """
     until_the_end = time_left if time_left < HORIZON_SECONDS else HORIZON_SECONDS
     until_the_end = until_the_end if until_the_end > LEAST_HORIZON_SECONDS else LEAST_HORIZON_SECONDS
-    return 1.0 / (carries / HORIZON_SECONDS + (1.0 - carries) / until_the_end) if carries else until_the_end
+    if not carried_fraction:
+        return until_the_end
+    return 1.0 / (carried_fraction / HORIZON_SECONDS + (1.0 - carried_fraction) / until_the_end)
 
 
 def allowed_rate(money: PacingState) -> float:
     """Dollars a second that may be committed to; never negative."""
-    return max(money.even + money.balance / money.horizon, 0.0)
+    return max(money.target_rate + money.balance / money.horizon, 0.0)

@@ -1,6 +1,6 @@
-"""The ways through a job's life as ``scarcity`` sees them: dollars, seconds, and GPU-seconds on each pool.
+"""The table through a job's life as ``scarcity`` sees them: dollars, seconds, and GPU-seconds on each pool.
 
-They are walked exactly as ``course`` charges them: entering, restarts and nodes that boot meanwhile included, so that
+They are walked exactly as ``to_go`` charges them: entering, restarts and nodes that boot meanwhile included, so that
 a job that chooses by the prices found has the cost that they were found with.
 """
 
@@ -17,41 +17,44 @@ from charterer.policy.solve.hull import Hull, Path, corners, dollars, seconds
 from charterer.policy.solve.phase_dp import key_of, work_of_phases
 from charterer.policy.solve.scarcity import LpColumn, pareto_front
 
+_FITS = 1.0 + 1e-9
+"""Factor on a pool's room within which uses fit, whatever is rounded."""
+
 
 @dataclass(frozen=True, slots=True)
 class PathUsage:
     """A path and what a new job on it takes."""
 
     path: Path
-    way: LpColumn
+    column: LpColumn
 
 
 def path_usages(menu: Menu, work: float, hull: Hull | None) -> Sequence[PathUsage]:
-    """The paths of jobs of ``work`` that can win at some prices. ``hull``: theirs, where the menu has several phases.
+    """The paths of jobs of ``work`` that can win at some prices. ``hull``: theirs, if the menu has several phases.
 
     With a single phase, the corners of each pool's own hull: in one pool dollars and GPU-seconds go together. With
     several there are too many paths to look at. Those of the hull and of every option from beginning to end are there;
-    better ones at the prices of the moment are added by who solves (``shared_pools``).
+    better ones at the prices of the moment are added by ``pool_program``.
     """
     stages = menu.stages
     if hull is not None:
         paths = dict.fromkeys([*hull.paths, *zip(*stages, strict=True)])
-        found = [PathUsage(path, lp_column(path, menu, work)) for path in paths]
-        return [found[at] for at in pareto_front([one.way for one in found])]
-    lanes: dict[PoolId, list[Option]] = {}
+        usages = [PathUsage(path, lp_column(path, menu, work)) for path in paths]
+        return [usages[at] for at in pareto_front([usage.column for usage in usages])]
+    by_pool: dict[PoolId, list[Option]] = {}
     for option in stages[0]:
-        lanes.setdefault(option.pool, []).append(option)
+        by_pool.setdefault(option.pool, []).append(option)
     best = (
-        lane[at]
-        for lane in lanes.values()
-        for at in corners([(dollars(option, work), seconds(option, work)) for option in lane])
+        options[at]
+        for options in by_pool.values()
+        for at in corners([(dollars(option, work), seconds(option, work)) for option in options])
     )
     return [PathUsage((option,), lp_column((option,), menu, work)) for option in best]
 
 
 def lp_column(path: Path, menu: Menu, total: float) -> LpColumn:
     """What a new job of ``total`` work takes on a path of the menu."""
-    ways = menu.ways
+    table = menu.table
     first = path[0]
     money, time = first.entry_cost.dollars, first.entry_seconds
     use: dict[PoolId, float] = {first.pool: first.gpus * time}
@@ -59,9 +62,9 @@ def lp_column(path: Path, menu: Menu, total: float) -> LpColumn:
     for work, there in zip(work_of_phases(menu.until, total), path, strict=True):
         took = work / there.speed
         if key_of(there) != key_of(here):
-            at = ways.places[key_of(there)]
-            took += ways.change(ways.fleet(here), at)
-            start = ways.starts[at]
+            at = table.index[key_of(there)]
+            took += table.change_seconds(table.resizable_pool(here), at)
+            start = table.start_seconds[at]
             same = there.pool == here.pool
             more = there.price.dollars_per_second - (here.price.dollars_per_second if same else 0.0)
             money += max(more, 0.0) * start
@@ -73,8 +76,8 @@ def lp_column(path: Path, menu: Menu, total: float) -> LpColumn:
     return LpColumn(money, time, use)
 
 
-def _add(use: dict[PoolId, float], pool: PoolId, much: float) -> None:
-    use[pool] = use.get(pool, 0.0) + much
+def _add(use: dict[PoolId, float], pool: PoolId, amount: float) -> None:
+    use[pool] = use.get(pool, 0.0) + amount
 
 
 def use_of(path: Path, seconds: float, group: GroupDemand) -> Mapping[PoolId, float]:
@@ -84,10 +87,24 @@ def use_of(path: Path, seconds: float, group: GroupDemand) -> Mapping[PoolId, fl
     return lp_column(path, group.menu, group.work).use
 
 
-def expected_use(parts: Iterable[tuple[float, Mapping[PoolId, float]]], load: float) -> dict[PoolId, float]:
-    """GPUs by pool that are held by ``load`` jobs a second of which such a part has each use."""
+def sum_uses(uses: Iterable[Mapping[PoolId, float]]) -> dict[PoolId, float]:
+    """GPUs by pool of all together."""
     total: dict[PoolId, float] = {}
-    for part, use in parts:
-        for pool, much in use.items():
-            _add(total, pool, load * part * much)
+    for use in uses:
+        for pool, amount in use.items():
+            _add(total, pool, amount)
+    return total
+
+
+def fits_into(uses: Mapping[PoolId, float], room: Mapping[PoolId, float]) -> bool:
+    """Whether pools have room for the uses; a pool that is not named has room for all."""
+    return all(amount <= room.get(pool, amount) * _FITS for pool, amount in uses.items())
+
+
+def expected_use(shares: Iterable[tuple[float, Mapping[PoolId, float]]], load: float) -> dict[PoolId, float]:
+    """GPUs by pool that are held by ``load`` jobs a second of which each fraction has its use."""
+    total: dict[PoolId, float] = {}
+    for fraction, use in shares:
+        for pool, amount in use.items():
+            _add(total, pool, load * fraction * amount)
     return total

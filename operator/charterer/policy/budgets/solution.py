@@ -1,10 +1,9 @@
-"""How a budget stands: what it spent, what it may spend, and what each group of its jobs is given for it."""
+"""One budget solved: what it spent, what it may spend, its exchange rate, and what each group of its jobs is given."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from zlib import crc32
 
 from charterer.domain.budget import Budget
 from charterer.domain.ids import JobId, PoolId, Rate
@@ -13,8 +12,8 @@ from charterer.domain.money import Money, Price
 from charterer.domain.period import period_bounds, period_end
 from charterer.domain.plan import BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Reason
 from charterer.domain.time import Instant
-from charterer.incremental import Remember
 from charterer.policy.budgets import forecast_inputs
+from charterer.policy.budgets.assignment import GroupAssignment, assign, assign_at_rate
 from charterer.policy.budgets.cost_calibration import CostCalibration, calibrate, corrected
 from charterer.policy.budgets.deadline import DeadlineNeed, deadline_need
 from charterer.policy.budgets.demand import GroupDemand, group_demands
@@ -26,87 +25,8 @@ from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import job_position
 from charterer.policy.nodes.accrued_cost import spent
 from charterer.policy.nodes.pool_nodes import PoolNodes
-from charterer.policy.options.option_value import JobPosition, OptionValues
-from charterer.policy.solve.exchange_rate import BudgetFit, Solution, solve
-from charterer.policy.solve.hull import Hull, Path
-
-_NUDGE = 1e-6
-"""Where two corners tie at θ*, a second is worth so much more or less to the jobs that are to take the one or other."""
-
-
-@dataclass(frozen=True, slots=True)
-class PathShare:
-    """A path that the part ``part`` of a group's jobs takes. ``seconds`` and ``dollars``: of a new job on it.
-
-    ``prospects``: the menu at θ*, as those jobs see it.
-    """
-
-    path: Path
-    part: float
-    seconds: float
-    dollars: float
-    prospects: OptionValues
-
-
-@dataclass(frozen=True, slots=True)
-class GroupAssignment:
-    """What a group is given: one of ``lots``, the cheapest first; more than one where it mixes."""
-
-    group: GroupDemand
-    lots: tuple[PathShare, ...]
-
-    @property
-    def mixes(self) -> bool:
-        """Whether not all of its jobs are given the same."""
-        return len(self.lots) > 1
-
-    @property
-    def path(self) -> Path:
-        """The cheapest lot's."""
-        return self.lots[0].path
-
-    @property
-    def seconds(self) -> float:
-        """The cheapest lot's."""
-        return self.lots[0].seconds
-
-    @property
-    def dollars(self) -> float:
-        """The cheapest lot's."""
-        return self.lots[0].dollars
-
-    @property
-    def prospects(self) -> OptionValues:
-        """The cheapest lot's."""
-        return self.lots[0].prospects
-
-    @property
-    def arrivals(self) -> float:
-        """Jobs a second; of jobs in sight what Little's law gives."""
-        return self.group.active / self.seconds if self.group.arrivals is None else self.group.arrivals
-
-    @property
-    def spend(self) -> float:
-        """Dollars a second in the long run, if all its jobs take ``path``."""
-        return self.arrivals * self.dollars
-
-    def position(self, job: Job) -> JobPosition:
-        """Where the job is, by what it reported; at its class's mean size where it says nothing."""
-        return job_position(job, self.group.work)
-
-    def by_lot(self, job: Job) -> OptionValues:
-        """The prospects of a job whose path does not show which lot it took: by its uid, always the same."""
-        return draw_path(job, self.lots).prospects if self.mixes else self.prospects
-
-
-def draw_path(job: Job, lots: Sequence[PathShare]) -> PathShare:
-    """One of the lots by the job's uid, always the same; the first of them as often as none of the others."""
-    draw = crc32(job.id.encode()) / 2**32 * sum(lot.part for lot in lots)
-    for lot in reversed(lots[1:]):
-        if draw < lot.part:
-            return lot
-        draw -= lot.part
-    return lots[0]
+from charterer.policy.options.option_value import OptionValues
+from charterer.policy.solve.exchange_rate import BudgetFit, Demand, solve
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +45,9 @@ class ScarcePool:
 class BudgetSolution:
     """One budget at one instant. ``allowed`` and ``planned`` are dollars a second; ``rate`` is θ*.
 
-    ``money``: the account that ``allowed`` comes from. ``reckoning``: what its jobs teach of their cost. ``forecast``:
-    of the period's spend. ``room``: GPUs that other budgets leave it, by pool; ``scarce``: the pools that have a price
-    (both by ``crowding``). ``deadline_need``: the jobs that have a target before them.
+    ``money``: the pacing that ``allowed`` comes from. ``calibration``: of predicted costs by the jobs seen.
+    ``forecast``: of the period's spend. ``room``: GPUs that other budgets leave it, by pool; ``scarce``: the pools that
+    have a price (both by ``shared_pools``). ``deadline_needs``: of the jobs whose target lies ahead.
     """
 
     budget: Budget
@@ -143,27 +63,26 @@ class BudgetSolution:
     feasible: bool
     shares: Mapping[GroupKey, GroupAssignment]
     money: PacingState
-    reckoning: CostCalibration
+    calibration: CostCalibration
     forecast: Forecast
     room: Mapping[PoolId, float] = field(default_factory=dict)
     scarce: Mapping[PoolId, ScarcePool] = field(default_factory=dict)
-    pressed: Mapping[JobId, DeadlineNeed] = field(default_factory=dict)
+    deadline_needs: Mapping[JobId, DeadlineNeed] = field(default_factory=dict)
 
-    def own(self, job: Job) -> OptionValues | None:
-        """The prospects of a job whose target takes more than its group is given; None of any other."""
-        pressed = self.pressed.get(job.id)
-        share = None if pressed is None else self.share(job)
-        if pressed is None or share is None or pressed.worth <= share.prospects.worth:
+    def deadline_values(self, job: Job) -> OptionValues | None:
+        """The menu's values for a job whose target needs more than its group is given; None for any other job."""
+        need, share = self.deadline_needs.get(job.id), self.share(job)
+        if need is None or share is None or need.worth <= share.prospects.worth:
             return None
-        return self.inputs.memo(OptionValues, share.group.menu, pressed.worth, None)
+        return self.inputs.memo(OptionValues, share.group.menu, need.worth, None)
 
-    def noted(self, job: Job, why: Reason) -> Reason:
-        """The reason, with what is to be said of the job's target."""
-        pressed = self.pressed.get(job.id)
-        return why if pressed is None else replace(why, message=f"{why.message}; {pressed.note(self.now)}")
+    def with_deadline_note(self, job: Job, why: Reason) -> Reason:
+        """The reason with a note on the job's target, if it has one."""
+        need = self.deadline_needs.get(job.id)
+        return why if need is None else replace(why, message=f"{why.message}; {need.note(self.now)}")
 
     def share(self, job: Job) -> GroupAssignment | None:
-        """What the job's group is given; None when nothing is on its menu."""
+        """The assignment of the job's group; None when nothing is on its menu."""
         return self.shares.get(self.key(job))
 
     def key(self, job: Job) -> GroupKey:
@@ -171,7 +90,7 @@ class BudgetSolution:
         return self.inputs.facts[job.id].key
 
     def classes(self) -> tuple[ClassVerdict, ...]:
-        """The shares as they are reported."""
+        """The assignments as they are reported."""
         return tuple(_class_verdict(self.budget, share) for share in self.shares.values())
 
     def verdict(self, committed: Money, now: Instant) -> BudgetVerdict:
@@ -196,78 +115,66 @@ def _class_verdict(budget: Budget, share: GroupAssignment) -> ClassVerdict:
         class_id=group.class_id,
         arrivals_per_hour=share.arrivals * 3600.0,
         mean_work=group.work,
-        paths=tuple(PathVerdict(lot.part, lot.prospects.stages(lot.path)) for lot in share.lots),
+        paths=tuple(PathVerdict(one.fraction, one.prospects.stages(one.path)) for one in share.path_shares),
         seconds=share.seconds,
         cost=Money.of(share.dollars),
     )
 
 
 def _of_this_period(budget: Budget, now: Instant) -> Budget:
-    """The budget without a balance that is of a period already over: for moments, until the new one is opened.
+    """The budget without its balance if that is of a period already over: for moments, until the new one is opened.
 
-    Else last month's spend would be held against the new month, and jobs would be moved for it.
+    Otherwise last month's spend would count against the new month, and jobs would be moved for it.
     """
     balance = budget.balance
     over = balance is not None and period_end(budget.time_zone, balance.period_start) <= now
     return replace(budget, balance=None) if over else budget
 
 
-def _inside(hull: Hull, level: int, worth: float) -> float:
-    """A worth of a second, next to ``worth``, at which the corner ``level`` is better than its neighbours."""
-    least = hull.slopes[level - 1] * (1.0 + _NUDGE) if level else 0.0
-    most = hull.slopes[level] * (1.0 - _NUDGE) if level < len(hull.slopes) else worth
-    return (least + most) / 2 if least > most else min(max(worth, least), most)
+def spend_factor(key: GroupKey, group: GroupDemand, calibration: CostCalibration) -> float:
+    """Dollars paid for each dollar of the group's demand. Jobs in sight cost their price a second, without κ."""
+    return calibration.overhead if group.arrivals is None else calibration.factor(key[0])
 
 
-def _share(group: GroupDemand, solution: Solution, at: int, remember: Remember) -> GroupAssignment:
-    """What the solution gives the group, which is its class number ``at``."""
-    level, hull, worth = solution.levels[at], group.hull, solution.rate * group.weight
-    wider = solution.mix if at == solution.mixed else None
-    parts = [1.0] if wider is None else [1.0 - wider, wider]
-    lots = [
-        PathShare(
-            hull.paths[one],
-            part,
-            hull.seconds[one],
-            hull.money[one],
-            remember(OptionValues, group.menu, _inside(hull, one, worth), None),
-        )
-        for one, part in enumerate(parts, level)
-    ]
-    return GroupAssignment(group, tuple(lots))
+def spending(key: GroupKey, group: GroupDemand, calibration: CostCalibration) -> Demand:
+    """The group's demand as the solver sees it, corrected to the dollars that are really paid."""
+    return corrected(group.demand(), spend_factor(key, group, calibration))
 
 
-def _share_at(group: GroupDemand, rate: Rate, remember: Remember) -> GroupAssignment:
-    """What the group is given at an exchange rate, whatever it costs: no hull is needed for that."""
-    mine = remember(OptionValues, group.menu, rate * group.weight, None)
-    best, path = mine.newcomer(group.work)
-    return GroupAssignment(group, (PathShare(path, 1.0, best.seconds, best.dollars, mine),))
+def forecast_assigned(
+    money: PacingState,
+    shares: Mapping[GroupKey, GroupAssignment],
+    calibration: CostCalibration,
+    budget: Budget,
+    now: Instant,
+) -> Forecast:
+    """The forecast of the budget at what its groups are given."""
+    streams = {key: share.job_stream(key, calibration) for key, share in shares.items()}
+    most = sum(
+        demand.load * demand.spends[-1]
+        for demand in (spending(key, share.group, calibration) for key, share in shares.items())
+    )
+    return forecast_inputs.forecast_budget(money, streams, most, calibration, budget.balance, now)
 
 
-def dearer(key: GroupKey, group: GroupDemand, reckoning: CostCalibration) -> float:
-    """Dollars paid for each one of the group's demand; what jobs in sight cost a second is their price."""
-    return reckoning.overhead if group.arrivals is None else reckoning.factor(key[0])
-
-
-def _pressed(
-    groups: Iterable[JobGroup], found: Mapping[GroupKey, GroupDemand], money: float, now: Instant
+def _deadline_needs(
+    groups: Iterable[JobGroup], demands: Mapping[GroupKey, GroupDemand], money: float, now: Instant
 ) -> tuple[dict[JobId, DeadlineNeed], float]:
     """The jobs whose targets lie ahead, the oldest first, and the dollars to be set aside for those not yet running.
 
-    ``money``: dollars of the period that are not spent. What running jobs will still cost is in the account already.
+    ``money``: dollars of the period that are not spent. The pacing has what running jobs will still cost already.
     """
-    kept: dict[JobId, DeadlineNeed] = {}
+    needs: dict[JobId, DeadlineNeed] = {}
     reserved = 0.0
-    targeted = sorted([one for group in groups for one in group.targeted], key=lambda one: one.order)
-    for reading in targeted:
-        job, group = reading.job, found.get(reading.key)
-        if group is None:
+    for facts in sorted([facts for group in groups for facts in group.targeted], key=lambda facts: facts.order):
+        job, demand = facts.job, demands.get(facts.key)
+        if demand is None:
             continue
-        one = deadline_need(job, group.menu, job_position(job, group.work), now, max(money - reserved, 0.0))
-        if one is not None:
-            kept[job.id] = one
-            reserved += one.extra if job.allocation is None else 0.0
-    return kept, reserved
+        need = deadline_need(job, demand.menu, job_position(job, demand.work), now, max(money - reserved, 0.0))
+        if need is not None:
+            needs[job.id] = need
+            reserved += need.extra if job.allocation is None else 0.0
+    return needs, reserved
 
 
 def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
@@ -280,22 +187,22 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     current = _of_this_period(budget, now)
     rentals = [here.rentals for here in nodes.values()]
     used, paid = spent(current, rentals, now, memo)
-    reckoning = calibrate(budget, groups.values(), rentals, paid, now)
-    money = pacing_state(current, used, period, now, reckoning.rate, reckoning.left)
+    calibration = calibrate(budget, groups.values(), rentals, paid, now)
+    money = pacing_state(current, used, period, now, calibration.rate, calibration.left)
     allowed = allowed_rate(money)
-    found = group_demands(groups, snapshot.profiles, inputs.menus, now, budget.id, budget.balance)
-    kept, reserved = _pressed(groups.values(), found, money.aim - money.spent, now)
+    demands = group_demands(groups, snapshot.profiles, inputs.menus, now, budget.id, budget.balance)
+    needs, reserved = _deadline_needs(groups.values(), demands, money.aim - money.spent, now)
     allowed = max(allowed - reserved / money.horizon, 0.0)
     if budget.fixed_rate is None:
-        demands = [corrected(group.demand(), dearer(key, group, reckoning)) for key, group in found.items()]
-        solution = solve(demands, allowed)
-        shares = {key: _share(group, solution, at, memo) for at, (key, group) in enumerate(found.items())}
+        solution = solve([spending(key, group, calibration) for key, group in demands.items()], allowed)
+        shares = {key: assign(group, solution, number, memo) for number, (key, group) in enumerate(demands.items())}
         rate, planned, feasible = solution.rate, solution.spend, solution.fit is not BudgetFit.INFEASIBLE
-        expected = forecast_inputs.forecast_budget(money, shares, demands, reckoning, budget.balance, now)
+        forecast = forecast_assigned(money, shares, calibration, budget, now)
     else:
-        shares = {key: _share_at(group, budget.fixed_rate, memo) for key, group in found.items()}
+        shares = {key: assign_at_rate(group, budget.fixed_rate, memo) for key, group in demands.items()}
         rate, planned, feasible = budget.fixed_rate, sum(share.spend for share in shares.values()), True
-        expected = forecast_inputs.forecast_at_fixed_rate(money, shares, reckoning)
+        streams = [share.job_stream(key, calibration) for key, share in shares.items()]
+        forecast = forecast_inputs.forecast_at_fixed_rate(money, streams, calibration)
     return BudgetSolution(
         budget=budget,
         inputs=inputs,
@@ -310,7 +217,7 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
         feasible=feasible,
         shares=shares,
         money=money,
-        reckoning=reckoning,
-        forecast=expected,
-        pressed=kept,
+        calibration=calibration,
+        forecast=forecast,
+        deadline_needs=needs,
     )

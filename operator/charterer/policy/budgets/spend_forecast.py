@@ -53,7 +53,7 @@ class JobStream:
     """Jobs of one class to come: ``arrivals`` a second, each ``dollars`` over ``seconds``, as expected with κ.
 
     ``squared_cv``: of its dollars. ``counted``: jobs that ``arrivals`` was counted from (infinite: declared).
-    ``kappa_error``: the relative standard error of κ.
+    ``cost_factor_error``: the relative standard error of κ.
     """
 
     arrivals: float
@@ -61,7 +61,7 @@ class JobStream:
     seconds: float
     squared_cv: float
     counted: float
-    kappa_error: float
+    cost_factor_error: float
 
     @property
     def spends(self) -> float:
@@ -107,7 +107,9 @@ class CompoundPoisson:
         known = [one for one in streams if one.seconds and one.spends]
         paces = sum(one.spends * one.dollars / one.seconds for one in known)
         self.pace = paces / sum(one.spends for one in known) if known else inf
-        self.guessed = sum(one.spends**2 * (1.0 / one.counted + one.kappa_error**2) for one in streams if one.counted)
+        self.guessed = sum(
+            one.spends**2 * (1.0 / one.counted + one.cost_factor_error**2) for one in streams if one.counted
+        )
 
     @property
     def life(self) -> float:
@@ -138,7 +140,7 @@ def forecast(
 
     ``past``: what earlier periods spent, as a part of what they were to spend.
     """
-    left, coming = max(money.lasts - money.elapsed, 0.0), CompoundPoisson(streams)
+    left, coming = max(money.seconds - money.elapsed, 0.0), CompoundPoisson(streams)
     path = _path(money, left, bounds)
     variance = _variance(path, left, coming, spread)
     factor, quantile = _shown(money, bounds, coming, past)
@@ -168,11 +170,11 @@ def _shown(
 
     A period that spent less than its aim deviated only as far as more could have been spent.
     """
-    whole = replace(money, elapsed=0.0, spent=0.0, rate=money.even, left=0.0)
-    path = _path(whole, money.lasts, bounds)
-    variance = _variance(path, money.lasts, coming, 0.0)
+    whole = replace(money, elapsed=0.0, spent=0.0, rate=money.target_rate, left=0.0)
+    path = _path(whole, money.seconds, bounds)
+    variance = _variance(path, money.seconds, coming, 0.0)
     periods = PRIOR_PERIODS + (len(past) if variance else 0)
-    could = min(_to_come(whole, money.lasts, path), money.aim)
+    could = min(_to_come(whole, money.seconds, path), money.aim)
     off = [max(part * money.aim - money.aim, could - part * money.aim, 0.0) for part in past]
     squares = sum(one**2 for one in off) / variance if variance else 0.0
     return (PRIOR_PERIODS + squares) / periods, _student(periods)
@@ -188,22 +190,23 @@ def _path(money: PacingState, left: float, bounds: SpendBounds) -> list[tuple[fl
     step, balance = left / _STEPS, money.balance
     path = []
     for number in range(_STEPS):
-        pays_back = horizon(left - (number + 0.5) * step, money.carries)
-        wanted = money.even + balance / pays_back
+        pays_back = horizon(left - (number + 0.5) * step, money.carried_fraction)
+        wanted = money.target_rate + balance / pays_back
         commits = max(min(wanted, bounds.most), bounds.least)
         path.append((commits, 1.0 / pays_back if commits == wanted else 0.0))
-        balance += (money.even - commits) * step
+        balance += (money.target_rate - commits) * step
     return path
 
 
 def _to_come(money: PacingState, left: float, path: Sequence[tuple[float, float]]) -> float:
-    """What is spent from now on: all that is committed to on the path and before, but for what the end finds running.
+    """Dollars spent from now on: all that is committed to on the path and before, without what still runs at the end.
 
-    What runs now beyond the plan (``PacingState.over``) is committed to already; as much runs at the end as suits its
-    rate."""
+    The excess of what runs now (``PacingState.committed_excess``) is committed to already; what runs at the end is in
+    proportion to the rate then.
+    """
     step, last = left / _STEPS, path[-1][0]
-    at_end = PacingState(money.aim, money.lasts, money.lasts, 0.0, last, money.left * last / (money.rate or 1.0))
-    return sum(commits for commits, _ in path) * step + money.over - at_end.over
+    at_end = PacingState(money.aim, money.seconds, money.seconds, 0.0, last, money.left * last / (money.rate or 1.0))
+    return sum(commits for commits, _ in path) * step + money.committed_excess - at_end.committed_excess
 
 
 def _of_running(money: PacingState, left: float) -> float:

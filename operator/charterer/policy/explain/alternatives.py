@@ -20,7 +20,8 @@ from charterer.domain.profile import CurveSource, Profile, ThroughputTable
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.policy.actions.plan_builder import PlanBuilder
-from charterer.policy.budgets.solution import BudgetSolution, GroupAssignment
+from charterer.policy.budgets.assignment import GroupAssignment
+from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.capacity import Capacity
 from charterer.policy.nodes.pool_quota import PoolQuota
 from charterer.policy.options.menu import Menu
@@ -150,7 +151,7 @@ def alternatives(job: Job, standing: BudgetSolution, verdict: Verdict, snapshot:
     if share is None or chosen is None:
         return None
     weigh = _Weighing(job, chosen, share, standing, snapshot)
-    prospects, position = standing.own(job) or share.by_lot(job), share.position(job)
+    prospects, position = standing.deadline_values(job) or share.drawn_values(job), share.position(job)
     points = weigh.points(prospects, position)
     here = points[key_of(chosen)]
     rows = sorted(
@@ -316,16 +317,16 @@ class _Weighing:
             here, there = points[key_of(self._chosen)], points[to]
             return there.counted - here.counted + at.worth * (there.seconds - here.seconds)
 
-        def dearer(factor: float) -> float:
+        def at_price(factor: float) -> float:
             repriced = OptionValues(
                 _repriced(prospects.menu, row.option.pool, factor), prospects.worth, prospects.charge
             )
             return loses_by(repriced, position)
 
-        def more(factor: float) -> float:
+        def at_work(factor: float) -> float:
             return loses_by(prospects, JobPosition(position.total * factor, position.done))
 
-        price, work = _turning_point(dearer), _turning_point(more) if self._job.remaining is not None else None
+        price, work = _turning_point(at_price), _turning_point(at_work) if self._job.remaining is not None else None
         pool = self._snapshot.pools[row.option.pool]
         return WinningChange(
             to=row.option,
@@ -363,7 +364,7 @@ def _repriced(menu: Menu, pool: PoolId, factor: float) -> Menu:
         return replace(option, price=price, entry_cost=price.cost(round(option.entry_seconds)))
 
     stages = tuple(tuple(repriced(option) for option in stage) for stage in menu.stages)
-    return replace(menu, stages=stages, ways=OptionTable.of(stages, menu.ways.restart, menu.ways.in_place))
+    return replace(menu, stages=stages, table=OptionTable.of(stages, menu.table.restart, menu.table.in_place))
 
 
 def _turning_point(loses_by: Callable[[float], float]) -> float | None:

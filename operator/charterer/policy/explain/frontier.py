@@ -18,24 +18,25 @@ from charterer.domain.ids import Rate
 from charterer.domain.money import Money
 from charterer.domain.period import period_bounds
 from charterer.domain.time import after, seconds_between
-from charterer.policy.budgets.cost_calibration import corrected
+from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.demand import GroupDemand
-from charterer.policy.budgets.pool_usage import expected_use, use_of
-from charterer.policy.budgets.shared_pools import BudgetOutcome, fit, longer, sum_of, with_room
-from charterer.policy.budgets.solution import BudgetSolution, GroupAssignment, dearer
+from charterer.policy.budgets.pool_program import BudgetOutcome, holding_factor
+from charterer.policy.budgets.pool_usage import expected_use, fits_into, sum_uses, use_of
+from charterer.policy.budgets.shared_pools import budget_outcome
+from charterer.policy.budgets.solution import BudgetSolution, spending
 from charterer.policy.solve.bisection import bisect
 from charterer.policy.solve.exchange_rate import BudgetFit, Demand, Solution, solve, spend_rate
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
-"""A quarter to four times: beyond that most teams would ask another question."""
+"""Multiples of the amount that are shown: beyond four times most teams would ask another question."""
 
 _UNLIMITED = 1e3
-"""So many times what all would spend on their fastest options is money enough for dearer pools."""
+"""Multiple of what all would spend on their fastest options that is money enough for dearer pools."""
 _HALVINGS = 12
-"""Within 0.1 % for ends that lie a factor of sixty apart."""
+"""Of the range of budgets that is searched: exact to 0.1 % for ends that lie a factor of sixty apart."""
 
 _EPSILON = 1.0 + 1e-9
-"""At θ itself two corners tie; just above it the faster one is taken."""
+"""Factor just above θ, where two corners tie, at which the faster one is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class FrontierPoint:
     """What ``amount`` dollars a period buy in the long run, ``factor`` times the budget's own amount.
 
     ``spend``: what is then spent of it (dollars a period). ``mean_seconds``: from submitting a job to its completion;
-    None where even the cheapest options are too dear and jobs queue without end. ``served``: the part of the load that
-    the amount pays for, below 1 only then.
+    None where even the cheapest options are too dear and jobs queue without end. ``served``: the fraction of the load
+    that the amount pays for, below 1 only then.
     """
 
     factor: float
@@ -67,7 +68,7 @@ class Frontier:
     """The frontier of one budget. Without any job in sight or expected it is ``empty``, and nothing may be asked.
 
     More money does not make pools larger: an amount whose choices do not fit into the room that other budgets leave is
-    solved with that room (``crowding``), and so are the ends. ``amount_for`` alone asks the bills only.
+    solved with that room (``shared_pools``), and so are the ends. ``amount_for`` alone asks the bills only.
     """
 
     def __init__(self, standing: BudgetSolution) -> None:
@@ -94,7 +95,7 @@ class Frontier:
         most = sum(one.load * one.spends[-1] for one in self._demands)
         if self._fits(solve(self._demands, most), 1.0):
             return self._a_period(most)
-        return self._a_period(self._plenty().spend)
+        return self._a_period(self._unlimited().spend)
 
     def at(self, amount: Money) -> FrontierPoint:
         """What that many dollars a period buy."""
@@ -104,7 +105,7 @@ class Frontier:
         feasible = solution.fit is not BudgetFit.INFEASIBLE
         served = 1.0 if feasible else max(allowed, 0.0) / solution.spend
         if not self._fits(solution, served):
-            found = with_room(self._standing, allowed)
+            found = budget_outcome(self._standing, allowed)
             return FrontierPoint(
                 factor=factor,
                 amount=amount,
@@ -125,7 +126,7 @@ class Frontier:
         )
 
     def times(self, factors: Sequence[float] = FACTORS) -> tuple[FrontierPoint, ...]:
-        """What so many times the budget's amount buys; of a budget of zero, of the smallest one that suffices."""
+        """What multiples of the budget's amount buy; of a zero budget, multiples of the smallest one that suffices."""
         base = self.amount.micros or self.cheapest.micros
         return tuple(self.at(Money(round(base * factor))) for factor in factors)
 
@@ -140,30 +141,30 @@ class Frontier:
             hull, level = share.group.hull, solution.levels[at]
             mix = solution.mix if at == solution.mixed else 0.0
             corners = [(1.0 - mix, level)] + ([(mix, level + 1)] if mix else [])
-            held = share.arrivals * longer(self._standing, key, share.group) * served
+            held = share.arrivals * holding_factor(self._standing, key, share.group) * served
             uses.append(
                 expected_use(
                     ((part, use_of(hull.paths[one], hull.seconds[one], share.group)) for part, one in corners), held
                 )
             )
-        return fit(sum_of(uses), self._standing.room)
+        return fits_into(sum_uses(uses), self._standing.room)
 
     def _least_with_room(self, least: float) -> float:
         """The same in dollars a second, where the cheapest options, which cost ``least``, do not all fit. By halving.
 
         Where there is no room for all however much is paid, it is what serves as many.
         """
-        plenty = self._plenty()
+        unlimited = self._unlimited()
 
         def enough(allowed: float) -> bool:
-            return with_room(self._standing, allowed).served >= plenty.served / _EPSILON
+            return budget_outcome(self._standing, allowed).served >= unlimited.served / _EPSILON
 
-        return bisect(least * plenty.served, plenty.spend, enough, _HALVINGS)[1]
+        return bisect(least * unlimited.served, unlimited.spend, enough, _HALVINGS)[1]
 
-    def _plenty(self) -> BudgetOutcome:
-        """What is had of the room for any money."""
-        plenty = _UNLIMITED * sum(one.load * one.spends[-1] for one in self._demands)
-        return with_room(self._standing, plenty)
+    def _unlimited(self) -> BudgetOutcome:
+        """What the budget gets of the room for any money."""
+        unlimited = _UNLIMITED * sum(one.load * one.spends[-1] for one in self._demands)
+        return budget_outcome(self._standing, unlimited)
 
     def _mean_seconds(self, solution: Solution) -> float:
         whole = sum(
@@ -188,17 +189,14 @@ def mean_seconds(standing: BudgetSolution) -> float | None:
 def expected(share: GroupAssignment) -> tuple[float, float]:
     """Seconds and dollars of a new job of the group, over all its paths where it mixes."""
     return (
-        sum(lot.part * lot.seconds for lot in share.lots),
-        sum(lot.part * lot.dollars for lot in share.lots),
+        sum(path_share.fraction * path_share.seconds for path_share in share.path_shares),
+        sum(path_share.fraction * path_share.dollars for path_share in share.path_shares),
     )
 
 
 def _demands(standing: BudgetSolution) -> list[Demand]:
     """The groups as the planner's own solver sees them: as dear as they turned out to be."""
-    return [
-        corrected(share.group.demand(), dearer(key, share.group, standing.reckoning))
-        for key, share in standing.shares.items()
-    ]
+    return [spending(key, share.group, standing.calibration) for key, share in standing.shares.items()]
 
 
 def _seconds(group: GroupDemand, level: int, mix: float) -> float:

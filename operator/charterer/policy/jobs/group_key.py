@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from charterer.domain.ids import NO_PROFILE, ClassId
 from charterer.domain.job import Job, ResizePolicy, RunOutcome
-from charterer.policy.options.menu import NOWHERE, MenuKey
+from charterer.policy.options.menu_key import NOWHERE, MenuKey
 
 GroupKey = tuple[ClassId, MenuKey, float]
 """Class, what decides the menu, and weight."""

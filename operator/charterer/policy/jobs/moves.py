@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from charterer.domain.option import Option
 from charterer.policy.jobs.job_facts import JobFacts, job_position
 from charterer.policy.jobs.predicates import must_move
-from charterer.policy.options.menu import Market
+from charterer.policy.options.market import Market
 from charterer.policy.options.option_value import OptionValues
 
 

@@ -7,7 +7,7 @@ from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant, after
-from charterer.policy.options.menu import Market
+from charterer.policy.options.market import Market
 
 
 def reason(why: ReasonCode, message: str) -> Reason:

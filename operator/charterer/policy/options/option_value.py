@@ -1,6 +1,6 @@
 """What each option is worth to a job at an exchange rate: from now to its end, and as a move of a running job.
 
-With J(o) from ``course``: dollars of money and of time to the end on option o,
+With J(o) from ``phase_dp``: dollars of money and of time to the end on option o,
 
     a new run on o costs      J(o) + w·θ·e + g                     e, g: seconds and dollars of entering o once
     a move from o to o' gains J(o) − J(o') − (w·θ + c')·r − b      r: restart; b: dollars for nodes that must boot first
@@ -8,7 +8,7 @@ With J(o) from ``course``: dollars of money and of time to the end on option o,
 Where a pool is full, its room has a price too (``ScarcityCharge``): it counts in J, c' and b wherever jobs choose, and
 never in ``dollars`` and ``cost``, which are what will be billed.
 
-These are the numbers that ``course`` charges for a later change, so that no job puts off what it was promised.
+These are the numbers that ``phase_dp`` charges for a later change, so that no job puts off what it was promised.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TIE_BREAK = 1e-6
 def in_place(here: Option, here_pods: int, to: Option, to_pods: int) -> bool:
     """Whether only the number of equal pods changes, so that a resizable run need not be restarted."""
     same_pods = here.gpus * to_pods == to.gpus * here_pods
-    return here.pool == to.pool and here.variant == to.variant and here_pods > 1 and to_pods > 1 and same_pods
+    return here.pool == to.pool and here.resource == to.resource and here_pods > 1 and to_pods > 1 and same_pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +114,13 @@ class OptionValues:
         self.menu = menu
         self.worth = worth
         self.charge = charge
-        self._at = menu.ways.places
-        ways = menu.ways
+        self._at = menu.table.index
+        table = menu.table
         if charge is not None:
-            ways = ways.charged([charge.on(option, worth) for option in menu.options])
-        self._ways = ways
-        self._cheapest = min(ways.prices, default=0.0)
-        self._least_change = ways.restart if ways.in_place is None else min(ways.restart, ways.in_place.seconds)
+            table = table.with_charges([charge.on(option, worth) for option in menu.options])
+        self._table = table
+        self._cheapest = min(table.prices, default=0.0)
+        self._least_change = table.restart if table.in_place is None else min(table.restart, table.in_place.seconds)
         self._lives: dict[float, BackwardInduction] = {}
         self._fresh: dict[JobPosition, list[Completion]] = {}
         self._last: tuple[JobPosition, CostToGo] | None = None
@@ -158,12 +158,12 @@ class OptionValues:
         return self._drawn[1]
 
     def _entering(self, position: JobPosition) -> list[Completion]:
-        course, options = self._course(position)
+        to_go, options = self._to_go(position)
         found: list[Completion] = []
         for at, option in enumerate(options):
-            money, time = course.point(at)
+            money, time = to_go.point(at)
             money, time = money + option.entry_cost.dollars, time + option.entry_seconds
-            room = course.room(at) + self._extra(at) * option.entry_seconds
+            room = to_go.room_cost(at) + self._extra(at) * option.entry_seconds
             found.append(Completion(option, time, money, self.worth * time + money + room, room))
         return sorted(found, key=lambda one: (one.worth, one.dollars, one.option.pool, one.option.gpus))
 
@@ -175,29 +175,29 @@ class OptionValues:
             money = time * here.price.dollars_per_second
             room = self._room(here) * time
             return Completion(here, time, money, self.worth * time + money + room, room)
-        course, options = self._course(position)
-        money, time = course.point(at)
-        return Completion(options[at], time, money, course.cost[at], course.room(at))
+        to_go, options = self._to_go(position)
+        money, time = to_go.point(at)
+        return Completion(options[at], time, money, to_go.cost[at], to_go.room_cost(at))
 
     def next_change(self, here: Option, position: JobPosition) -> float | None:
         """Seconds until a phase begins for which the best way leaves ``here``; None if none does."""
         at = self._at.get(key_of(here))
         if at is None or len(self.menu.stages) == 1:
             return None
-        course, _ = self._course(position)
-        return course.leaves_after(at)
+        to_go, _ = self._to_go(position)
+        return to_go.seconds_until_switch(at)
 
     def path(self, option: Option, position: JobPosition) -> tuple[Option, ...]:
         """The option in each phase from the present one on, for a job that has ``option`` now."""
-        course, _ = self._course(position)
+        to_go, _ = self._to_go(position)
         stages = self.menu.stages[self.menu.phase(position.done) :]
-        return tuple(stage[at] for stage, at in zip(stages, course.path(self._at[key_of(option)]), strict=True))
+        return tuple(stage[at] for stage, at in zip(stages, to_go.path(self._at[key_of(option)]), strict=True))
 
     def paying(self, here: Option, position: JobPosition) -> list[Move]:
         """The moves with a gain when their nodes are ready, the best first; ties by pool and width."""
-        at, (course, options) = self._at.get(key_of(here)), self._course(position)
+        at, (to_go, options) = self._at.get(key_of(here)), self._to_go(position)
         gaining = self._gaining(here, position)
-        moves = [self._move(here, at, to, options[to], course, position, rented=False) for to, _ in gaining]
+        moves = [self._move(here, at, to, options[to], to_go, position, rented=False) for to, _ in gaining]
         return sorted((move for move in moves if move.gain > 0), key=lambda one: (-one.gain, one.to.pool, one.to.gpus))
 
     def stays_to_the_end(self, here: Option, position: JobPosition) -> bool:
@@ -212,7 +212,7 @@ class OptionValues:
         """The moves with a gain: where to, dollars where its nodes are ready, and how many less if they must boot."""
         at, options = self._at.get(key_of(here)), self.menu.stages[self.menu.phase(position.done)]
         return [
-            (options[to], gain, self._boot(self._ways.prices, here, at, to))
+            (options[to], gain, self._boot(self._table.prices, here, at, to))
             for to, gain in self._gaining(here, position)
         ]
 
@@ -220,20 +220,20 @@ class OptionValues:
         at = self._at.get(key_of(here))
         if at is not None and self._cannot_pay(at, position):
             return []
-        course, _ = self._course(position)
-        stay, worth, ways = self.staying(here, position).worth, self.worth, self._ways
-        fleet = ways.fleet(here)
+        to_go, _ = self._to_go(position)
+        stay, worth, table = self.staying(here, position).worth, self.worth, self._table
+        resizable = table.resizable_pool(here)
         return [
             (to, gain)
-            for to, (cost, price) in enumerate(zip(course.cost, ways.prices, strict=True))
-            if (gain := stay - cost - (worth + price) * ways.change(fleet, to)) > 0.0 and to != at
+            for to, (cost, price) in enumerate(zip(to_go.cost, table.prices, strict=True))
+            if (gain := stay - cost - (worth + price) * table.change_seconds(resizable, to)) > 0.0 and to != at
         ]
 
     def move(self, here: Option, to: Option, position: JobPosition, *, rented: bool) -> Move:
         """The worth of one move; ``rented`` says that its nodes are still to be rented."""
-        course, options = self._course(position)
+        to_go, options = self._to_go(position)
         at = self._at[key_of(to)]
-        return self._move(here, self._at.get(key_of(here)), at, options[at], course, position, rented=rented)
+        return self._move(here, self._at.get(key_of(here)), at, options[at], to_go, position, rented=rented)
 
     def _move(
         self,
@@ -241,29 +241,29 @@ class OptionValues:
         at: int | None,
         to: int,
         option: Option,
-        course: CostToGo,
+        to_go: CostToGo,
         position: JobPosition,
         *,
         rented: bool,
     ) -> Move:
         stay = self.staying(here, position)
-        money, time = course.point(to)
-        ways = self._ways
-        change = ways.change(ways.fleet(here), to)
-        boot = self._boot(ways.bills, here, at, to) if rented else 0.0
-        cost = money + ways.bills[to] * change - stay.dollars + boot
+        money, time = to_go.point(to)
+        table = self._table
+        change = table.change_seconds(table.resizable_pool(here), to)
+        boot = self._boot(table.billed_prices, here, at, to) if rented else 0.0
+        cost = money + table.billed_prices[to] * change - stay.dollars + boot
         saved = stay.seconds - time - change
         room = 0.0
         if self.charge is not None:
-            booting = self._boot(ways.prices, here, at, to) - boot if rented else 0.0
-            room = course.room(to) + self._extra(to) * change + booting - stay.room
+            booting = self._boot(table.prices, here, at, to) - boot if rented else 0.0
+            room = to_go.room_cost(to) + self._extra(to) * change + booting - stay.room
         return Move(option, saved, Money.of(cost), self.worth * saved - cost - room, room)
 
     def _boot(self, prices: Sequence[float], here: Option, at: int | None, to: int) -> float:
         """Dollars at ``prices`` for nodes that boot before a move."""
         if at is None:
-            return prices[to] * self._ways.starts[to]
-        return self._ways.start_up(prices, at, to, here.pool == self.menu.options[to].pool)
+            return prices[to] * self._table.start_seconds[to]
+        return self._table.start_up_cost(prices, at, to, here.pool == self.menu.options[to].pool)
 
     def _room(self, option: Option) -> float:
         """Dollars a second for the room of an option, whether it is on the menu or not."""
@@ -271,11 +271,11 @@ class OptionValues:
 
     def _extra(self, at: int) -> float:
         """What a second on an option counts on top of its bill."""
-        return self._ways.prices[at] - self._ways.bills[at]
+        return self._table.prices[at] - self._table.billed_prices[at]
 
     @cached_property
     def _rates(self) -> UnitCosts:
-        return UnitCosts(self._ways, self.menu.until, self.worth)
+        return UnitCosts(self._table, self.menu.until, self.worth)
 
     def _cannot_pay(self, at: int, position: JobPosition) -> bool:
         """Whether the best option of each phase would save less than one change: most jobs, most of the time."""
@@ -290,7 +290,7 @@ class OptionValues:
             life = self._lives[total] = BackwardInduction(self._rates, total)
         return life
 
-    def _course(self, position: JobPosition) -> tuple[CostToGo, tuple[Option, ...]]:
+    def _to_go(self, position: JobPosition) -> tuple[CostToGo, tuple[Option, ...]]:
         if self._last is None or self._last[0] != position:
             self._last = position, CostToGo(self._life(position.total), position.done)
         return self._last[1], self.menu.stages[self.menu.phase(position.done)]

@@ -1,4 +1,4 @@
-"""The lower-left convex hull of ways to run a job to its end, each a point (dollars, seconds).
+"""The lower-left convex hull of the options or paths to a job's end, each a point (dollars, seconds).
 
 Entering an option costs seconds e and dollars g once; a job of x units of work on an option of speed s and price c
 then is the point  m = c·x/s + g,  a = x/s + e.  Where curves change over a job's phases, a point is a path: an option
@@ -18,9 +18,9 @@ from charterer.domain.option import Option
 from charterer.policy.solve.phase_dp import BackwardInduction, CostToGo, OptionTable, UnitCosts
 
 _ANY_PRICE = 1e6
-"""Dollars for a second so many times dearer than any option: the path that only looks at time."""
+"""Multiple of the dearest option's price that a second is worth to find the path that only looks at time."""
 _SAME = 1e-9
-"""Points closer to an edge than this part of their cost are on it."""
+"""Points closer to an edge than this fraction of their cost are on it."""
 
 Path = tuple[Option, ...]
 
@@ -63,8 +63,7 @@ class Hull:
 
     ``money`` and ``seconds`` are the corners' coordinates, ``rates`` money / seconds: dollars per second of a job's
     life. ``slopes[k]`` is what a second costs that corner k + 1 saves over corner k: ascending, one fewer than corners.
-    Those are arrays, as θ* reads those of all classes again and again: numbers side by side are three times as fast to
-    search as a tuple's, which are all over the memory.
+    Arrays keep the numbers of all classes side by side in memory for θ*.
     """
 
     paths: tuple[Path, ...]
@@ -87,7 +86,7 @@ def hull(options: Iterable[Option], work: float) -> Hull:
     return _hull([(dollars(option, work), seconds(option, work), (option,)) for option in options])
 
 
-def path_hull(stages: Sequence[Sequence[Option]], ways: OptionTable, until: Sequence[float], work: float) -> Hull:
+def path_hull(stages: Sequence[Sequence[Option]], table: OptionTable, until: Sequence[float], work: float) -> Hull:
     """The hull of all paths of a job of ``work`` through ``stages``: the same options, with each phase's speeds.
 
     Between two corners the rate at which they tie is tried: the best path there is a further corner, or there is none.
@@ -95,18 +94,18 @@ def path_hull(stages: Sequence[Sequence[Option]], ways: OptionTable, until: Sequ
     """
 
     def best(worth: float) -> tuple[float, float, Path]:
-        course = CostToGo(BackwardInduction(UnitCosts(ways, until, worth), work), 0.0)
+        to_go = CostToGo(BackwardInduction(UnitCosts(table, until, worth), work), 0.0)
         entered = [
             cost + worth * option.entry_seconds + option.entry_cost.dollars
-            for cost, option in zip(course.cost, stages[0], strict=True)
+            for cost, option in zip(to_go.cost, stages[0], strict=True)
         ]
         first = min(range(len(entered)), key=entered.__getitem__)
-        money, time = course.point(first)
-        path = tuple(stage[at] for stage, at in zip(stages, course.path(first), strict=True))
+        money, time = to_go.point(first)
+        path = tuple(stage[at] for stage, at in zip(stages, to_go.path(first), strict=True))
         return money + path[0].entry_cost.dollars, time + path[0].entry_seconds, path
 
-    found = [best(0.0), best(_ANY_PRICE * max(ways.prices))]
-    edges = [(found[0], found[1])]
+    points = [best(0.0), best(_ANY_PRICE * max(table.prices))]
+    edges = [(points[0], points[1])]
     while edges:
         cheap, fast = edges.pop()
         if cheap[1] <= fast[1] or fast[0] <= cheap[0]:
@@ -115,9 +114,9 @@ def path_hull(stages: Sequence[Sequence[Option]], ways: OptionTable, until: Sequ
         between = best(worth)
         on_edge = cheap[0] + worth * cheap[1]
         if between[0] + worth * between[1] < on_edge * (1.0 - _SAME):
-            found.append(between)
+            points.append(between)
             edges += [(cheap, between), (between, fast)]
-    return _hull(found)
+    return _hull(points)
 
 
 def _hull(points: Sequence[tuple[float, float, Path]]) -> Hull:

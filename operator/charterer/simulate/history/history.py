@@ -12,7 +12,7 @@ from functools import cached_property
 
 from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
-from charterer.policy.options.menu import offered_widths
+from charterer.policy.options.sources import offered_widths
 from charterer.policy.options.speedup import throughput
 from charterer.simulate.model.ground_truth import Application
 from charterer.simulate.model.node_market import PoolModel

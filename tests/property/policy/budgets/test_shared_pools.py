@@ -67,7 +67,9 @@ def test_no_pool_is_exceeded_and_only_full_ones_have_a_price(world: World) -> No
 def test_rooms_that_do_not_bind_change_nothing(world: World) -> None:
     world.pools = {name: replace(pool, max_nodes=10_000) for name, pool in world.pools.items()}
     assert not plan(world.snapshot()).pools
-    assert all(lot.prospects.charge is None for one in stood(world) for s in one.shares.values() for lot in s.lots)
+    assert all(
+        taken.prospects.charge is None for one in stood(world) for s in one.shares.values() for taken in s.path_shares
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -78,9 +80,9 @@ def test_one_budget_gets_the_least_time_that_its_money_and_the_room_allow(world:
         return
     shares = list(one.shares.items())
     ways = [
-        (number, route.way)
+        (number, usage.column)
         for number, (_, share) in enumerate(shares)
-        for route in path_usages(share.group.menu, share.group.work, None)
+        for usage in path_usages(share.group.menu, share.group.work, None)
     ]
     room = rooms_of(world)
     rows = [[shares[number][1].arrivals * way.money for number, way in ways]]
@@ -94,5 +96,7 @@ def test_one_budget_gets_the_least_time_that_its_money_and_the_room_allow(world:
         b_eq=[1.0] * len(shares),
         method="highs",
     )
-    got = sum(share.arrivals * sum(lot.part * lot.seconds for lot in share.lots) for _, share in shares)
+    got = sum(
+        share.arrivals * sum(taken.fraction * taken.seconds for taken in share.path_shares) for _, share in shares
+    )
     assert got == pytest.approx(best.fun, rel=1e-7)

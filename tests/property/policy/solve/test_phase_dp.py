@@ -15,10 +15,10 @@ from charterer.policy.solve.hull import path_hull
 from charterer.policy.solve.phase_dp import (
     BackwardInduction,
     CostToGo,
-    InPlace,
+    InPlaceResize,
     OptionTable,
     UnitCosts,
-    present,
+    phase_at,
     work_of_phases,
 )
 
@@ -48,13 +48,13 @@ def stages(draw: st.DrawFn) -> tuple[tuple[Option, ...], ...]:
 RESTART = 30.0
 ELASTIC = (
     None,
-    InPlace(0.0, {PoolId("a"): 2, PoolId("b"): 2}),
-    InPlace(5.0, {PoolId("a"): 1}),
+    InPlaceResize(0.0, {PoolId("a"): 2, PoolId("b"): 2}),
+    InPlaceResize(5.0, {PoolId("a"): 1}),
 )
 
 
 def every_path(
-    found: tuple[tuple[Option, ...], ...], work: tuple[float, ...], in_place: InPlace | None = None
+    found: tuple[tuple[Option, ...], ...], work: tuple[float, ...], in_place: InPlaceResize | None = None
 ) -> list[tuple[float, float]]:
     """Dollars and seconds of all paths, by the definition."""
     points = []
@@ -69,8 +69,8 @@ def every_path(
                 wider = then.price.dollars_per_second - (
                     before.price.dollars_per_second if before.pool == then.pool else 0.0
                 )
-                fleet = None if in_place is None else in_place.fleet(before)
-                resized = in_place is not None and fleet is not None and fleet == in_place.fleet(then)
+                fleet = None if in_place is None else in_place.resizable_pool(before)
+                resized = in_place is not None and fleet is not None and fleet == in_place.resizable_pool(then)
                 change = in_place.seconds if in_place is not None and resized else RESTART
                 money += then.price.dollars_per_second * change + max(wider, 0.0) * (then.entry_seconds - RESTART)
                 seconds += change
@@ -89,7 +89,7 @@ def phases(many: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 @given(stages(), WORTHS, st.sampled_from(ELASTIC))
 def test_the_best_path_is_the_best_of_all(
-    found: tuple[tuple[Option, ...], ...], worth: float, in_place: InPlace | None
+    found: tuple[tuple[Option, ...], ...], worth: float, in_place: InPlaceResize | None
 ) -> None:
     work, until = phases(len(found))
     course = CostToGo(
@@ -119,7 +119,7 @@ def test_some_corner_of_the_hull_is_best_at_any_rate(found: tuple[tuple[Option, 
 @given(st.lists(st.floats(0.01, 0.99), max_size=5, unique=True), st.floats(0.0, 0.999), st.floats(1.0, 1e6))
 def test_the_work_ahead_is_what_is_not_done(ends: list[float], done: float, total: float) -> None:
     until = [*sorted(ends), 1.0]
-    phase, left = present(until, total, done)
+    phase, left = phase_at(until, total, done)
     ahead = [left, *work_of_phases(until, total)[phase + 1 :]]
     assert sum(ahead) == pytest.approx(total * (1 - done))
     assert min(ahead) >= 0.0

@@ -7,6 +7,8 @@ from typing import Any
 
 from charterer.api import decode
 from charterer.api.models import learned_record
+from charterer.api.models.base import dump
+from charterer.api.models.machine_state import MachineState, packed
 from charterer.api.models.speedupprofile import SpeedupProfileRecord
 from charterer.controller.learning.digest import digest
 from charterer.controller.learning.report_collector import ReportCollector
@@ -34,6 +36,7 @@ class Classroom:
     world: World = field(default_factory=World)
     spec: dict[str, Any] | None = None
     status: dict[str, Any] = field(default_factory=dict)
+    machine_state: MachineState | None = None
 
     def __post_init__(self) -> None:
         if not self.world.pools:
@@ -71,8 +74,11 @@ class Classroom:
         assert found is not None
         taught = self.collector.classes[CLASS]
         state = self.collector.learner.state(CLASS)
-        statistics = learned_record.statistics_record(state, taught.through, taught.failed.values())
-        return {**learned_record.curves_record(found), **statistics}
+        self.machine_state, _ = packed(learned_record.class_statistics(state, taught.through))
+        return {
+            **dump(learned_record.curves_record(found)),
+            **dump(learned_record.class_record(state, taught.failed.values())),
+        }
 
     def read(self) -> Profile | None:
         """The class's profile as the store would have it; it is created where something was learned."""
@@ -103,13 +109,21 @@ class Classroom:
                 "creationTimestamp": "2026-06-01T00:00:00Z",
             },
             "spec": self.spec or {},
-            "status": {"learned": self.status} if self.status else {},
+            "status": self._status(),
         }
+
+    def _status(self) -> dict[str, Any]:
+        if not self.status:
+            return {}
+        machine_state = {} if self.machine_state is None else {"machineState": dump(self.machine_state)}
+        return {"learned": self.status, **machine_state}
 
     def restarted(self) -> ReportCollector:
         """A new operator's collector, which knows only what is written."""
         collector = ReportCollector(self.world.snapshot)
-        status = SpeedupProfileRecord.model_validate(self.raw()["status"]).learned
-        assert status is not None
-        collector.restore(CLASS, UID, status)
+        record = SpeedupProfileRecord.model_validate(self.raw()["status"])
+        statistics = record.statistics()
+        assert record.learned is not None
+        assert statistics is not None
+        collector.restore(CLASS, UID, record.learned, statistics)
         return collector

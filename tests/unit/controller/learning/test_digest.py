@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from charterer.controller.learning.digest import digest
-from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.profile import CurveSource, Profile, ThroughputTable
-from charterer.policy.options.menu import build_menu, pool_offer
+from charterer.policy.options.market import market, pool_offer
+from charterer.policy.options.menu import build_menu
+from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.planner import plan
 from tests.unit.controller.learning.classroom import CLASS, Classroom, step_seconds
 
@@ -118,6 +119,6 @@ def test_the_menu_of_a_learned_class_has_its_phases() -> None:
         room.says(job, times=4, done=part / 20, grad_sqr=1.0, grad_var=2.0 * 1.4**part)
     profile = room.learn()
     assert len(profile.phases) > 1
-    menu = build_menu(profile, Widths(1, 8, 32), (), SpotPolicy.NEVER, map(pool_offer, room.world.pools.values()))
+    menu = build_menu(MenuKey(profile.id, 1, 8, 32), profile, market(map(pool_offer, room.world.pools.values())))
     assert menu.known
     assert menu.until == tuple(phase.until for phase in profile.phases)

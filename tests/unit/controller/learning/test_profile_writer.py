@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from charterer.api.models.speedupprofile import SpeedupProfileRecord
 from charterer.cluster import kinds
 from charterer.cluster.client import Client
 from charterer.cluster.errors import AlreadyExists, Forbidden, NotFound
@@ -174,5 +175,8 @@ async def test_what_was_learned_last_is_written_after_the_last_job_has_gone(desk
     del desk.room.world.jobs[desk.job]
     desk.room.world.now = after(desk.room.world.now, 1.0)
     assert await desk.looks(601.0) == 2
-    assert desk.api.writes[-1]["stepTimes"][0]["reports"] == 5
+    assert desk.api.raw is not None
+    statistics = SpeedupProfileRecord.model_validate(desk.api.raw["status"]).statistics()
+    assert statistics is not None
+    assert statistics.step_times[0].reports == 5
     assert desk.api.writes[-1]["phases"] == desk.api.writes[0]["phases"]

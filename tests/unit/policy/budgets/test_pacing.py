@@ -22,7 +22,7 @@ from tests.worlds import World
 
 DAY = 86_400.0
 JUNE = (parse_instant("2026-06-01T00:00:00Z"), parse_instant("2026-07-01T00:00:00Z"))
-JUNE_OF_3000 = PacingState(aim=3_000.0, lasts=30 * DAY, elapsed=10 * DAY, spent=1_000.0)
+JUNE_OF_3000 = PacingState(aim=3_000.0, seconds=30 * DAY, elapsed=10 * DAY, spent=1_000.0)
 """$100 a day, and on course."""
 
 
@@ -48,8 +48,12 @@ def test_near_the_end_what_is_left_is_spent_but_not_in_the_last_two_days() -> No
 
 def test_what_is_carried_over_need_not_be_spent_before_the_end() -> None:
     near_end = replace(JUNE_OF_3000, elapsed=28 * DAY, spent=2_000.0)
-    assert a_day(replace(near_end, carries=1.0)) == pytest.approx(100.0 + 800.0 / 10)
-    assert a_day(near_end) > a_day(replace(near_end, carries=0.5)) > a_day(replace(near_end, carries=1.0))
+    assert a_day(replace(near_end, carried_fraction=1.0)) == pytest.approx(100.0 + 800.0 / 10)
+    assert (
+        a_day(near_end)
+        > a_day(replace(near_end, carried_fraction=0.5))
+        > a_day(replace(near_end, carried_fraction=1.0))
+    )
 
 
 def test_an_amount_that_is_used_up_before_the_last_days_allows_nothing() -> None:
@@ -116,4 +120,4 @@ def test_what_was_carried_over_is_aimed_at_too_within_the_hard_limit() -> None:
     assert (aim("150"), aim("500")) == (Money.parse("3150"), Money.parse("3200"))
     assert (aim("-500"), aim("-5000")) == (Money.parse("2500"), Money(0))
     overspent = replace(made, created=after(JUNE[0], -DAY), balance=replace(books, carried=Money.parse("-600")))
-    assert pacing_state(overspent, Money(0), JUNE, JUNE[0]).even * DAY == pytest.approx(80.0)
+    assert pacing_state(overspent, Money(0), JUNE, JUNE[0]).target_rate * DAY == pytest.approx(80.0)

@@ -13,8 +13,7 @@ from charterer.domain.plan import Allocate, Limit, Plan, Rent
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.domain.time import after
 from charterer.incremental import Memo
-from charterer.policy.budgets.pool_usage import lp_column
-from charterer.policy.budgets.shared_pools import sum_of
+from charterer.policy.budgets.pool_usage import lp_column, sum_uses
 from charterer.policy.explain.frontier import Frontier
 from charterer.policy.options.option_value import JobPosition
 from charterer.policy.planner import plan
@@ -58,7 +57,7 @@ def test_where_there_is_room_for_all_no_pool_has_a_price_and_a_larger_one_change
     assert decided == plan(crowd(near=80).snapshot())
     (found,) = stood(crowd(near=40))
     assert found.scarce == {}
-    assert all(lot.prospects.charge is None for share in found.shares.values() for lot in share.lots)
+    assert all(taken.prospects.charge is None for share in found.shares.values() for taken in share.path_shares)
 
 
 def test_a_full_pool_has_a_price_and_jobs_spill_into_the_dearer_one() -> None:
@@ -80,7 +79,8 @@ def test_jobs_in_sight_fit_into_the_pool_at_what_they_are_given() -> None:
     found = stood(crowd(near=2, jobs=14, amount="200000"))
     (one,) = found
     given = sum(
-        share.group.active * sum(lot.part * lot.path[0].gpus for lot in share.lots if lot.path[0].pool == NEAR)
+        share.group.active
+        * sum(taken.fraction * taken.path[0].gpus for taken in share.path_shares if taken.path[0].pool == NEAR)
         for share in one.shares.values()
     )
     assert one.scarce[NEAR].price > 0.0
@@ -102,8 +102,8 @@ def test_scarcity_is_on_no_bill() -> None:
         assert option.price.micros_per_hour == option.gpus * bare[option.pool]
     (one,) = stood(world)
     for share in one.shares.values():
-        for lot in share.lots:
-            assert lot.dollars == pytest.approx(lp_column(lot.path, share.group.menu, share.group.work).money)
+        for taken in share.path_shares:
+            assert taken.dollars == pytest.approx(lp_column(taken.path, share.group.menu, share.group.work).money)
 
 
 def test_what_a_job_is_predicted_to_cost_is_its_bill() -> None:
@@ -140,7 +140,7 @@ def test_budgets_that_contest_a_pool_fill_it_at_one_price() -> None:
     world.pool("near", price="16", max_nodes=3)
     world.pool("far", price="16", max_nodes=50)
     found = {one.budget.id: one for one in stood(world)}
-    parts = {name: sum_of([held([one])]).get(NEAR, 0.0) for name, one in found.items()}
+    parts = {name: sum_uses([held([one])]).get(NEAR, 0.0) for name, one in found.items()}
     assert found[BudgetId("rich")].rate > found[BudgetId("poor")].rate
     (price,) = {one.scarce[NEAR].verdict.scarcity for one in found.values()}
     assert price.micros_per_hour > 0

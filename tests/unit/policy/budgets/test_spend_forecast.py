@@ -21,7 +21,7 @@ from tests.bench import budgets
 from tests.worlds import MID_MONTH, World
 
 DAY = 86_400.0
-ON_COURSE = PacingState(aim=3_000.0, lasts=30 * DAY, elapsed=10 * DAY, spent=1_000.0)
+ON_COURSE = PacingState(aim=3_000.0, seconds=30 * DAY, elapsed=10 * DAY, spent=1_000.0)
 HOURLY = JobStream(1 / 3600, 100 / 24, 3_600.0, 1.0, 200.0, 0.05)
 """$100 a day."""
 AMPLE = SpendBounds(1.0)

@@ -11,7 +11,7 @@ from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.budget import Mode
 from charterer.domain.profile import ThroughputTable
 from charterer.simulate.engine.world import PlannerError
-from tests.unit.cli.pasts import ended, observed
+from tests.unit.cli.histories import ended, observed
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
 
@@ -57,7 +57,7 @@ def test_a_simulation_that_fails_does_not_take_the_plan_with_it(monkeypatch: pyt
     def fail(history: object) -> object:
         raise PlannerError("at 7 s: no rest")
 
-    monkeypatch.setattr("charterer.cli.plan.savings_estimate._savings", fail)
+    monkeypatch.setattr("charterer.cli.plan.savings_estimate._simulated_savings", fail)
     world = observing()
     shown = charterer_over(world, monkeypatch, others=observed(world))("plan")
     assert "No number: the simulation failed (at 7 s: no rest); report it." in shown.stdout

@@ -15,7 +15,7 @@ from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, ThroughputTable
 from charterer.domain.time import after
 from charterer.simulate.history.history import PastJob
-from tests.unit.cli.pasts import HOUR, ended, foreign, halfway, worker
+from tests.unit.cli.histories import HOUR, ended, foreign, halfway, worker
 from tests.worlds import NAMESPACE, World
 
 
@@ -76,7 +76,7 @@ def test_a_foreign_job_trains_from_when_its_last_pod_started() -> None:
     assert found.gaps == ()
     gone = past(made, OtherJobs((job,)))
     assert jobs(gone)[f"{NAMESPACE}/job/theirs"].seconds == pytest.approx(2 * HOUR - 60.0)
-    assert gone.gaps == ((1, "Jobs whose pods are gone: what they waited for nodes counts as training"),)
+    assert gone.gaps == ((1, "Jobs whose pods are gone: their wait for nodes counts as training"),)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_foreign_job_trains_from_when_its_last_pod_started() -> None:
     [
         ({"failed": after(World().now, 0.0)}, "Jobs that failed: when they would have failed"),
         ({"complete": None}, "Jobs that have not ended: how long they take is not known"),
-        ({"part_of": "JobSet"}, "Jobs that are parts of a JobSet: only Jobs that stand for themselves"),
+        ({"part_of": "JobSet"}, "Jobs that are parts of a JobSet: only Jobs that stand alone"),
         ({"gpu_type": "H200"}, "Jobs on H200, which no GPUPool with a known price offers"),
         ({"gpus": 4000}, "jobs that asked for more GPUs than GPUPool a100 may have"),
     ],
@@ -133,7 +133,7 @@ def test_only_the_chosen_are_taken() -> None:
     assert past(made, namespace="other").history is None
     last = past(made, most=1)
     assert set(jobs(last)) == {f"{NAMESPACE}/ago-4"}
-    assert (2, "earlier jobs, left out to be quick") in last.gaps
+    assert (2, "earlier jobs, left out to save time") in last.gaps
 
 
 def test_a_pool_starts_as_fast_as_its_rentals_did_once_there_are_some() -> None:
@@ -152,7 +152,7 @@ def test_spot_nodes_are_simulated_as_if_nobody_took_them_back_and_that_is_said()
     made = world()
     made.pool("spot", capacity=CapacityType.SPOT)
     ended(made, "one", hours_ago=5, hours=2, pool="spot")
-    assert (1, "jobs on spot nodes: that the cloud takes nodes back is not simulated") in past(made).gaps
+    assert (1, "jobs on spot nodes: interruptions are not simulated") in past(made).gaps
 
 
 def test_formulas_become_tables_and_pools_stay_apart() -> None:
@@ -165,4 +165,4 @@ def test_formulas_become_tables_and_pools_stay_apart() -> None:
     assert found.history is not None
     assert [fleet.pool.name for fleet in found.history.pools] == ["a100", "t4"]
     assert found.history.jobs_with_curve == 1
-    assert (2, "GPUPools in use: each job stays in its own, whoever plans") in found.gaps
+    assert (2, "GPUPools in use: each job stays in its own under every policy") in found.gaps

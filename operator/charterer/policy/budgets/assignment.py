@@ -1,0 +1,143 @@
+"""The paths that the jobs of a group are given at an exchange rate; a group whose corners tie there mixes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+from charterer.domain.ids import Rate
+from charterer.domain.job import Job
+from charterer.incremental import Remember
+from charterer.policy.budgets.cost_calibration import CostCalibration
+from charterer.policy.budgets.demand import GroupDemand
+from charterer.policy.budgets.spend_forecast import JobStream
+from charterer.policy.jobs.group_key import GroupKey
+from charterer.policy.jobs.job_facts import job_position
+from charterer.policy.options.option_value import JobPosition, OptionValues
+from charterer.policy.solve.exchange_rate import Solution
+from charterer.policy.solve.hull import Hull, Path
+
+_NUDGE = 1e-6
+"""Fraction by which a second's worth is moved off a tie of two corners, so that jobs choose the one given to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathShare:
+    """A path that ``fraction`` of a group's jobs take. ``seconds`` and ``dollars``: of a new job on it.
+
+    ``prospects``: the menu's values at θ*, as those jobs see it.
+    """
+
+    path: Path
+    fraction: float
+    seconds: float
+    dollars: float
+    prospects: OptionValues
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAssignment:
+    """What a group is given: one of ``path_shares``, the cheapest first; more than one where it mixes."""
+
+    group: GroupDemand
+    path_shares: tuple[PathShare, ...]
+
+    @property
+    def mixes(self) -> bool:
+        """Whether its jobs are given several paths."""
+        return len(self.path_shares) > 1
+
+    @property
+    def path(self) -> Path:
+        """The cheapest path."""
+        return self.path_shares[0].path
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of a new job on the cheapest path."""
+        return self.path_shares[0].seconds
+
+    @property
+    def dollars(self) -> float:
+        """Dollars of a new job on the cheapest path."""
+        return self.path_shares[0].dollars
+
+    @property
+    def prospects(self) -> OptionValues:
+        """The menu's values as jobs on the cheapest path see it."""
+        return self.path_shares[0].prospects
+
+    @property
+    def arrivals(self) -> float:
+        """Jobs a second; of jobs in sight by Little's law."""
+        return self.group.active / self.seconds if self.group.arrivals is None else self.group.arrivals
+
+    @property
+    def spend(self) -> float:
+        """Dollars a second in the long run, if all its jobs take the cheapest path."""
+        return self.arrivals * self.dollars
+
+    def position(self, job: Job) -> JobPosition:
+        """The job's position by what it reported; at its class's mean size where it reports nothing."""
+        return job_position(job, self.group.work)
+
+    def drawn_values(self, job: Job) -> OptionValues:
+        """The values for a job whose path does not show which share it took: drawn by its id, always the same."""
+        return draw_path_share(job, self.path_shares).prospects if self.mixes else self.prospects
+
+    def job_stream(self, key: GroupKey, calibration: CostCalibration) -> JobStream:
+        """The group's jobs to come; where arrivals are not counted, they are counted from the jobs in sight."""
+        factor, group = calibration.of(key[0]), self.group
+        seconds = self.seconds * factor.value
+        return JobStream(
+            arrivals=group.active / seconds if group.arrivals is None else group.arrivals,
+            dollars=self.dollars * calibration.factor(key[0]),
+            seconds=seconds,
+            squared_cv=factor.squared_cv,
+            counted=float(group.active) if group.arrivals is None else group.counted,
+            cost_factor_error=factor.error,
+        )
+
+
+def draw_path_share(job: Job, path_shares: Sequence[PathShare]) -> PathShare:
+    """One of the shares by the job's id, always the same: each as often as its fraction of all says."""
+    draw = crc32(job.id.encode()) / 2**32 * sum(share.fraction for share in path_shares)
+    for share in reversed(path_shares[1:]):
+        if draw < share.fraction:
+            return share
+        draw -= share.fraction
+    return path_shares[0]
+
+
+def assign(group: GroupDemand, solution: Solution, number: int, remember: Remember) -> GroupAssignment:
+    """What the solution gives the group, which is its class ``number``."""
+    level, hull, worth = solution.levels[number], group.hull, solution.rate * group.weight
+    fractions = [1.0 - solution.mix, solution.mix] if number == solution.mixed else [1.0]
+    return GroupAssignment(
+        group,
+        tuple(
+            PathShare(
+                hull.paths[corner],
+                fraction,
+                hull.seconds[corner],
+                hull.money[corner],
+                remember(OptionValues, group.menu, _off_the_tie(hull, corner, worth), None),
+            )
+            for corner, fraction in enumerate(fractions, level)
+        ),
+    )
+
+
+def assign_at_rate(group: GroupDemand, rate: Rate, remember: Remember) -> GroupAssignment:
+    """What the group is given at an exchange rate, whatever it costs; that needs no hull."""
+    values = remember(OptionValues, group.menu, rate * group.weight, None)
+    best, path = values.newcomer(group.work)
+    return GroupAssignment(group, (PathShare(path, 1.0, best.seconds, best.dollars, values),))
+
+
+def _off_the_tie(hull: Hull, level: int, worth: float) -> float:
+    """A worth of a second, next to ``worth``, at which the corner ``level`` is better than its neighbours."""
+    least = hull.slopes[level - 1] * (1.0 + _NUDGE) if level else 0.0
+    most = hull.slopes[level] * (1.0 - _NUDGE) if level < len(hull.slopes) else worth
+    return (least + most) / 2 if least > most else min(max(worth, least), most)

@@ -1,0 +1,248 @@
+"""The linear program of budgets that share pools, round after round, and what each budget gets of it.
+
+Two things take more than one round:
+
+- Jobs in sight (``demand``) are N, not λ: with other options they take longer, and then λ = N / a is smaller. Each
+  round corrects λ by the secant through the last two, on a logarithmic scale.
+- Only some of the paths over several phases are in the program. Each round adds the one that each group would take at
+  the prices found, if it is better (column generation).
+
+After ``_ROUNDS`` the last answer stands: it fits into the pools and budgets for the λ it was found with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import exp, log
+
+from charterer.domain.ids import BudgetId, PoolId, Rate
+from charterer.domain.money import Price
+from charterer.domain.plan import PoolVerdict
+from charterer.domain.time import Instant
+from charterer.policy.budgets.assignment import GroupAssignment, PathShare
+from charterer.policy.budgets.demand import GroupDemand
+from charterer.policy.budgets.pool_usage import PathUsage, expected_use, lp_column, path_usages, sum_uses
+from charterer.policy.budgets.solution import BudgetSolution, ScarcePool, forecast_assigned, spend_factor
+from charterer.policy.jobs.group_key import GroupKey
+from charterer.policy.nodes.pool_size import PoolSize
+from charterer.policy.options.option_value import JobPosition, OptionValues, ScarcityCharge
+from charterer.policy.solve.exchange_rate import BudgetFit
+from charterer.policy.solve.hull import Path
+from charterer.policy.solve.phase_dp import key_of
+from charterer.policy.solve.scarcity import LpClass, LpColumn, ScarceSolution, solve_scarce
+
+_ROUNDS = 6
+"""Programs solved at most: loads and paths are usually settled after two or three."""
+_SETTLED = 0.02
+"""A change of λ by a smaller fraction moves less than one job of fifty."""
+_BETTER = 1e-6
+"""Fraction by which a path must be better to be worth another round."""
+_CHARGED = 0.75
+"""Fraction of the price that a job is charged. With random arrivals a pool is not always full. Where the load just
+fills it, a job that takes free room displaces about half a job (Erlang's loss formula: n·(B(n−1) − B(n)) is 0.50 to
+0.55 for any n), and where far more want it, a whole one; pools with a price are in between. At the whole price room
+stays empty, at half of it too many take it that need it least (tests/bench/full_pool.py)."""
+_ALL = 1.0 - 1e-9
+"""Fraction of the load from which on all of it is served."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetOutcome:
+    """What a budget gets for some money. ``spend``: dollars a second on the fraction of the load that is ``served``.
+
+    ``mean_seconds``: of a job from submission to completion; None where not all are served.
+    """
+
+    fit: BudgetFit
+    rate: Rate
+    spend: float
+    mean_seconds: float | None
+    served: float
+
+
+def holding_factor(solution: BudgetSolution, key: GroupKey, group: GroupDemand) -> float:
+    """Seconds for which the group's jobs hold GPUs for each one predicted; 1 for jobs in sight: theirs is observed."""
+    return 1.0 if group.arrivals is None else solution.calibration.of(key[0]).value
+
+
+@dataclass(slots=True)
+class _GroupProgram:
+    """A group in the program. ``spend_factor``, ``holding_factor``: dollars paid, GPU-seconds held per predicted one.
+
+    ``load``: jobs a second. ``tried``: logarithms of loads and of the loads that they led to.
+    """
+
+    solution: BudgetSolution
+    key: GroupKey
+    group: GroupDemand
+    load: float
+    spend_factor: float
+    holding_factor: float
+    usages: list[PathUsage]
+    paths: set[Path]
+    tried: list[tuple[float, float]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, solution: BudgetSolution, key: GroupKey, assignment: GroupAssignment) -> _GroupProgram:
+        """The group with the paths that it may take at first."""
+        group = assignment.group
+        hull = group.hull if len(group.menu.stages) > 1 else None
+        usages = solution.inputs.memo(path_usages, group.menu, group.work, hull)
+        return cls(
+            solution=solution,
+            key=key,
+            group=group,
+            load=assignment.arrivals,
+            spend_factor=spend_factor(key, group, solution.calibration),
+            holding_factor=holding_factor(solution, key, group),
+            usages=[*usages],
+            paths=set() if hull is None else {usage.path for usage in usages},
+        )
+
+    @property
+    def held_per_dollar(self) -> float:
+        """GPU-seconds held for each dollar's worth predicted: the program's uses are scaled by it."""
+        return self.holding_factor / self.spend_factor
+
+    def lp_class(self) -> LpClass:
+        """The class with the load that dollars are counted with; its room is scaled to what is held of it."""
+        held = self.held_per_dollar
+        columns = [usage.column for usage in self.usages]
+        if held != 1.0:
+            columns = [
+                replace(column, use={pool: amount * held for pool, amount in column.use.items()}) for column in columns
+            ]
+        return LpClass(self.solution.budget.id, self.load * self.spend_factor, self.group.weight, columns)
+
+    def reload(self, mix: Mapping[int, float]) -> float:
+        """Correct the load of jobs in sight to the paths they are given; the fraction by which it changed."""
+        if self.group.arrivals is not None:
+            return 0.0
+        seconds = sum(share * self.usages[at].column.seconds for at, share in mix.items())
+        load, aim = log(self.load), log(self.group.active / seconds)
+        slope = 0.0
+        if self.tried:
+            last_load, last_aim = self.tried[-1]
+            slope = min((aim - last_aim) / (load - last_load), 0.0) if load != last_load else 0.0
+        self.tried.append((load, aim))
+        self.load = exp(load + (aim - load) / (1.0 - slope if self.tried[1:] else 2.0))
+        return abs(exp(aim - load) - 1.0)
+
+    def extend(self, worth: float, charge: ScarcityCharge) -> bool:
+        """Add the path that a new job would take at these prices; whether it is new and better than all others."""
+        menu, work = self.group.menu, self.group.work
+        if len(menu.stages) == 1:
+            return False
+        values, position = OptionValues(menu, worth, charge), JobPosition(work)
+        path = values.path(values.entering(position)[0].option, position)
+        if path in self.paths:
+            return False
+        rents = dict(charge.rents)
+        best = min(_cost(usage.column, worth, rents) for usage in self.usages)
+        usage = PathUsage(path, lp_column(path, menu, work))
+        if _cost(usage.column, worth, rents) >= best * (1.0 - _BETTER):
+            return False
+        self.paths.add(path)
+        self.usages.append(usage)
+        return True
+
+    def terms(self, solution: ScarceSolution) -> tuple[float, ScarcityCharge]:
+        """What a second is worth to a job of the group, and what room costs it on its own menu."""
+        budget, held = self.solution.budget.id, self.held_per_dollar
+        pools = sorted({option.pool for option in self.group.menu.options})
+        rents = tuple((pool, rent) for pool in pools if (rent := solution.price(budget, pool) * held) > 0.0)
+        return solution.rates[budget] * self.group.weight, ScarcityCharge(rents, frozenset())
+
+    def assignment(self, mix: Mapping[int, float], solution: ScarceSolution) -> GroupAssignment:
+        """The paths that the group's jobs are given."""
+        worth, charge = self.terms(solution)
+        rents = tuple((pool, _CHARGED * rent) for pool, rent in charge.rents)
+        remember, path_shares = self.solution.inputs.memo, []
+        for at in sorted(mix, key=lambda at: self.usages[at].column.money):
+            path, column = self.usages[at].path, self.usages[at].column
+            favours = frozenset(key_of(option) for option in path)
+            values = remember(OptionValues, self.group.menu, worth, ScarcityCharge(rents, favours))
+            path_shares.append(PathShare(path, mix[at], column.seconds, column.money, values))
+        return GroupAssignment(self.group, tuple(path_shares))
+
+
+def _cost(column: LpColumn, worth: float, rents: Mapping[PoolId, float]) -> float:
+    room = sum(rents.get(pool, 0.0) * amount for pool, amount in column.use.items())
+    return worth * column.seconds + column.money + room
+
+
+class PoolProgram:
+    """The linear program of some budgets that share ``room`` (GPUs by pool), solved."""
+
+    def __init__(self, solutions: Sequence[BudgetSolution], room: Mapping[PoolId, float]) -> None:
+        budgets = {solution.budget.id: max(solution.allowed, 0.0) for solution in solutions}
+        self._groups = [
+            _GroupProgram.of(solution, key, share) for solution in solutions for key, share in solution.shares.items()
+        ]
+        for number in range(_ROUNDS):
+            self._solution = solve_scarce([group.lp_class() for group in self._groups], budgets, room)
+            changes = [group.reload(mix) for group, mix in zip(self._groups, self._solution.mixes, strict=True)]
+            extended = [group.extend(*group.terms(self._solution)) for group in self._groups]
+            if number + 1 == _ROUNDS or (not any(extended) and max(changes, default=0.0) <= _SETTLED):
+                break
+
+    def _of(self, budget: BudgetId) -> list[tuple[_GroupProgram, Mapping[int, float], float]]:
+        """The budget's groups with their mixtures, and the fraction of each that is served."""
+        rows = zip(self._groups, self._solution.mixes, self._solution.queued, strict=True)
+        return [(group, mix, 1.0 - queued) for group, mix, queued in rows if group.solution.budget.id == budget]
+
+    def uses(self, budget: BudgetId) -> Mapping[PoolId, float]:
+        """GPUs by pool that the budget's served jobs hold."""
+        return sum_uses(
+            expected_use(
+                ((share, group.usages[at].column.use) for at, share in mix.items()),
+                group.load * group.holding_factor * served,
+            )
+            for group, mix, served in self._of(budget)
+        )
+
+    def outcome(self, budget: BudgetId) -> BudgetOutcome:
+        """What the budget gets."""
+        rows = self._of(budget)
+        load = sum(group.load for group, _, _ in rows)
+        served = sum(group.load * fraction for group, _, fraction in rows) / load
+        seconds = sum(
+            group.load * share * group.usages[at].column.seconds for group, mix, _ in rows for at, share in mix.items()
+        )
+        return BudgetOutcome(
+            fit=self._solution.fits[budget],
+            rate=self._solution.rates[budget],
+            spend=sum(
+                group.load * group.spend_factor * fraction * share * group.usages[at].column.money
+                for group, mix, fraction in rows
+                for at, share in mix.items()
+            ),
+            mean_seconds=seconds / load if served > _ALL else None,
+            served=min(served, 1.0),
+        )
+
+    def read(self, solution: BudgetSolution, sizes: Mapping[PoolId, PoolSize], now: Instant) -> BudgetSolution:
+        """The solution of one of the budgets with pool limits, from the one without."""
+        budget, scarce = solution.budget, self._solution
+        shares = {group.key: group.assignment(mix, scarce) for group, mix, _ in self._of(budget.id)}
+        return replace(
+            solution,
+            rate=scarce.rates[budget.id],
+            planned=scarce.spends[budget.id],
+            feasible=scarce.fits[budget.id] is not BudgetFit.INFEASIBLE,
+            shares=shares,
+            forecast=forecast_assigned(solution.money, shares, solution.calibration, budget, now),
+            scarce={
+                pool: ScarcePool(
+                    scarce.price(budget.id, pool), _verdict(sizes[pool], price, pool in scarce.short), sizes[pool].until
+                )
+                for pool, price in scarce.prices.items()
+                if price > 0.0 or pool in scarce.short
+            },
+        )
+
+
+def _verdict(size: PoolSize, price: float, short: bool) -> PoolVerdict:
+    node_price = Price.per_second(price * size.gpus_per_node)
+    return PoolVerdict(size.limit, size.nodes, Price.per_second(price), node_price, short)

@@ -1,0 +1,67 @@
+"""What pools offer: all of them that decides menus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from charterer.domain.ids import PoolId
+from charterer.domain.job import SpotPolicy
+from charterer.domain.money import Price
+from charterer.domain.option import GPU
+from charterer.domain.pool import CapacityType, Pool
+
+
+class PoolOffer(NamedTuple):
+    """What a pool offers. ``price``: of a node; None where it has no quote. ``gpus_per_node``: 0 where it has no
+    offering; ``resource``: how its nodes name their GPUs. ``start_seconds``: from asking for a node to its readiness.
+    """
+
+    pool: PoolId
+    gpu_type: str
+    gpus_per_node: int
+    price: Price | None
+    max_nodes: int
+    capacity_type: CapacityType
+    start_seconds: float
+    deleting: bool
+    resource: str = GPU
+
+
+def pool_offer(pool: Pool) -> PoolOffer:
+    """What a pool offers."""
+    return PoolOffer(
+        pool=pool.id,
+        gpu_type="" if pool.offering is None else pool.offering.gpu_type,
+        gpus_per_node=0 if pool.offering is None else pool.offering.gpus_per_node,
+        price=None if pool.quote is None else pool.quote.price,
+        max_nodes=pool.max_nodes,
+        capacity_type=pool.capacity_type,
+        start_seconds=pool.start_seconds,
+        deleting=pool.deleting,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Market:
+    """What all pools offer, by name; the same object for as long as nothing changes by which jobs choose."""
+
+    offers: Mapping[PoolId, PoolOffer]
+
+    def open_to(self, gpu_types: tuple[str, ...], spot: SpotPolicy) -> list[tuple[PoolOffer, Price]]:
+        """The pools that a job may use, each with the price of a node. ``gpu_types``: empty for any."""
+        return [
+            (offer, offer.price)
+            for offer in self.offers.values()
+            if not offer.deleting
+            and offer.price is not None
+            and offer.gpus_per_node > 0
+            and (offer.capacity_type is not CapacityType.SPOT or spot is SpotPolicy.ALLOWED)
+            and (not gpu_types or offer.gpu_type in gpu_types)
+        ]
+
+
+def market(offers: Iterable[PoolOffer]) -> Market:
+    """The market of some pools."""
+    return Market({offer.pool: offer for offer in offers})

@@ -1,0 +1,30 @@
+"""What decides the options of a job: jobs with one key have one menu."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from charterer.domain.ids import ClassId, PoolId
+from charterer.domain.job import SpotPolicy, Widths
+
+NOWHERE: frozenset[tuple[PoolId, int]] = frozenset()
+
+
+class MenuKey(NamedTuple):
+    """What decides a job's menu. ``class_id``: None where no curve is known; ``elastic``: whether it is resized in
+    place; ``failed``: pools and numbers of GPUs with which runs of it failed.
+    """
+
+    class_id: ClassId | None
+    least: int
+    preferred: int
+    most: int
+    gpu_types: tuple[str, ...] = ()
+    spot: SpotPolicy = SpotPolicy.NEVER
+    elastic: bool = False
+    failed: frozenset[tuple[PoolId, int]] = NOWHERE
+
+    @property
+    def widths(self) -> Widths:
+        """Numbers of GPUs."""
+        return Widths(self.least, self.preferred, self.most)

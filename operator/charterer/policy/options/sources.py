@@ -1,0 +1,127 @@
+"""Where options come from. A source yields candidate ways to run a group of jobs on the pools that it may use.
+
+``WholeWidths`` is the only source: numbers of whole GPUs of one pool. Whatever a source yields is weighed alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from charterer.domain.job import Widths
+from charterer.domain.money import Price
+from charterer.domain.option import Option
+from charterer.domain.profile import Profile
+from charterer.policy.options.market import Market, PoolOffer
+from charterer.policy.options.menu_key import MenuKey
+from charterer.policy.options.optimism import exploration_candidates, optimistic_speed
+from charterer.policy.options.speedup import speed
+
+DEFAULT_RESTART_SECONDS = 30.0
+"""Seconds from stopping a run to training on in the next, for jobs whose profile does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """How fast a class of jobs is. ``profile``: None where nothing is known, otherwise as fast as may be hoped on the
+    widths in ``trials`` (numbers of GPUs by GPU type), which are worth a trial.
+    """
+
+    profile: Profile | None
+    trials: Mapping[str, frozenset[int]]
+
+    @property
+    def restart_seconds(self) -> float:
+        """Seconds from stopping a run to training on in the next."""
+        return DEFAULT_RESTART_SECONDS if self.profile is None else self.profile.restart_seconds
+
+    def speeds(self, gpu_type: str, gpus: int) -> Sequence[float]:
+        """The speed in each phase; empty where one is not known."""
+        if self.profile is None:
+            return ()
+        known = [speed(self.profile, phase, gpu_type, gpus) for phase in range(len(self.profile.phases))]
+        speeds = [value for value in known if value is not None]
+        return speeds if len(speeds) == len(known) else ()
+
+
+def curves_of(profile: Profile | None, explore: bool) -> Curves:
+    """The curves of a class; ``explore``: whether its budget pays for trials of widths that were never measured."""
+    if profile is None:
+        return Curves(None, {})
+    trials = exploration_candidates(profile) if explore else {}
+    return Curves(optimistic_speed(profile, trials), trials)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A way to run jobs on GPUs of one type. ``stages``: the option in each phase of the class, with its speed there.
+
+    Where no speed is known there is one stage, ``known`` is False, and the speed is the width's fraction of the
+    preferred one.
+    """
+
+    gpu_type: str
+    stages: tuple[Option, ...]
+    known: bool
+
+    @property
+    def gpus(self) -> int:
+        """Number of GPUs."""
+        return self.stages[0].gpus
+
+
+class OptionSource(Protocol):
+    """A source of candidates."""
+
+    def candidates(self, key: MenuKey, market: Market, curves: Curves) -> Iterable[Candidate]:
+        """The ways to run the jobs of a key: on pools that are open to them, within their widths, each way once."""
+
+
+class WholeWidths:
+    """Numbers of whole GPUs of one pool.
+
+    Below one node a job is one pod of 1, 2, 4, … GPUs; from one node on it is whole nodes, one pod each. The
+    ``preferred`` width is offered too where it can be placed.
+    """
+
+    def candidates(self, key: MenuKey, market: Market, curves: Curves) -> Iterator[Candidate]:
+        """Every offered width of every pool; where no speed is known, none above the preferred width."""
+        speeds_of: dict[tuple[str, int], Sequence[float]] = {}
+        for offer, price in market.open_to(key.gpu_types, key.spot):
+            for gpus in offered_widths(offer.gpus_per_node, key.widths, offer.max_nodes):
+                width = offer.gpu_type, gpus
+                if width not in speeds_of:
+                    speeds_of[width] = curves.speeds(*width)
+                if speeds_of[width]:
+                    trial = gpus in curves.trials.get(offer.gpu_type, ())
+                    stages = [_option(offer, gpus, price, value, curves, trial) for value in speeds_of[width]]
+                    yield Candidate(offer.gpu_type, tuple(stages), known=True)
+                elif gpus <= key.preferred:
+                    option = _option(offer, gpus, price, gpus / key.preferred, curves, trial=False)
+                    yield Candidate(offer.gpu_type, (option,), known=False)
+
+
+def offered_widths(gpus_per_node: int, widths: Widths, max_nodes: int) -> list[int]:
+    """Numbers of GPUs, ascending: powers of two below a node, whole nodes up to ``max_nodes``, and ``preferred``."""
+    below = [1 << power for power in range(gpus_per_node.bit_length()) if 1 << power < gpus_per_node]
+    nodes = range(1, min(max_nodes, widths.max // gpus_per_node) + 1)
+    offered = {*below, *(count * gpus_per_node for count in nodes)}
+    if widths.preferred < gpus_per_node:
+        offered.add(widths.preferred)
+    return sorted(gpus for gpus in offered if widths.min <= gpus <= widths.max)
+
+
+def _option(offer: PoolOffer, gpus: int, price: Price, speed: float, curves: Curves, trial: bool) -> Option:
+    share = price.share(gpus, offer.gpus_per_node)
+    entry = offer.start_seconds + curves.restart_seconds
+    return Option(
+        pool=offer.pool,
+        gpus=gpus,
+        speed=speed,
+        price=share,
+        entry_seconds=entry,
+        entry_cost=share.cost(round(entry)),
+        trial=trial,
+        resource=offer.resource,
+    )
