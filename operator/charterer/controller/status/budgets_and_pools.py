@@ -106,7 +106,7 @@ def _interval(verdict: BudgetVerdict) -> str:
 def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
     """What would be done now, were the mode Enforce."""
     observed = plan.observed_commands
-    rent = sum(isinstance(one, Rent) and one.budget == budget.id for one in observed)
+    rent = sum(isinstance(command, Rent) and command.budget == budget.id for command in observed)
     place = [one for one in observed if isinstance(one, Allocate) and snapshot.jobs[one.job].budget == budget.id]
     waiting = sum(job.budget == budget.id and job.wants_to_run for job in snapshot.jobs.values())
     return (
