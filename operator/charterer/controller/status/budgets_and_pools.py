@@ -23,6 +23,7 @@ from charterer.ledger.balance import current_rate
 from charterer.providers.errors import ProviderError
 
 _FRESH_SECONDS = 900.0
+"""Age in seconds up to which a quote counts as fresh: fifteen failed questions to the cloud."""
 
 
 def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) -> GPUBudgetView:
@@ -105,9 +106,12 @@ def _interval(verdict: BudgetVerdict) -> str:
 
 def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
     """What would be done now, were the mode Enforce."""
-    observed = plan.observed_commands
-    rent = sum(isinstance(command, Rent) and command.budget == budget.id for command in observed)
-    place = [one for one in observed if isinstance(one, Allocate) and snapshot.jobs[one.job].budget == budget.id]
+    rent = sum(isinstance(command, Rent) and command.budget == budget.id for command in plan.observed_commands)
+    place = [
+        command
+        for command in plan.observed_commands
+        if isinstance(command, Allocate) and snapshot.jobs[command.job].budget == budget.id
+    ]
     waiting = sum(job.budget == budget.id and job.wants_to_run for job in snapshot.jobs.values())
     return (
         f"mode Observe: nothing is rented or changed; for {waiting} waiting jobs it would rent {rent} more nodes "

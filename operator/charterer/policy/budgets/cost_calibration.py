@@ -25,12 +25,13 @@ from charterer.policy.solve.exchange_rate import Demand
 
 PSEUDO_JOBS = 3.0
 PRIOR_SQUARED_CV = 4.0
-"""Of dollars per job, before a class shows its own. In the Philly trace the GPU-time of a virtual cluster's jobs has a
-coefficient of variation of 1.3 to 3.3 in the even ones (7 of 11); a single class is more even than a team, hence 2."""
+"""Squared coefficient of variation of dollars per job, before a class shows its own. In the Philly trace the GPU-time
+of a virtual cluster's jobs has a coefficient of variation of 1.3 to 3.3 in the even ones (7 of 11); a single class is
+more even than a team, hence 2."""
 SPREAD_JOBS = 30.0
-"""So many jobs is that worth, and what all classes show beside what one does: a sample's variance is off by the factor
-√((kurtosis − 1) / n), which at such coefficients (lognormal: kurtosis 100 and more) takes a hundred jobs to become 1;
-most samples of a dozen have not seen the jobs that make it."""
+"""Weight of that prior in jobs, and of all classes together against a single one. A sample's variance is off by the
+factor √((kurtosis − 1) / n), which at such coefficients (lognormal: kurtosis 100 and more) takes a hundred jobs to
+become 1; most samples of a dozen have not seen the jobs that make it."""
 _MOST_OVERHEAD = 2.0
 """Where more than half is paid for nodes that no job holds, something is broken, and giving jobs less mends nothing."""
 
@@ -67,12 +68,12 @@ def cost_factor(
 
 
 def usual_squared_cv(classes: Iterable[ClassHistory]) -> float:
-    """Of dollars per job within a class, over all of them."""
+    """The squared coefficient of variation of dollars per job within a class, over all classes."""
     return _squared_cv(classes, PRIOR_SQUARED_CV)
 
 
 def _squared_cv(classes: Iterable[ClassHistory], prior: float) -> float:
-    """Of actual ÷ predicted, weighted by dollars, over finished jobs: running ones have not shown theirs."""
+    """That of actual ÷ predicted cost, weighted by dollars, over finished jobs; running ones have not shown theirs."""
     jobs, total = SPREAD_JOBS, SPREAD_JOBS * prior
     for one in classes:
         if one.actual > 0 and one.predicted > 0:

@@ -40,7 +40,7 @@ HOLDS = 0.9
 """How often the interval is to hold: it fails low in one period of twenty, and high in one."""
 _Z = 1.6448536269514722
 _STEPS = 48
-"""Of the time left: fifteen hours each at the beginning of a month, when the horizon is ten days."""
+"""Steps that the time left is divided into: fifteen hours each at the beginning of a month; the horizon is ten days."""
 PRIOR_PERIODS = 4.0
 """A variance that was never compared with anything is believed to within a factor of about two: as from so many."""
 _NORMAL = NormalDist()
@@ -149,7 +149,7 @@ def forecast(
 
 
 def _variance(path: Sequence[tuple[float, float]], left: float, coming: CompoundPoisson, spread: float) -> float:
-    """Of the spend at the end."""
+    """The variance of the spend at the period's end."""
     step, life = left / _STEPS, coming.life
     uncorrected, square, line = 1.0, 0.0, 0.0
     for number, (_, gain) in enumerate(reversed(path)):

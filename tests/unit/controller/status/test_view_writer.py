@@ -12,7 +12,7 @@ from charterer.cluster.errors import Conflict, Unreachable
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.status.conditions import condition
 from charterer.controller.status.view_writer import ViewedObject, ViewWriter
-from charterer.domain.steps import StepKey, StepKind
+from charterer.domain.ids import StepKey, StepKind
 from charterer.domain.time import Instant
 from tests.virtual_time import advance, clock, run_for, run_in_virtual_time
 
