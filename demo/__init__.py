@@ -1,5 +1,5 @@
-"""The demo: a measured hour of submissions replayed on a real control plane, in minutes, for whoever has just cloned.
+"""The demo: a measured hour of submissions, replayed on a real control plane in a few minutes.
 
-It drives the programs as a user would (kubectl, helm, `charterer`) and stands in for what kwok's pods do not run.
-Nothing here is imported by the operator, and nothing here imports it: the two meet at Kubernetes and HTTP.
+It drives the programs as a user would (kubectl, helm, `charterer`), and simulates the training that kwok's pods do not
+do. The demo and the operator do not import each other: they meet at Kubernetes and HTTP only.
 """

@@ -32,9 +32,9 @@ from demo.summary import Summary
     type=click.IntRange(5, 120),
     default=30,
     show_default=True,
-    help="Seconds of the workload that pass in a second.",
+    help="Seconds of the workload that pass in one second of the demo.",
 )
-@click.option("--keep", is_flag=True, help="Leave everything up at the end, until Ctrl-C, to look around.")
+@click.option("--keep", is_flag=True, help="Keep everything running at the end, until Ctrl-C, to look around.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -43,23 +43,23 @@ from demo.summary import Summary
     help="Folder for logs, applied manifests, summary and picture. It is emptied first.",
 )
 def main(cluster: str, pace: int, keep: bool, out: Path) -> None:
-    """Charterer at work on an hour of a measured workload, in about three minutes.
+    """Show Charterer at work on an hour of a measured workload, in about three minutes.
 
-    28 training jobs of six applications are submitted to a real Kubernetes API server as they were in the workload.
+    28 training jobs of six applications are submitted to a real Kubernetes API server, at the times of the workload.
     Charterer rents 4-GPU nodes from a fake cloud for them, within a budget of $48 an hour: it decides how many GPUs
-    each job is worth, meets a zone that runs out of machines, and gives the nodes back. The GPU nodes and containers
-    are not real; everything else is: control plane, operator, speeds (measured on T4 GPUs), prices, bills.
+    each job is worth, copes with a zone that runs out of machines, and gives the nodes back. The GPU nodes and
+    containers are simulated. The rest is real: control plane, operator, speeds (measured on T4 GPUs), prices, bills.
 
     \b
     What to look at:
-      - the live table: who gets how many GPUs, and why (not everyone the number they asked for)
-      - "pays up to $X per job-hour saved": the exchange rate between money and time that the budget comes to
-      - the summary: time and money against giving every job what its owner asked for
+      - the live table: how many GPUs each job gets, and why (often not the number that was asked for)
+      - "pays up to $X per job-hour saved": the exchange rate between money and time that follows from the budget
+      - the summary: time and money compared with giving every job the GPUs that its owner asked for
       - out/demo/demo.png, and the manifests in out/demo/applied
       - python -m demo --keep, then kubectl
 
-    Exit code 0 means: all jobs completed, no machine is left, and the ledger equals the cloud's bill to the
-    micro-dollar. docs/demo.md has more.
+    Exit code 0: all jobs completed, no machine is left, and the ledger equals the cloud's bill to the micro-dollar.
+    See docs/demo.md.
     """
     console = Console()
     out = out.resolve()
@@ -67,12 +67,12 @@ def main(cluster: str, pace: int, keep: bool, out: Path) -> None:
         with _alone(out):
             result = asyncio.run(_cancelled_by_sigterm(cluster, pace, keep, out, console))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        console.print("ended; nothing is left running")
+        console.print("Stopped; nothing is left running.")
         sys.exit(130)
     except Exception as error:
-        for each in _leaves(error):
+        for leaf in _leaves(error):
             console.print(
-                f"The demo failed: {_said(each)}", style="bold red", highlight=False, markup=False, soft_wrap=True
+                f"The demo failed: {_message(leaf)}", style="bold red", highlight=False, markup=False, soft_wrap=True
             )
         sys.exit(1)
     sys.exit(0 if result.succeeded else 1)
@@ -93,19 +93,19 @@ def _alone(out: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise DemoError(f"another demo is running in {out}; end it, or name another folder by --out") from None
+            raise DemoError(f"another demo is running in {out}; end it, or choose another folder with --out") from None
         yield
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        for each in error.exceptions:
-            yield from _leaves(each)
+        for inner in error.exceptions:
+            yield from _leaves(inner)
     else:
         yield error
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     return str(error) if isinstance(error, DemoError) else f"{type(error).__name__}: {error}"
 
 

@@ -1,9 +1,10 @@
-"""What the same jobs would take and cost if each got the GPUs its owner asked for, at once.
+"""Simulates the same jobs as if each got the GPUs that its owner asked for at once, for a comparison.
 
-A small simulation with the replay's own tables, prices and start-up times: a job arrives, its pods go to free GPUs of
-nodes that are rented already (the fullest that fit) or to new ones, in the first zone that has room for all of them;
-it trains once all of its nodes are up and its pods have started; a node is given back when its last job ends. There is
-no budget.
+It uses the replay's own tables, prices and start-up times. When a job arrives, its pods go to free GPUs of rented nodes
+(the fullest that fit) or to new nodes, in the first zone that can take all of them. The job trains once its nodes are
+up and its pods have started. A node is given back when its last job ends. There is no budget.
+
+The simulator's own baselines know one pool and whole nodes only; this one has zones with stock, and shared nodes.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from demo.scenario import PoolPlan, ReplayJob, Scenario
 
 
 @dataclass(frozen=True, slots=True)
-class Rented:
-    """One node of the simulation: the instants (workload seconds) between which it was rented, and its price."""
+class RentedNode:
+    """A node of the simulation: when it was rented (workload seconds), and its cost."""
 
     pool: PoolPlan
     launched: float
@@ -28,8 +29,8 @@ class Rented:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
-    """One job of the simulation: on how many GPUs it ran and when."""
+class BaselineJob:
+    """A job of the simulation, and when it trained (workload seconds)."""
 
     job: ReplayJob
     started: float
@@ -37,25 +38,25 @@ class Trained:
 
     @property
     def completion_seconds(self) -> float:
-        """From submission to completion."""
+        """Seconds from submission to completion."""
         return self.ended - self.job.submitted
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """The simulated jobs, in the order of their ends, and nodes."""
+class Baseline:
+    """The simulated jobs in order of completion, and the nodes."""
 
-    jobs: tuple[Trained, ...]
-    nodes: tuple[Rented, ...]
+    jobs: tuple[BaselineJob, ...]
+    nodes: tuple[RentedNode, ...]
 
     @property
     def mean_completion_seconds(self) -> float:
-        """The mean from submission to completion."""
+        """The mean time in seconds from submission to completion."""
         return sum(job.completion_seconds for job in self.jobs) / len(self.jobs)
 
     @property
     def dollars(self) -> float:
-        """What all nodes cost."""
+        """The cost of all nodes."""
         return sum(node.dollars for node in self.nodes)
 
 
@@ -69,7 +70,7 @@ class _Node:
 
 
 def pods(gpus: int, per_node: int) -> tuple[int, ...]:
-    """GPUs of each pod of a job that wide: whole nodes, then the rest."""
+    """The GPUs of each pod of a job of ``gpus`` GPUs: whole nodes, then the rest."""
     whole, rest = divmod(gpus, per_node)
     return (per_node,) * whole + ((rest,) if rest else ())
 
@@ -83,10 +84,10 @@ class _Cloud:
             pool.name: itertools.cycle(pool.start_seconds) for pool in scenario.pools
         }
         self._nodes: list[_Node] = []
-        self.ended: list[Rented] = []
+        self.ended: list[RentedNode] = []
 
     def place(self, job: ReplayJob, at: float) -> float:
-        """Gives the job its nodes; returns when the last of them is up."""
+        """Assign nodes to the job; returns the second at which the last of them is up. ValueError: too large."""
         for pool in self._scenario.pools:
             if self._place_in(pool, job, at):
                 return max(at, *(node.ready for node in self._nodes if job.name in node.gpus_of))
@@ -115,24 +116,24 @@ class _Cloud:
         return True
 
     def leave(self, job: ReplayJob, at: float) -> None:
-        """Takes the job off its nodes and gives those that are empty back."""
+        """Remove the job from its nodes, and give back the empty ones."""
         for node in self._nodes:
             node.free += node.gpus_of.pop(job.name, 0)
         for node in [node for node in self._nodes if not node.gpus_of]:
             self._nodes.remove(node)
             seconds = max(math.ceil(at - node.launched), node.pool.billing_minimum_seconds)
-            self.ended.append(Rented(node.pool, node.launched, at, node.pool.hourly_price / 3600 * seconds))
+            self.ended.append(RentedNode(node.pool, node.launched, at, node.pool.hourly_price / 3600 * seconds))
 
 
-def simulate(scenario: Scenario, pod_seconds: float = 0.0) -> Outcome:
-    """Runs the scenario's jobs at the widths their owners asked for.
+def simulate(scenario: Scenario, pod_seconds: float = 0.0) -> Baseline:
+    """Simulate the scenario's jobs at the widths that their owners asked for.
 
-    ``pod_seconds``: what Kubernetes takes to start and end a job's pods, as it did in the replay. ValueError when a job
-    asks for more GPUs than any zone has.
+    ``pod_seconds``: the time that Kubernetes took in the replay to start and end a job's pods. ValueError: a job asks
+    for more GPUs than any zone has.
     """
     cloud = _Cloud(scenario)
-    running: list[tuple[float, int, Trained]] = []
-    trained: list[Trained] = []
+    running: list[tuple[float, int, BaselineJob]] = []
+    trained: list[BaselineJob] = []
 
     def end_until(at: float) -> None:
         while running and running[0][0] <= at:
@@ -144,6 +145,6 @@ def simulate(scenario: Scenario, pod_seconds: float = 0.0) -> Outcome:
         end_until(job.submitted)
         started = cloud.place(job, job.submitted)
         ended = started + pod_seconds + scenario.restart_seconds + job.seconds(job.asked)
-        heapq.heappush(running, (ended, number, Trained(job, started, ended)))
+        heapq.heappush(running, (ended, number, BaselineJob(job, started, ended)))
     end_until(math.inf)
-    return Outcome(tuple(trained), tuple(cloud.ended))
+    return Baseline(tuple(trained), tuple(cloud.ended))

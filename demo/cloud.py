@@ -1,4 +1,4 @@
-"""Asks the fake cloud what only it knows: its machines and its bill. Nothing in Charterer reads these."""
+"""Reads the fake cloud's own machines and bill, which Charterer never reads, to check the ledger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TIMEOUT = aiohttp.ClientTimeout(total=5)
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What the cloud charges, in micro-dollars; ``open_lines`` are machines that are still charged for."""
+    """The cloud's bill in micro-dollars; ``open_lines``: machines that are still billed."""
 
     micros: int
     machines: int
@@ -23,13 +23,13 @@ class Bill:
 
 @dataclass(frozen=True, slots=True)
 class CloudAdmin:
-    """The levers and books of a fake cloud at ``url``."""
+    """The administrative API of a fake cloud at ``url``."""
 
     session: aiohttp.ClientSession
     url: str
 
     async def machines(self) -> list[dict[str, Any]]:
-        """All machines ever launched, as they are now."""
+        """All machines ever launched, in their present state."""
         machines: list[dict[str, Any]] = (await self._get("/admin/v1/instances"))["instances"]
         return machines
 

@@ -1,4 +1,4 @@
-"""Where the demo runs: the test bed's control plane, or a kind cluster. Both are thrown away afterwards."""
+"""The cluster of the demo: the test bed's control plane, or kind. Both are deleted afterwards."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _KIND_CONFIG = Path(__file__).resolve().parents[1] / "kind-config.yaml"
 
 
 class Cluster(Protocol):
-    """What the demo needs of a cluster. Commands raise an exception with the program's own words when they fail."""
+    """A cluster as the demo needs it. Commands that fail raise an exception with the program's own message."""
 
     @property
     def kubeconfig(self) -> Path:
-        """An administrator's."""
+        """The kubeconfig of an administrator."""
 
     def kubectl(self, *arguments: str, input: str | None = None) -> str:
-        """What kubectl prints."""
+        """Run kubectl; returns its output."""
 
     def helm(self, *arguments: str) -> str:
-        """What helm prints."""
+        """Run helm; returns its output."""
 
     def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
         """A kubeconfig that acts as that service account."""
 
     def stop(self) -> None:
-        """Ends the cluster. May be repeated."""
+        """Stop the cluster. May be repeated."""
 
 
 def start(kind: str, directory: Path, programs: Programs) -> Cluster:
@@ -50,7 +50,7 @@ def start(kind: str, directory: Path, programs: Programs) -> Cluster:
 
 
 class KindCluster:
-    """A cluster in Docker, with kwok beside it for the GPU nodes that the fake cloud makes."""
+    """A cluster in Docker, with kwok beside it for the fake cloud's GPU nodes."""
 
     def __init__(self, directory: Path, programs: Programs) -> None:
         for program in ("docker", "kind"):
@@ -80,11 +80,11 @@ class KindCluster:
             raise
 
     def kubectl(self, *arguments: str, input: str | None = None) -> str:
-        """What kubectl prints."""
+        """Run kubectl; returns its output."""
         return self._run(str(self._binaries.kubectl), *arguments, input=input)
 
     def helm(self, *arguments: str) -> str:
-        """What helm prints."""
+        """Run helm; returns its output."""
         return self._run(str(self._binaries.helm), *arguments)
 
     def service_account_kubeconfig(self, namespace: str, name: str) -> Path:

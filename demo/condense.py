@@ -2,14 +2,14 @@
 
     python -m demo.condense [--check] [DATA_DIR]
 
-An application goes through epochs. Epoch e is done once it has made the statistical progress Δp_e (the least that any
-measured batch size made of it), and a step at total batch size M advances it by the gain
+An application goes through epochs. Epoch e is done once it has made the statistical progress Δp_e (the least of all
+measured batch sizes), and a step at total batch size M advances it by the gain
 
     g = (σ² + μ²) / (σ²/s + μ²),   s = M / M₀
 
-(Pollux, OSDI'21, equation 6; μ²: `grad_sqr`, σ²: `grad_var`, M₀: the application's own batch size). So on k GPUs the
-epoch takes Δp_e · step seconds / g at the batch size, among those measured on k, where that is the least. The table
-holds the sum over the epochs: every width at its best batch size, statistical efficiency included.
+(Pollux, OSDI'21, equation 6; μ²: `grad_sqr`, σ²: `grad_var`, M₀: the application's own batch size). On k GPUs the epoch
+takes Δp_e · step seconds / g, with the batch size that makes this the least among those measured on k. The table holds
+the sum over the epochs: each width at its best batch sizes, statistical efficiency included.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ WHOLE_NODES = {24: 6, 32: 8, 48: 12}
 
 
 class DataMissing(Exception):
-    """The measured data is not where it was looked for."""
+    """The measured data is not in the given folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What one epoch at one total batch size measured: progress so far, squared norm and variance of the gradient."""
+    """Measurements of an epoch at a total batch size: progress so far, squared norm and variance of the gradient."""
 
     progress: float
     sqr: float
@@ -50,7 +50,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One application: per total batch size its epochs' statistics; per number of GPUs seconds a step by batch size."""
+    """One application: its epochs' statistics by total batch size, and seconds a step by GPUs and batch size."""
 
     name: str
     statistics: Mapping[int, Sequence[Statistics]]
@@ -69,11 +69,11 @@ class Measured:
         if sizes[low] == batch:
             return below.sqr, below.var
         above = self.statistics[sizes[low + 1]][epoch]
-        part = math.log(batch / sizes[low]) / math.log(sizes[low + 1] / sizes[low])
-        return below.sqr + part * (above.sqr - below.sqr), below.var + part * (above.var - below.var)
+        fraction = math.log(batch / sizes[low]) / math.log(sizes[low + 1] / sizes[low])
+        return below.sqr + fraction * (above.sqr - below.sqr), below.var + fraction * (above.var - below.var)
 
     def epoch_progress(self, epoch: int) -> float:
-        """Δp of an epoch: the least progress up to its end, less the same of the epoch before."""
+        """Δp of an epoch: the least progress up to its end minus that of the epoch before."""
 
         def least(at: int) -> float:
             return min(rows[at].progress for rows in self.statistics.values())
@@ -81,7 +81,7 @@ class Measured:
         return least(epoch) - (least(epoch - 1) if epoch else 0.0)
 
     def epoch_seconds(self, epoch: int, gpus: int) -> tuple[float, int]:
-        """Seconds of the epoch on that many GPUs, and the batch size that makes them the fewest."""
+        """Seconds of the epoch on ``gpus`` at the best batch size, and that batch size."""
         progress = self.epoch_progress(epoch)
 
         def seconds(batch: int) -> float:
@@ -126,7 +126,7 @@ def read(data: Path, application: str) -> Measured:
         for path in sorted(folder.glob("validation-*.csv"))
     }
     if not statistics:
-        raise DataMissing(f"no validation-*.csv in {folder}; name the folder that has pollux/ by CHARTERER_DATA_DIR")
+        raise DataMissing(f"no validation-*.csv in {folder}; set CHARTERER_DATA_DIR to the folder that has pollux/")
     allowed = range(min(statistics), max(statistics) + 1)
     return Measured(application, statistics, _steps(folder, allowed, LARGEST_LOCAL_BATCH.get(application, math.inf)))
 
@@ -140,7 +140,7 @@ def speeds(data: Path) -> str:
         measured = read(data, application)
         for gpus in sorted(measured.steps):
             taken = [measured.epoch_seconds(epoch, gpus) for epoch in range(epochs)]
-            seconds = sum(each for each, _ in taken)
+            seconds = sum(epoch_seconds for epoch_seconds, _ in taken)
             table.writerow([application, epochs, gpus, f"{seconds:.1f}", taken[0][1], taken[-1][1]])
     return text.getvalue()
 
@@ -157,7 +157,7 @@ def data_dir() -> Path:
 
 
 def main() -> int:
-    """Writes demo/data, or with --check says whether it is what the measurements give."""
+    """Write demo/data, or with --check compare it with the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="?", type=Path, default=data_dir(), help="the folder with the measured data")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when demo/data is stale")

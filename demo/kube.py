@@ -1,4 +1,4 @@
-"""The few calls to a Kubernetes API server that the demo makes, over raw HTTP: lists, watches, patches, tokens."""
+"""The demo's calls to a Kubernetes API server over raw HTTP: lists, watches, patches, tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=60)
 
 
 class KubeError(Exception):
-    """The API server refused a call; ``code`` is the HTTP status, ``reason`` the word of its Status object."""
+    """The API server refused a call; ``code`` is the HTTP status, ``reason`` the one of its Status object."""
 
     def __init__(self, call: str, code: int, reason: str, message: str) -> None:
         super().__init__(f"{call}: {code} {reason}: {message}")
@@ -31,12 +31,12 @@ class KubeError(Exception):
 
 
 RETRIABLE = (aiohttp.ClientError, TimeoutError, OSError)
-"""What a call raises when the API server could not be reached or did not answer."""
+"""Exceptions of a call when the API server cannot be reached or does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the API server is and what proves who is calling."""
+    """The address of the API server, and the caller's credentials."""
 
     url: str
     tls: ssl.SSLContext | None

@@ -1,4 +1,4 @@
-"""The live table in a terminal, and lines where there is none."""
+"""The live table in a terminal, or single lines where there is no terminal."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from demo.view import JobRow, View
 
 _LINE_SECONDS = 10.0
 _FIXED_LINES = 21
-"""Lines of the screen that are not rows of the jobs' table."""
+"""Screen lines that are not rows of the table of jobs."""
 
 _COLOURS = {"Running": "green", "Queued": "yellow", "Starting": "cyan", "Resizing": "cyan", "Failed": "red"}
 _PHASES = ("Requested", "Starting", "Ready", "Draining")
 
 
 def minutes(seconds: float | None) -> str:
-    """Workload seconds as minutes for people."""
+    """Workload seconds as minutes."""
     return "–" if seconds is None else f"{seconds / 60:.0f} min"
 
 
@@ -36,7 +36,7 @@ def rendered(view: View, factor: int, height: int) -> RenderableType:
 
 
 def line(view: View) -> str:
-    """One moment in one line."""
+    """The view as one line."""
     running = view.in_state("Running")
     nodes = ", ".join(f"{pool.name} {sum(pool.phases.get(phase, 0) for phase in _PHASES)}" for pool in view.pools)
     return (
@@ -55,7 +55,10 @@ def _headline(view: View, factor: int) -> Text:
     money = view.money
     return Text.assemble(
         ("Charterer demo ", "bold"),
-        (f"minute {view.at / 60:.0f} of the workload (×{factor}; times here are the workload's own)\n", "dim"),
+        (
+            f"minute {view.at / 60:.0f} of the workload ({factor} times faster here; times are workload time)\n",
+            "dim",
+        ),
         ("budget ", "bold"),
         f"{shown(money.spent)} spent, {shown(money.allowed)} allowed by now; {shown(money.hourly)}/h now",
         f"{_rate(view)}\n",
@@ -96,7 +99,7 @@ def _jobs(view: View, rows: int) -> Table:
 
 
 def _most_telling(jobs: Iterable[JobRow], rows: int) -> list[JobRow]:
-    """As many as fit: those that are not over first, in the order of their submission."""
+    """The first ``rows`` jobs: unfinished ones before finished ones, in order of submission."""
     ordered = sorted(jobs, key=lambda job: (job.state in ("Complete", "Failed"), -job.waited))
     return ordered[:rows]
 
@@ -114,21 +117,21 @@ def _pools(view: View) -> Table:
 
 def _decisions(view: View, factor: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    for name in ("at", "decided about", "reason"):
+    for name in ("at", "object", "event"):
         table.add_column(name, no_wrap=True)
     table.add_column(
-        f"in the operator's words (whose seconds are {factor} of the workload's)",
+        f"message of the operator (1 of its seconds = {factor} s of the workload; prices are {factor}-fold)",
         no_wrap=True,
         overflow="ellipsis",
         ratio=1,
     )
-    for said in view.decisions:
-        table.add_row(said.at, said.about, said.reason, Text(said.note))
+    for decision in view.decisions:
+        table.add_row(decision.at, decision.about, decision.reason, Text(decision.note))
     return table
 
 
 class Screen:
-    """Shows views on a console: a table that lives in a terminal, a line every ten seconds elsewhere."""
+    """Shows views on a console: a live table in a terminal, otherwise a line every ten seconds."""
 
     def __init__(self, console: Console, factor: int) -> None:
         self._console = console
@@ -146,7 +149,7 @@ class Screen:
             self._live.stop()
 
     def show(self, view: View) -> None:
-        """Shows one moment."""
+        """Show a view."""
         if self._live is not None:
             self._live.update(rendered(view, self._factor, self._console.height), refresh=True)
         elif time.monotonic() - self._last_line >= _LINE_SECONDS:

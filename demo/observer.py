@@ -1,4 +1,4 @@
-"""Looks at everything twice a second, for the table and the picture."""
+"""Observes cluster, operator and cloud twice a second, for the table and the picture."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from demo.cloud import CloudAdmin
 from demo.kube import RETRIABLE, Kube, KubeError
 from demo.replay import JOBS, Replay
 from demo.scenario import Scenario
-from demo.view import EVENT_PATHS, Seen, View, view
+from demo.view import EVENT_PATHS, Observed, View, view
 
-LOOK_SECONDS = 0.5
+OBSERVE_SECONDS = 0.5
 
 
 @dataclass(slots=True)
 class Observer:
-    """Looks until it is cancelled; ``views`` are kept for the picture. What cannot be reached is looked at again."""
+    """Observes until it is cancelled, and keeps the ``views`` for the picture; failed calls are repeated."""
 
     kube: Kube
     session: aiohttp.ClientSession
@@ -32,27 +32,27 @@ class Observer:
     views: list[View] = field(default_factory=list)
 
     async def run(self) -> None:
-        """Looks and shows, twice a second."""
+        """Observe and show, twice a second."""
         while True:
             try:
-                seen = await self.look()
+                observed = await self.observe()
             except (*RETRIABLE, KubeError):
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(OBSERVE_SECONDS)
                 continue
-            self.views.append(view(self.scenario, self.replay.jobs, self.replay.now, seen))
+            self.views.append(view(self.scenario, self.replay.jobs, self.replay.now, observed))
             self.show(self.views[-1])
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(OBSERVE_SECONDS)
 
-    async def look(self) -> Seen:
-        """One look; one of kube.RETRIABLE or KubeError when somebody does not answer."""
+    async def observe(self) -> Observed:
+        """Observe once. One of kube.RETRIABLE or KubeError where a call fails."""
         charterer = "/apis/charterer.dev/v1alpha1"
         paths = (JOBS, f"{charterer}/gpurentals", f"{charterer}/gpupools", *EVENT_PATHS)
         jobs, rentals, pools, *events = await asyncio.gather(*(self.kube.items(path) for path in paths))
         metrics, machines, bill = await asyncio.gather(self._metrics(), self.cloud.machines(), self.cloud.bill())
-        return Seen(jobs, rentals, pools, [*chain(*events)], metrics, machines, bill.micros / 1e6)
+        return Observed(jobs, rentals, pools, [*chain(*events)], metrics, machines, bill.micros / 1e6)
 
     async def _metrics(self) -> str:
-        """The operator's metrics; nothing while it is down, which must not stop the table."""
+        """The operator's metrics; empty while it is down, so that the table goes on."""
         try:
             async with self.session.get(
                 f"{self.metrics_url}/metrics", timeout=aiohttp.ClientTimeout(total=2)

@@ -1,7 +1,7 @@
-"""Makes manifests that are written in the workload's own seconds and dollars pass faster.
+"""Speeds up manifests that are written in the workload's own seconds and dollars.
 
-Time is divided and prices are multiplied by the pace: a job costs the same dollars, in less time. This table is all
-there is to the demo's speed; nothing that the operator does knows of it.
+Times are divided and prices multiplied by the pace, so that a job costs the same dollars in less time. The demo's speed
+comes from this table alone; the operator does not know of it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Pace:
     factor: int
 
     def demo_seconds(self, workload_seconds: float) -> float:
-        """How long that takes in the demo."""
+        """Workload seconds in seconds of the demo."""
         return workload_seconds / self.factor
 
     def workload_seconds(self, demo_seconds: float) -> float:
-        """How long that is for the workload."""
+        """Seconds of the demo in workload seconds."""
         return demo_seconds * self.factor
 
     def sped_up(self, document: Json) -> Json:
@@ -36,10 +36,10 @@ class Pace:
 
     def _sped_up(self, value: Any, table: _Table) -> Any:
         if isinstance(value, list):
-            return [self._sped_up(each, table) for each in value]
+            return [self._sped_up(item, table) for item in value]
         if callable(table):
             return table(value, self.factor)
-        return {key: self._sped_up(each, table[key]) if key in table else each for key, each in value.items()}
+        return {key: self._sped_up(item, table[key]) if key in table else item for key, item in value.items()}
 
 
 def _faster(seconds: float, factor: int) -> float:

@@ -11,27 +11,27 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
-from demo.baseline import Outcome
+from demo.baseline import Baseline
 from demo.scenario import Scenario
 from demo.view import View
 
 RENTED, USED, BUDGET, ASKED = "#56B4E9", "#0072B2", "#D55E00", "#7F7F7F"
-"""From the palette of Okabe and Ito, which colour-blind people can tell apart; lines differ in dashes too."""
+"""Colours from the palette of Okabe and Ito, for colour-blind readers; lines differ in dashes, too."""
 
 _LEGEND: Mapping[str, Any] = {"frameon": False, "loc": "lower right", "bbox_to_anchor": (1.0, 0.99), "ncols": 3}
 
 
-def draw(of: Scenario, views: Sequence[View], asked: Outcome, files: Sequence[Path]) -> None:
-    """Draws to each file, in the format of its suffix; ValueError when nothing was looked at."""
+def draw(scenario: Scenario, views: Sequence[View], asked: Baseline, files: Sequence[Path]) -> None:
+    """Draw to each file, in the format of its suffix. ValueError without any view."""
     if not views:
-        raise ValueError("there is nothing to draw: the demo ended before anything was looked at")
+        raise ValueError("there is nothing to draw: the demo ended before anything was observed")
     with mpl.rc_context(
         {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "demo"}
     ):
         figure = Figure(figsize=(9, 6.4), layout="constrained")
         gpus, money = figure.subplots(2, 1, sharex=True)
         _draw_gpus(gpus, views, asked)
-        _draw_money(money, of, views, asked)
+        _draw_money(money, scenario, views, asked)
         end = max(views[-1].at, *(node.ended for node in asked.nodes)) / 60
         money.set_xlim(0, end * 1.01)
         money.xaxis.set_major_locator(MultipleLocator(15))
@@ -41,7 +41,7 @@ def draw(of: Scenario, views: Sequence[View], asked: Outcome, files: Sequence[Pa
 
 
 def timeline_csv(views: Sequence[View]) -> str:
-    """What the picture shows as numbers: workload seconds, GPUs, dollars spent and allowed, dollars per hour saved."""
+    """The picture's numbers as CSV: workload seconds, GPUs, dollars spent and allowed, dollars per job-hour saved."""
     rows = ["at,rented_gpus,used_gpus,spent,allowed,pays"]
     for view in views:
         money = view.money
@@ -54,7 +54,7 @@ def _minutes(views: Sequence[View]) -> list[float]:
     return [view.at / 60 for view in views]
 
 
-def _draw_gpus(axes: Axes, views: Sequence[View], asked: Outcome) -> None:
+def _draw_gpus(axes: Axes, views: Sequence[View], asked: Baseline) -> None:
     minutes = _minutes(views)
     times, rented = _asked_gpus(asked)
     axes.fill_between(
@@ -71,17 +71,17 @@ def _draw_gpus(axes: Axes, views: Sequence[View], asked: Outcome) -> None:
     axes.grid(axis="y", alpha=0.25)
 
 
-def _draw_money(axes: Axes, of: Scenario, views: Sequence[View], asked: Outcome) -> None:
+def _draw_money(axes: Axes, scenario: Scenario, views: Sequence[View], asked: Baseline) -> None:
     minutes = _minutes(views)
     axes.plot(minutes, [view.money.spent for view in views], color=USED, lw=1.8, label="spent (the cloud's bill)")
-    end, last = of.window[1] - of.window[0], max(view.at for view in views)
+    end, last = scenario.window[1] - scenario.window[0], max(view.at for view in views)
     axes.plot(
         [0, end / 60, last / 60],
-        [0, of.allowed(end), of.allowed(last)],
+        [0, scenario.allowed(end), scenario.allowed(last)],
         color=BUDGET,
         lw=1.6,
         ls=(0, (6, 2)),
-        label=f"budget (${of.hourly_budget:.0f} for the hour's jobs)",
+        label=f"budget (${scenario.hourly_budget:.0f} for the hour's jobs)",
     )
     asked_until = max(node.ended for node in asked.nodes)
     times = [asked_until * step / 200 for step in range(201)]
@@ -100,8 +100,8 @@ def _draw_money(axes: Axes, of: Scenario, views: Sequence[View], asked: Outcome)
     axes.grid(axis="y", alpha=0.25)
 
 
-def _asked_gpus(asked: Outcome) -> tuple[list[float], list[int]]:
-    """When (minutes) the number of GPUs rented changes in the simulation, and to what."""
+def _asked_gpus(asked: Baseline) -> tuple[list[float], list[int]]:
+    """The rented GPUs of the simulation after each change, and the minutes of the changes."""
     changes: dict[float, int] = {0.0: 0}
     for node in asked.nodes:
         changes[node.launched] = changes.get(node.launched, 0) + node.pool.gpus_per_node
@@ -114,10 +114,10 @@ def _asked_gpus(asked: Outcome) -> tuple[list[float], list[int]]:
     return times, gpus
 
 
-def _asked_dollars(asked: Outcome, at: float) -> float:
-    """What the simulation's nodes have cost by then."""
-    return sum(node.dollars * _part(at, node.launched, node.ended) for node in asked.nodes)
+def _asked_dollars(asked: Baseline, at: float) -> float:
+    """Dollars that the simulation's nodes have cost up to the second ``at``."""
+    return sum(node.dollars * _fraction(at, node.launched, node.ended) for node in asked.nodes)
 
 
-def _part(at: float, begin: float, end: float) -> float:
+def _fraction(at: float, begin: float, end: float) -> float:
     return min(1.0, max(0.0, (at - begin) / (end - begin)))

@@ -1,4 +1,4 @@
-"""Reads a run's pods: whether all of them run, and if not, whether they were told to stop or lost."""
+"""Reads a run's pods: whether all of them run, and otherwise whether they were stopped or lost."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 @dataclass(frozen=True, slots=True)
-class RunUp:
-    """A run all of whose pods are running, and its GPUs in all."""
+class RunningRun:
+    """A run whose pods are all running, and its total GPUs."""
 
     run: int
     gpus: int
@@ -31,12 +31,12 @@ def run_of(pod: Json) -> int:
 
 
 def running(pod: Json) -> bool:
-    """Whether its containers run and have not been told to stop."""
+    """Whether its containers run and are not being stopped."""
     return pod.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
 
 
 def disrupted(pod: Json) -> bool:
-    """Whether it ended without being told to: its machine was lost, or it failed."""
+    """Whether it ended without being stopped: its machine was lost, or it failed."""
     status = pod.get("status", {})
     lost = any(
         condition["type"] == "DisruptionTarget" and condition["status"] == "True"
@@ -45,8 +45,8 @@ def disrupted(pod: Json) -> bool:
     return lost or (status.get("phase") == "Failed" and "deletionTimestamp" not in pod["metadata"])
 
 
-def run_up(pods: Iterable[Json]) -> RunUp | None:
-    """The newest run of a job whose pods are all running, as many as its allocation says; None when there is none."""
+def running_run(pods: Iterable[Json]) -> RunningRun | None:
+    """The newest run of a job with all pods of its allocation running; None if there is none."""
     by_run: dict[int, list[Json]] = {}
     for pod in pods:
         if running(pod):
@@ -54,12 +54,12 @@ def run_up(pods: Iterable[Json]) -> RunUp | None:
     for run in sorted(by_run, reverse=True):
         allocation = json.loads(by_run[run][0]["metadata"].get("annotations", {}).get(ALLOCATION, "{}"))
         if len(by_run[run]) == allocation.get("pods"):
-            return RunUp(run, allocation["gpus"])
+            return RunningRun(run, allocation["gpus"])
     return None
 
 
 def gpus(pod: Json) -> int:
-    """GPUs the pod holds."""
+    """The GPUs that the pod holds."""
     return sum(
         int(container.get("resources", {}).get("limits", {}).get("nvidia.com/gpu", 0))
         for container in pod["spec"]["containers"]
@@ -68,4 +68,4 @@ def gpus(pod: Json) -> int:
 
 def environment(pod: Json) -> dict[str, str]:
     """The literal environment of its first container."""
-    return {each["name"]: each.get("value", "") for each in pod["spec"]["containers"][0].get("env", ())}
+    return {variable["name"]: variable.get("value", "") for variable in pod["spec"]["containers"][0].get("env", ())}

@@ -1,4 +1,4 @@
-"""The demo's own processes: started with a log each, watched, and ended with the demo however that ends."""
+"""The demo's processes: each has a log, and all are stopped when the demo ends, for whatever reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TAIL_LINES = 15
 
 
 class DemoError(Exception):
-    """The demo cannot go on; the message says why and what to do."""
+    """The demo cannot go on; the message says why, and what to do."""
 
 
 class Programs:
@@ -26,33 +26,33 @@ class Programs:
         self._supervisor = Supervisor()
 
     def start(self, name: str, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        """Starts one; supervise.SupervisorError when it cannot be run."""
+        """Start a process. supervise.SupervisorError where it cannot be run."""
         self._supervisor.start(
             name, argv, log=self._logs / f"{name}.log", cwd=self._logs, env={**os.environ, **(environment or {})}
         )
 
     async def until(self, done: Callable[[], Awaitable[bool]], what: str, seconds: float) -> None:
-        """Asks again and again; DemoError when a program ends meanwhile or the time is over."""
+        """Wait until ``done()``. DemoError when a program ends meanwhile, or after ``seconds``."""
         deadline = time.monotonic() + seconds
         while not await done():
             self.check()
             if time.monotonic() > deadline:
-                raise DemoError(f"waited {seconds:.0f} s in vain until {what}")
+                raise DemoError(f"gave up after {seconds:.0f} s of waiting until {what}")
             await asyncio.sleep(_POLL_SECONDS)
 
     async def watch(self) -> None:
-        """Returns never; DemoError as soon as a program has ended."""
+        """Watch the programs until cancelled. DemoError as soon as one has ended."""
         while True:
             self.check()
             await asyncio.sleep(1)
 
     def check(self) -> None:
-        """DemoError when a program has ended."""
+        """Raise DemoError if a program has ended."""
         for name, code in self._supervisor.exited().items():
             raise DemoError(f"{name} ended with code {code}")
 
     def tails(self) -> str:
-        """The ends of all logs."""
+        """The last lines of all logs."""
         return "\n".join(self._tail(self._logs / f"{name}.log") for name in self._supervisor.pids)
 
     @staticmethod
@@ -61,5 +61,5 @@ class Programs:
         return "\n".join([f"--- the end of {log}", *(lines or ["(empty)"])])
 
     def stop(self) -> None:
-        """Ends all of them. May be repeated."""
+        """Stop all programs. May be repeated."""
         self._supervisor.stop()

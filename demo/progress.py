@@ -1,4 +1,4 @@
-"""Reports a pod's progress to the operator as the pod's own trainer would: by HTTPS, with a token bound to that pod."""
+"""Reports progress to the operator as a pod's own trainer would: by HTTPS, with a token bound to the pod."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TIMEOUT = aiohttp.ClientTimeout(total=5)
 
 
 class Reporter:
-    """Posts reports; keeps the token of each pod. ``answers`` counts the answers by HTTP status (0: none came)."""
+    """Posts reports, and keeps each pod's token. ``answers`` counts answers by HTTP status (0: no answer)."""
 
     def __init__(self, kube: Kube, session: aiohttp.ClientSession) -> None:
         self._kube = kube
@@ -24,7 +24,7 @@ class Reporter:
         self.answers: Counter[int] = Counter()
 
     async def report(self, pod: Json, fraction: float, throughput: float) -> None:
-        """One report of one pod. Failures are counted only: a trainer goes on when nobody listens."""
+        """Post a report of a pod. Failures are only counted: a trainer goes on without the operator."""
         uid = pod["metadata"]["uid"]
         env = environment(pod)
         try:

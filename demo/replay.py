@@ -1,7 +1,8 @@
-"""Stands in for the training containers, since kwok's pods run nothing.
+"""Simulates the training containers, because kwok's pods run nothing.
 
-Submits the jobs at their times, follows their pods, and while all pods of a run are running does the job's work at the
-speed that was measured for that many GPUs; reports progress, keeps checkpoints, ends the pods when the work is done.
+It submits the jobs at their times and follows their pods. While all pods of a run are running, the job's work is done
+at the speed that was measured for that number of GPUs. Progress is reported, checkpoints are kept, and the pods end
+when the work is done.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import aiohttp
 
 from demo import pods, scenario
 from demo.kube import RETRIABLE, Json, Kube, KubeError
-from demo.pods import RunUp
+from demo.pods import RunningRun
 from demo.progress import Reporter
 from demo.scenario import NAMESPACE, ReplayJob, Scenario
 from demo.training import Training
@@ -31,11 +32,11 @@ _PATIENCE_SECONDS = 0.5
 
 @dataclass(slots=True)
 class Replayed:
-    """One job of the replay and how far it is; instants are workload seconds since the start of the replay.
+    """A job of the replay and its progress; times are workload seconds since the start of the replay.
 
-    ``submitted``, ``began`` (first had all pods running) and ``completed`` are when it really happened, None before.
-    ``decided`` is when the operator decided on each run, ``starts`` what each took from there until all pods ran, and
-    ``trained`` when the work was done.
+    ``submitted``, ``began`` (all pods ran for the first time) and ``completed`` are actual times, None before.
+    ``decided``: when the operator decided on each run. ``starts``: seconds of each run from there until all pods ran.
+    ``trained``: when the work was done.
     """
 
     job: ReplayJob
@@ -54,28 +55,28 @@ class Replayed:
 
     @property
     def finished(self) -> bool:
-        """Whether Kubernetes says that the job has ended, well or badly."""
+        """Whether the job is complete or failed according to Kubernetes."""
         return self.completed is not None or bool(self.failed)
 
-    def follow(self, up: RunUp | None, at: float, restart_seconds: float) -> None:
-        """Takes in that at ``at`` this run's pods (None: no run's) are all running."""
+    def follow(self, running: RunningRun | None, at: float, restart_seconds: float) -> None:
+        """Update the training: at ``at`` the pods of this run (None: of no run) are all running."""
         current = self.training.current
-        if current is not None and (up is None or up.run != current.run):
+        if current is not None and (running is None or running.run != current.run):
             lost = any(pods.disrupted(pod) for pod in self.pods if pods.run_of(pod) == current.run)
             self.training = self.training.crash(at) if lost else self.training.stop(at)
             self.gpus = 0
-        if up is not None and self.training.current is None:
-            speed = self.job.application.speedup(up.gpus)
-            self.training = self.training.begin(up.run, at, speed, restart_seconds)
+        if running is not None and self.training.current is None:
+            speed = self.job.application.speedup(running.gpus)
+            self.training = self.training.begin(running.run, at, speed, restart_seconds)
             self.began = at if self.began is None else self.began
-            self.gpus = up.gpus
-            self.widths.append(up.gpus)
-            if up.run in self.decided:
-                self.starts.append(at - self.decided[up.run])
+            self.gpus = running.gpus
+            self.widths.append(running.gpus)
+            if running.run in self.decided:
+                self.starts.append(at - self.decided[running.run])
 
 
 class Replay:
-    """The replay of one scenario against one cluster. ``clock`` gives seconds that never go back."""
+    """The replay of a scenario on a cluster. ``clock``: a monotonic clock in seconds."""
 
     def __init__(self, kube: Kube, of: Scenario, clock: Callable[[], float] = time.monotonic) -> None:
         self._kube = kube
@@ -93,35 +94,37 @@ class Replay:
 
     @property
     def mean_pod_seconds(self) -> float:
-        """What Kubernetes takes for a job besides nodes and training, in workload seconds: from the decision on its
-        first run, on nodes that are up, until all pods ran, and from the end of its work until it was complete.
+        """The mean time that Kubernetes takes for a job, in workload seconds, without nodes and training.
+
+        It is the time from the decision on the first run, on nodes that are up, until all pods run, and from the end of
+        the work until the job is complete.
         """
         starts = [job.starts[0] for job in self.jobs.values() if job.starts]
         ends = [job.completed - job.trained for job in self.jobs.values() if job.completed and job.trained]
-        return sum(sum(each) / len(each) for each in (starts, ends) if each)
+        return sum(sum(times) / len(times) for times in (starts, ends) if times)
 
     async def run(self) -> None:
-        """Replays until every job has ended; outages of the API server and the operator are waited out."""
+        """Replay until every job has ended; outages of the API server and the operator are waited out."""
         self._started = self._clock()
         async with aiohttp.ClientSession() as session, asyncio.TaskGroup() as tasks:
             reporter = Reporter(self._kube, session)
             self.answers = reporter.answers
             work = (self._follow_jobs(), self._follow_pods(), self._train(reporter))
-            running = [tasks.create_task(each) for each in work]
+            running = [tasks.create_task(coroutine) for coroutine in work]
             await self._submit()
             await self._all_finished.wait()
             for task in running:
                 task.cancel()
 
     async def _submit(self) -> None:
-        for replayed in sorted(self.jobs.values(), key=lambda each: each.job.submitted):
+        for replayed in sorted(self.jobs.values(), key=lambda replayed: replayed.job.submitted):
             wait = self._scenario.pace.demo_seconds(replayed.job.submitted - self.now)
             await asyncio.sleep(max(0.0, wait))
             replayed.submitted = self.now
             await self._insist("POST", JOBS, scenario.training_job(self._scenario, replayed.job))
 
     async def _insist(self, method: str, path: str, body: Json) -> None:
-        """Repeats a call until it is answered; "already exists" is an answer."""
+        """Repeat a call until it is answered; "already exists" is an answer."""
         while True:
             try:
                 await self._kube.call(method, path, body)
@@ -164,15 +167,15 @@ class Replay:
             at = self.now
             for name, replayed in self.jobs.items():
                 replayed.pods = by_job.get(name, [])
-                replayed.follow(pods.run_up(replayed.pods), at, self._scenario.restart_seconds)
+                replayed.follow(pods.running_run(replayed.pods), at, self._scenario.restart_seconds)
 
     async def _train(self, reporter: Reporter) -> None:
-        """Moves all trainings on, until it is cancelled."""
+        """Advance all trainings, until it is cancelled."""
         async with asyncio.TaskGroup() as reports:
             reported: dict[str, float] = {}
             while True:
                 self._advance(reporter, reports, reported)
-                soonest = min(each.training.finishes_at for each in self.jobs.values())
+                soonest = min(replayed.training.finishes_at for replayed in self.jobs.values())
                 wait = self._scenario.pace.demo_seconds(soonest - self.now)
                 await asyncio.sleep(wait if 0 < wait < _TICK_SECONDS else _TICK_SECONDS)
 
@@ -192,18 +195,18 @@ class Replay:
         training = replayed.training
         if training.current is None or replayed.ending:
             return
-        mine = [pod for pod in replayed.pods if pods.run_of(pod) == training.current.run and pods.running(pod)]
+        run_pods = [pod for pod in replayed.pods if pods.run_of(pod) == training.current.run and pods.running(pod)]
         if training.finished:
-            await self._end(replayed, mine)
-        first = next((pod for pod in mine if int(pod["metadata"]["labels"].get(pods.INDEX, 0)) == 0), None)
+            await self._end(replayed, run_pods)
+        first = next((pod for pod in run_pods if int(pod["metadata"]["labels"].get(pods.INDEX, 0)) == 0), None)
         if first is not None:
             await reporter.report(first, training.fraction, training.current.speed)
 
-    async def _end(self, replayed: Replayed, mine: list[Json]) -> None:
-        """Lets the pods' containers exit with 0; what fails is tried again at the next tick."""
+    async def _end(self, replayed: Replayed, run_pods: list[Json]) -> None:
+        """Let the pods' containers exit with 0; failed calls are repeated at the next tick."""
         replayed.ending = True
         try:
-            for pod in mine:
+            for pod in run_pods:
                 if pods.EXIT_CODE not in pod["metadata"].get("annotations", {}):
                     path = f"{PODS}/{pod['metadata']['name']}"
                     await self._kube.merge_patch(path, {"metadata": {"annotations": {pods.EXIT_CODE: "0"}}})

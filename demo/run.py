@@ -44,7 +44,7 @@ _CHARTERER = "/apis/charterer.dev/v1alpha1"
 
 @dataclass(slots=True)
 class Steps:
-    """Prints what the demo does, with the seconds since its start."""
+    """Prints the steps of the demo with the seconds since its start."""
 
     console: Console
     begun: float = field(default_factory=time.monotonic)
@@ -55,13 +55,13 @@ class Steps:
         return time.monotonic() - self.begun
 
     def say(self, what: str) -> None:
-        """One step begins."""
+        """Print the beginning of a step."""
         self.console.print(rf"[dim]\[{self.elapsed:5.1f} s][/dim] {what}", highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """All that is up when the replay begins."""
+    """What is running when the replay begins."""
 
     cluster: Cluster
     programs: Programs
@@ -72,10 +72,10 @@ class Stage:
 
 
 async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) -> Summary:
-    """Runs the demo with its files in ``out``, which is emptied first, and ends everything that it has started.
+    """Run the demo with its files in ``out``, which is emptied first, and stop everything that it has started.
 
-    With ``keep`` it waits with everything up, until it is cancelled, before it returns. Any exception is raised after
-    the ends of the programs' logs have been printed.
+    With ``keep`` everything stays up until it is cancelled. Before an exception is raised, the last lines of the
+    programs' logs are printed.
     """
     steps = Steps(console)
     _empty(out)
@@ -95,12 +95,12 @@ async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) 
 
 
 def _empty(out: Path) -> None:
-    """Makes an empty folder of it; DemoError when it holds anything but an earlier demo."""
+    """Empty the folder. DemoError where it contains anything but an earlier demo."""
     marker = out / _MARKER
     if out.exists() and any(out.iterdir()):
         if not marker.exists():
             raise DemoError(
-                f"{out} holds other things than an earlier demo; name a folder by --out that may be emptied"
+                f"{out} contains other files than those of an earlier demo; choose another folder with --out"
             )
         shutil.rmtree(out)
     out.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def _empty(out: Path) -> None:
 
 
 async def _set(of: Scenario, kind: str, out: Path, steps: Steps, programs: Programs, stack: AsyncExitStack) -> Stage:
-    """Everything up to the first job."""
+    """Set up everything up to the first job."""
     steps.say(f"starting a control plane ({kind}); logs are in {out}")
     cluster = start(kind, out / "cluster", programs)
     stack.callback(cluster.stop)
@@ -118,7 +118,7 @@ async def _set(of: Scenario, kind: str, out: Path, steps: Steps, programs: Progr
     kube = await stack.enter_async_context(Kube(Access.of(cluster.kubeconfig)))
     steps.say("starting the fake cloud (charterer fakecloud)")
     cloud = CloudAdmin(session, await _start_cloud(of, cluster, out, programs))
-    steps.say(f"applying demo/manifests, {of.pace.factor} times as fast (as applied: {out / 'applied'})")
+    steps.say(f"applying demo/manifests, sped up {of.pace.factor} times (the applied ones: {out / 'applied'})")
     _apply(of, cluster, cloud.url, out / "applied")
     steps.say("starting the operator (charterer run)")
     operator_url = await _start_operator(cluster, session, programs)
@@ -126,7 +126,7 @@ async def _set(of: Scenario, kind: str, out: Path, steps: Steps, programs: Progr
 
 
 def _install(cluster: Cluster) -> None:
-    """The charts as a user installs them, but with no pods: kwok's pods run nothing, so the demo runs the programs."""
+    """Install the charts as a user does, but without pods: kwok's pods run nothing, so the demo runs the programs."""
     cluster.helm("install", "charterer-crds", str(_CHARTS / "charterer-crds"))
     cluster.helm(
         "install",
@@ -250,7 +250,7 @@ async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Co
 
 
 async def _replay(stage: Stage, replay: Replay, observer: Observer) -> None:
-    """Replays, and waits until the last node has been given back and paid."""
+    """Replay, and wait until the last node has been given back and paid."""
     async with asyncio.TaskGroup() as tasks:
         background = [tasks.create_task(stage.programs.watch()), tasks.create_task(observer.run())]
         try:
@@ -258,14 +258,14 @@ async def _replay(stage: Stage, replay: Replay, observer: Observer) -> None:
                 await replay.run()
         except TimeoutError as late:
             names = ", ".join(name for name, job in replay.jobs.items() if not job.finished)
-            raise DemoError(f"after {_REPLAY_SECONDS:.0f} s these jobs have not ended: {names}") from late
+            raise DemoError(f"these jobs have not ended after {_REPLAY_SECONDS:.0f} s: {names}") from late
         await stage.programs.until(lambda: _settled(stage), "all nodes are given back and paid", _SETTLE_SECONDS)
         for task in background:
             task.cancel()
 
 
 async def _settled(stage: Stage) -> bool:
-    """Whether no machine is billed any more and every rental that is left is in its budget's books."""
+    """Whether no machine is billed any more, and all remaining rentals are recorded by their budgets."""
     try:
         rentals = await stage.kube.items(f"{_CHARTERER}/gpurentals")
         budgets = await stage.kube.items(f"{_CHARTERER}/gpubudgets")
@@ -276,13 +276,13 @@ async def _settled(stage: Stage) -> bool:
 
 
 async def _ledger(kube: Kube) -> int:
-    """What the budgets have recorded of rentals that have ended, in micro-dollars."""
+    """The cost of ended rentals that the budgets have recorded, in micro-dollars."""
     budgets = await kube.items(f"{_CHARTERER}/gpubudgets")
     return sum(micros(budget.get("status", {}).get("lifetime", "0")) for budget in budgets)
 
 
 def _invite(cluster: Cluster, console: Console) -> None:
-    console.print("Everything is still up. Try, in another terminal (Ctrl-C here ends it all):", style="bold")
+    console.print("Everything is still running. Try in another terminal (Ctrl-C here stops everything):", style="bold")
     for line in (
         f"export KUBECONFIG={cluster.kubeconfig}",
         "kubectl get trainingjobs -A",

@@ -1,6 +1,6 @@
 """What the demo replays: a window of the measured workload, the pools in demo/manifests and their budget.
 
-Everything here is in the workload's own seconds and dollars; `demo.pace` makes it short.
+All values are in the workload's own seconds and dollars; `demo.pace` speeds them up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MEAN_MONTH_HOURS = 730
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """One pool: what a node costs and how long it takes to start (drawn evenly), and what the cloud has of them."""
+    """A pool: price and start-up times of its nodes (used in turn), and the number that the cloud has."""
 
     name: str
     gpu_type: str
@@ -40,7 +40,7 @@ class PoolPlan:
 
 @dataclass(frozen=True, slots=True)
 class ReplayJob:
-    """One job to replay: ``work`` seconds on one GPU, ``submitted`` seconds after the start of the replay."""
+    """A job to replay: ``work`` in seconds on one GPU, ``submitted`` in seconds after the start of the replay."""
 
     name: str
     application: Application
@@ -49,7 +49,7 @@ class ReplayJob:
     asked: int
 
     def seconds(self, gpus: int) -> float:
-        """How long its training takes on that many GPUs."""
+        """Seconds of its training on ``gpus``."""
         return self.work / self.application.speedup(gpus)
 
 
@@ -57,9 +57,9 @@ class ReplayJob:
 class Scenario:
     """A window of the workload and how it is replayed.
 
-    ``epochs`` shortens applications that would outlast any demo to that many of their epochs. ``restart_seconds``: from
-    a run's pods running to training on from the checkpoint. ``hand_over_seconds`` is what Kubernetes and the operator
-    take to replace one run by the next: seconds of the demo, which no pace shortens.
+    ``epochs``: the number of epochs to which long applications are shortened. ``restart_seconds``: from the start of a
+    run's pods until training continues from the checkpoint. ``hand_over_seconds``: the time that Kubernetes and the
+    operator take to replace a run by the next, in seconds of the demo, because no pace shortens it.
     """
 
     window: tuple[float, float]
@@ -95,22 +95,22 @@ class Scenario:
 
     @cached_property
     def hourly_budget(self) -> float:
-        """Dollars an hour that the budget comes to in a month of mean length."""
+        """The budget in dollars an hour, in a month of mean length."""
         return float(load("budget")[0]["spec"]["amount"]) / MEAN_MONTH_HOURS
 
     def allowed(self, at: float) -> float:
-        """Dollars that the budget allows by then for the window's jobs: its hourly share for as long as they come."""
+        """Dollars that the budget allows up to the second ``at``: its hourly share while jobs are submitted."""
         begin, end = self.window
         return self.hourly_budget * min(at, end - begin) / 3600
 
     def work(self, application: str) -> float:
-        """Seconds on one GPU of a job of that application, with the epochs that are replayed."""
+        """Work of a job of that application in seconds on one GPU, for the epochs that are replayed."""
         measured = self.applications[application]
         return measured.time(1) * self.epochs.get(application, measured.epochs) / measured.epochs
 
     @cached_property
     def jobs(self) -> tuple[ReplayJob, ...]:
-        """The jobs submitted in the window, in the order of their submission."""
+        """The jobs that are submitted in the window, in order of submission."""
         begin, end = self.window
 
         def job(row: Submission) -> ReplayJob:
@@ -120,13 +120,13 @@ class Scenario:
         return tuple(job(row) for row in submissions() if begin <= row.at < end)
 
     def arrivals_per_hour(self, application: str) -> float:
-        """How many jobs of the application an hour of the window brings."""
+        """Jobs of the application per hour of the window."""
         begin, end = self.window
         return sum(job.application.name == application for job in self.jobs) * 3600 / (end - begin)
 
 
 def an_hour(factor: int) -> Scenario:
-    """28 jobs of an hour in which all six applications come."""
+    """The 28 jobs of an hour in which all six applications occur."""
     return Scenario(
         window=(230 * 60.0, 290 * 60.0),
         epochs={"bert": 1, "deepspeech2": 40, "imagenet": 3, "yolov3": 8},
@@ -140,10 +140,10 @@ def load(name: str) -> list[Json]:
 
 
 def budget(scenario: Scenario, now: datetime) -> Json:
-    """The budget as of now: joined in the middle of the month, so that the rest of it has its share of the amount.
+    """The budget as of now: it starts within the month, with the rest of the month's share of the amount left.
 
-    The amount is for a month of mean length; this month's own length is made up for. In the last hour of a month it is
-    still the month before in the zone that the budget is given then, so that no demo runs into the next one.
+    The amount is for a month of mean length and is scaled to this month's length. In the last hour of a month the
+    budget gets a time zone in which that month lasts longer, so that no demo runs into the next month.
     """
     (document,) = load("budget")
     last_hour = (now + timedelta(hours=1)).astimezone(UTC).month != now.astimezone(UTC).month
@@ -162,7 +162,7 @@ def _cents(dollars: Decimal) -> str:
 
 
 def pools(scenario: Scenario, endpoint: str) -> list[Json]:
-    """The GPUPools, of the fake cloud at that address."""
+    """The GPUPools, for the fake cloud at that address."""
     return [
         scenario.pace.sped_up(pool | {"spec": pool["spec"] | {"fake": pool["spec"]["fake"] | {"endpoint": endpoint}}})
         for pool in load("pools")
@@ -206,7 +206,7 @@ def profiles(scenario: Scenario) -> list[Json]:
 
 
 def training_job(scenario: Scenario, job: ReplayJob) -> Json:
-    """The TrainingJob of one submission. Its image is never run: `demo.replay` stands in for it."""
+    """The TrainingJob of a submission. Its image is never run: `demo.replay` simulates the training."""
     return {
         "apiVersion": "charterer.dev/v1alpha1",
         "kind": "TrainingJob",

@@ -1,4 +1,4 @@
-"""What came out: time and money, against what the owners' widths would have taken and cost."""
+"""The result: time and money, compared with giving each job the GPUs that its owner asked for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from demo.baseline import Outcome
+from demo.baseline import Baseline
 from demo.cloud import Bill
 from demo.money import shown
 from demo.replay import Replayed
@@ -22,9 +22,9 @@ from demo.scenario import Scenario
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The result of one demo. Seconds are the workload's; a wait is from submission until pods first run.
+    """The result of a demo, in workload seconds. A wait lasts from submission until the pods run for the first time.
 
-    ``narrowed`` jobs never had their fastest width. ``pod_seconds``: what Kubernetes took for a job.
+    ``narrowed``: jobs that never had their fastest width. ``pod_seconds``: the time that Kubernetes took for a job.
     """
 
     jobs: int
@@ -48,7 +48,7 @@ class Summary:
 
     @property
     def difference_micros(self) -> int:
-        """Ledger less bill; anything but 0 is a fault."""
+        """Ledger minus bill; anything but 0 is an error."""
         return self.ledger_micros - self.bill_micros
 
     @property
@@ -57,7 +57,7 @@ class Summary:
         return self.completed == self.jobs and self.difference_micros == 0 and self.machines_left == 0
 
     def json(self) -> str:
-        """For other programs."""
+        """The summary as JSON."""
         return json.dumps(asdict(self) | {"succeeded": self.succeeded}, indent=2) + "\n"
 
 
@@ -66,17 +66,17 @@ def summarise(
     replayed: Mapping[str, Replayed],
     *,
     pod_seconds: float,
-    asked: Outcome,
+    asked: Baseline,
     ledger_micros: int,
     bill: Bill,
     demo_seconds: float,
     reports: Mapping[int, int],
 ) -> Summary:
-    """The summary of a replay that has ended; jobs that did not complete count as failed."""
+    """The summary of a finished replay; jobs that did not complete count as failed."""
     jobs = [*replayed.values()]
-    times = [each.completed - (each.submitted or 0.0) for each in jobs if each.completed is not None]
-    waits = [each.began - (each.submitted or 0.0) for each in jobs if each.began is not None]
-    replay_seconds = max((each.completed for each in jobs if each.completed is not None), default=0.0)
+    times = [job.completed - (job.submitted or 0.0) for job in jobs if job.completed is not None]
+    waits = [job.began - (job.submitted or 0.0) for job in jobs if job.began is not None]
+    replay_seconds = max((job.completed for job in jobs if job.completed is not None), default=0.0)
     return Summary(
         jobs=len(jobs),
         completed=len(times),
@@ -94,19 +94,19 @@ def summarise(
         bill_micros=bill.micros,
         machines=bill.machines,
         machines_left=bill.open_lines,
-        narrowed=sum(max(each.widths, default=0) < fastest(scenario, each) for each in jobs),
+        narrowed=sum(max(job.widths, default=0) < fastest(scenario, job) for job in jobs),
         reports=dict(Counter(reports)),
     )
 
 
 def fastest(scenario: Scenario, replayed: Replayed) -> int:
-    """The number of GPUs, among the measured ones a job may have, on which it would be done first."""
+    """The measured number of GPUs, up to the widest allowed, on which the job takes the least time."""
     widths = [gpus for gpus, _ in replayed.job.application.seconds if gpus <= scenario.widest]
     return min(widths, key=replayed.job.seconds)
 
 
 def rendered(summary: Summary) -> RenderableType:
-    """For people."""
+    """The summary as a table with explanations."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("")
     for name in ("Charterer", "as asked"):
@@ -118,7 +118,7 @@ def rendered(summary: Summary) -> RenderableType:
         f"{summary.asked_mean_completion_seconds / 60:.1f} min",
     )
     table.add_row(
-        "of it before its pods run",
+        "of which before the pods run",
         f"{summary.mean_wait_seconds / 60:.1f} min",
         f"{summary.asked_mean_wait_seconds / 60:.1f} min",
     )
@@ -132,18 +132,18 @@ def rendered(summary: Summary) -> RenderableType:
         ),
         table,
         Text(
-            f"Times are the workload's own: it passed {summary.factor} times as fast here, in "
-            f"{summary.demo_seconds:.0f} s, but Kubernetes and the operator took their real time. Dollars are as they "
-            f"are: the cloud's prices were {summary.factor} times as high.",
+            f"Times are workload time. The workload ran {summary.factor} times faster here and took "
+            f"{summary.demo_seconds:.0f} s, while Kubernetes and the operator ran at their normal speed. Dollars are "
+            f"real: the cloud's prices were {summary.factor}-fold.",
         ),
         Text(
-            "As asked: a simulation of the same jobs with the same tables, prices and start-up times "
-            f"(Kubernetes took {summary.pod_seconds / summary.factor:.1f} s a job here), in which each gets the "
-            "GPUs that its owner asked for at once, on shared nodes where they fit.",
+            "As asked: a simulation of the same jobs with the same tables, prices and start-up times, in which each "
+            "job gets the GPUs that its owner asked for at once, on shared nodes where they fit. Kubernetes takes "
+            f"{summary.pod_seconds / summary.factor:.1f} s for a job in it, as it did here.",
         ),
         Text(
             f"{summary.narrowed} jobs ran on fewer GPUs than would have been fastest, because the budget pays for "
-            f"speed only where it saves most time per dollar.",
+            f"speed only where a dollar saves the most time.",
         ),
         Text(
             f"Ledger ${summary.ledger_micros / 1e6:.6f} − the cloud's own bill ${summary.bill_micros / 1e6:.6f} for "
@@ -151,19 +151,21 @@ def rendered(summary: Summary) -> RenderableType:
             + (f"; {summary.machines_left} machines are still billed" if summary.machines_left else ""),
             "green" if summary.difference_micros == 0 and not summary.machines_left else "bold red",
         ),
-        Text(f"Progress reports by pods' own tokens: {accepted} accepted, {others} refused or unanswered.", "dim"),
+        Text(
+            f"Progress reports with the pods' own tokens: {accepted} accepted, {others} refused or unanswered.", "dim"
+        ),
     )
 
 
-def jobs_csv(replayed: Mapping[str, Replayed], asked: Outcome) -> str:
-    """A line for each job, times in workload seconds since the start of the replay."""
-    as_asked = {trained.job.name: trained for trained in asked.jobs}
+def jobs_csv(replayed: Mapping[str, Replayed], asked: Baseline) -> str:
+    """A CSV row for job job; times are workload seconds since the start of the replay."""
+    simulated_jobs = {simulated.job.name: simulated for simulated in asked.jobs}
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["job", "submitted", "began", "completed", "gpus", "asked_gpus", "asked_began", "asked_completed"])
-    for name, each in replayed.items():
-        times = ("" if at is None else f"{at:.0f}" for at in (each.submitted, each.began, each.completed))
-        widths = " ".join(map(str, each.widths))
-        simulated = as_asked[name]
-        table.writerow([name, *times, widths, each.job.asked, f"{simulated.started:.0f}", f"{simulated.ended:.0f}"])
+    for name, job in replayed.items():
+        times = ("" if at is None else f"{at:.0f}" for at in (job.submitted, job.began, job.completed))
+        widths = " ".join(map(str, job.widths))
+        simulated = simulated_jobs[name]
+        table.writerow([name, *times, widths, job.job.asked, f"{simulated.started:.0f}", f"{simulated.ended:.0f}"])
     return text.getvalue()

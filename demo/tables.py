@@ -1,4 +1,4 @@
-"""Reads demo/data: what each application takes at each width, and who submitted what when."""
+"""Reads demo/data: the time of each application at each width, and the submissions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ DATA = Path(__file__).parent / "data"
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """A training application: ``seconds`` for all of its ``epochs`` by number of GPUs, ascending.
+    """A training application: (GPUs, seconds for all of its ``epochs``), ascending by GPUs.
 
-    More GPUs never take longer here, as they did for some in the measurements (bert on two nodes rather than one): a
-    trainer that was given GPUs which only slow it down would leave them idle.
+    More GPUs never take longer here, although some did in the measurements (bert on two nodes rather than one): a
+    trainer would leave GPUs idle that only slow it down.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Application:
     seconds: tuple[tuple[int, float], ...]
 
     def time(self, gpus: int) -> float:
-        """Seconds for the whole training; between measured widths speed is read linearly, beyond them it stays."""
+        """Seconds of the training; speed is linear between measured widths, constant beyond. ValueError below."""
         widths = [width for width, _ in self.seconds]
         at = bisect_right(widths, gpus) - 1
         if at < 0:
@@ -34,17 +34,17 @@ class Application:
         if below == gpus or at == len(widths) - 1:
             return seconds
         above, seconds_above = self.seconds[at + 1]
-        part = (gpus - below) / (above - below)
-        return 1 / ((1 - part) / seconds + part / seconds_above)
+        fraction = (gpus - below) / (above - below)
+        return 1 / ((1 - fraction) / seconds + fraction / seconds_above)
 
     def speedup(self, gpus: int) -> float:
-        """How many times as fast as on one GPU."""
+        """Speed relative to one GPU."""
         return self.time(1) / self.time(gpus)
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One row of the workload: ``at`` seconds after its start, an owner asked for that many GPUs (num_replicas)."""
+    """A row of the workload: submitted ``at`` seconds after its start, for ``gpus`` GPUs (num_replicas)."""
 
     name: str
     at: float
@@ -69,7 +69,7 @@ def _never_slower(points: Iterable[tuple[int, float]]) -> tuple[tuple[int, float
 
 
 def submissions(folder: Path = DATA) -> tuple[Submission, ...]:
-    """The rows of workload.csv in the order of their times."""
+    """The rows of workload.csv in order of time."""
     with (folder / "workload.csv").open(newline="") as file:
         rows = [
             Submission(row["name"], float(row["time"]), row["application"], int(row["num_replicas"]))

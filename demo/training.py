@@ -1,6 +1,6 @@
-"""One job's training as its containers would do it, without a clock: pure values that are moved on to an instant.
+"""The training of a job as its containers would do it: pure values without a clock, advanced to given times.
 
-All times here are seconds of the workload since the start of the replay. Work is seconds on one GPU.
+All times are workload seconds since the start of the replay. Work is in seconds on one GPU.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One run's stretch of training: since ``begun`` its pods run, from ``training_from`` on work is done.
+    """The training of one run: its pods run since ``begun``, and train from ``training_from`` on.
 
-    ``speed`` is work per second; ``origin`` the work that was read from the checkpoint.
+    ``speed``: work per second. ``origin``: the work done at the checkpoint from which the run started.
     """
 
     run: int
@@ -25,7 +25,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """``done`` of ``work`` at ``at``; ``saved`` of it would survive a crash. ``current`` is None while nothing runs."""
+    """``done`` of ``work`` at ``at``; ``saved``: work at the last checkpoint. ``current``: None while nothing runs."""
 
     work: float
     checkpoint_every: float
@@ -41,25 +41,25 @@ class Training:
 
     @property
     def fraction(self) -> float:
-        """The part of the work that is done."""
+        """The fraction of the work that is done."""
         return min(1.0, self.done / self.work)
 
     @property
     def finishes_at(self) -> float:
-        """When the current pass will have done all work; infinity when nothing runs."""
+        """The second at which the current run will have done all work; infinite while nothing runs."""
         if self.current is None:
             return math.inf
         return self.current.training_from + (self.work - self.current.origin) / self.current.speed
 
     def begin(self, run: int, at: float, speed: float, restart_seconds: float) -> Training:
-        """All pods of a run are running: training goes on from the checkpoint after ``restart_seconds``."""
+        """All pods of a run are running: training continues from the checkpoint after ``restart_seconds``."""
         if self.current is not None:
             raise ValueError(f"run {run} begins while run {self.current.run} is training: two runs at a time")
         begun = Pass(run, at, at + restart_seconds, speed, self.saved)
         return replace(self, at=at, done=self.saved, current=begun)
 
     def advance(self, at: float) -> Training:
-        """The same training at a later instant; the past is left alone."""
+        """The training at the second ``at``; unchanged if that is in the past."""
         if at <= self.at:
             return self
         if self.current is None:
@@ -71,12 +71,12 @@ class Training:
         return replace(self, at=at, done=self.work if at >= self.finishes_at else done, saved=saved)
 
     def stop(self, at: float) -> Training:
-        """The pods were told to end: they save what they have done and end."""
+        """The pods are stopped in order: they write a checkpoint and end."""
         stopped = self.advance(at)
         return replace(stopped, saved=stopped.done, current=None)
 
     def crash(self, at: float) -> Training:
-        """The pods ended without warning: training falls back to the last checkpoint."""
+        """The pods end without warning: training falls back to the last checkpoint."""
         crashed = self.advance(at)
         if crashed.finished:
             return replace(crashed, saved=crashed.work, current=None)

@@ -1,4 +1,4 @@
-"""What the live table and the records show, as values: joined from raw objects, metrics and the replay. Pure."""
+"""The values behind the live table and the picture, joined from raw objects, metrics and the replay. Pure."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Json = dict[str, Any]
 
 _SAMPLE = re.compile(r"^(charterer_\w+)\{(.*)\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-_SAID = 6
+_SHOWN_DECISIONS = 6
 
 EVENT_PATHS = tuple(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events" for namespace in ("default", NAMESPACE))
-"""Where events about cluster-scoped objects and about the jobs are."""
+"""Paths of the events about cluster-scoped objects and about the jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One job: ``waited`` and ``left`` are workload seconds, ``left`` None while it is not known."""
+    """A job. ``waited`` (since submission) and ``left``: workload seconds; ``left`` is None while nothing runs."""
 
     name: str
     state: str
@@ -41,7 +41,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class PoolRow:
-    """One pool: nodes by phase of their rental, dollars an hour of the workload for each."""
+    """A pool. ``phases``: nodes by phase of their rental; ``hourly``: dollars per workload hour of a node."""
 
     name: str
     hourly: float
@@ -52,7 +52,7 @@ class PoolRow:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Something that the operator decided, in its own words."""
+    """A decision of the operator, with its message."""
 
     at: str
     about: str
@@ -62,7 +62,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """Dollars. Rates are for an hour of the workload; ``spent`` since the replay began, as the cloud bills it."""
+    """Dollars; rates are per workload hour. ``spent``: the cloud's bill since the replay began."""
 
     spent: float
     allowed: float
@@ -72,7 +72,7 @@ class Money:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Everything at one moment; ``at`` is workload seconds since the replay began."""
+    """The state of everything at the workload second ``at`` of the replay."""
 
     at: float
     jobs: tuple[JobRow, ...]
@@ -85,7 +85,7 @@ class View:
 
     @property
     def complete(self) -> int:
-        """How many jobs have ended well."""
+        """The number of complete jobs."""
         return sum(job.state == "Complete" for job in self.jobs)
 
     def in_state(self, *states: str) -> list[JobRow]:
@@ -94,8 +94,8 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What one look at the API server, the operator and the cloud brought."""
+class Observed:
+    """One observation of the API server, the operator and the cloud."""
 
     jobs: list[Json]
     rentals: list[Json]
@@ -107,51 +107,53 @@ class Seen:
 
 
 def metric(text: str, name: str, **labels: str) -> float | None:
-    """The value of one sample in Prometheus' text format; None when it is not there."""
-    for found, labelled, value in _SAMPLE.findall(text):
-        if found == name and labels.items() <= dict(_LABEL.findall(labelled)).items():
+    """The value of a sample in Prometheus' text format; None if it is missing."""
+    for sample, labelled, value in _SAMPLE.findall(text):
+        if sample == name and labels.items() <= dict(_LABEL.findall(labelled)).items():
             return float(value)
     return None
 
 
-def view(scenario: Scenario, replayed: Mapping[str, Replayed], at: float, seen: Seen) -> View:
-    """Joins what was seen with the replay."""
+def view(scenario: Scenario, replayed: Mapping[str, Replayed], at: float, observed: Observed) -> View:
+    """Join an observation with the replay."""
     per_hour = 1 / scenario.pace.factor
-    pays = metric(seen.metrics, "charterer_budget_exchange_rate_dollars_per_hour")
-    rented = [machine for machine in seen.machines if machine["state"] != "Ended"]
+    pays = metric(observed.metrics, "charterer_budget_exchange_rate_dollars_per_hour")
+    rented = [machine for machine in observed.machines if machine["state"] != "Ended"]
     prices = {pool.name: pool.hourly_price for pool in scenario.pools}
     gpus = {pool.name: pool.gpus_per_node for pool in scenario.pools}
     return View(
         at=at,
-        jobs=tuple(_job_row(job, replayed, at) for job in seen.jobs if job["metadata"]["name"] in replayed),
-        unsubmitted=sum(each.submitted is None for each in replayed.values()),
-        pools=tuple(_pool_row(pool, seen.rentals, prices.get(pool["metadata"]["name"], 0.0)) for pool in seen.pools),
+        jobs=tuple(_job_row(job, replayed, at) for job in observed.jobs if job["metadata"]["name"] in replayed),
+        unsubmitted=sum(job.submitted is None for job in replayed.values()),
+        pools=tuple(
+            _pool_row(pool, observed.rentals, prices.get(pool["metadata"]["name"], 0.0)) for pool in observed.pools
+        ),
         money=Money(
-            spent=seen.billed,
+            spent=observed.billed,
             allowed=scenario.allowed(at),
             hourly=sum(prices[machine["group"]] for machine in rented),
             pays=None if pays is None else pays * per_hour,
         ),
-        used_gpus=sum(pods.gpus(pod) for each in replayed.values() for pod in each.pods if pods.running(pod)),
+        used_gpus=sum(pods.gpus(pod) for job in replayed.values() for pod in job.pods if pods.running(pod)),
         rented_gpus=sum(gpus[machine["group"]] for machine in rented),
-        decisions=tuple(_decisions(seen.events)),
+        decisions=tuple(_decisions(observed.events)),
     )
 
 
 def _job_row(job: Json, replayed: Mapping[str, Replayed], at: float) -> JobRow:
-    mine = replayed[job["metadata"]["name"]]
+    replayed_job = replayed[job["metadata"]["name"]]
     status = job.get("status", {})
-    ended = mine.completed if mine.completed is not None else at
-    training = mine.training
+    ended = replayed_job.completed if replayed_job.completed is not None else at
+    training = replayed_job.training
     return JobRow(
         name=job["metadata"]["name"],
         state=status.get("state", "New"),
         gpus=status.get("gpus", 0),
         want=status.get("wantGpus", 0),
-        asked=mine.job.asked,
+        asked=replayed_job.job.asked,
         pool=status.get("pool", ""),
         fraction=training.fraction,
-        waited=ended - (mine.submitted or 0.0),
+        waited=ended - (replayed_job.submitted or 0.0),
         left=None if training.current is None else max(0.0, training.finishes_at - at),
         dollars=float(status.get("cost", "0")),
         why=status.get("why", ""),
@@ -176,5 +178,5 @@ def _decisions(events: Iterable[Json]) -> list[Decision]:
             reason=event.get("reason", ""),
             note=event.get("note", ""),
         )
-        for event in ours[-_SAID:]
+        for event in ours[-_SHOWN_DECISIONS:]
     ]

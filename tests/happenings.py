@@ -1,4 +1,4 @@
-"""What may happen to a world between two plans, drawn at random: ``happens(world, draw)`` for each of ``EVENTS``."""
+"""Events that may happen to a world between two plans; each of ``EVENTS`` draws its details at random."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ def a_pool_changes(world: World, draw: Random) -> None:
         {"start_seconds": 300.0},
     ]
     world.pools[name] = replace(pool, **draw.choice(changes))  # type: ignore[arg-type]
-    held = [one.instance for one in world.rentals.values() if one.pool == name and one.instance]
-    world.notices[name] = tuple(Notice(one, world.now) for one in held[: draw.randrange(2)])
+    held = [rental.instance for rental in world.rentals.values() if rental.pool == name and rental.instance]
+    world.notices[name] = tuple(Notice(instance, world.now) for instance in held[: draw.randrange(2)])
 
 
 def a_curve_is_learned(world: World, draw: Random) -> None:
@@ -140,7 +140,7 @@ def a_curve_is_learned(world: World, draw: Random) -> None:
 
 
 def a_run_fails(world: World, draw: Random) -> None:
-    """It is on record, and its width is avoided for a while."""
+    """The run is recorded, and its width is avoided for a while."""
     job = world.jobs[some(world, draw)]
     gone, profile = job.allocation, world.profiles.get(job.class_id)
     if gone is None:
@@ -172,16 +172,16 @@ def money_changes(world: World, draw: Random) -> None:
 
 
 def a_price_changes_under_way(world: World, draw: Random) -> None:
-    running = [one for one in world.rentals.values() if one.billed]
+    running = [rental for rental in world.rentals.values() if rental.billed]
     if running:
-        one = draw.choice(running)
-        begun = one.segments or (PriceSegment(one.launched or world.now, one.worst),)
-        dearer = PriceSegment(world.now, draw.choice([one.worst, Price.parse("1")]))
-        world.rentals[one.id] = replace(one, segments=(*begun, dearer))
+        rental = draw.choice(running)
+        begun = rental.segments or (PriceSegment(rental.launched or world.now, rental.worst),)
+        latest = PriceSegment(world.now, draw.choice([rental.worst, Price.parse("1")]))
+        world.rentals[rental.id] = replace(rental, segments=(*begun, latest))
 
 
 def a_rental_is_folded(world: World, draw: Random) -> None:
-    """Its cost is in the balance, though its object is still there."""
+    """The rental's cost is in the balance, though its object still exists."""
     for rental in world.rentals.values():
         budget = world.budgets.get(rental.budget)
         if rental.ended is not None and budget is not None and budget.balance is not None:
@@ -191,7 +191,7 @@ def a_rental_is_folded(world: World, draw: Random) -> None:
 
 
 def money_drifts(world: World, draw: Random) -> None:
-    """By so little that most jobs would not move for it."""
+    """Amounts and rates change so little that most jobs would not move for it."""
     for name, budget in world.budgets.items():
         micros = round(budget.amount.micros * draw.choice([0.97, 0.999, 1.001, 1.03]))
         rate = None if budget.fixed_rate is None else Rate(budget.fixed_rate * draw.choice([0.97, 0.999, 1.001, 1.03]))
@@ -199,7 +199,7 @@ def money_drifts(world: World, draw: Random) -> None:
 
 
 def nothing(world: World, draw: Random) -> None:
-    """But time passes."""
+    """Only time passes."""
 
 
 def is_carried_out(world: World, draw: Random) -> None:

@@ -32,12 +32,12 @@ class _Meddling:
     plan: Meddler
     done: bool = field(default=False)
 
-    async def execute(self, do: Command | Step) -> ActionOutcome:
-        if type(do).__name__ == self.plan.step and not self.done:
+    async def execute(self, action: Command | Step) -> ActionOutcome:
+        if type(action).__name__ == self.plan.step and not self.done:
             self.done = True
             async with await Client.connect(self.plan.kubeconfig) as client:
                 if self.plan.patch is None:
                     await client.delete(self.plan.path)
                 else:
                     await client.merge_patch(self.plan.path, self.plan.patch)
-        return await self.inner.execute(do)
+        return await self.inner.execute(action)

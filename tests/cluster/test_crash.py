@@ -18,6 +18,8 @@ from tests.testbed.operators import Killer
 
 _LISTED_SECONDS = 15
 """The cloud lists ended machines for longer than an operator takes to come back, as real ones do: ends are exact."""
+_STARTUP_SECONDS = 3.0
+"""Machines are adopted before they have a node, also on a slow machine, so that they must be refreshed."""
 
 
 def _points() -> set[str]:
@@ -27,7 +29,7 @@ def _points() -> set[str]:
 
 @pytest.mark.timeout(400)
 @pytest.mark.groups(
-    group("a100", listedSeconds=_LISTED_SECONDS),
+    group("a100", listedSeconds=_LISTED_SECONDS, startupSeconds=[_STARTUP_SECONDS]),
     group("empty", stock=0, hourlyPrice="6.00"),
     group("orphans", initialTarget=1, listedSeconds=_LISTED_SECONDS),
 )
@@ -59,6 +61,8 @@ async def _a_life_with_every_step(bed: Bed) -> None:
     await bed.pool("a100")
     await bed.pool("orphans")
     await bed.budget()
+    # On a slow machine a rental of the job's would otherwise take the orphan before it has been recorded as one.
+    await bed.until(lambda: any("-o-" in rental["metadata"]["name"] for rental in bed.rentals()), 60)
     await bed.job("train", resizePolicy="Restart", ttlSecondsAfterFinished=1)
     await bed.running("train", seconds=120)
     await _edit(bed, "train", {"min": 1, "preferred": 2, "max": 2})

@@ -1,8 +1,8 @@
-"""The whole stage of a cluster test: a real control plane with Charterer's charts installed, a fake cloud, operators.
+"""The test bed of a cluster test: a real control plane with Charterer's charts installed, a fake cloud, operators.
 
 Operators run with the token of the chart's own ServiceAccount, through a gate that can be closed. Every test ends the
-same way, whatever it was about: everything is deleted, no instance and no object of Charterer's is left, and the ledger
-equals the cloud's bill to the micro-dollar.
+same way: all is deleted, no instance and no object of Charterer's is left, and the ledger equals the cloud's bill to
+the micro-dollar.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _numbers = itertools.count(1)
 
 
 def group(name: str, **fields: object) -> Mapping[str, object]:
-    """A group of the fake cloud: four A100s a node for $12 an hour, ready at once, unless told otherwise."""
+    """A group of the fake cloud; by default nodes of four A100s for $12 an hour that are ready at once."""
     return {
         "name": name,
         "instanceType": "fake.a100-4x",
@@ -124,7 +124,7 @@ class Bed:
         return await self.kube.post(resource.all(namespace), body)
 
     async def budget(self, name: str = "team", **spec: object) -> None:
-        """A budget of the test's namespace; plenty of money unless told otherwise."""
+        """A budget of the test's namespace; by default with plenty of money."""
         selector = {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}}
         await self.create("GPUBudget", name, {"amount": "1000000", "namespaceSelector": selector, **spec})
 
@@ -167,7 +167,7 @@ class Bed:
         await self.cloud.admin("POST", "/faults", {"match": match, "times": times, "kind": kind})
 
     async def delete(self, kind: str, name: str) -> None:
-        """Delete one of Charterer's objects; one that is gone already is as good."""
+        """Delete one of Charterer's objects, if it still exists."""
         resource = {"TrainingJob": TRAINING_JOBS, "GPUBudget": GPU_BUDGETS, "GPUPool": GPU_POOLS}[kind]
         with suppress(NotFound):
             await self.kube.delete(resource.one(name, self.namespace if resource.namespaced else None))
@@ -184,36 +184,36 @@ class Bed:
         return str(self.tj(name).get("state", ""))
 
     def run(self, name: str) -> int:
-        """The number of the run that its allocation names, 0 while it has none."""
+        """The number of the run of the job's allocation, 0 without one."""
         return int((self.tj(name).get("allocation") or {}).get("run", 0))
 
     def condition(self, raw: RawObject | None, kind: str) -> Mapping[str, str]:
-        """One condition of an object; empty when it has none such."""
-        found = ((raw or {}).get("status") or {}).get("conditions") or []
-        return next((one for one in found if one["type"] == kind), {})
+        """The condition of type ``kind`` of an object; empty if it has none."""
+        conditions = ((raw or {}).get("status") or {}).get("conditions") or []
+        return next((condition for condition in conditions if condition["type"] == kind), {})
 
     def pods(self, job: str) -> list[RawObject]:
         """All pods of all runs of the job."""
-        found = self.mirror.all(PODS, self.namespace)
-        return [pod for pod in found if pod["metadata"]["labels"].get("charterer.dev/job") == job]
+        pods = self.mirror.all(PODS, self.namespace)
+        return [pod for pod in pods if pod["metadata"]["labels"].get("charterer.dev/job") == job]
 
     def runs(self, job: str) -> list[RawObject]:
         """The batch/v1 Jobs of the job."""
-        found = self.mirror.all(JOBS, self.namespace)
-        return [run for run in found if run["metadata"]["labels"].get("charterer.dev/job") == job]
+        runs = self.mirror.all(JOBS, self.namespace)
+        return [run for run in runs if run["metadata"]["labels"].get("charterer.dev/job") == job]
 
     def rentals(self, phase: str | None = None) -> list[RawObject]:
-        """The GPURentals, of one phase if it is named."""
-        found = self.mirror.all(GPU_RENTALS)
-        return [one for one in found if phase is None or (one.get("status") or {}).get("phase", "Requested") == phase]
+        """The GPURentals; if ``phase`` is given, only those in it."""
+        rentals = self.mirror.all(GPU_RENTALS)
+        return [raw for raw in rentals if phase is None or (raw.get("status") or {}).get("phase", "Requested") == phase]
 
     async def instances(self) -> list[Mapping[str, Any]]:
-        """The machines of the cloud that are not ended: the truth, without lag."""
+        """The machines of the cloud that have not ended, as they are now, without lag."""
         answer = await self.cloud.admin("GET", "/instances")
-        return [one for one in answer["instances"] if one["state"] != "Ended"]
+        return [instance for instance in answer["instances"] if instance["state"] != "Ended"]
 
     async def launched(self) -> int:
-        """How many machines were ever launched."""
+        """Number of machines ever launched."""
         lines, _ = await self.cloud.bill()
         return len(lines)
 
@@ -230,21 +230,24 @@ class Bed:
         await self.until(lambda: all(self.state(job) == "Complete" for job in jobs), seconds)
 
     def describe(self) -> str:
-        """Everything one wants to see when a test fails."""
+        """The state of all objects, for the message of a test that fails."""
         parts = []
         for resource in (TRAINING_JOBS, GPU_RENTALS, GPU_POOLS, GPU_BUDGETS):
             for raw in self.mirror.all(resource):
                 status = {key: value for key, value in (raw.get("status") or {}).items() if key != "conditions"}
-                bad = [one for one in (raw.get("status") or {}).get("conditions") or [] if one.get("message")]
-                told = [f"{one['type']}={one['status']}/{one['reason']}: {one['message']}" for one in bad]
-                parts.append(f"{raw['kind']} {raw['metadata']['name']} {json.dumps(status)} {told}")
+                conditions = [
+                    f"{condition['type']}={condition['status']}/{condition['reason']}: {condition['message']}"
+                    for condition in (raw.get("status") or {}).get("conditions") or []
+                    if condition.get("message")
+                ]
+                parts.append(f"{raw['kind']} {raw['metadata']['name']} {json.dumps(status)} {conditions}")
         for raw in [*self.mirror.all(JOBS), *self.mirror.all(PODS), *self.mirror.all(NODES)]:
             metadata, status = raw["metadata"], raw.get("status") or {}
             detail = {key: status[key] for key in ("phase", "active", "ready", "succeeded", "failed") if key in status}
             labels = {key: value for key, value in (metadata.get("labels") or {}).items() if "run.charterer.dev" in key}
             gone = " deleting" if "deletionTimestamp" in metadata else ""
             parts.append(f"{raw['kind']} {metadata['name']} {detail} {labels} {raw['spec'].get('nodeName', '')}{gone}")
-        parts += [f"--- {one.settings.pod_name} alive={one.alive}\n{one.tail()}" for one in self.operators]
+        parts += [f"--- {item.settings.pod_name} alive={item.alive}\n{item.tail()}" for item in self.operators]
         return "\n".join(parts)
 
     # --- the end of every test ---------------------------------------------------------------------------------------
@@ -295,7 +298,7 @@ async def make_bed(plane: ControlPlane, directory: Path, groups: Sequence[Mappin
 
 
 async def dismantle(bed: Bed) -> None:
-    """End whatever still runs and leave the control plane clean for the next test, also after a failed one."""
+    """End all that still runs and leave the control plane clean for the next test, even after a failed one."""
     for operator in bed.operators:
         operator.kill()
     bed.gate.stop()

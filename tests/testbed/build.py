@@ -126,11 +126,11 @@ def _find(program: str, built: Path) -> Path | None:
 def locate() -> Binaries:
     """The built programs; MissingProgramsError when any is absent."""
     built = directory()
-    found = {program: _find(program, built) for program in PROGRAMS}
-    missing = [program for program, path in found.items() if path is None]
+    paths = {program: _find(program, built) for program in PROGRAMS}
+    missing = [program for program, path in paths.items() if path is None]
     if missing:
         raise MissingProgramsError(f"the test bed lacks {', '.join(missing)} (looked in {built}): run `make testbed`")
-    return Binaries(**{program.replace("-", "_"): path for program, path in found.items() if path is not None})
+    return Binaries(**{program.replace("-", "_"): path for program, path in paths.items() if path is not None})
 
 
 def _go_version(go: str) -> tuple[int, ...] | None:

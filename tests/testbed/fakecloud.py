@@ -1,7 +1,7 @@
 """The real fake cloud process on a free port, for tests that need a cloud.
 
-Its address and its state file outlive ``kill`` and ``restart``, so that whatever was told the address finds it again.
-It ends with the test's own process, however that one ends.
+Its address and its state file outlive ``kill`` and ``restart``, so that its users find it again.
+It ends with the test's own process, however that ends.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FakeCloudError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BillLine:
-    """What one instance has cost so far, in micro-dollars."""
+    """The cost of one instance so far, in micro-dollars."""
 
     instance: str
     group: str
@@ -88,7 +88,7 @@ class FakeCloudProcess:
     async def running(
         cls, config: Mapping[str, object], directory: Path, kubeconfig: Path | None = None
     ) -> AsyncIterator[FakeCloudProcess]:
-        """Start one and stop it in the end."""
+        """A fake cloud that is stopped in the end."""
         cloud = await cls.start(config, directory, kubeconfig)
         try:
             yield cloud

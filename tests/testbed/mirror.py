@@ -37,7 +37,7 @@ WATCHED: Sequence[Resource] = (
 )
 
 RELIST_SECONDS = 10
-"""What a watch did not tell is found by the next list; a deletion between two watches is told by nobody else."""
+"""The next list shows what a watch missed; a deletion between two watches is seen nowhere else."""
 
 
 class Mirror:
@@ -45,7 +45,7 @@ class Mirror:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._objects: dict[str, dict[tuple[str, str], RawObject]] = {one.plural: {} for one in WATCHED}
+        self._objects: dict[str, dict[tuple[str, str], RawObject]] = {watched.plural: {} for watched in WATCHED}
         self.departed: list[RawObject] = []
         """Objects that were deleted, as they last were."""
         self._changed = asyncio.Condition()
@@ -67,23 +67,23 @@ class Mirror:
 
     def all(self, resource: Resource, namespace: str | None = None) -> list[RawObject]:
         """The objects of a kind, by name."""
-        found = self._objects[resource.plural].items()
-        return [raw for (where, _), raw in sorted(found) if namespace is None or where == namespace]
+        objects = self._objects[resource.plural].items()
+        return [raw for (where, _), raw in sorted(objects) if namespace is None or where == namespace]
 
     def one(self, resource: Resource, name: str, namespace: str = "") -> RawObject | None:
-        """One object, if it is there."""
+        """One object, or None if it does not exist."""
         return self._objects[resource.plural].get((namespace, name))
 
     async def until(self, look: Callable[[], T], seconds: float, describe: Callable[[], str]) -> T:
-        """Wait until ``look`` gives something true, looking after every change; AssertionError says what was there."""
+        """Wait until ``look``, called after every change, returns a true value; AssertionError with what was there."""
         try:
             async with asyncio.timeout(seconds), self._changed:
-                while not (found := look()):
+                while not (seen := look()):
                     await self._changed.wait()
-                for one in self._tasks:
-                    if one.done():  # what it followed has stood still since
-                        one.result()
-                return found
+                for task in self._tasks:
+                    if task.done():  # its watch has failed, and the objects have not changed since
+                        task.result()
+                return seen
         except TimeoutError:
             raise AssertionError(f"not within {seconds:g} s\n{describe()}") from None
 

@@ -59,13 +59,13 @@ class _Killing:
         if self.journal.exists():
             self._passed = set(self.journal.read_text().splitlines())
 
-    async def execute(self, do: Command | Step) -> ActionOutcome:
+    async def execute(self, action: Command | Step) -> ActionOutcome:
         """Carry it out, or die on the way. One at a time, or dying of one would hide that another had been done."""
         async with self._one:
-            self._die_once(f"before {type(do).__name__}")
-            outcome = await self.inner.execute(do)
+            self._die_once(f"before {type(action).__name__}")
+            outcome = await self.inner.execute(action)
             if outcome is ActionOutcome.DONE:
-                self._die_once(f"after {type(do).__name__}")
+                self._die_once(f"after {type(action).__name__}")
             return outcome
 
     def _die_once(self, point: str) -> None:

@@ -22,24 +22,21 @@ from charterer.domain.plan import Rent
 from charterer.domain.steps import RecordOrphan
 from charterer.domain.time import Instant, format_instant
 
-_FOREIGN_QUEUES: Final = "kueue.x-k8s.io/"
-_VOLUME: Final = "charterer"
-_LOST_NODE_SECONDS: Final = 30
-_TOKEN_SECONDS: Final = 3600
 _NOTE_BYTES: Final = 1024
+"""Longest note that events.k8s.io/v1 accepts."""
 
 
 # --- GPURental --------------------------------------------------------------------------------------------------------
 
 
 def rental(rent: Rent, token: str) -> Json:
-    """The GPURental that a command to rent asks for."""
+    """The GPURental of a command to rent."""
     return _rental(rent.rental, rent.pool, rent.budget, rent.reserve, rent.worst, {"token": token})
 
 
-def orphan_rental(step: RecordOrphan, reserved: Money = ZERO) -> Json:
-    """The GPURental of an instance that nobody had asked for."""
-    return _rental(step.rental, step.pool, step.budget, reserved, step.worst, {"instance": step.instance.id})
+def orphan_rental(step: RecordOrphan) -> Json:
+    """The GPURental, without a reserve, of an instance that no rental asked for."""
+    return _rental(step.rental, step.pool, step.budget, ZERO, step.worst, {"instance": step.instance.id})
 
 
 def _rental(name: str, pool: PoolId, budget: BudgetId, reserved: Money, worst: Price, more: Json) -> Json:
@@ -77,7 +74,7 @@ class EventSubject:
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """Who reports: the controller's name, such as charterer.dev/operator, and the pod it runs in."""
+    """The reporting controller, such as charterer.dev/operator, and the pod that it runs in."""
 
     controller: str
     instance: str
@@ -93,16 +90,16 @@ def event(
     note: str,
     warning: bool = False,
 ) -> Json:
-    """An event of events.k8s.io/v1, under a name by which repeating it is "already exists".
+    """An event of events.k8s.io/v1, under a name that a repetition would have too, so that it is made only once.
 
-    ``reason`` and ``action`` are CamelCase words; a longer ``note`` is cut to what the API takes.
+    ``reason`` and ``action`` are CamelCase words; a ``note`` that is too long is cut to what the API accepts.
     """
-    what = f"{subject.uid} {reason} {action} {note} {at}"
+    content = f"{subject.uid} {reason} {action} {note} {at}"
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{subject.name}.{sha256(what.encode()).hexdigest()[:16]}",
+            "name": f"{subject.name}.{sha256(content.encode()).hexdigest()[:16]}",
             "namespace": subject.namespace or "default",
         },
         "eventTime": format_instant(at),

@@ -71,8 +71,8 @@ def true_condition(status: Raw, kind: str) -> Raw | None:
     """The condition of this type in a raw status, if it is true."""
     for condition in status.get("conditions") or ():
         if condition.get("type") == kind and condition.get("status") == "True":
-            found: Raw = condition
-            return found
+            holding: Raw = condition
+            return holding
     return None
 
 

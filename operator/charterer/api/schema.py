@@ -61,7 +61,7 @@ def _structural(node: Json, definitions: Json, defaults: bool) -> Json:
 
 
 def _inlined(node: Json, definitions: Json) -> Json:
-    """What is said beside a ``$ref`` (a field's description, its default) wins over what is said at its target."""
+    """The target of a ``$ref``; what stands beside the reference (description, default) takes precedence over it."""
     if "$ref" not in node:
         return node
     target: Json = definitions[node["$ref"].rsplit("/", 1)[1]]

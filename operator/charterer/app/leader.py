@@ -42,7 +42,7 @@ from charterer.controller.status.publisher import StatusPublisher
 from charterer.controller.status.view_writer import ViewWriter
 from charterer.controller.surveys import Surveys, pools_in, pools_in_motion
 from charterer.controller.templates import Templates
-from charterer.domain.steps import StepKey
+from charterer.domain.ids import StepKey
 from charterer.domain.time import Instant
 from charterer.metrics import Metrics
 from charterer.providers.accounts import Accounts

@@ -16,7 +16,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "explain": ("charterer.cli.explain.command:explain", "Explain why a job has this many GPUs of this pool now."),
     "simulate": ("charterer.cli.simulate.command:simulate", "Simulate a workload under policies side by side."),
-    "run": ("charterer.cli.run:run", "Run the operator until it is told to stop."),
+    "run": ("charterer.cli.run:run", "Run the operator until it is stopped."),
     "crds": ("charterer.cli.crds:crds", "Print the CustomResourceDefinitions of this version."),
     "fakecloud": ("charterer.fakecloud.main:main", "Run a process that behaves like a cloud with GPU machines."),
 }

@@ -35,7 +35,7 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 @click.option("--resync-seconds", default=300.0, show_default=True, help="Seconds between full lists of the cluster.")
 @click.option("--log-level", type=click.Choice(_LEVELS, case_sensitive=False), default="INFO", show_default=True)
 def run(survey_seconds: float, moving_survey_seconds: float, log_level: str, **settings: Any) -> None:
-    """Run the operator until it is told to stop.
+    """Run the operator until it is stopped.
 
     Several may run: one leads, the others stand by. The operator keeps no state of its own outside the cluster and
     the cloud, so it may be killed at any time.

@@ -14,9 +14,10 @@ from typing import Protocol
 
 from charterer.cluster.errors import ApiError
 from charterer.controller.outcome import ActionOutcome, Executor
+from charterer.domain.ids import StepKey, StepKind
 from charterer.domain.plan import Allocate, Command, Plan, Release, Rent
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import Step, StepKey, StepKind
+from charterer.domain.steps import Step
 from charterer.domain.time import Instant, seconds_between
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps

@@ -10,7 +10,7 @@ from charterer.domain.steps import Step
 
 
 class ActionOutcome(StrEnum):
-    """DONE: it took effect (or had already). STALE: the world had changed; look again. FAILED: it did not work."""
+    """DONE: it took effect, now or before. STALE: what it was decided on has changed. FAILED: an error was raised."""
 
     DONE = "done"
     STALE = "stale"
@@ -18,10 +18,10 @@ class ActionOutcome(StrEnum):
 
 
 class Executor(Protocol):
-    """Carries out one command or step: ONE mutation.
+    """Carries out commands and steps, each as one mutation.
 
-    Returns DONE or STALE; raises what went wrong. A test's wrapper kills the process just before or just after.
+    A test's wrapper kills the process just before or just after one.
     """
 
-    async def execute(self, do: Command | Step) -> ActionOutcome:
-        """Carry it out."""
+    async def execute(self, action: Command | Step) -> ActionOutcome:
+        """Carry one out. Returns DONE or STALE, or raises ApiError or ProviderError."""

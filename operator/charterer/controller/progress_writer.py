@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from charterer.cluster.errors import ApiError
 from charterer.controller.execute import ExecutionContext, Stale
-from charterer.domain.steps import StepKey, StepKind
+from charterer.domain.ids import StepKey, StepKind
 from charterer.server.progress import ProgressBoard
 
 _log = logging.getLogger(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import NamedTuple, NewType
 
 JobId = NewType("JobId", str)
@@ -62,3 +63,28 @@ class ClassId(NamedTuple):
 
 NO_PROFILE = ClassId("", "")
 """The class in whose statistics all jobs count that follow no profile."""
+
+
+class StepKind(StrEnum):
+    """The kinds of object that steps change; a finalizer is a step of its own beside the object's other steps."""
+
+    RENTAL = "rental"
+    POOL = "pool"
+    POOL_GUARD = "guard/pool"
+    BUDGET = "budget"
+    BUDGET_GUARD = "guard/budget"
+    JOB = "job"
+    NODE = "node"
+
+
+class StepKey(NamedTuple):
+    """The object that a step or command changes: its kind, and its name (a job's uid).
+
+    Mutations under different keys may be in flight at the same time, two under one key never.
+    """
+
+    kind: StepKind
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}/{self.name}"

@@ -7,39 +7,12 @@ that was carried out but whose answer was lost may be repeated.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import NamedTuple
 
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Finish, Orphan, Pod, RunRecord
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.pool import Instance, Offering, Quote
 from charterer.domain.time import Instant
-
-
-class StepKind(StrEnum):
-    """The kinds of object that steps change; a finalizer is a step of its own beside the object's other steps."""
-
-    RENTAL = "rental"
-    POOL = "pool"
-    POOL_GUARD = "guard/pool"
-    BUDGET = "budget"
-    BUDGET_GUARD = "guard/budget"
-    JOB = "job"
-    NODE = "node"
-
-
-class StepKey(NamedTuple):
-    """The object that a step or command changes: its kind, and its name (a job's uid).
-
-    Mutations under different keys may be in flight at the same time, two under one key never.
-    """
-
-    kind: StepKind
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind.value}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,7 +227,7 @@ class Learner:
         return last[1]
 
     def _prior(self, class_id: ClassId, gpu_type: str) -> tuple[tuple[Normal, ...], Misfit]:
-        """Of the unknowns and of the misfit, from the other classes and the class's other GPU types."""
+        """The priors of the unknowns and of the misfit, from the other classes and the class's other GPU types."""
         others = self._others(class_id)
         best = (state.best for state in others)
         unknowns = unknowns_prior(times.fit for times in best if times is not None and times.fit is not None)

@@ -18,7 +18,7 @@ from charterer.fakecloud.config import GroupSpec
 _TARGETS_KEPT = 600 * SECOND
 
 
-class MachineState(StrEnum):
+class MachinePhase(StrEnum):
     """The state of a machine as lists show it."""
 
     PENDING = "Pending"
@@ -69,17 +69,17 @@ class Machine:
     silenced: bool = False
     node: NodePhase = NodePhase.ABSENT
 
-    def state(self, at: int) -> MachineState:
+    def state(self, at: int) -> MachinePhase:
         """Its state at that instant."""
         if self.ends is not None and at >= self.ends:
-            return MachineState.ENDED
+            return MachinePhase.ENDED
         if self.stops is not None and at >= self.stops:
-            return MachineState.STOPPING
-        return MachineState.RUNNING if at >= self.runs else MachineState.PENDING
+            return MachinePhase.STOPPING
+        return MachinePhase.RUNNING if at >= self.runs else MachinePhase.PENDING
 
     def ended(self, at: int) -> bool:
         """Whether it no longer exists and is no longer billed."""
-        return self.state(at) is MachineState.ENDED
+        return self.state(at) is MachinePhase.ENDED
 
     @property
     def provider_id(self) -> str:

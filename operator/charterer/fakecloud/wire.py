@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from charterer.fakecloud.bill import decimal
-from charterer.fakecloud.records import Activity, InstanceGroup, Machine, MachineState
+from charterer.fakecloud.records import Activity, InstanceGroup, Machine, MachinePhase
 
 Json = dict[str, Any]
 
@@ -50,7 +50,7 @@ def instance_json(machine: Machine, seen: int) -> Json:
         "state": state.value,
         "launchedAt": timestamp(machine.launched),
         "endedAt": _optional(machine.ends, seen),
-        "endedBecause": machine.ends_because if state is MachineState.ENDED else "",
+        "endedBecause": machine.ends_because if state is MachinePhase.ENDED else "",
         "nodeName": machine.id,
         "providerId": machine.provider_id,
         "segments": [

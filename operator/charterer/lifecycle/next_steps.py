@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from charterer.domain.ids import JobId
+from charterer.domain.ids import JobId, StepKey, StepKind
 from charterer.domain.job import RUN_LABEL_PREFIX
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import LabelNode, Step, StepKey, StepKind, StopOrphan, Wait
+from charterer.domain.steps import LabelNode, Step, StopOrphan, Wait
 from charterer.lifecycle.budget import budget_step
 from charterer.lifecycle.guard import budget_guard, pool_guard
 from charterer.lifecycle.pool import pool_step

@@ -111,7 +111,7 @@ def _delete_strays(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | No
     for run in strays:
         if not run.deleting:
             return DeleteRun(runs.job.id, run.number, run.uid)
-    return Wait(f"{strays[0].name}, which nobody intended, to be gone") if strays else None
+    return Wait(f"{strays[0].name}, which is not intended, to be gone") if strays else None
 
 
 def _prepare(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:

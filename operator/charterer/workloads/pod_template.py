@@ -40,7 +40,7 @@ def pod_template(
     try:
         return _with_own_values(job, template, allocation, labels, environment)
     except (AttributeError, TypeError, ValueError) as error:
-        raise NotATemplate(f"it has not the shape of a pod template ({error})") from error
+        raise NotATemplate(f"it does not have the shape of a pod template ({error})") from error
 
 
 def _with_own_values(

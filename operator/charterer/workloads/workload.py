@@ -32,7 +32,7 @@ class RunEnvironment:
 
 
 class NotATemplate(Exception):
-    """The pod template, which the TrainingJob's schema does not look into, has not the shape of one."""
+    """The pod template, which the schema of TrainingJob does not look into, is malformed."""
 
 
 class Workload(Protocol):

@@ -41,11 +41,11 @@ def holding(draw: st.DrawFn) -> Holding:
 
 @given(rentals(), st.lists(holding(), max_size=5), st.integers(0, 8), spans, spans)
 def test_a_rentals_parts_add_up_to_its_cost_in_the_period(
-    one: Rental, held: list[Holding], gpus: int, begin: int, span: int
+    rented: Rental, held: list[Holding], gpus: int, begin: int, span: int
 ) -> None:
     start, now = Instant(T0 + begin - HOUR), Instant(T0 + begin - HOUR + span)
-    shared = by_purpose(one, held, gpus, start, now)
-    assert total(shared.values()) == accrued_in(one, start, now)
+    shared = by_purpose(rented, held, gpus, start, now)
+    assert total(shared.values()) == accrued_in(rented, start, now)
     assert all(amount >= ZERO for amount in shared.values())
 
 
@@ -61,8 +61,8 @@ def test_sharing_out_is_exact_and_fair_to_a_micro_dollar(amount: int, weights: d
 
 
 @given(rentals(one_price=True), spans, spans)
-def test_a_bill_at_one_price_never_falls_and_splits_at_any_boundary(one: Rental, first: int, second: int) -> None:
+def test_a_bill_at_one_price_never_falls_and_splits_at_any_boundary(rented: Rental, first: int, second: int) -> None:
     earlier, later = Instant(T0 + min(first, second)), Instant(T0 + max(first, second))
-    assert accrued(one, earlier) <= accrued(one, later)
-    split = accrued(one, earlier) + accrued_in(one, earlier, later)
-    assert split == accrued(one, later) or earlier == T0  # at the very launch all belongs to the later part
+    assert accrued(rented, earlier) <= accrued(rented, later)
+    split = accrued(rented, earlier) + accrued_in(rented, earlier, later)
+    assert split == accrued(rented, later) or earlier == T0  # at the very launch all belongs to the later part

@@ -220,16 +220,9 @@ class World:
         return found
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(
-            now=self.cloud.now,
-            budgets={self.budget.id: self.budget},
-            pools={self.pool.id: self.pool},
-            surveys={} if self.survey is None else {make.POOL: self.survey},
-            profiles={},
-            jobs=dict(self.jobs),
-            rentals=dict(self.rentals),
-            nodes=self.nodes(),
-        )
+        seen = () if self.survey is None else (self.survey,)
+        jobs, rentals, nodes = self.jobs.values(), self.rentals.values(), self.nodes().values()
+        return make.snapshot(self.budget, self.pool, *seen, *jobs, *rentals, *nodes, now=self.cloud.now, bare=True)
 
     # --- what the planner and people do -------------------------------------------------------------------------------
 

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from charterer.domain.billing import spent
+from charterer.domain.ids import StepKey, StepKind
 from charterer.domain.money import Money, total
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import Step, StepKey, StepKind
+from charterer.domain.steps import Step
 from charterer.lifecycle import next_steps
 from tests.property.lifecycle.rented_world import LAG, LISTED, Refused, Stale, World
 

@@ -6,9 +6,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from charterer.domain.ids import StepKey, StepKind
 from charterer.domain.job import FinishKind, Pod, PodPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import Step, StepKey, StepKind
+from charterer.domain.steps import Step
 from charterer.domain.time import after
 from charterer.lifecycle import next_steps
 from tests.property.lifecycle.run_world import MACHINES, RunWorld, Stale

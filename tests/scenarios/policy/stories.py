@@ -1,4 +1,4 @@
-"""What the stories of budgets begin with and look at: one cheap pool, jobs that scale well, and what a plan says."""
+"""The world that stories of budgets begin with (one cheap pool, jobs that scale well) and short views of a plan."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def releases(decided: Plan) -> dict[str, ReasonCode]:
 def placed(decided: Plan) -> dict[str, int]:
     """Width by job, 0 for those that lose their place."""
     commands = [command for command in decided.commands if isinstance(command, Allocate)]
-    return {one.job: one.allocation.option.gpus if one.allocation else 0 for one in commands}
+    return {command.job: command.allocation.option.gpus if command.allocation else 0 for command in commands}
 
 
 def why(decided: Plan, job: str) -> ReasonCode:

@@ -65,8 +65,8 @@ def test_without_the_others_they_have_the_cheap_pool() -> None:
 @pytest.mark.parametrize(("restart_seconds", "moves"), [(30.0, True), (900.0, False)])
 def test_a_running_job_makes_room_only_if_that_pays_for_its_restart(restart_seconds: float, moves: bool) -> None:
     world = two_pools(near=1)
-    known = world.profiles[ClassId("team", "anywhere")]
-    world.profiles[known.id] = replace(known, restart_seconds=restart_seconds)
+    profile = world.profiles[ClassId("team", "anywhere")]
+    world.profiles[profile.id] = replace(profile, restart_seconds=restart_seconds)
     world.job("anywhere", gpus=8, profile="anywhere", hours_left=0.3)
     settle(world)
     world.job("picky", gpus=8, profile="picky")
@@ -109,4 +109,4 @@ def test_when_the_pool_grows_its_price_is_gone_and_no_node_is_let_go_for_it() ->
     world.pools[NEAR] = replace(world.pools[NEAR], max_nodes=50)
     decided = plan(world.snapshot())
     assert not decided.pools
-    assert not [one for one in decided.commands if isinstance(one, Release | Allocate)]
+    assert not [command for command in decided.commands if isinstance(command, Release | Allocate)]

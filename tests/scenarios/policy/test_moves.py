@@ -68,7 +68,7 @@ def test_an_in_place_job_grows_by_pods_and_keeps_its_run() -> None:
     before = world.runs_on("train", "a100-1", "a100-2", gpus=16, speed=16**0.9)
     assert before.allocation is not None
     decided = plan(world.snapshot())
-    command = next(one for one in decided.commands if isinstance(one, Allocate))
+    command = next(item for item in decided.commands if isinstance(item, Allocate))
     assert command.allocation is not None
     assert command.allocation.run == before.allocation.run
     assert command.allocation.option.gpus == 32

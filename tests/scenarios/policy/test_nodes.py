@@ -55,7 +55,7 @@ def test_a_job_goes_into_the_fullest_node_that_fits() -> None:
     world.runs_on("there", "a100-2", gpus=4)
     world.job("new", gpus=2)
     decided = plan(world.snapshot())
-    command = next(one for one in decided.commands if isinstance(one, Allocate))
+    command = next(item for item in decided.commands if isinstance(item, Allocate))
     assert command.allocation is not None
     assert command.allocation.placements[0].rental == "a100-2"
     assert releases(decided) == {"a100-1": ReasonCode.IDLE}

@@ -67,6 +67,6 @@ def test_a_pool_that_is_deleted_is_emptied_and_its_jobs_go_elsewhere() -> None:
     assert releases(decided) == {"a100-1": ReasonCode.POOL_DELETED}
     assert placed(decided) == {"train": 8}
     assert world.jobs[JobId("train")].allocation is not None
-    command = next(one for one in decided.commands if isinstance(one, Allocate) and one.allocation)
+    command = next(item for item in decided.commands if isinstance(item, Allocate) and item.allocation)
     assert command.allocation is not None
     assert command.allocation.run == 2

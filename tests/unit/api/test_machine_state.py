@@ -14,7 +14,7 @@ from charterer.api.models.base import dump, dump_json
 from charterer.api.models.budget_statistics import BudgetStatistics
 from charterer.api.models.class_statistics import ClassStatistics, StepTimesCell
 from charterer.api.models.gpubudget_status import GPUBudgetRecord
-from charterer.api.models.machine_state import MACHINE_STATE_BYTES, MachineState, packed
+from charterer.api.models.machine_state import MACHINE_STATE_BYTES, PackedStatistics, packed
 from charterer.domain.budget import Balance, ClassHistory
 from charterer.domain.ids import ClassId
 from charterer.domain.money import Money
@@ -65,8 +65,8 @@ def test_what_is_packed_is_unpacked() -> None:
     content = BudgetStatistics(counted={"job-1": NOW})
     state, kept = packed(content)
     assert kept == content
-    assert MachineState.unpacked(state, BudgetStatistics) == content
-    assert MachineState.unpacked(None, BudgetStatistics) is None
+    assert PackedStatistics.unpacked(state, BudgetStatistics) == content
+    assert PackedStatistics.unpacked(None, BudgetStatistics) is None
 
 
 def test_the_same_content_is_the_same_text() -> None:
@@ -76,7 +76,7 @@ def test_the_same_content_is_the_same_text() -> None:
 def test_data_that_would_fill_the_memory_is_refused() -> None:
     bomb = base64.b64encode(zlib.compress(b" " * 50_000_000, 9)).decode()
     with pytest.raises(ValueError, match=r"status\.machineState\.data: it is cut off, or longer than"):
-        MachineState.unpacked(MachineState(version=1, data=bomb), BudgetStatistics)
+        PackedStatistics.unpacked(PackedStatistics(version=1, data=bomb), BudgetStatistics)
 
 
 def test_of_too_many_counted_jobs_the_oldest_go_and_none_of_them_is_counted_again() -> None:

@@ -11,10 +11,11 @@ import pytest
 from charterer.cluster.errors import Unreachable
 from charterer.controller.loop import Loop, LoopTiming
 from charterer.controller.outcome import ActionOutcome
+from charterer.domain.ids import StepKey, StepKind
 from charterer.domain.plan import Command, Plan, Rent
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import Cordon, Step, StepKey, StepKind
+from charterer.domain.steps import Cordon, Step
 from charterer.domain.time import Instant, after
 from tests.virtual_time import advance, clock, run_for, run_in_virtual_time
 from tests.worlds import World
@@ -32,10 +33,10 @@ class Recorder:
         self.plans: list[float] = []
         self.outcomes: list[tuple[ActionOutcome, str]] = []
 
-    async def execute(self, do: Command | Step) -> ActionOutcome:
-        self.attempts.append((clock(), do))
+    async def execute(self, action: Command | Step) -> ActionOutcome:
+        self.attempts.append((clock(), action))
         await asyncio.sleep(self.seconds)
-        return self.attempt(do)
+        return self.attempt(action)
 
     def planned(self, snapshot: Snapshot, decided: Plan, seconds: float) -> None:
         self.plans.append(clock())

@@ -7,7 +7,7 @@ from typing import Any
 from demo.replay import Replayed
 from demo.scenario import Scenario, an_hour
 from demo.training import Training
-from demo.view import Seen, View, view
+from demo.view import Observed, View, view
 
 Json = dict[str, Any]
 
@@ -49,9 +49,9 @@ def event(name: str, reason: str, note: str, at: str) -> Json:
     }
 
 
-def seen() -> Seen:
+def seen() -> Observed:
     """One look: two jobs, two rentals in the first pool, one of them ready, the second pool cooling."""
-    return Seen(
+    return Observed(
         jobs=[
             training_job("yolov3-52", state="Complete", cost="1.25", why="Finished"),
             training_job(

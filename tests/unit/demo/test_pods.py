@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from demo.pods import RunUp, disrupted, environment, gpus, run_up
+from demo.pods import RunningRun, disrupted, environment, gpus, running_run
 
 Json = dict[str, Any]
 
@@ -34,26 +34,26 @@ def pod(run: int = 1, index: int = 0, *, of: int = 2, phase: str = "Running", de
 
 
 def test_a_run_is_up_when_all_of_its_pods_run() -> None:
-    assert run_up([pod(index=0), pod(index=1)]) == RunUp(1, 8)
+    assert running_run([pod(index=0), pod(index=1)]) == RunningRun(1, 8)
 
 
 def test_a_run_that_lacks_a_pod_is_not_up() -> None:
-    assert run_up([pod(index=0)]) is None
-    assert run_up([pod(index=0), pod(index=1, phase="Pending")]) is None
+    assert running_run([pod(index=0)]) is None
+    assert running_run([pod(index=0), pod(index=1, phase="Pending")]) is None
 
 
 def test_a_run_that_is_told_to_stop_is_not_up() -> None:
-    assert run_up([pod(index=0), pod(index=1, deleting=True)]) is None
+    assert running_run([pod(index=0), pod(index=1, deleting=True)]) is None
 
 
 def test_the_newest_run_counts_while_the_old_one_stops() -> None:
     old = [pod(1, 0, deleting=True), pod(1, 1)]
-    assert run_up([*old, pod(2, 0, of=1)]) == RunUp(2, 4)
-    assert run_up([pod(1, 0, of=1), pod(2, 0, of=1)]) == RunUp(2, 4)
+    assert running_run([*old, pod(2, 0, of=1)]) == RunningRun(2, 4)
+    assert running_run([pod(1, 0, of=1), pod(2, 0, of=1)]) == RunningRun(2, 4)
 
 
 def test_no_pods_are_no_run() -> None:
-    assert run_up([]) is None
+    assert running_run([]) is None
 
 
 def test_a_pod_that_fails_by_itself_is_disrupted_and_one_told_to_stop_is_not() -> None:

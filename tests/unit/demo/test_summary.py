@@ -59,8 +59,8 @@ def test_the_summary_says_what_the_numbers_are() -> None:
     console = Console(file=io.StringIO(), width=120, record=True)
     console.print(rendered(a_summary(ledger=3_500_001)))
     text = " ".join(console.export_text().split())
-    for said in ("1 of 28 jobs completed", "17.5 min", "40 times as fast", "took 1.0 s a job", "= $0.000001"):
-        assert said in text
+    for words in ("1 of 28 jobs completed", "17.5 min", "40 times faster", "1.0 s for a job", "= $0.000001"):
+        assert words in text
 
 
 def test_the_summary_is_there_for_other_programs() -> None:

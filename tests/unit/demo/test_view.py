@@ -42,15 +42,15 @@ def test_only_machines_that_have_not_ended_are_rented() -> None:
 
 
 def test_decisions_are_events_about_our_own_kinds_in_the_order_of_their_times() -> None:
-    assert [said.reason for said in samples.a_view().decisions] == ["Finished", "BudgetOptimal"]
+    assert [decision.reason for decision in samples.a_view().decisions] == ["Finished", "BudgetOptimal"]
 
 
 def test_the_table_says_who_has_what_and_why() -> None:
     console = Console(file=io.StringIO(), width=140, height=50, record=True)
     console.print(rendered(samples.a_view(), 40, 50))
     text = console.export_text()
-    for said in ("minute 20", "$3.50 spent", "$16.00 allowed", "pays up to $4.60 per job-hour saved", "cifar10-53"):
-        assert said in text
+    for words in ("minute 20", "$3.50 spent", "$16.00 allowed", "pays up to $4.60 per job-hour saved", "cifar10-53"):
+        assert words in text
     assert "a second saved costs $0.0012" in text
     assert "Cooling" in text
 

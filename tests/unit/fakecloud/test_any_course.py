@@ -20,7 +20,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from charterer.fakecloud.records import MachineState
+from charterer.fakecloud.records import MachinePhase
 from charterer.fakecloud.refusals import Refusal
 from charterer.fakecloud.wire import bill_json
 from tests.unit.fakecloud.world import World, config
@@ -145,7 +145,7 @@ class AnyCourse(RuleBasedStateMachine):
     @rule(data=st.data(), decrement=st.booleans())
     def machine_is_terminated(self, data: st.DataObject, decrement: bool) -> None:
         victim = data.draw(st.sampled_from(self.world.alive()))
-        fresh = self.world.cloud.machine(victim).state(self.world.now) is not MachineState.STOPPING
+        fresh = self.world.cloud.machine(victim).state(self.world.now) is not MachinePhase.STOPPING
         target = self.world.cloud.group("a100").target
         if self.attempt(lambda: self.world.cloud.terminate("a100", victim, decrement=decrement)):
             self.seen[victim].ends(self.world.now + STOP * 1_000_000)

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from charterer.fakecloud.bill import SECOND
-from charterer.fakecloud.records import MachineState
+from charterer.fakecloud.records import MachinePhase
 from charterer.fakecloud.refusals import Refusal
 from charterer.fakecloud.wire import bill_json, instance_json, quote_json
 from tests.unit.fakecloud.world import World, config
@@ -22,9 +22,9 @@ def refused(code: str) -> pytest.RaisesExc[Refusal]:
 def test_a_group_launches_as_many_machines_as_its_target_and_they_start_up() -> None:
     world = World(config())
     world.cloud.set_target("a100", 3)
-    assert world.states() == [MachineState.PENDING] * 3
+    assert world.states() == [MachinePhase.PENDING] * 3
     world.wait(60)
-    assert world.states() == [MachineState.RUNNING] * 3
+    assert world.states() == [MachinePhase.RUNNING] * 3
 
 
 def test_the_same_token_and_target_again_launch_nothing_more_even_after_the_target_has_gone_down() -> None:
@@ -89,7 +89,7 @@ def test_terminating_with_decrement_ends_that_machine_and_no_other_comes() -> No
     world = World(config({"stopSeconds": 10}))
     world.cloud.set_target("a100", 2)
     kept, victim = world.alive()
-    assert world.cloud.terminate("a100", victim, decrement=True).state(world.now) is MachineState.STOPPING
+    assert world.cloud.terminate("a100", victim, decrement=True).state(world.now) is MachinePhase.STOPPING
     world.wait(10)
     assert world.alive() == [kept]
     assert world.cloud.group("a100").target == 1
@@ -143,7 +143,7 @@ def test_an_ended_machine_is_listed_for_a_while_and_billed_for_ever() -> None:
     world.wait(60)
     world.cloud.terminate("a100", world.alive()[0], decrement=True)
     world.wait(99)
-    assert world.states() == [MachineState.ENDED]
+    assert world.states() == [MachinePhase.ENDED]
     world.wait(1)
     assert world.states() == []
     bill = bill_json(world.cloud.machines(), world.now)
@@ -182,7 +182,7 @@ def test_a_machine_that_is_stopping_still_takes_its_place_in_the_stock() -> None
     world.wait(9)
     assert len(world.alive()) == 1
     world.wait(2)
-    assert world.states() == [MachineState.ENDED, MachineState.PENDING]
+    assert world.states() == [MachinePhase.ENDED, MachinePhase.PENDING]
 
 
 def test_only_the_latest_activities_are_kept() -> None:
@@ -245,9 +245,11 @@ def test_a_machine_that_is_terminated_before_its_interruption_ends_then() -> Non
 
 
 def test_start_up_times_are_drawn_from_the_measured_list_by_the_seed() -> None:
-    one, same, other = (World(config({"startupSeconds": "K80", "startupScale": 0.1}, seed=seed)) for seed in (1, 1, 2))
+    first, same, other = (
+        World(config({"startupSeconds": "K80", "startupScale": 0.1}, seed=seed)) for seed in (1, 1, 2)
+    )
     draws = []
-    for world in (one, same, other):
+    for world in (first, same, other):
         world.cloud.set_target("a100", 8)
         draws.append([machine.runs - machine.launched for machine in world.cloud.machines()])
     assert draws[0] == draws[1] != draws[2]
@@ -269,13 +271,13 @@ def test_lists_and_the_target_show_the_state_of_a_while_ago() -> None:
         0,
     )
     world.wait(1)
-    assert (world.states(), group.target_at(group.seen_at(world.now))) == ([MachineState.PENDING], 1)
+    assert (world.states(), group.target_at(group.seen_at(world.now))) == ([MachinePhase.PENDING], 1)
     world.wait(50)
     world.cloud.terminate("a100", world.alive()[0], decrement=True)
     world.wait(9)
-    assert world.states() == [MachineState.PENDING]
+    assert world.states() == [MachinePhase.PENDING]
     world.wait(1)
-    assert world.states() == [MachineState.ENDED]
+    assert world.states() == [MachinePhase.ENDED]
 
 
 def test_a_machine_that_no_list_shows_yet_can_be_ended() -> None:

@@ -1,4 +1,4 @@
-"""What a configuration may say, how its mistakes are told, and faults."""
+"""Valid and invalid configurations, and faults."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ def test_the_example_is_valid() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("groups: [{name: a100}]", r"groups\.0\.instanceType: Field required"),
         ("grops: []", r"grops: Extra inputs are not permitted"),
         ("groups: {", "is not valid YAML"),
     ],
 )
-def test_a_mistake_in_a_file_is_told_with_file_and_field(tmp_path: Path, text: str, told: str) -> None:
+def test_a_mistake_in_a_file_is_reported_with_file_and_field(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "cloud.yaml"
     path.write_text(text)
-    with pytest.raises(ValueError, match=told) as caught:
+    with pytest.raises(ValueError, match=message) as caught:
         load_config(path)
     assert str(path) in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"hourlyPrice": "12.3456789"}, "decimal number"),
         ({"hourlyPrice": 12.8}, "valid string"),
@@ -48,8 +48,8 @@ def test_a_mistake_in_a_file_is_told_with_file_and_field(tmp_path: Path, text: s
         ({"name": "A_100"}, "match pattern"),
     ],
 )
-def test_a_group_that_makes_no_sense_is_refused(fields: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_a_group_that_makes_no_sense_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         config(fields)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from charterer.fakecloud.records import MachineState
+from charterer.fakecloud.records import MachinePhase
 from charterer.fakecloud.state import State, StateInUse
 from tests.unit.fakecloud.world import World, config
 
@@ -21,7 +21,7 @@ def test_a_new_process_goes_on_with_machines_target_token_and_bill(tmp_path: Pat
     assert world.cloud.machines() == before
     assert world.cloud.set_target("a100", 2, "token").target == 1
     world.wait(60)
-    assert world.states() == [MachineState.ENDED, MachineState.RUNNING]
+    assert world.states() == [MachinePhase.ENDED, MachinePhase.RUNNING]
 
 
 def test_time_goes_on_while_no_process_runs(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_time_goes_on_while_no_process_runs(tmp_path: Path) -> None:
     world.now += 3_600_000_000
     world.reopen()
     assert world.cloud.machine(machine).seconds(world.now) == 120
-    assert world.states() == [MachineState.PENDING], "the old one is no longer listed, and its place was free"
+    assert world.states() == [MachinePhase.PENDING], "the old one is no longer listed, and its place was free"
 
 
 def test_what_was_changed_by_hand_outlives_a_restart_with_the_same_configuration(tmp_path: Path) -> None:

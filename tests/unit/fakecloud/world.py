@@ -9,7 +9,7 @@ from typing import Any
 from charterer.fakecloud.bill import SECOND
 from charterer.fakecloud.cloud import Cloud
 from charterer.fakecloud.config import CloudConfig
-from charterer.fakecloud.records import MachineState
+from charterer.fakecloud.records import MachinePhase
 from charterer.fakecloud.state import State
 
 BORN = 1_700_000_000 * SECOND
@@ -68,7 +68,7 @@ class World:
         machines = self.cloud.machines()
         return [machine.id for machine in machines if machine.group == group and not machine.ended(self.now)]
 
-    def states(self, group: str = "a100") -> list[MachineState]:
+    def states(self, group: str = "a100") -> list[MachinePhase]:
         """The states that the group's list shows."""
         seen, machines = self.cloud.listed(group)
         return [machine.state(seen) for machine in machines]

@@ -22,8 +22,8 @@ def job(uid: str, finished: float = 0.0, actual: str = "20", class_id: ClassId =
     return CountedJob(uid, class_id, Money.parse("10"), Money.parse(actual), at(finished), at(finished))
 
 
-def count(known: Balance, *jobs: CountedJob) -> Balance:
-    return apply_count(known, CountJobs(TEAM, jobs))
+def count(before: Balance, *jobs: CountedJob) -> Balance:
+    return apply_count(before, CountJobs(TEAM, jobs))
 
 
 def test_each_job_is_counted_once_however_often_its_step_is_repeated() -> None:
@@ -34,21 +34,21 @@ def test_each_job_is_counted_once_however_often_its_step_is_repeated() -> None:
 
 
 def test_the_sums_are_of_dollars_and_of_how_unequal_they_are() -> None:
-    known = count(balance(), job("a", actual="20"), job("b", actual="5")).class_history[SFT]
-    assert (known.predicted, known.actual, known.squares) == pytest.approx((20.0, 25.0, 42.5))
+    history = count(balance(), job("a", actual="20"), job("b", actual="5")).class_history[SFT]
+    assert (history.predicted, history.actual, history.squares) == pytest.approx((20.0, 25.0, 42.5))
 
 
 def test_uids_are_kept_for_a_day_of_finishes_and_older_jobs_are_taken_for_counted() -> None:
-    known = count(balance(), job("old"), job("new", finished=2 * DAY))
-    assert set(known.counted) == {"new"}
-    assert known.counts("old", at(0))
-    assert not known.counts("late", at(1.5 * DAY))
-    assert count(known, job("late", finished=1.5 * DAY)).class_history[SFT].jobs > known.class_history[SFT].jobs
+    recorded = count(balance(), job("old"), job("new", finished=2 * DAY))
+    assert set(recorded.counted) == {"new"}
+    assert recorded.counts("old", at(0))
+    assert not recorded.counts("late", at(1.5 * DAY))
+    assert count(recorded, job("late", finished=1.5 * DAY)).class_history[SFT].jobs > recorded.class_history[SFT].jobs
 
 
 def test_a_jobs_weight_halves_in_a_month_and_its_money_stays() -> None:
-    known = count(balance(), job("a"))
-    later = count(known, job("b", finished=HISTORY_HALF_LIFE_SECONDS))
+    recorded = count(balance(), job("a"))
+    later = count(recorded, job("b", finished=HISTORY_HALF_LIFE_SECONDS))
     assert later.class_history[SFT].jobs == pytest.approx(1.5)
     assert later.class_history[SFT].since == at(0)
     assert later.jobs_cost == Money.parse("40")
@@ -58,19 +58,19 @@ def test_the_order_in_which_jobs_come_to_light_hardly_matters() -> None:
     jobs = [job("a", 0.0), job("b", 3600.0, "40"), job("c", 7200.0, "5")]
     sums = set()
     for order in permutations(jobs):
-        known = balance()
-        for one in order:
-            known = count(known, one)
-        sums.add(round(known.class_history[SFT].aged(at(DAY)).actual, 1))
+        recorded = balance()
+        for counted in order:
+            recorded = count(recorded, counted)
+        sums.add(round(recorded.class_history[SFT].aged(at(DAY)).actual, 1))
     assert len(sums) == 1
 
 
 def test_jobs_count_as_arrivals_by_when_they_were_created() -> None:
     short, long = job("short"), replace(job("long", 14 * DAY), created=at(-16 * DAY))
-    known = learn(learn(None, short), long)
-    assert known.since == at(-16 * DAY)
-    assert known.arrivals == pytest.approx(0.5 ** (14 / 30) + 0.5)
-    assert known.recent_arrivals == pytest.approx(0.25 + 0.5 ** (30 / 7))
+    history = learn(learn(None, short), long)
+    assert history.since == at(-16 * DAY)
+    assert history.arrivals == pytest.approx(0.5 ** (14 / 30) + 0.5)
+    assert history.recent_arrivals == pytest.approx(0.25 + 0.5 ** (30 / 7))
 
 
 def test_of_a_job_that_was_predicted_to_cost_nothing_only_its_coming_counts() -> None:
@@ -80,6 +80,6 @@ def test_of_a_job_that_was_predicted_to_cost_nothing_only_its_coming_counts() ->
 
 def test_the_class_that_was_silent_longest_is_forgotten_first() -> None:
     many = [job(f"{number}", number, class_id=ClassId("team", f"{number:04}")) for number in range(CLASSES_KEPT + 1)]
-    known = count(balance(), *many).class_history
-    assert len(known) == CLASSES_KEPT
-    assert ClassId("team", "0000") not in known
+    history = count(balance(), *many).class_history
+    assert len(history) == CLASSES_KEPT
+    assert ClassId("team", "0000") not in history

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.budget import Mode
+from charterer.domain.ids import StepKey, StepKind
 from charterer.domain.job import Job, Orphan
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node
-from charterer.domain.steps import CreateService, MarkReady, StepKey, StepKind, StopOrphan, Wait
+from charterer.domain.steps import CreateService, LabelNode, MarkReady, StopOrphan, Wait
 from charterer.lifecycle import next_steps
 from tests.factory import T0, allocation, budget, instance, job, node, pod, rental, run, snapshot, survey
 
@@ -75,3 +76,11 @@ def test_work_grows_in_proportion_to_the_cluster() -> None:
         return _Counted.reads
 
     assert reads(200) == 2 * reads(100)
+
+
+def test_labels_of_a_job_that_is_gone_are_taken_off() -> None:
+    labelled = node(run_labels={job().run_label: "r1"})
+    steps, _ = next_steps(snapshot(labelled))
+    done = steps[StepKey(StepKind.NODE, labelled.name)]
+    assert isinstance(done, LabelNode)
+    assert (done.key, done.value) == (job().run_label, None)

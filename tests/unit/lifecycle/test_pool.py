@@ -16,6 +16,7 @@ from charterer.domain.steps import (
     Cool,
     PoolStep,
     RaiseTarget,
+    RecordOffer,
     RecordOrphan,
     Wait,
 )
@@ -227,3 +228,12 @@ def test_orphans_have_names_that_the_cluster_takes_and_that_never_meet() -> None
     assert len(set(found)) == 4
     assert found[2] == "a100-o-i-1"
     assert all(len(name) <= 253 and name.replace("-", "").isalnum() and name == name.lower() for name in found)
+
+
+def test_an_offer_that_is_not_on_record_is_recorded_once_nothing_else_is_to_be_done() -> None:
+    changed = pool(offer_recorded=False)
+    recorded = RecordOffer(POOL, changed.offering, changed.quote)
+    assert step(snapshot(survey(), changed)) == recorded
+    assert isinstance(step(snapshot(survey(), changed, ASKED)), RaiseTarget)
+    assert step(snapshot(survey(target=1), changed, ASKED)) == recorded
+    assert step(snapshot(survey(), pool())) is None

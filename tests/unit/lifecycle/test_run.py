@@ -32,13 +32,10 @@ from charterer.domain.steps import (
     RecordRun,
     ResizeRun,
     RunStep,
-    StepKey,
-    StepKind,
     StopRun,
     Unsuspend,
     Wait,
 )
-from charterer.lifecycle import next_steps
 from charterer.lifecycle.run import run_step
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import (
@@ -399,10 +396,3 @@ def test_a_finished_job_is_deleted_when_its_time_to_live_has_passed() -> None:
 
 def test_a_label_left_on_a_node_is_taken_off_also_from_a_job_that_only_waits() -> None:
     assert isinstance(step(placed(job())), LabelNode)
-
-
-def test_labels_of_a_job_that_is_gone_are_taken_off() -> None:
-    steps, _ = next_steps(placed(nodes=LABELLED))
-    done = steps[StepKey(StepKind.NODE, LABELLED[0].name)]
-    assert isinstance(done, LabelNode)
-    assert (done.key, done.value) == (KEY, None)

@@ -50,13 +50,13 @@ def scenario(*arrivals: float, application: Application = HALVES, pool: PoolMode
     return replace(made, **changes)
 
 
-def truth(applications: Sequence[Application], gpu_type: str, restart: float) -> Mapping[ClassId, Profile]:
-    """What a planner knows that knows all."""
-    return exact_profiles({class_of(one.name): one for one in applications}, gpu_type, restart)
+def exact(applications: Sequence[Application], gpu_type: str, restart: float) -> Mapping[ClassId, Profile]:
+    """The exact profiles of the applications."""
+    return exact_profiles({class_of(application.name): application for application in applications}, gpu_type, restart)
 
 
 def run(given: Scenario, planner: Policy | Planner | None = None) -> SimulationResult:
-    """Simulate with the operator's planner, which knows the truth."""
-    profiles = truth(tuple(given.applications.values()), given.pools[0].gpu_type, given.restart_seconds)
+    """Simulate with the operator's planner, which knows the true curves."""
+    profiles = exact(tuple(given.applications.values()), given.pools[0].gpu_type, given.restart_seconds)
     memo = Memo()
     return Simulation(given, planner or (lambda snapshot: plan(snapshot, memo)), ExactKnowledge(profiles)).run()

@@ -79,11 +79,11 @@ def test_what_is_learned_from_follows_from_the_seed() -> None:
 @pytest.mark.parametrize(("done", "work"), [(0.0, 4050.0), (0.04, 4050.0), (0.05, 7200.0), (0.5, 7200.0)])
 def test_a_jobs_own_size_is_known_once_its_progress_tells_it(done: float, work: float) -> None:
     sizes = ReplayedSizes(FLEET, {job.name: job for job in JOBS}, {})
-    assert sizes.expected_work(task(JOBS[0], done)) == pytest.approx(work * 6.4)
-    assert sizes.expected_work(task(JOBS[2], done)) is None
+    assert sizes.expected_work(sim_job(JOBS[0], done)) == pytest.approx(work * 6.4)
+    assert sizes.expected_work(sim_job(JOBS[2], done)) is None
 
 
-def task(job: PastJob, done: float) -> SimJob:
+def sim_job(job: PastJob, done: float) -> SimJob:
     submission = Submission(job.name, job.submitted, job.name, job.gpus)
     application = FLEET.application(job)
     return SimJob(JobId(job.name), submission, application, ClassId("team", "any"), Instant(0), 0.0, 0.0, done)

@@ -48,14 +48,15 @@ def node(raw: Raw) -> Node:
 
 
 def _not_ready_since(status: Raw, created: Instant) -> Instant | None:
-    ready = next((one for one in status.get("conditions") or () if one.get("type") == "Ready"), None)
+    conditions = status.get("conditions") or ()
+    ready = next((condition for condition in conditions if condition.get("type") == "Ready"), None)
     if ready is None:
         return created
     return None if ready.get("status") == "True" else optional_instant(ready, "lastTransitionTime") or created
 
 
 def service(raw: Raw) -> JobId | None:
-    """The TrainingJob whose Service this is; None for any other Service, and for one that is going."""
+    """The TrainingJob whose Service this is; None for any other Service, and for a Service that is being deleted."""
     meta = ObjectMeta.of("Service", raw)
     job = meta.labels.get(LABEL_JOB_UID)
     return None if job is None or meta.deleting else JobId(job)
@@ -78,7 +79,7 @@ class ForeignPod:
 
 
 def pod(raw: Raw) -> OwnPod | ForeignPod | None:
-    """A pod, if it matters: one of ours, or one that holds GPUs of a node now."""
+    """A pod of a run, or another pod that holds GPUs of a node now; None for any other."""
     meta = ObjectMeta.of("Pod", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     phase = PodPhase(status.get("phase") or PodPhase.UNKNOWN)
@@ -123,7 +124,7 @@ def _index(meta: ObjectMeta) -> int:
 
 
 def pod_gpus(spec: Raw) -> int:
-    """Containers hold their GPUs together; init containers one after the other, before them."""
+    """GPUs of a pod: containers hold theirs at the same time, init containers one after another, before them."""
     together = sum(gpus_of(container, GPU_RESOURCE) for container in spec.get("containers") or ())
     return max([together, *(gpus_of(container, GPU_RESOURCE) for container in spec.get("initContainers") or ())])
 
@@ -134,9 +135,9 @@ def _terminations(status: Raw) -> list[Raw]:
     return [state["terminated"] for state in states if state.get("terminated")]
 
 
-def sentence(said: Raw) -> str:
-    """Reason and message of a condition, a status or a termination, in one line."""
-    return ": ".join(part for part in (said.get("reason"), said.get("message")) if part)
+def sentence(explained: Raw) -> str:
+    """Reason and message of a condition, a status or a termination, in a line."""
+    return ": ".join(part for part in (explained.get("reason"), explained.get("message")) if part)
 
 
 def optional_instant(of: Raw, field: str) -> Instant | None:

@@ -15,9 +15,9 @@ from charterer.domain.time import Instant
 class ForeignJob:
     """A batch/v1 Job that asks for ``gpus`` GPUs in all its pods at a time.
 
-    ``started``: when its pods were made, however long they waited for a node. ``complete`` and ``failed``: when.
-    ``gpu_type`` and ``profile`` are empty where the Job names none. ``part_of``: the kind of what manages it, empty
-    for one that stands for itself (or is a CronJob's).
+    ``started``: when its pods were created, however long they waited for a node. ``complete``, ``failed``: when it was.
+    ``gpu_type`` and ``profile`` are empty where the Job names none. ``part_of``: the kind of its controller, empty for
+    a Job without one and for a CronJob's.
     """
 
     uid: str
@@ -91,8 +91,8 @@ def foreign_worker(raw: Raw) -> ForeignWorker | None:
     owner, kind = _manager(raw)
     phase = status.get("phase")
     states = [container.get("state") or {} for container in status.get("containerStatuses") or ()]
-    begun = [state.get("terminated") or state.get("running") or {} for state in states]
-    starts = [at for one in begun if (at := optional_instant(one, "startedAt")) is not None]
+    started = [state.get("terminated") or state.get("running") or {} for state in states]
+    starts = [at for state in started if (at := optional_instant(state, "startedAt")) is not None]
     return ForeignWorker(
         namespace=meta.namespace,
         owner=owner,
@@ -115,5 +115,5 @@ def _gpus(spec: Raw) -> int:
 def _manager(raw: Raw) -> tuple[str, str]:
     """Uid and kind of what manages the object; empty where nothing does."""
     owners = raw["metadata"].get("ownerReferences") or ()
-    managers = [(str(one.get("uid", "")), str(one.get("kind", ""))) for one in owners if one.get("controller")]
+    managers = [(str(owner.get("uid", "")), str(owner.get("kind", ""))) for owner in owners if owner.get("controller")]
     return managers[0] if managers else ("", "")

@@ -19,7 +19,7 @@ from charterer.api.models.base import (
     Time,
 )
 from charterer.api.models.budget_statistics import BudgetStatistics, ClassCostStatistics
-from charterer.api.models.machine_state import MachineState, packed
+from charterer.api.models.machine_state import PackedStatistics, packed
 from charterer.domain.budget import Balance, ClassHistory, PastPeriod
 from charterer.domain.ids import ClassId
 from charterer.domain.money import ZERO
@@ -104,7 +104,7 @@ class GPUBudgetRecord(ApiModel):
     """Dollars that the GPUs of all finished jobs cost, without idle and starting nodes."""
     counted_through: Time | None = None
     """All jobs that finished up to this time are counted in classes and jobsCost."""
-    machine_state: MachineState | None = None
+    machine_state: PackedStatistics | None = None
     """The statistics behind classes, and the UIDs of the jobs that are counted in it and finished after countedThrough.
     If this is deleted, costs of classes are learned anew."""
 
@@ -154,7 +154,7 @@ class GPUBudgetRecord(ApiModel):
             return None, ""
         statistics, unreadable = None, ""
         try:
-            statistics = MachineState.unpacked(self.machine_state, BudgetStatistics)
+            statistics = PackedStatistics.unpacked(self.machine_state, BudgetStatistics)
         except ValueError as error:
             unreadable = str(error)
         through = self.counted_through

@@ -44,9 +44,10 @@ def _restated(mean: float | None, declared: tuple[str, int] | None, phases: tupl
     reference = _points(phases[0].curves[0])[0][1]
     life, begin = 0.0, 0.0
     for phase in phases:
-        said = dict(next((_points(one) for one in phase.curves if one.gpu_type == declared[0]), ())).get(declared[1])
-        if said is None:
+        points = next((_points(curve) for curve in phase.curves if curve.gpu_type == declared[0]), ())
+        goodput = dict(points).get(declared[1])
+        if goodput is None:
             return mean
-        life += (phase.until - begin) * reference / said
+        life += (phase.until - begin) * reference / goodput
         begin = phase.until
     return mean / life

@@ -30,7 +30,7 @@ class MachineContent(ApiModel):
 _C = TypeVar("_C", bound=MachineContent)
 
 
-class MachineState(ApiModel):
+class PackedStatistics(ApiModel):
     """Statistics that only Charterer reads. If this is deleted, they are learned anew."""
 
     version: Annotated[int, Field(ge=1, le=1_000_000)]
@@ -39,7 +39,7 @@ class MachineState(ApiModel):
     """JSON, compressed with zlib and encoded in base64."""
 
     @classmethod
-    def unpacked(cls, state: MachineState | None, content: type[_C]) -> _C | None:
+    def unpacked(cls, state: PackedStatistics | None, content: type[_C]) -> _C | None:
         """The content of a state; None of no state. ValueError names the field that cannot be read, and why."""
         if state is None:
             return None
@@ -61,12 +61,12 @@ class MachineState(ApiModel):
             raise ValueError(f"status.machineState.data: {error}") from error
 
 
-def packed(content: _C) -> tuple[MachineState | None, _C | None]:
+def packed(content: _C) -> tuple[PackedStatistics | None, _C | None]:
     """The content as a state, made smaller until it fits, and what was packed; both None when nothing is left."""
     kept: _C | None = content
     while kept is not None:
         data = base64.b64encode(zlib.compress(dump_json(kept).encode(), 9)).decode()
         if len(data) <= MACHINE_STATE_BYTES:
-            return MachineState(version=content.VERSION, data=data), kept
+            return PackedStatistics(version=content.VERSION, data=data), kept
         kept = kept.smaller()
     return None, None

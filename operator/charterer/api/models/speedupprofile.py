@@ -13,7 +13,7 @@ from charterer.api.models.base import ApiModel, Conditions, PrinterColumn, Resou
 from charterer.api.models.class_statistics import ClassStatistics
 from charterer.api.models.learned import BatchTermsStatus, LearnedStatus
 from charterer.api.models.learned_profile import learned_profile
-from charterer.api.models.machine_state import MachineState
+from charterer.api.models.machine_state import PackedStatistics
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 
@@ -174,12 +174,12 @@ class SpeedupProfileRecord(ApiModel):
 
     learned: LearnedStatus | None = None
     """What was learned about the class from its jobs."""
-    machine_state: MachineState | None = None
+    machine_state: PackedStatistics | None = None
     """The statistics from which learning goes on after a restart. If this is deleted, all is learned anew."""
 
     def statistics(self) -> ClassStatistics | None:
         """The content of the machine state; ValueError names the field that cannot be read, and why."""
-        return MachineState.unpacked(self.machine_state, ClassStatistics)
+        return PackedStatistics.unpacked(self.machine_state, ClassStatistics)
 
 
 class SpeedupProfileStatus(SpeedupProfileView, SpeedupProfileRecord):

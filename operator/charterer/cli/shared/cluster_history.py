@@ -136,7 +136,7 @@ class _HistoryBuilder:
         if finish is None:
             if not work:
                 raise _NotModelled(
-                    "TrainingJobs that have not ended nor told enough progress: how long they take is not known"
+                    "TrainingJobs that have neither ended nor reported enough progress: how long they take is not known"
                 )
             self._gap("TrainingJobs that still run: taken to be as long as their progress says")
         return _FinishedRun(
@@ -155,8 +155,8 @@ class _HistoryBuilder:
         """Count finished jobs that the budgets remember and that are gone; a lower bound, because budgets forget."""
         budget, now = self._filter.budget, self._snapshot.now
         budgets = self._snapshot.budgets if budget is None else {budget.id: budget}
-        known = [one.balance.class_history.values() for one in budgets.values() if one.balance is not None]
-        remembered = sum(one.aged(now).jobs for of in known for one in of)
+        balances = [budget.balance for budget in budgets.values() if budget.balance is not None]
+        remembered = sum(history.aged(now).jobs for balance in balances for history in balance.class_history.values())
         there = sum(job.finish is not None and job.budget in budgets for job in self._snapshot.jobs.values())
         if (gone := round(remembered - there)) > 0:
             gap = "finished TrainingJobs (about) that the ledger remembers and that are gone (ttlSecondsAfterFinished)"

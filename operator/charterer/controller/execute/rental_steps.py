@@ -96,7 +96,7 @@ async def adopt(context: ExecutionContext, step: Adopt) -> ActionOutcome:
 
 async def record_orphan(context: ExecutionContext, step: RecordOrphan) -> ActionOutcome:
     """Create a rental for an instance that no rental asked for."""
-    body = manifests.orphan_rental(step, reserved=ZERO)
+    body = manifests.orphan_rental(step)
     return await context.objects.create(kinds.GPU_RENTALS, body)
 
 

@@ -14,7 +14,7 @@ from charterer.policy.options.sources import DEFAULT_RESTART_SECONDS
 from charterer.policy.options.speedup import speed
 
 _HALVINGS = 30
-"""Of the range of total work: speeds of two phases differ by less than 100, so what is left is known to 1e-7."""
+"""Halvings of the range of total work: speeds of two phases differ by less than 100, so the result is exact to 1e-7."""
 
 _Span = tuple[Sequence[float], float]
 """Speed in each phase, and seconds."""

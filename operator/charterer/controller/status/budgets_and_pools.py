@@ -22,6 +22,8 @@ from charterer.ledger.balance import current_rate
 from charterer.providers.errors import ProviderError
 
 _FRESH_SECONDS = 900.0
+"""Age in seconds up to which a quote counts as fresh: fifteen failed questions to the cloud."""
+_SHORT_OF_MONEY = (ReasonCode.WAITING_FOR_BUDGET, ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT)
 
 
 def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan) -> GPUBudgetView:
@@ -30,9 +32,10 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan) -> GPUBudgetView
     rentals = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id]
     waiting = sum(
         1
-        for job, known in plan.jobs.items()
+        for job, waiting_verdict in plan.jobs.items()
         if snapshot.jobs[job].budget == budget.id
-        and known.reason.why in (ReasonCode.WAITING_FOR_BUDGET, ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT)
+        and waiting_verdict.reason.why
+        in (ReasonCode.WAITING_FOR_BUDGET, ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT)
     )
     spent = ZERO if verdict is None else verdict.spent
     return GPUBudgetView(
@@ -105,9 +108,12 @@ def _interval(verdict: BudgetVerdict) -> str:
 
 def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
     """What would be done now, were the mode Enforce."""
-    observed = plan.observed_commands
-    rent = sum(isinstance(one, Rent) and one.budget == budget.id for one in observed)
-    place = [one for one in observed if isinstance(one, Allocate) and snapshot.jobs[one.job].budget == budget.id]
+    rent = sum(isinstance(command, Rent) and command.budget == budget.id for command in plan.observed_commands)
+    place = [
+        command
+        for command in plan.observed_commands
+        if isinstance(command, Allocate) and snapshot.jobs[command.job].budget == budget.id
+    ]
     waiting = sum(job.budget == budget.id and job.wants_to_run for job in snapshot.jobs.values())
     return (
         f"mode Observe: nothing is rented or changed; for {waiting} waiting jobs it would rent {rent} more nodes "

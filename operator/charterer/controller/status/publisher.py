@@ -16,11 +16,11 @@ from charterer.controller.status.events import Events
 from charterer.controller.status.jobs import job_state, job_view
 from charterer.controller.status.view_writer import ViewedObject, ViewWriter
 from charterer.domain.errors import Problem
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import PoolId, StepKey, StepKind
 from charterer.domain.plan import Command, Plan
 from charterer.domain.profile import Profile
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import Step, StepKey, StepKind
+from charterer.domain.steps import Step
 from charterer.domain.time import Instant
 from charterer.metrics import Metrics
 from charterer.providers.errors import ProviderError

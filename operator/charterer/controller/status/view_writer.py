@@ -25,7 +25,7 @@ from charterer.cluster.kinds import AnyKind
 from charterer.cluster.patches import status_apply
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.status.conditions import dated
-from charterer.domain.steps import StepKey
+from charterer.domain.ids import StepKey
 
 _log = logging.getLogger(__name__)
 

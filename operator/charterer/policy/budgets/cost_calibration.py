@@ -27,11 +27,11 @@ PSEUDO_JOBS = 3.0
 """Jobs that cost what was predicted, as the prior of κ."""
 PRIOR_SQUARED_CV = 4.0
 """Squared coefficient of variation of dollars per job, before a class shows its own. In the Philly trace the GPU-time
-of a virtual cluster's jobs has a coefficient of 1.3 to 3.3 in the even ones (7 of 11); a single class is more even than
-a team, hence 2."""
+of a virtual cluster's jobs has a coefficient of variation of 1.3 to 3.3 in the even ones (7 of 11); a single class is
+more even than a team, hence 2."""
 SPREAD_JOBS = 30.0
-"""Jobs that the prior variation is worth, and that of all classes beside that of one. A sample's variance is off by the
-factor √((kurtosis − 1) / n). At such coefficients (lognormal: kurtosis 100 and more) that takes a hundred jobs to
+"""Weight of that prior in jobs, and of all classes together against a single one. A sample's variance is off by the
+factor √((kurtosis − 1) / n), which at such coefficients (lognormal: kurtosis 100 and more) takes a hundred jobs to
 become 1; most samples of a dozen have not seen the jobs that make it."""
 _MOST_OVERHEAD = 2.0
 """Bound of the overhead. If more is paid for nodes that no job holds, something is broken; smaller jobs do not help."""
@@ -69,12 +69,12 @@ def cost_factor(
 
 
 def usual_squared_cv(classes: Iterable[ClassHistory]) -> float:
-    """Squared coefficient of variation of dollars per job within a class, over all classes."""
+    """The squared coefficient of variation of dollars per job within a class, over all classes."""
     return _squared_cv(classes, PRIOR_SQUARED_CV)
 
 
 def _squared_cv(classes: Iterable[ClassHistory], prior: float) -> float:
-    """The same of actual ÷ predicted, weighted by dollars, over finished jobs: running ones have not shown theirs."""
+    """That of actual ÷ predicted cost, weighted by dollars, over finished jobs; running ones have not shown theirs."""
     jobs, total = SPREAD_JOBS, SPREAD_JOBS * prior
     for history in classes:
         if history.actual > 0 and history.predicted > 0:

@@ -21,7 +21,7 @@ by a few percent from one report to the next, and a job must not go to and fro f
 _LEAST, _MOST = 1e-9, 1e6
 """Multiples of the dearest option's price a second at which only money, or only time, counts."""
 _HALVINGS = 16
-"""Of the range between those two: exact to 0.1 %."""
+"""Halvings of the range between those two: exact to 0.1 %."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ HOLDS = 0.9
 _Z = 1.6448536269514722
 """Quantile of the normal distribution at 95 %."""
 _STEPS = 48
-"""Steps of the time left: fifteen hours each at the begin of a month, when the horizon is ten days."""
+"""Steps that the time left is divided into: fifteen hours each at the beginning of a month; the horizon is ten days."""
 PRIOR_PERIODS = 4.0
 """Periods that the modelled variance is worth before any is over: it is believed to within a factor of about two."""
 _NORMAL = NormalDist()
@@ -150,7 +150,7 @@ def forecast(
 
 
 def _variance(path: Sequence[tuple[float, float]], left: float, coming: CompoundPoisson, spread: float) -> float:
-    """Of the spend at the end."""
+    """The variance of the spend at the period's end."""
     step, life = left / _STEPS, coming.life
     uncorrected, square, line = 1.0, 0.0, 0.0
     for number, (_, gain) in enumerate(reversed(path)):

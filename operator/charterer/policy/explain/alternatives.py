@@ -31,7 +31,7 @@ from charterer.policy.solve.bisection import bisect
 from charterer.policy.solve.phase_dp import OptionKey, OptionTable, key_of
 
 _HALVINGS = 40
-"""Of the range between a factor of 1 and ``_MOST``: exact to eleven digits."""
+"""Halvings of the range between a factor of 1 and ``_MOST``: exact to eleven digits."""
 _TIE = 1e-5
 """Dollars closer to each other than this part are equal: a mixing class's two options are, save for rounding."""
 _MOST = 20.0
@@ -343,7 +343,7 @@ class _Weighing:
 
 
 def _rank(saved: float, more: float, worth: float) -> tuple[Rank, float | None]:
-    """Of an option that saves so many seconds for so many dollars more (or the opposite), with dollars per second."""
+    """The rank of an option that saves ``saved`` seconds for ``more`` dollars, or the opposite; dollars per second."""
     traded = more / saved if saved * more > 0 else None
     if abs(more - worth * saved) <= _TIE * max(abs(more), abs(worth * saved)):
         return Rank.EQUAL, traded

@@ -33,7 +33,7 @@ FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 _UNLIMITED = 1e3
 """Multiple of what all would spend on their fastest options that is money enough for dearer pools."""
 _HALVINGS = 12
-"""Of the range of budgets that is searched: exact to 0.1 % for ends that lie a factor of sixty apart."""
+"""Halvings of the range of budgets searched: exact to 0.1 % for ends that lie a factor of sixty apart."""
 
 _EPSILON = 1.0 + 1e-9
 """Factor just above θ, where two corners tie, at which the faster one is taken."""

@@ -87,5 +87,5 @@ def spent(budget: Budget, pools: Iterable[PoolRentals], now: Instant, remember: 
 
 
 def price_columns(pool: PoolRentals, folded: frozenset[str], start: Instant) -> PriceColumns:
-    """Of the rentals whose uid is not ``folded``: those are in the balance already."""
+    """The columns of the rentals whose uid is not in ``folded``; the others are in the balance already."""
     return PriceColumns([rental for rental in pool.rentals if rental.uid not in folded], start)

@@ -147,7 +147,7 @@ class OptionValues:
         return self._newcomer[1:]
 
     def stages(self, path: Path) -> tuple[Stage, ...]:
-        """A path's options with the part of the work up to which each is had; equal neighbours are one stage."""
+        """A path's options, each with the fraction of the work where it ends; equal neighbours are one stage."""
         if self._drawn is None or self._drawn[0] is not path:
             stages: list[Stage] = []
             for until, option in zip(self.menu.until, path, strict=True):

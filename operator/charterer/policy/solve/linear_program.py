@@ -12,7 +12,7 @@ Uses = Sequence[tuple[int, float]]
 """What a whole class on one column uses: (row, amount), for rows of which it uses anything."""
 
 _TOLERANCE = 1e-10
-"""Of a row's scale and of the dearest column: the smallest that HiGHS accepts."""
+"""Relative to a row's scale and to the most expensive column: the smallest that HiGHS accepts."""
 _INFEASIBLE = 2
 """``status`` of scipy's result."""
 _ROUNDING = 1e-10

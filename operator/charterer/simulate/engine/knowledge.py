@@ -1,4 +1,4 @@
-"""What a simulation asks of whoever knows the job classes: the seam between the engine and the room ``knowledge``."""
+"""The interface to knowledge of the job classes: what the world asks, and the room ``knowledge`` implements."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Jobs that really ran, as input of a simulation: how long each trains, at which widths, on which pool.
 
 A history has one part for each pool. A job stays in its pool under every policy, because a class's curves on other
-GPUs, and who may use them, are seldom known of the past.
+GPUs, and the right to use them, are seldom on record.
 """
 
 from __future__ import annotations

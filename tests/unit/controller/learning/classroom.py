@@ -8,7 +8,7 @@ from typing import Any
 from charterer.api import decode
 from charterer.api.models import learned_record
 from charterer.api.models.base import dump
-from charterer.api.models.machine_state import MachineState, packed
+from charterer.api.models.machine_state import PackedStatistics, packed
 from charterer.api.models.speedupprofile import SpeedupProfileRecord
 from charterer.controller.learning.digest import digest
 from charterer.controller.learning.report_collector import ReportCollector
@@ -36,7 +36,7 @@ class Classroom:
     world: World = field(default_factory=World)
     spec: dict[str, Any] | None = None
     status: dict[str, Any] = field(default_factory=dict)
-    machine_state: MachineState | None = None
+    machine_state: PackedStatistics | None = None
 
     def __post_init__(self) -> None:
         if not self.world.pools:

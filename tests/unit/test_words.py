@@ -1,0 +1,89 @@
+"""The words and the sizes of the source: class names are used once, docstrings avoid some phrases, files stay short."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "operator/charterer"
+BANNED = re.compile(r"^(So many|So much|Of |Whether it still)|\bso-manieth\b|\bis had\b")
+"""Openings and phrases that were found to need a second reading; docs/glossary.md has the rules."""
+LONGEST_FILE = 400
+"""Lines."""
+FULLEST_FOLDER = 16
+"""Modules beside ``__init__`` and ``__main__``."""
+
+
+def sources(*folders: str) -> list[Path]:
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """The docstrings, those below constants and fields included, and the comments of a file, with their lines."""
+    text = path.read_text()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value.strip()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string.lstrip("# ")
+
+
+def test_every_class_of_the_operator_has_a_name_of_its_own() -> None:
+    places = defaultdict(list)
+    for path in sources("operator/charterer"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(str(path.relative_to(ROOT)))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("folder", ["operator", "trainer/src", "demo"])
+def test_docstrings_and_comments_are_free_of_banned_phrases(folder: str) -> None:
+    offenders = [
+        f"{path.relative_to(ROOT)}:{line}: {text[:60]}"
+        for path in sources(folder)
+        for line, text in prose(path)
+        if BANNED.search(text)
+    ]
+    assert offenders == []
+
+
+@pytest.mark.parametrize(
+    ("text", "banned"),
+    [
+        ("So many seconds as a plan took.", True),
+        ("Of what a second costs: the tenth.", True),
+        ("Whether it still says the truth.", True),
+        ("until something faster is had", True),
+        ("Offers of the market.", False),
+        ("Seconds to wait, so many that a plan is cheap.", False),
+    ],
+)
+def test_a_banned_phrase_is_recognised(text: str, banned: bool) -> None:
+    assert bool(BANNED.search(text)) is banned
+
+
+def test_no_source_file_is_too_long() -> None:
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text().splitlines())
+        for path in sources("operator", "trainer/src", "demo", "tests")
+    }
+    assert {path: lines for path, lines in lengths.items() if lines > LONGEST_FILE} == {}
+
+
+def test_no_folder_of_the_operator_is_a_corridor() -> None:
+    counts = {
+        str(folder.relative_to(ROOT)): len([path for path in folder.glob("*.py") if path.stem.strip("_") == path.stem])
+        for folder in [PACKAGE, *PACKAGE.rglob("*")]
+        if folder.is_dir()
+    }
+    assert {folder: files for folder, files in counts.items() if files > FULLEST_FOLDER} == {}
