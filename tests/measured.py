@@ -26,10 +26,10 @@ LARGEST_LOCAL_BATCH: Mapping[str, int] = {"yolov3": 8}
 GPUS_PER_NODE = 4
 _FEW = 1e-8
 _BATCH_RATIO = 1.01
-"""Batch sizes tried between the measured ones are so far apart: neighbours differ in gain by a few percent at most."""
+"""Ratio of the batch sizes tried between measured ones: neighbours differ in gain by a few percent at most."""
 
 Times = tuple[float, float]
-"""Seconds a step, and the part of it spent synchronising."""
+"""Seconds a step, and those of them spent synchronising."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Tables:
         return _between(times[below], times[above], (local - below) / (above - below))
 
     def split(self, gpus: int, batch: int) -> tuple[int, int]:
-        """How a total batch is done: the local batch of one pass, and the number of passes."""
+        """The local batch of one pass, and the number of passes, for a total batch."""
         local = ceil(batch / gpus - _FEW)
         passes = ceil(local / self.largest_local - _FEW)
         return ceil(local / passes - _FEW), passes
@@ -130,7 +130,7 @@ class Tables:
         return None if times is None else times[0] + (passes - 1) * (times[0] - times[1])
 
     def measurement(self, epoch: int, gpus: int, batch: int) -> TrainerMeasurement | None:
-        """What a trainer would measure with that batch size, rounded to what its GPUs can do; None if they cannot."""
+        """What a trainer measures with that batch size, rounded to a feasible one; None if there is none."""
         local, passes = self.split(gpus, batch)
         total = gpus * local * passes
         if local < self.smallest_local or not self.own_batch <= total <= self.largest_batch:
@@ -141,11 +141,11 @@ class Tables:
         return TrainerMeasurement(total, seconds, *self.statistics(epoch, total))
 
     def rate(self, epoch: int, gpus: int, batch: int) -> float | None:
-        """Part of the whole job a second with that batch size; None where it cannot run so."""
-        found = self.measurement(epoch, gpus, batch)
-        if found is None:
+        """Fraction of the whole job a second with that batch size; None where it cannot run so."""
+        measured = self.measurement(epoch, gpus, batch)
+        if measured is None:
             return None
-        return self.gain(epoch, found.batch) / found.step_seconds / self.work
+        return self.gain(epoch, measured.batch) / measured.step_seconds / self.work
 
     def application(self, widths: Iterable[int]) -> Application:
         """The application on those widths on which it can run, at the best batch size of each epoch."""
@@ -153,9 +153,9 @@ class Tables:
         rates: list[dict[int, float]] = []
         for epoch in range(EPOCHS[self.name]):
             fastest = {
-                gpus: max(self.gain(epoch, batch) / seconds for batch, seconds in found.items())
-                for gpus, found in tried.items()
-                if found
+                gpus: max(self.gain(epoch, batch) / seconds for batch, seconds in step_seconds.items())
+                for gpus, step_seconds in tried.items()
+                if step_seconds
             }
             rates.append({gpus: goodput / self.work for gpus, goodput in fastest.items()})
         return Application(self.name, [end / self.work for end in self.ends], rates, self)
@@ -167,12 +167,12 @@ class Tables:
         while size < self.batches[-1]:
             sizes.add(int(size))
             size *= _BATCH_RATIO
-        found: dict[int, float] = {}
+        step_seconds: dict[int, float] = {}
         for batch in sorted(sizes):
             measurement = self.measurement(0, gpus, batch)
             if measurement is not None:
-                found[measurement.batch] = measurement.step_seconds
-        return found
+                step_seconds[measurement.batch] = measurement.step_seconds
+        return step_seconds
 
 
 def _between(low: Times | None, high: Times | None, part: float) -> Times | None:

@@ -53,15 +53,15 @@ def need_data() -> None:
 @cache
 def tables() -> Mapping[str, Tables]:
     """The measurements of the six applications."""
-    found = {}
+    read = {}
     for name in EPOCHS:
         folder = data_dir() / "pollux" / "traces" / name
         validations = {
             int(path.stem.removeprefix("validation-")): path.read_text() for path in folder.glob("validation-*.csv")
         }
         placements, scalability = (folder / "placements.csv").read_text(), (folder / "scalability.csv").read_text()
-        found[name] = read_tables(name, validations, placements, scalability)
-    return found
+        read[name] = read_tables(name, validations, placements, scalability)
+    return read
 
 
 @cache
@@ -92,19 +92,19 @@ def rates(count: int, least: float = 1.5, most: float = 70.0) -> list[float]:
 
 def envelope(points: Iterable[Point]) -> list[Point]:
     """The lower envelope: what at most so many hours buy at best, ascending in hours."""
-    found: list[Point] = []
+    lowest: list[Point] = []
     for hours, seconds in sorted(points):
-        if not found or seconds < found[-1][1]:
-            found.append((hours, seconds))
-    return found
+        if not lowest or seconds < lowest[-1][1]:
+            lowest.append((hours, seconds))
+    return lowest
 
 
 def at_hours(points: Iterable[Point], hours: float) -> float | None:
     """Mean completion seconds at that many rented GPU-hours, log-log between points; None beyond them."""
     for (low, slow), (high, fast) in pairwise(envelope(points)):
         if low <= hours <= high:
-            part = math.log(hours / low) / math.log(high / low)
-            return slow * math.exp(part * math.log(fast / slow))
+            fraction = math.log(hours / low) / math.log(high / low)
+            return slow * math.exp(fraction * math.log(fast / slow))
     return None
 
 

@@ -37,53 +37,55 @@ def options(description: str | None, years: int) -> argparse.ArgumentParser:
     return parser
 
 
-def tell(chosen: argparse.Namespace, names: Sequence[str], simulate: Callable[[int, int], list[Month]]) -> None:
+def print_tables(
+    arguments: argparse.Namespace, names: Sequence[str], simulate: Callable[[int, int], list[Month]]
+) -> None:
     """``simulate`` the chosen cases, by number and seed, in parallel processes, and print their tables."""
     console = Console(width=132)
-    cases = [number for number, name in enumerate(names) if chosen.only in name]
+    cases = [number for number, name in enumerate(names) if arguments.only in name]
     years: dict[int, list[list[Month]]] = {number: [] for number in cases}
-    seeds = range(chosen.first, chosen.first + chosen.seeds)
-    with ProcessPoolExecutor(chosen.workers) as pool, Progress(console=console, transient=True) as bar:
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    with ProcessPoolExecutor(arguments.workers) as pool, Progress(console=console, transient=True) as bar:
         work = {pool.submit(simulate, number, seed): number for number in cases for seed in seeds}
         task = bar.add_task("simulated years", total=len(work))
         for future in as_completed(work):
             years[work[future]].append(future.result())
             bar.advance(task)
-    found = [(names[number], years[number]) for number in cases]
-    console.print(spends(found))
-    console.print(forecasts(found))
+    simulated = [(names[number], years[number]) for number in cases]
+    console.print(spends(simulated))
+    console.print(forecasts(simulated))
 
 
-def spends(found: Iterable[tuple[str, list[list[Month]]]]) -> Rows:
+def spends(simulated: Iterable[tuple[str, list[list[Month]]]]) -> Rows:
     """By case: what its years and months spent against their budgets."""
     rows = Rows(
         "case", "year's spend", "years within 1 %", "months within 5 %", "first months", "sd of a month", "worst months"
     )
-    for name, years in found:
-        months = [month.spend / month.budget - 1 for one in years for month in one]
-        whole = [sum(m.spend for m in one) / sum(m.budget for m in one) - 1 for one in years]
-        firsts = [one[0].spend / one[0].budget - 1 for one in years]
+    for name, years in simulated:
+        months = [month.spend / month.budget - 1 for year in years for month in year]
+        whole = [sum(m.spend for m in year) / sum(m.budget for m in year) - 1 for year in years]
+        firsts = [year[0].spend / year[0].budget - 1 for year in years]
         rows.add_row(
             name,
             f"{100 * fmean(whole):+.2f} % ± {100 * pstdev(whole):.2f}",
-            _share([abs(one) <= 0.01 for one in whole]),
-            _share([abs(one) <= 0.05 for one in months]),
-            _share([abs(one) <= 0.05 for one in firsts]),
+            _share([abs(excess) <= 0.01 for excess in whole]),
+            _share([abs(excess) <= 0.05 for excess in months]),
+            _share([abs(excess) <= 0.05 for excess in firsts]),
             f"{100 * pstdev(months):.1f} %",
             f"{100 * min(months):+.0f} %, {100 * max(months):+.0f} %",
         )
     return rows
 
 
-def forecasts(found: Iterable[tuple[str, list[list[Month]]]]) -> Rows:
+def forecasts(simulated: Iterable[tuple[str, list[list[Month]]]]) -> Rows:
     """By case and day of the month: how often the interval held, and how wide it was."""
     rows = Rows("case: nine in ten of", *(f"day {day}: holds, width" for day in ASKED_ON))
-    for name, years in found:
+    for name, years in simulated:
         cells = []
         for day in ASKED_ON:
-            told = [(month, said) for one in years for month in one for at, said in month.asked if at == day]
-            holds = [one.low <= month.spend <= one.high for month, one in told]
-            width = fmean((one.high - one.low) / month.budget for month, one in told) if told else 0.0
+            made = [(month, forecast) for year in years for month in year for at, forecast in month.asked if at == day]
+            holds = [forecast.low <= month.spend <= forecast.high for month, forecast in made]
+            width = fmean((forecast.high - forecast.low) / month.budget for month, forecast in made) if made else 0.0
             cells.append(f"{_share(holds)}, ±{50 * width:.1f} %")
         rows.add_row(name, *cells)
     return rows

@@ -31,7 +31,7 @@ from charterer.policy.budgets.spend_forecast import Forecast, JobStream, SpendBo
 from charterer.policy.jobs.committed_cost import NOTHING, CommittedCost
 from charterer.policy.solve.exchange_rate import Demand, Solution, solve
 from charterer.policy.solve.hull import Hull, hull
-from tests.bench._years import ASKED_ON, Month, options, tell
+from tests.bench._years import ASKED_ON, Month, options, print_tables
 
 START = parse_instant("2026-01-01T00:00:00Z")
 MONTHS = 12
@@ -159,13 +159,13 @@ class _Job:
     def spent(self, now: float) -> float:
         return self.banked + self.rate * (min(now, self.ends) - self.since)
 
-    def told(self, now: float) -> bool:
+    def size_known(self, now: float) -> bool:
         """Whether its own progress says what it has left."""
         return now - self.begins >= 0.05 * (self.ends - self.begins)
 
     def committed(self, now: float, prior: float) -> CommittedCost:
         spent = self.spent(now)
-        left = self.rate * (self.ends - now) if self.told(now) else max(self.predicted * prior - spent, 0.0)
+        left = self.rate * (self.ends - now) if self.size_known(now) else max(self.predicted * prior - spent, 0.0)
         return CommittedCost(1, 1, self.predicted, spent + left, left, left * left)
 
 
@@ -201,9 +201,9 @@ class World:
         self.past: list[float] = []
         self.planned: _Plan | None = None
         middle = sum(
-            one.share * case.jobs_a_month * exact.money[len(exact.money) // 2]
-            for one in self.classes
-            for exact in [_Class(one.id, one.exponent, one.exponent, one.work, 1.0).menu(1.0)]
+            job_class.share * case.jobs_a_month * exact.money[len(exact.money) // 2]
+            for job_class in self.classes
+            for exact in [_Class(job_class.id, job_class.exponent, job_class.exponent, job_class.work, 1.0).menu(1.0)]
         )
         self.amount = case.budget * middle
 
@@ -214,8 +214,8 @@ class World:
         began = seconds_between(START, start)
         left = 0.0
         for class_ in self.classes:
-            known = cost_factor(class_.experience).value
-            left += sum(job.committed(now, known).left for job in self.running if job.of is class_)
+            factor = cost_factor(class_.experience).value
+            left += sum(job.committed(now, factor).left for job in self.running if job.of is class_)
         return PacingState(
             aim=self.amount,
             seconds=seconds_between(start, end),
@@ -233,15 +233,19 @@ class World:
             return self.planned
         at, price = after(START, now), self.case.price(now / DAY)
         demands, cost_factors, in_sight = [], [], False
-        usual = usual_squared_cv(one.experience for one in self.classes if one.experience is not None)
-        for number, one in enumerate(self.classes):
-            menu = one.menu(price)
-            under_way = [job for job in self.running if job.of is one]
-            known = cost_factor(one.experience)
+        usual_variation = usual_squared_cv(
+            job_class.experience for job_class in self.classes if job_class.experience is not None
+        )
+        for number, job_class in enumerate(self.classes):
+            menu = job_class.menu(price)
+            under_way = [job for job in self.running if job.of is job_class]
+            factor = cost_factor(job_class.experience)
             learned = cost_factor(
-                one.experience, sum((job.committed(now, known.value) for job in under_way), NOTHING), usual
+                job_class.experience,
+                sum((job.committed(now, factor.value) for job in under_way), NOTHING),
+                usual_variation,
             )
-            coming = self.arrivals(one, at)
+            coming = self.arrivals(job_class, at)
             if coming is None:
                 in_sight = True
                 demands.append(Demand(menu.slopes, menu.rates, float(len(under_way) + (number == arriving))))
@@ -249,40 +253,44 @@ class World:
                 demands.append(corrected(Demand(menu.slopes, menu.money, coming.rate), learned.value))
             cost_factors.append(learned)
         money = self.account(now)
-        made = _Plan(now, solve(demands, allowed_rate(money)), demands, cost_factors, money)
-        self.planned = None if in_sight else made
+        new_plan = _Plan(now, solve(demands, allowed_rate(money)), demands, cost_factors, money)
+        self.planned = None if in_sight else new_plan
         if self.case.moves:
-            self._move(made, now)
-        return made
+            self._move(new_plan, now)
+        return new_plan
 
     def _move(self, plan: _Plan, now: float) -> None:
-        for number, one in enumerate(self.classes):
-            option = one.menu(one.priced).paths[plan.solution.levels[number]][0]
+        for number, job_class in enumerate(self.classes):
+            option = job_class.menu(job_class.priced).paths[plan.solution.levels[number]][0]
             for job in self.running:
                 lasting = min(now - job.since, job.ends - now) > _MOVES_EVERY
-                if job.of is one and lasting and job.width != option.gpus:
+                if job.of is job_class and lasting and job.width != option.gpus:
                     job.takes(option, now)
                     heappush(self.ends, (job.ends, id(job), job))
 
-    def arrivals(self, one: _Class, at: Instant) -> Arrivals | None:
-        return arrivals(one.experience, [after(START, job.begins) for job in self.running if job.of is one], at)
+    def arrivals(self, job_class: _Class, at: Instant) -> Arrivals | None:
+        return arrivals(
+            job_class.experience, [after(START, job.begins) for job in self.running if job.of is job_class], at
+        )
 
     def forecast(self, now: float) -> Forecast:
         self.planned = None
         plan = self.plan(now)
         solution, money = plan.solution, plan.money
         streams, spread, absent = [], 0.0, False
-        for number, (one, learned) in enumerate(zip(self.classes, plan.cost_factors, strict=True)):
-            menu, level = one.menu(one.priced), solution.levels[number]
+        for number, (job_class, learned) in enumerate(zip(self.classes, plan.cost_factors, strict=True)):
+            menu, level = job_class.menu(job_class.priced), solution.levels[number]
             mix = solution.mix if number == solution.mixed else 0.0
-            under_way = [job for job in self.running if job.of is one]
-            known = cost_factor(one.experience).value
+            under_way = [job for job in self.running if job.of is job_class]
+            factor = cost_factor(job_class.experience).value
             spread += sum(
-                learned.squared_cv * job.committed(now, known).left ** 2 for job in under_way if not job.told(now)
+                learned.squared_cv * job.committed(now, factor).left ** 2
+                for job in under_way
+                if not job.size_known(now)
             )
             dollars = menu.money[level] + mix * (menu.money[min(level + 1, len(menu.money) - 1)] - menu.money[level])
             seconds = menu.seconds[level] * learned.value
-            coming = self.arrivals(one, after(START, now))
+            coming = self.arrivals(job_class, after(START, now))
             if coming is None:
                 absent |= not under_way
                 coming = Arrivals(len(under_way) / seconds, float(len(under_way)))
@@ -301,8 +309,8 @@ class World:
 
     # --- the world's part ---
 
-    def rate(self, one: _Class, now: float) -> float:
-        return one.share * self.case.jobs_a_month / (30 * DAY) * self.case.load(now / DAY)
+    def rate(self, job_class: _Class, now: float) -> float:
+        return job_class.share * self.case.jobs_a_month / (30 * DAY) * self.case.load(now / DAY)
 
     def _finish_until(self, now: float) -> None:
         while self.ends and self.ends[0][0] <= now:
@@ -317,18 +325,18 @@ class World:
             job.of.experience = learn(job.of.experience, CountedJob("", job.of.id, predicted, actual, began, finished))
 
     def _arrive(self, number: int, now: float) -> None:
-        one = self.classes[number]
+        job_class = self.classes[number]
         solution = self.plan(now, number).solution
         level = solution.levels[number]
         if number == solution.mixed:
-            wider = next_in_queue({0: 1.0 - solution.mix, 1: solution.mix}, dict(enumerate(one.taken)))
-            one.taken[wider] += 1
+            wider = next_in_queue({0: 1.0 - solution.mix, 1: solution.mix}, dict(enumerate(job_class.taken)))
+            job_class.taken[wider] += 1
             level += wider
-        menu = one.menu(one.priced)
+        menu = job_class.menu(job_class.priced)
         option = menu.paths[level][0]
         sigma = sqrt(log(1 + self.case.cv**2))
-        work = one.work * exp(self.draw.gauss(-sigma * sigma / 2, sigma))
-        job = _Job(one, now, work, menu.money[level])
+        work = job_class.work * exp(self.draw.gauss(-sigma * sigma / 2, sigma))
+        job = _Job(job_class, now, work, menu.money[level])
         job.takes(option, now)
         self.running.append(job)
         heappush(self.ends, (job.ends, id(job), job))
@@ -336,7 +344,7 @@ class World:
     def run(self) -> Iterator[Month]:
         """The year, month by month."""
         peak = 2.0
-        total = sum(self.rate(one, 0.0) for one in self.classes) / self.case.load(0.0) * peak
+        total = sum(self.rate(job_class, 0.0) for job_class in self.classes) / self.case.load(0.0) * peak
         now, month_end = 0.0, 0.0
         upcoming = self.draw.expovariate(total)
         for _ in range(MONTHS):
@@ -355,7 +363,7 @@ class World:
                         break
                     asked.append((round((marks.pop(0) - began) / DAY), self.forecast(now)))
                     continue
-                weights = [self.rate(one, now) for one in self.classes]
+                weights = [self.rate(job_class, now) for job_class in self.classes]
                 if self.draw.random() * total < sum(weights):
                     self._arrive(self.draw.choices(range(len(weights)), weights)[0], now)
                 upcoming = now + self.draw.expovariate(total)
@@ -371,8 +379,8 @@ def year(case: Case, seed: int) -> list[Month]:
 
 def main() -> None:
     """Run every case with every seed in parallel processes, and print the tables."""
-    chosen = options(__doc__, years=12).parse_args()
-    tell(chosen, [case.name for case in CASES], _year)
+    arguments = options(__doc__, years=12).parse_args()
+    print_tables(arguments, [case.name for case in CASES], _year)
 
 
 def _year(number: int, seed: int) -> list[Month]:

@@ -63,12 +63,14 @@ def simulate(tables: str, workload: int, rate: float, start_seconds: float) -> R
     """The operator's planner at one exchange rate, with exact curves or with what trainers reported so far."""
     began = perf_counter()
     scenario = pollux.scenario(workload, rate, start_seconds)
-    truth = {class_of(name): one for name, one in pollux.applications().items()}
-    knowledge: Knowledge = ExactKnowledge(exact_profiles(truth, GPU_TYPE, RESTART_SECONDS))
+    applications = {class_of(name): application for name, application in pollux.applications().items()}
+    knowledge: Knowledge = ExactKnowledge(exact_profiles(applications, GPU_TYPE, RESTART_SECONDS))
     if tables == "estimated":
         noise = random.Random(f"{workload}/{rate}/{start_seconds}")
         reporting = ReportModel(lambda: noise.gauss(0.0, 1.0))
-        knowledge = LearnedKnowledge(truth, GPU_TYPE, GPUS_PER_NODE, RESTART_SECONDS, scenario.budget.id, reporting)
+        knowledge = LearnedKnowledge(
+            applications, GPU_TYPE, GPUS_PER_NODE, RESTART_SECONDS, scenario.budget.id, reporting
+        )
     memo = Memo()
     result = Simulation(scenario, lambda snapshot: plan(snapshot, memo), knowledge).run()
     times: dict[str, list[float]] = {}
@@ -84,21 +86,21 @@ def simulate(tables: str, workload: int, rate: float, start_seconds: float) -> R
         result.quantile(0.5),
         result.quantile(0.9),
         result.restarts,
-        {name: statistics.fmean(found) for name, found in sorted(times.items())},
+        {name: statistics.fmean(seconds) for name, seconds in sorted(times.items())},
         perf_counter() - began,
     )
 
 
 def ratios(runs: Sequence[Run], scheduler: str) -> list[tuple[int, float | None]]:
     """By workload: the scheduler's mean completion time ÷ Charterer's at its rented GPU-hours."""
-    found: list[tuple[int, float | None]] = []
+    by_workload: list[tuple[int, float | None]] = []
     for row in pollux.baseline("schedulers"):
         workload = int(row["workload"])
         points = [(run.hours, run.mean) for run in runs if run.workload == workload]
         if row["scheduler"] == scheduler and points:
             ours = pollux.at_hours(points, float(row["rented_gpu_h"]))
-            found.append((workload, None if ours is None else float(row["mean_jct_s"]) / ours))
-    return found
+            by_workload.append((workload, None if ours is None else float(row["mean_jct_s"]) / ours))
+    return by_workload
 
 
 def beside(runs: Sequence[Run], scheduler: str) -> None:
@@ -106,9 +108,9 @@ def beside(runs: Sequence[Run], scheduler: str) -> None:
     for row in pollux.baseline("schedulers"):
         if row["scheduler"] != scheduler:
             continue
-        mine = [run for run in runs if run.workload == int(row["workload"])]
-        if mine:
-            run = min(mine, key=lambda one: abs(one.hours - float(row["rented_gpu_h"])))
+        selected = [run for run in runs if run.workload == int(row["workload"])]
+        if selected:
+            run = min(selected, key=lambda run: abs(run.hours - float(row["rented_gpu_h"])))
             each = "  ".join(f"{name} {seconds:,.0f}" for name, seconds in run.by_application.items())
             print(
                 f"    {run.workload}: {run.hours:,.0f} h (theirs {float(row['rented_gpu_h']):,.0f})"
@@ -137,21 +139,23 @@ def main() -> None:
     runs: list[Run] = []
     with ProcessPoolExecutor() as pool, Progress() as progress:
         bar = progress.add_task(f"{len(work)} simulations", total=len(work))
-        for done in as_completed([pool.submit(simulate, *one) for one in work]):
+        for done in as_completed([pool.submit(simulate, *arguments_of_run) for arguments_of_run in work]):
             runs.append(done.result())
             progress.advance(bar)
     print(f"{len(runs)} simulations, {statistics.fmean(run.seconds for run in runs):.2f} s each on one core")
     for tables in arguments.tables:
         for scheduler, start, *goals in GOALS:
-            mine = [run for run in runs if (run.tables, run.start_seconds) == (tables, start)]
-            if mine:
-                found = ratios(mine, scheduler)
-                mean = pollux.geometric_mean([ratio for _, ratio in found if ratio is not None])
-                each = "  ".join(f"{workload}: {'-' if ratio is None else f'{ratio:.3f}'}" for workload, ratio in found)
+            selected = [run for run in runs if (run.tables, run.start_seconds) == (tables, start)]
+            if selected:
+                by_workload = ratios(selected, scheduler)
+                mean = pollux.geometric_mean([ratio for _, ratio in by_workload if ratio is not None])
+                each = "  ".join(
+                    f"{workload}: {'-' if ratio is None else f'{ratio:.3f}'}" for workload, ratio in by_workload
+                )
                 goal = goals[TABLES.index(tables)]
                 print(f"{tables} tables: {scheduler}, nodes of Charterer start in {start:g} s:", end=" ")
                 print(f"{mean:.3f} (goal {goal:.2f})   {each}")
-                beside(mine, scheduler)
+                beside(selected, scheduler)
 
 
 if __name__ == "__main__":

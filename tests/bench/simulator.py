@@ -94,13 +94,13 @@ APPLICATIONS = {kind.application.name: kind.application for kind in KINDS}
 
 def scenario(jobs: int, pool: PoolModel) -> Scenario:
     """The first ``jobs`` of the month."""
-    draw, at, found = random.Random(1), 0.0, list[Submission]()
+    draw, at, submissions = random.Random(1), 0.0, list[Submission]()
     for number in range(jobs):
         at += draw.expovariate(PER_MONTH / MONTH)
-        (kind,) = draw.choices(KINDS, [one.often for one in KINDS])
-        found.append(Submission(f"job-{number}", at, kind.application.name, draw.choice(kind.asked)))
+        (kind,) = draw.choices(KINDS, [kind.often for kind in KINDS])
+        submissions.append(Submission(f"job-{number}", at, kind.application.name, draw.choice(kind.asked)))
     budget, terms = new_budget(START, rate=Rate(RATE / 3600.0)), JobTerms(Widths(1, 1, WIDTHS[-1]))
-    return Scenario(START, tuple(found), APPLICATIONS, (pool,), budget, lambda _: terms, RESTART_SECONDS)
+    return Scenario(START, tuple(submissions), APPLICATIONS, (pool,), budget, lambda _: terms, RESTART_SECONDS)
 
 
 class Bare(Policy):
@@ -151,14 +151,15 @@ class Changing(Bare):
         super().job_arrived(job)
         self.turn.append(job)
         for _ in range(CHANGES):
-            one = self.turn.popleft()
-            while one.finished is not None:
-                one = self.turn.popleft()
-            held = one.allocation
+            changing = self.turn.popleft()
+            while changing.finished is not None:
+                changing = self.turn.popleft()
+            held = changing.allocation
             assert held is not None
-            self.start(one, POOL.gpus_per_node if held.option.gpus != POOL.gpus_per_node else one.submission.gpus)
+            one_node = held.option.gpus == POOL.gpus_per_node
+            self.start(changing, changing.submission.gpus if one_node else POOL.gpus_per_node)
             self.idle.extend([place.rental for place in held.placements])
-            self.turn.append(one)
+            self.turn.append(changing)
 
 
 _NOTHING = ExactKnowledge({})
@@ -193,8 +194,8 @@ def _planned() -> Policy:
 
 def cases() -> Mapping[str, Case]:
     """By name."""
-    curves = {class_of(name): one for name, one in APPLICATIONS.items()}
-    known = ExactKnowledge(exact_profiles(curves, POOL.gpu_type, RESTART_SECONDS))
+    curves = {class_of(name): application for name, application in APPLICATIONS.items()}
+    exact = ExactKnowledge(exact_profiles(curves, POOL.gpu_type, RESTART_SECONDS))
     fixed = {
         f"fixed:{NODES}:{order}": Case(lambda order=order: FixedFleet(NODES, _asked, order, _seconds))  # type: ignore[misc]
         for order in QueueOrder
@@ -208,7 +209,7 @@ def cases() -> Mapping[str, Case]:
         f"fixed:{NODES // 3}:fifo": Case(lambda: FixedFleet(NODES // 3, _asked)),
         "utilisation": Case(lambda: UtilisationAutoscaler(_asked)),
         "plain, ticks of 60 s": Case(lambda: BoaReference(RATE / 3600.0, _rates), 0.1),
-        "charterer": Case(_planned, 0.02, knowledge=known),
+        "charterer": Case(_planned, 0.02, knowledge=exact),
     }
 
 
@@ -230,17 +231,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=PER_MONTH, help="of the month")
     parser.add_argument("--profile", choices=list(cases()), help="where the time of this one goes")
-    chosen = parser.parse_args()
-    if chosen.profile:
-        case = cases()[chosen.profile]
-        simulation = Simulation(scenario(round(chosen.jobs * case.part), case.pool), case.policy(), case.knowledge)
+    arguments = parser.parse_args()
+    if arguments.profile:
+        case = cases()[arguments.profile]
+        simulation = Simulation(scenario(round(arguments.jobs * case.part), case.pool), case.policy(), case.knowledge)
         with cProfile.Profile() as profile:
             simulation.run()
         pstats.Stats(profile).sort_stats("tottime").print_stats(25)
         return
     print("policy                     jobs  job events   instants   nodes  seconds  µs per job event  job events/s")
     for name, case in cases().items():
-        result, seconds = measure(case, chosen.jobs)
+        result, seconds = measure(case, arguments.jobs)
         counts = result.counts
         each = seconds / counts.job_events
         print(

@@ -34,7 +34,7 @@ from charterer.simulate.model.sim_job import SimJob
 from charterer.simulate.model.workload import Submission
 from charterer.simulate.policies.planner_policy import Planner
 from charterer.simulate.simulation import Simulation
-from tests.bench._years import ASKED_ON, Month, options, tell
+from tests.bench._years import ASKED_ON, Month, options, print_tables
 from tests.bench.budgets import DAY, MONTHS, START, prices, step_down, step_up
 
 WIDTHS = (1, 2, 4, *range(8, 65, 8))
@@ -127,7 +127,9 @@ def year(case: Case, seed: int, months: int = MONTHS) -> list[Month]:
     result = simulated(case, seed, watch.plan, 30.5 * months + 1.5)
     asked = watch.by_month(len(result.periods))
     amount = case.amount
-    return [Month(spent.dollars, told, amount) for (_, spent), told in zip(result.periods, asked, strict=True)][:months]
+    return [
+        Month(spent.dollars, forecasts, amount) for (_, spent), forecasts in zip(result.periods, asked, strict=True)
+    ][:months]
 
 
 def simulated(case: Case, seed: int, planner: Planner, days: float) -> SimulationResult:
@@ -187,26 +189,26 @@ class Watch:
 
     def __init__(self) -> None:
         self._memo = Memo()
-        self._told: list[dict[int, Forecast]] = []
+        self._forecasts: list[dict[int, Forecast]] = []
         self._period: Instant | None = None
 
     def plan(self, snapshot: Snapshot) -> Plan:
-        made = plan(snapshot, self._memo)
-        ((budget, verdict),) = made.budgets.items()
+        planned = plan(snapshot, self._memo)
+        ((budget, verdict),) = planned.budgets.items()
         balance = snapshot.budgets[budget].balance
         assert balance is not None
         if balance.period_start != self._period:
             self._period = balance.period_start
-            self._told.append({})
+            self._forecasts.append({})
         days = seconds_between(balance.period_start, snapshot.now) / DAY
         for day in ASKED_ON:
             if day <= days:
                 low, high = verdict.forecast_low.dollars, verdict.forecast_high.dollars
-                self._told[-1].setdefault(day, Forecast(verdict.forecast.dollars, low, high))
-        return made
+                self._forecasts[-1].setdefault(day, Forecast(verdict.forecast.dollars, low, high))
+        return planned
 
     def by_month(self, months: int) -> list[tuple[tuple[int, Forecast], ...]]:
-        return [tuple(sorted(one.items())) for one in self._told[:months]]
+        return [tuple(sorted(month.items())) for month in self._forecasts[:months]]
 
 
 def _year(number: int, seed: int, months: int) -> list[Month]:
@@ -217,8 +219,8 @@ def main() -> None:
     """Run every case with every seed, and print the tables."""
     parser = options(__doc__, years=2)
     parser.add_argument("--months", type=int, default=MONTHS, help="months of each year, from January on (12)")
-    chosen = parser.parse_args()
-    tell(chosen, [case.name for case in CASES], partial(_year, months=chosen.months))
+    arguments = parser.parse_args()
+    print_tables(arguments, [case.name for case in CASES], partial(_year, months=arguments.months))
 
 
 if __name__ == "__main__":

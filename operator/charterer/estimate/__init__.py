@@ -1,5 +1,5 @@
-"""What is learned from the reports of running jobs: speed, gradient noise, batch sizes, load, each with how sure it is.
+"""Learning from the reports of running jobs: speed, gradient noise, batch and job sizes, with uncertainty.
 
-Pure and deterministic: the standard library, no clock, no random numbers; equations and constants are explained in
-docs/theory/estimation.md. Nothing here decides what to rent.
+Pure and deterministic, without clock or random numbers; equations and constants are explained in
+docs/theory/estimation.md. Nothing here decides what to rent, and nothing here reads or writes objects.
 """

@@ -1,4 +1,4 @@
-"""What is known of a class: phases with curves for the planner, and for people every number with its origin."""
+"""The knowledge of a class: phases with curves for the planner, and every number with its origin for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from charterer.domain.ids import ClassId
 from charterer.domain.profile import CurveSource, Origin, Phase, SpeedCurve, ThroughputTable
 
 MOST_WIDTHS = 64
-"""Curves are readable, and fit a status, up to so many widths."""
+"""Largest number of widths of a curve: it must be readable and fit a status."""
 LIKELY = 1.645
 """Standard deviations to either end of a 90 % interval of a normal distribution."""
 
@@ -20,7 +20,7 @@ LIKELY = 1.645
 class Entry:
     """One width on one GPU type in one phase. ``goodput``: own-batch steps a second, with its 90 % interval.
 
-    ``batch``: the total batch size that gives it; ``step_seconds`` with it; ``reports``: how many came from that width.
+    ``batch``: the total batch size that gives it; ``step_seconds`` with it; ``reports``: their number from that width.
     """
 
     gpu_type: str
@@ -41,8 +41,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class LearnedPhase:
-    """A phase up to the part ``until`` of the work. ``noise``: gradient noise scale in own batches at the own batch
-    size, with its 90 % interval; ``noise_reports``: how many reports lie in the phase (old ones count for less)."""
+    """A phase that ends at the fraction ``until`` of the work. ``noise``: gradient noise scale, in own batches at the
+    own batch size, with its 90 % interval; ``noise_reports``: reports in the phase (old ones count for less)."""
 
     until: float
     noise: float
@@ -54,7 +54,7 @@ class LearnedPhase:
 
 @dataclass(frozen=True)
 class Learned:
-    """All that is known of a class; entries are in order of GPU type and width."""
+    """The knowledge of a class; entries are in order of GPU type and width."""
 
     class_id: ClassId
     own_batch: int
@@ -63,29 +63,29 @@ class Learned:
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
-        """As the planner takes it: a table of goodput per phase and GPU type."""
-        return tuple(Phase(one.until, _curves(one.entries)) for one in self.learned_phases)
+        """The planner's view: a table of goodput for each phase and GPU type."""
+        return tuple(Phase(phase.until, _curves(phase.entries)) for phase in self.learned_phases)
 
     @property
     def entries(self) -> tuple[tuple[float, Entry], ...]:
-        """Every number there is, for people: (until, entry)."""
-        return tuple((one.until, entry) for one in self.learned_phases for entry in one.entries)
+        """Every number, for people: (until, entry)."""
+        return tuple((phase.until, entry) for phase in self.learned_phases for entry in phase.entries)
 
     def phase(self, fraction: float) -> int:
-        """The index of the phase in which a job is of which that part is done."""
-        return next(
-            (at for at, one in enumerate(self.learned_phases) if fraction < one.until), len(self.learned_phases) - 1
-        )
+        """The index of the phase that a job is in when ``fraction`` of its work is done."""
+        ends = (index for index, phase in enumerate(self.learned_phases) if fraction < phase.until)
+        return next(ends, len(self.learned_phases) - 1)
 
     def entry(self, phase: int, gpus: int, gpu_type: str | None = None) -> Entry:
-        """What is known of a width (of the first GPU type where none is named); ValueError where nothing is."""
-        for one in self.learned_phases[phase].entries:
-            if one.gpus == gpus and gpu_type in (None, one.gpu_type):
-                return one
-        known = sorted({one.gpus for one in self.learned_phases[phase].entries if gpu_type in (None, one.gpu_type)})
+        """The entry of a width (of the first GPU type where none is named); ValueError where there is none."""
+        entries = [entry for entry in self.learned_phases[phase].entries if gpu_type in (None, entry.gpu_type)]
+        for entry in entries:
+            if entry.gpus == gpus:
+                return entry
+        widths = sorted({entry.gpus for entry in entries})
         raise ValueError(
             f"class {self.class_id}: nothing is known of {gpus} GPUs of {gpu_type or 'any type'}: "
-            f"ask for one of {known}"
+            f"ask for one of {widths}"
         )
 
     def batch(self, phase: int, gpus: int, gpu_type: str | None = None) -> int:
@@ -95,13 +95,13 @@ class Learned:
 
 def _curves(entries: Sequence[Entry]) -> tuple[SpeedCurve, ...]:
     types: dict[str, list[Entry]] = {}
-    for one in entries:
-        types.setdefault(one.gpu_type, []).append(one)
+    for entry in entries:
+        types.setdefault(entry.gpu_type, []).append(entry)
     return tuple(
         SpeedCurve(
             gpu_type,
-            ThroughputTable(tuple((one.gpus, one.goodput) for one in found)),
-            tuple(Origin(one.source, one.reports, one.low, one.high) for one in found),
+            ThroughputTable(tuple((entry.gpus, entry.goodput) for entry in of_type)),
+            tuple(Origin(entry.source, entry.reports, entry.low, entry.high) for entry in of_type),
         )
-        for gpu_type, found in types.items()
+        for gpu_type, of_type in types.items()
     )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from math import exp, log
 
 BINS = 64
-"""The part of a job's life in which noise may change by one step of the walk: 1.6 %, about an epoch or two."""
+"""Number of bins of a job's progress: noise may change by one step of the walk in 1.6 % of it, an epoch or two."""
 LEVEL_STEP = 0.3
 """Standard deviation of a step of h: where a learning rate drops, φ doubles at once, a step of two of them."""
 TILT_STEP = 0.05
@@ -30,7 +30,7 @@ REPORT_SCATTER = 0.3
 """Standard deviation of log φ between reports, until the class's own has been seen: variances of short averages."""
 SCATTER_REPORTS = 4.0
 MEMORY_REPORTS = 50.0
-"""A bin remembers about so many reports, so that a class whose code changed is followed within a few jobs."""
+"""Number of reports that a bin remembers, so that a class whose code changed is followed within a few jobs."""
 LEAST_NOISE = 0.01
 """Below this no batch gains even 1 %; a smaller value says no more."""
 MOST_NOISE_PER_SCALE = 100.0
@@ -52,7 +52,7 @@ def gain(noise: float, scale: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """log φ at one stretch of progress: h and b with their variances and covariance; ``count`` reports lie in it."""
+    """log φ in one bin of progress: h and b with their variances and covariance; ``count``: reports in the bin."""
 
     level: float
     tilt: float
@@ -62,7 +62,7 @@ class Noise:
     count: float
 
     def at(self, log_scale: float) -> float:
-        """φ at a batch of that many own batches (logarithm)."""
+        """φ at a batch size, given as the logarithm of its ratio to the own batch size."""
         return exp(self.level + self.tilt * log_scale)
 
     def gain_variance(self, log_scale: float) -> float:
@@ -75,7 +75,7 @@ class Noise:
 
 @dataclass(slots=True)
 class NoiseBin:
-    """Weighted sums of the reports of one stretch: x is log s, y is log φ."""
+    """Weighted sums of the reports of one bin: x is log s, y is log φ."""
 
     weight: float = 0.0
     x: float = 0.0
@@ -87,7 +87,7 @@ class NoiseBin:
 
 @dataclass(frozen=True, slots=True)
 class NoisePrior:
-    """What other classes say: mean and variance of h where training begins, and its mean growth from bin to bin."""
+    """The prior from other classes: mean and variance of h where training begins, its mean growth from bin to bin."""
 
     start: tuple[float, float] = LEVEL_START
     growth: tuple[float, ...] = (0.0,) * (BINS - 1)
@@ -95,25 +95,25 @@ class NoisePrior:
 
 @dataclass(slots=True)
 class NoiseReports:
-    """The statistics of one class's reports of gradient noise. ``reports``: how many there were."""
+    """Statistics of one class's reports of gradient noise. ``reports``: their number."""
 
     bins: list[NoiseBin] = field(default_factory=lambda: [NoiseBin() for _ in range(BINS)])
     reports: int = 0
 
     def add(self, fraction: float, log_scale: float, value: float) -> None:
-        """One more report of log φ, at a part of the work done."""
-        one = self.bins[min(int(fraction * BINS), BINS - 1)]
+        """Add a report of log φ, at ``fraction`` of the work."""
+        noise_bin = self.bins[min(int(fraction * BINS), BINS - 1)]
         keep = 1.0 - 1.0 / MEMORY_REPORTS
-        one.weight = one.weight * keep + 1.0
-        one.x = one.x * keep + log_scale
-        one.xx = one.xx * keep + log_scale * log_scale
-        one.y = one.y * keep + value
-        one.xy = one.xy * keep + log_scale * value
-        one.yy = one.yy * keep + value * value
+        noise_bin.weight = noise_bin.weight * keep + 1.0
+        noise_bin.x = noise_bin.x * keep + log_scale
+        noise_bin.xx = noise_bin.xx * keep + log_scale * log_scale
+        noise_bin.y = noise_bin.y * keep + value
+        noise_bin.xy = noise_bin.xy * keep + log_scale * value
+        noise_bin.yy = noise_bin.yy * keep + value * value
         self.reports += 1
 
     def scatter(self) -> float:
-        """Variance of a report about its bin's mean, the part that batch size explains taken off."""
+        """Variance of a report about its bin's mean, without what the batch size explains."""
         squares, degrees = SCATTER_REPORTS * REPORT_SCATTER**2, SCATTER_REPORTS
         for one in self.bins:
             if one.weight > 2.0:

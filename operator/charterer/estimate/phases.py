@@ -1,8 +1,8 @@
-"""The stretches of a job's life that deserve curves of their own.
+"""Phases: segments of a job's life with curves of their own.
 
-Curves differ between stretches only by the gain that large batches have, so neighbours are joined while at no batch
-size their gains differ by what matters: the most alike first, and while they are many, those that lose least by it in
-the sum of squares over their bins (Ward 1963), so that a short stretch in which noise grows fast is kept.
+Curves differ between segments only by the gain of large batches, so neighbours are joined while their gains differ by
+less than ``ALIKE`` at every batch size: the most alike first, and while they are many, those whose joining adds least
+to the sum of squares over their bins (Ward 1963), so that a short segment in which noise grows fast is kept.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from math import exp, log
 from charterer.estimate.noise import BINS, Noise, gain
 
 MOST_PHASES = 12
-"""A plan looks at every phase of every job: more than a dozen cost more than they bring."""
+"""Largest number of phases: a plan looks at every phase of every job, and more than a dozen bring little."""
 ALIKE = 0.05
-"""Gains that differ by less than 5 % are one phase's: as much as one report scatters, and less than a width's step."""
+"""Difference of log gains below which neighbours are joined: as much as one report scatters."""
 
 
 @dataclass(slots=True)
@@ -33,45 +33,46 @@ class PhaseSegment:
         return max(abs(one - two) for one, two in zip(self.gains, other.gains, strict=True))
 
     def joined(self, other: PhaseSegment, scales: Sequence[float]) -> PhaseSegment:
-        """Both as one."""
+        """Both joined; means are weighted by bins."""
         bins = self.bins + other.bins
-        part = other.bins / bins
-        one, two = self.noise, other.noise
-        off, tilted = two.level - one.level, two.tilt - one.tilt
+        fraction = other.bins / bins
+        first, second = self.noise, other.noise
         noise = Noise(
-            one.level + part * off,
-            one.tilt + part * tilted,
-            one.level_variance + part * (two.level_variance - one.level_variance),
-            one.covariance + part * (two.covariance - one.covariance),
-            one.tilt_variance + part * (two.tilt_variance - one.tilt_variance),
-            one.count + two.count,
+            first.level + fraction * (second.level - first.level),
+            first.tilt + fraction * (second.tilt - first.tilt),
+            first.level_variance + fraction * (second.level_variance - first.level_variance),
+            first.covariance + fraction * (second.covariance - first.covariance),
+            first.tilt_variance + fraction * (second.tilt_variance - first.tilt_variance),
+            first.count + second.count,
         )
         return PhaseSegment(bins, noise, _gains(noise, scales))
 
 
 def phase_segments(curve: Sequence[Noise], largest_scale: float) -> tuple[tuple[float, Noise], ...]:
     """Phases of a noise curve of ``BINS`` bins: where each ends (the last at 1) and its noise; at most MOST_PHASES."""
-    scales = [log(largest_scale) * part for part in (0.25, 0.5, 1.0)]
-    found = [PhaseSegment(1, noise, _gains(noise, scales)) for noise in curve]
-    costs = [first.unlike(second) for first, second in pairwise(found)]
+    scales = [log(largest_scale) * fraction for fraction in (0.25, 0.5, 1.0)]
+    segments = [PhaseSegment(1, noise, _gains(noise, scales)) for noise in curve]
+    costs = [first.unlike(second) for first, second in pairwise(segments)]
     while costs:
-        few = len(found) <= MOST_PHASES
+        few = len(segments) <= MOST_PHASES
         at = min(
             range(len(costs)),
-            key=costs.__getitem__ if few else lambda at: costs[at] ** 2 / (1 / found[at].bins + 1 / found[at + 1].bins),
+            key=costs.__getitem__
+            if few
+            else lambda at: costs[at] ** 2 / (1 / segments[at].bins + 1 / segments[at + 1].bins),
         )
         if few and costs[at] >= ALIKE:
             break
-        found[at] = found[at].joined(found.pop(at + 1), scales)
+        segments[at] = segments[at].joined(segments.pop(at + 1), scales)
         del costs[at]
         if at:
-            costs[at - 1] = found[at - 1].unlike(found[at])
+            costs[at - 1] = segments[at - 1].unlike(segments[at])
         if at < len(costs):
-            costs[at] = found[at].unlike(found[at + 1])
+            costs[at] = segments[at].unlike(segments[at + 1])
     ends, done = [], 0
-    for one in found:
-        done += one.bins
-        ends.append((done / BINS, one.noise))
+    for segment in segments:
+        done += segment.bins
+        ends.append((done / BINS, segment.noise))
     return tuple(ends)
 
 

@@ -1,4 +1,4 @@
-"""What classes have in common: the distribution that a class never seen starts from, and that steadies the others.
+"""The distribution across classes: a class never seen starts from it, and it steadies the others.
 
 Each unknown of the step-time model is normal across classes; mean and spread start from weakly informative values and
 follow the classes' fits, each counted by how much of it came from that class's own reports. A class's other GPU types
@@ -8,7 +8,7 @@ say most about a new one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import log
 
 from charterer.estimate.noise import BINS, LEVEL_START, Noise, NoisePrior
@@ -36,13 +36,13 @@ BASE: tuple[Normal, ...] = (
 )
 """Mean and variance of each unknown (``throughput.Unknown``) before any class was seen."""
 BASE_CLASSES = 1.0
-"""How many classes' worth the base means are, and (twice) the base spreads: three classes outweigh them."""
+"""Number of classes that the base means count as, and (twice) the base spreads: three classes outweigh them."""
 SIBLING_SPREAD = 0.5
 """How far ratios differ (standard deviation of logs) between GPU types of one class; speeds differ by twice that."""
 MISFIT_WIDTHS = 4.0
-"""How many widths' worth ``WIDTH_MISFIT`` is, and cells' worth ``CELL_MISFIT``."""
+"""Number of widths that ``WIDTH_MISFIT`` counts as, and of cells that ``CELL_MISFIT`` does."""
 USUAL_CLASSES = 1.0
-"""How many classes' worth it is that a width has no quirk."""
+"""Number of classes that the assumption of no usual effect of a width counts as."""
 START_CLASSES = 1.0
 
 
@@ -52,7 +52,7 @@ class _Moments:
 
     weight: float = 0.0
     total: float = 0.0
-    squares: float = field(default=0.0)
+    squares: float = 0.0
 
     def add(self, value: float, weight: float) -> None:
         self.weight += weight
@@ -74,13 +74,13 @@ def unknowns_prior(others: Iterable[StepTimeFit]) -> tuple[Normal, ...]:
     """From the other classes' fits (best one per class)."""
     moments = [_Moments() for _ in range(SIZE)]
     for fit in others:
-        for one, value, informed in zip(moments, fit.unknowns, fit.informed, strict=True):
-            one.add(value, informed)
-    return tuple(one.normal(base, BASE_CLASSES) for one, base in zip(moments, BASE, strict=True))
+        for moment, value, informed in zip(moments, fit.unknowns, fit.informed, strict=True):
+            moment.add(value, informed)
+    return tuple(moment.normal(base, BASE_CLASSES) for moment, base in zip(moments, BASE, strict=True))
 
 
 def sibling_prior(prior: Sequence[Normal], sibling: StepTimeFit, speed_ratios: Iterable[float]) -> tuple[Normal, ...]:
-    """For another GPU type of a class that is known on one.
+    """The prior on another GPU type of a class that is known on one.
 
     ``speed_ratios``: log(seconds on this type / seconds on the sibling's) of the classes that ran on both.
     """
@@ -88,21 +88,21 @@ def sibling_prior(prior: Sequence[Normal], sibling: StepTimeFit, speed_ratios: I
     for value in speed_ratios:
         ratio.add(value, 1.0)
     shift, spread = ratio.normal((0.0, (2.0 * SIBLING_SPREAD) ** 2), BASE_CLASSES)
-    found = []
+    combined = []
     for at, (mean, variance) in enumerate(prior):
         other, extra = sibling.unknowns[at], float(sibling.covariance[at, at])
         if at == Unknown.COMPUTE:
-            found.append((other + shift, spread + extra))
+            combined.append((other + shift, spread + extra))
             continue
         precision, known = 1.0 / variance, 1.0 / (extra + SIBLING_SPREAD**2)
-        found.append(((precision * mean + known * other) / (precision + known), 1.0 / (precision + known)))
-    return tuple(found)
+        combined.append(((precision * mean + known * other) / (precision + known), 1.0 / (precision + known)))
+    return tuple(combined)
 
 
 def estimate_misfit(fits: Iterable[StepTimeFit], others: Iterable[StepTimeFit]) -> Misfit:
-    """How far truth lies off the model: spreads from all ``fits`` there are (a step of expectation-maximisation each).
+    """The distance of the truth from the model: spreads from all ``fits`` (one step of expectation-maximisation).
 
-    ``others``: those of other classes on the GPU type, of which the usual effect of each width is taken.
+    ``others``: the fits of other classes on the GPU type, from which the usual effect of each width is taken.
     """
     width, widths = MISFIT_WIDTHS * WIDTH_MISFIT**2, MISFIT_WIDTHS
     sync, syncs = MISFIT_WIDTHS * SYNC_MISFIT**2, MISFIT_WIDTHS
@@ -122,16 +122,16 @@ def estimate_misfit(fits: Iterable[StepTimeFit], others: Iterable[StepTimeFit]) 
 
 
 def _usual(fits: Iterable[StepTimeFit]) -> Mapping[Shape, Effect]:
-    found: dict[Shape, list[Effect]] = {}
+    by_shape: dict[Shape, list[Effect]] = {}
     for fit in fits:
         for shape, known in fit.effects.items():
-            found.setdefault(shape, []).append(known.effect)
+            by_shape.setdefault(shape, []).append(known.effect)
     return {
         shape: (
             sum(total for total, _ in effects) / (len(effects) + USUAL_CLASSES),
             sum(sync for _, sync in effects) / (len(effects) + USUAL_CLASSES),
         )
-        for shape, effects in found.items()
+        for shape, effects in by_shape.items()
     }
 
 

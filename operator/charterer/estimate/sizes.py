@@ -1,4 +1,4 @@
-"""How much work jobs of a class are: the latest of them, with an interval for heavy tails."""
+"""The work of a class's jobs: a mean over the latest of them, with an interval that allows for heavy tails."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from math import exp, log, sqrt
 from statistics import NormalDist
 
 KEPT_SIZES = 200
-"""Sizes of so many latest jobs: their mean is then known to about the 10 % that heavy tails allow."""
+"""Number of latest jobs kept: their mean is then known to about the 10 % that heavy tails allow."""
 SIZE_HALF_LIFE = 50.0
-"""A job counts half after so many more of its class, so that jobs that became larger are followed."""
+"""Number of later jobs of the class after which a job counts half, so that jobs that became larger are followed."""
 PRIOR_WORK = 14_400.0
 """Own-batch steps of a job before any was completed: four hours of steps of a second."""
 PRIOR_SIZES = 1.0
-"""What other classes suggest is worth one job."""
+"""Number of jobs that the prior from other classes counts as."""
 SIZE_SPREAD = 1.5
 """Standard deviation of log sizes before some were seen: sizes of training jobs range over orders of magnitude."""
 _COVERED = 0.9
@@ -37,7 +37,7 @@ class JobSizes:
     latest: list[float] = field(default_factory=list)
 
     def completed(self, work: float) -> None:
-        """One more job. ValueError unless its work is above 0."""
+        """Add a job. ValueError unless its work is finite and above 0."""
         if not 0.0 < work < float("inf"):
             raise ValueError(f"work {work!r} of a completed job must be finite and above 0")
         self.latest.append(work)
@@ -51,9 +51,9 @@ class JobSizes:
     def _pseudo(self, prior: float) -> float:
         """Work of the pseudo-job: classes differ by orders of magnitude, so it is soon about the class's own jobs'."""
         count = total = 0.0
-        for work, part in self._weighted():
-            count += part
-            total += part * work
+        for work, weight in self._weighted():
+            count += weight
+            total += weight * work
         if not count:
             return prior
         shown = count / (PRIOR_SIZES + count)
@@ -63,14 +63,14 @@ class JobSizes:
         """Mean work of a job; ``prior``: what other classes suggest. The interval is normal in the logarithm."""
         weight, total = PRIOR_SIZES, PRIOR_SIZES * self._pseudo(prior)
         logs = spread = 0.0
-        for work, part in self._weighted():
-            weight += part
-            total += part * work
-            logs += part * log(work)
+        for work, counts in self._weighted():
+            weight += counts
+            total += counts * work
+            logs += counts * log(work)
         count = weight - PRIOR_SIZES
         middle = logs / count if count else log(prior)
-        for work, part in self._weighted():
-            spread += part * (log(work) - middle) ** 2
+        for work, counts in self._weighted():
+            spread += counts * (log(work) - middle) ** 2
         spread = (2.0 * PRIOR_SIZES * SIZE_SPREAD**2 + spread) / (2.0 * PRIOR_SIZES + count)
         value = total / weight
         # the mean of a lognormal is off by sqrt(v + v²/2) / sqrt(n) in its logarithm (Cox's method)

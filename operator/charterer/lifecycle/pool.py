@@ -104,7 +104,7 @@ def _match_instances(inventory: _PoolInventory, view: LifecycleView) -> PoolStep
     budget = _payer(inventory.rentals, view)
     if budget is None:
         return Wait(
-            f"instance {instance.id} of GPUPool {inventory.pool.id} runs for nobody: "
+            f"instance {instance.id} of GPUPool {inventory.pool.id} has no rental: "
             "create a GPUBudget in mode Enforce to pay for it until it is ended"
         )
     return RecordOrphan(

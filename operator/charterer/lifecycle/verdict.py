@@ -99,7 +99,7 @@ def _failure(allocation: Allocation, run: Run, failed: Instant, view: LifecycleV
         return _RunVerdict(RunOutcome.FAILED, _failure_message(run))
     if view.snapshot.now < deadline:
         return Wait(unknown.reason, until=deadline)
-    return _RunVerdict(RunOutcome.INTERRUPTED, f"nobody could say how its machines were: {unknown.reason}")
+    return _RunVerdict(RunOutcome.INTERRUPTED, f"the state of its machines is unknown; waited for {unknown.reason}")
 
 
 def _stop(allocation: Allocation, run: Run, view: LifecycleView) -> _RunVerdict:

@@ -241,7 +241,7 @@ def test_sizes_of_a_new_class_are_the_others() -> None:
     assert known.work(RESNET).value == pytest.approx(1000.0)
 
 
-def test_a_width_is_sounded_at_both_ends_of_a_single_pass_before_its_best_batch_is_chosen() -> None:
+def test_a_width_is_probed_at_both_ends_of_a_single_pass_before_its_best_batch_is_chosen() -> None:
     trainer = Trainer(noise=lambda done: 300.0)
     known = learner(trainer)
     asked = []
@@ -252,7 +252,7 @@ def test_a_width_is_sounded_at_both_ends_of_a_single_pass_before_its_best_batch_
     assert asked[2] > 256
 
 
-def test_a_trainer_that_rounds_to_other_batches_is_not_sounded_for_ever() -> None:
+def test_a_trainer_that_rounds_to_other_batches_is_not_probed_for_ever() -> None:
     trainer = Trainer(noise=lambda done: 300.0)
     known = learner(trainer)
     for _ in range(4):

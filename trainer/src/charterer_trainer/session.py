@@ -1,4 +1,4 @@
-"""A training run from its first line to its exit code: SIGTERM, the operator's word, and 143 when it was stopped."""
+"""A training run from its first line to its exit code: SIGTERM, requests to stop, and 143 when it was stopped."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Session:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._terminated = False
-        self._told = False
+        self._stop_requested = False
         self._reporter: Reporter | None = None
         if environment.progress_url and environment.local_rank == 0:
             base = {"index": environment.index}
@@ -49,17 +49,17 @@ class Session:
 
     @property
     def stopped(self) -> bool:
-        """Whether the run must end with 143: SIGTERM came, or the script was told to stop."""
-        return self._terminated or self._told
+        """Whether the run must end with 143: SIGTERM came, or the operator asked the script to stop."""
+        return self._terminated or self._stop_requested
 
     def terminate(self) -> None:
         """SIGTERM came. Called by a signal's handler, so it takes no lock."""
         self._terminated = True
 
     def should_stop(self) -> bool:
-        """True from SIGTERM on, or from the operator's word that a stop is coming: save a checkpoint and leave."""
+        """True from SIGTERM on, or from the operator's announcement of a stop: save a checkpoint and leave."""
         if self._reporter is not None and self._reporter.stopping.is_set():
-            self._told = True
+            self._stop_requested = True
         return self.stopped
 
     def report(
@@ -107,11 +107,11 @@ class Session:
         Waits a few seconds at most, only until the first post has ended, because only the operator knows of a resize
         at once.
         """
-        told = None
+        answered = None
         if self._reporter is not None:
             self._reporter.tried.wait(_FIRST_ANSWER_SECONDS)
-            told = self._reporter.allocation
-        return told or from_file(self._environment) or from_environment(self._environment)
+            answered = self._reporter.allocation
+        return answered or from_file(self._environment) or from_environment(self._environment)
 
     @property
     def batch(self) -> int | None:

@@ -16,11 +16,19 @@ from charterer.estimate.noise import BINS, NoisePrior, NoiseReports, gain
 from charterer.estimate.observation import Configuration, Shape
 from charterer.estimate.prior import BASE
 from charterer.estimate.sizes import JobSizes
-from charterer.estimate.throughput import SIZE, Effect, Misfit, StepTimeFit
+from charterer.estimate.throughput import (
+    MOST_OVERLAP,
+    SIZE,
+    Effect,
+    Misfit,
+    StepFeatures,
+    StepTimeFit,
+    Unknown,
+    step_gradients,
+)
 from tests.unit.estimate.trainers import log_step
 
 SCATTER = 0.0025
-MOST_OVERLAP = math.log(9.0)
 unknowns = st.tuples(*(st.floats(mean - 2.0, mean + 2.0) for mean, _ in BASE))
 places = st.builds(
     lambda gpus, nodes, local, passes: Configuration(Shape(min(nodes, gpus), gpus), local, passes),
@@ -119,6 +127,20 @@ def test_how_a_step_follows_its_synchronisation_is_its_derivative(x: tuple[float
     small = 1e-5
     near = [log_step(x, where, 128, off) for off in (-small, small)]
     assert fit.predict(where).variance == pytest.approx(((near[1] - near[0]) / (2 * small)) ** 2, rel=1e-3, abs=1e-9)
+
+
+@given(unknowns, places, st.floats(-1.0, 1.0))
+def test_the_gradient_of_a_step_is_its_derivative(x: tuple[float, ...], where: Configuration, sync: float) -> None:
+    assume(abs(x[Unknown.OVERLAP] - MOST_OVERLAP) > 1e-3)
+    _, gradient, share = step_gradients(x, StepFeatures.of([where], 128), sync)
+    small = 1e-5
+    for unknown in Unknown:
+        near = [
+            log_step([y + by * (at == unknown) for at, y in enumerate(x)], where, 128, sync) for by in (-small, small)
+        ]
+        assert gradient[0, unknown] == pytest.approx((near[1] - near[0]) / (2 * small), rel=1e-4, abs=1e-7)
+    near = [log_step(x, where, 128, sync + by) for by in (-small, small)]
+    assert share[0] == pytest.approx((near[1] - near[0]) / (2 * small), rel=1e-4, abs=1e-7)
 
 
 @given(st.floats(0.0, 1e6), st.floats(1.0, 1e4), st.floats(1.0, 10.0))
