@@ -115,11 +115,14 @@ class Memo:
         """``values``, with the objects of the turn before in the place of those that equal them."""
         slot = Memo.settled, name
         entry = self._entry(slot)
-        before: Mapping[Key, Value] = {} if entry is None else entry[0]
+        if entry is not None and entry[0] is values:
+            settled: Mapping[Key, Value] = entry[1]
+            return settled
+        before: Mapping[Key, Value] = {} if entry is None else entry[1]
         changed, _ = identity_diff(values, before)
         same = {key: old for key in changed if (old := before.get(key)) is not None and old == values[key]}
         kept = {**values, **same} if same else values
-        self._turn[slot] = (kept,)
+        self._turn[slot] = values, kept
         return kept
 
     def _entry(self, key: Hashable) -> tuple[Any, ...] | None:

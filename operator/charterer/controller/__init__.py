@@ -1,4 +1,4 @@
-"""The loop: what is seen becomes a Snapshot, the plan's commands and the life cycles' steps become single mutations.
+"""The loop and its rooms: snapshots in, single mutations, status and learned profiles out.
 
-Deciding happens in ``policy`` and ``lifecycle``; here is only seeing, ordering, carrying out and showing.
+Decisions are made in ``policy`` and ``lifecycle``; here is only observing, ordering, carrying out and showing.
 """

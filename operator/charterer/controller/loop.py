@@ -89,7 +89,8 @@ class Loop:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pauses: dict[StepKey, _Pause] = {}
         self._plan_seconds = 0.0
-        self._memo = Memo()
+        self._plans = Memo()
+        self._steps = Memo()
         self._turned: float | None = None
 
     def seconds_since_turn(self) -> float:
@@ -118,7 +119,7 @@ class Loop:
         if decided.commands:
             await self._write_intents(decided.commands)
             snapshot = self._observe()
-        steps, waits = next_steps(snapshot)
+        steps, waits = next_steps(snapshot, self._steps)
         for key, step in steps.items():
             if self._free(key):
                 self._begin(key, step)
@@ -128,7 +129,7 @@ class Loop:
 
     def _plan(self, snapshot: Snapshot) -> Plan:
         began = self._clock()
-        decided = plan(snapshot, self._memo)
+        decided = plan(snapshot, self._plans)
         self._observer.planned(snapshot, decided, self._clock() - began)
         return decided
 

@@ -1,4 +1,4 @@
-"""What came of one mutation, and who carries it out."""
+"""The outcome of one mutation, and the interface of the executor that carries it out."""
 
 from __future__ import annotations
 

@@ -22,10 +22,11 @@ from charterer.workloads import NotATemplate, RunEnvironment, Workload
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
+"""Dry runs in flight: a queue of jobs that arrives at once must not crowd out the loop's own requests."""
 
 
 class Templates:
-    """The verdicts by job and generation: empty when the API server accepts the template."""
+    """Dry runs of jobs' templates, at most one for each generation of a job's spec. ``changed``: called after each."""
 
     def __init__(
         self, client: Client, workload: Workload, environment: RunEnvironment, changed: Callable[[], None]
@@ -34,33 +35,36 @@ class Templates:
         self._workload = workload
         self._environment = environment
         self._changed = changed
-        self._verdicts: dict[JobId, tuple[int, str]] = {}
+        self._answers: dict[JobId, tuple[int, str]] = {}
         self._asking: dict[JobId, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     def refusals(self, jobs: Iterable[Job]) -> Mapping[JobId, str | None]:
-        """Jobs that cannot be planned for: why they were refused, None while they are being tried (this begins it)."""
+        """The jobs that cannot be planned for: why their template was refused, None while it is being tried.
+
+        Begins a dry run for every job that needs one.
+        """
         refused: dict[JobId, str | None] = {}
         current: set[JobId] = set()
         for job in jobs:
             current.add(job.id)
             if job.allocation is not None or job.finish is not None or job.deleting or job.invalid:
                 continue
-            generation, message = self._verdicts.get(job.id, (-1, ""))
+            generation, message = self._answers.get(job.id, (-1, ""))
             if generation != job.generation:
                 refused[job.id] = None
                 if job.id not in self._asking:
                     self._asking[job.id] = asyncio.create_task(self._try(job), name=f"template/{job.id}")
             elif message:
                 refused[job.id] = message
-        for gone in self._verdicts.keys() - current:
-            del self._verdicts[gone]
+        for gone in self._answers.keys() - current:
+            del self._answers[gone]
         return refused
 
     async def _try(self, job: Job) -> None:
         try:
             async with self._slots:
-                self._verdicts[job.id] = (job.generation, await self._verdict(job))
+                self._answers[job.id] = (job.generation, await self._verdict(job))
         except ApiError as error:
             _log.warning("template of %s/%s not checked, again soon: %s", job.namespace, job.name, error)
             await asyncio.sleep(1.0)
@@ -88,12 +92,12 @@ class Templates:
 
 
 def refusal(why: str) -> str:
-    """What a user is told of a template that no run can be made of."""
+    """The message to the user whose template no run can be made from."""
     return f"spec.template: {why}; correct the template"
 
 
 def _example(job: Job) -> Allocation:
-    """An allocation of the right shape: what is tried is the template, not the place."""
+    """An allocation of the job's preferred width: what is tried is the template, not the nodes."""
     gpus = max(job.widths.preferred, 1)
     option = Option(PoolId("dry-run"), gpus, 1.0, Price(0))
     return Allocation(job.last_run + 1, option, (Placement(RentalId("dry-run"), gpus),), Instant(0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -65,9 +64,8 @@ class Allocation:
     @property
     def annotation(self) -> str:
         """The value of the pods' annotation ``charterer.dev/allocation``: compact JSON, equal for equal shapes."""
-        pods = len(self.placements)
-        shape = {"run": self.run, "gpus": self.option.gpus, "pods": pods, "gpusPerPod": self.placements[0].gpus}
-        return json.dumps(shape, separators=(",", ":"))
+        pods, each = len(self.placements), self.placements[0].gpus
+        return f'{{"run":{self.run},"gpus":{self.option.gpus},"pods":{pods},"gpusPerPod":{each}}}'
 
 
 class RunOutcome(StrEnum):

@@ -66,3 +66,8 @@ class Snapshot:
     nodes: Mapping[NodeName, Node]
     problems: tuple[Problem, ...] = ()
     orphans: tuple[Orphan, ...] = ()
+
+    @property
+    def gpu_types(self) -> Mapping[PoolId, str]:
+        """The GPU types of the pools whose offering is known."""
+        return {name: pool.offering.gpu_type for name, pool in self.pools.items() if pool.offering is not None}

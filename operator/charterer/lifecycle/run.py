@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from charterer.domain.ids import JobId, NodeName, RentalId
 from charterer.domain.job import Allocation, Job, ResizePolicy, Run, RunOutcome
-from charterer.domain.rental import RentalPhase
+from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node
 from charterer.domain.steps import (
     AnnotatePod,
@@ -28,7 +28,7 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import after
 from charterer.lifecycle.verdict import judge
-from charterer.lifecycle.view import LifecycleView, count, draining
+from charterer.lifecycle.view import LifecycleView, NodeIndex, count, draining
 
 
 def run_step(job_id: JobId, view: LifecycleView) -> RunStep | Wait | None:
@@ -50,7 +50,38 @@ def run_step(job_id: JobId, view: LifecycleView) -> RunStep | Wait | None:
 
 def _has_no_runs(job: Job, view: LifecycleView) -> bool:
     """Whether the job has nothing that a step could be about, which holds for most of a long queue."""
-    return not (job.allocation or job.runs or job.replaced or job.finish) and job.run_label not in view.labelled
+    return not (job.allocation or job.runs or job.replaced or job.finish) and job.run_label not in view.nodes.labelled
+
+
+def goes_on(job: Job, rentals: Mapping[RentalId, Rental], nodes: NodeIndex) -> bool:
+    """Whether the job's only run plainly goes on as intended, which holds for most jobs: then ``run_step`` is None.
+
+    The run is active with the intended width, its pods carry their annotation, and exactly its nodes carry its label.
+    """
+    allocation = job.allocation
+    if allocation is None or job.replaced or job.finish or job.deleting or len(job.runs) != 1:
+        return False
+    run = job.runs[0]
+    if run.number != allocation.run or not active(run) or run.deleting or run.completions != len(allocation.placements):
+        return False
+    text = allocation.annotation
+    if any(pod.allocation != text and pod.live and not pod.deleting for pod in run.pods):
+        return False
+    return all(record.number != run.number for record in job.records) and _labels_fit(job, allocation, rentals, nodes)
+
+
+def _labels_fit(job: Job, allocation: Allocation, rentals: Mapping[RentalId, Rental], nodes: NodeIndex) -> bool:
+    """Whether the nodes of the allocation, and no others, carry the job's label with the run's number."""
+    key, value = job.run_label, f"r{allocation.run}"
+    needed = set()
+    for placement in allocation.placements:
+        rental = rentals.get(placement.rental)
+        node = None if rental is None or rental.phase is RentalPhase.ENDED else nodes.of_rental(rental)
+        if node is not None and not node.deleting:
+            if node.run_labels.get(key) != value:
+                return False
+            needed.add(node.name)
+    return all(node.name in needed or node.deleting for node in nodes.labelled.get(key, ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +258,7 @@ def _adapt(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
 def _clean_up(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     """Remove labels that are not needed, and delete all recorded runs but the last, whose pods keep their logs."""
     needed = {node.name for node, _ in _labels(runs, view)}
-    for node in view.labelled.get(runs.job.run_label, ()):
+    for node in view.nodes.labelled.get(runs.job.run_label, ()):
         if node.name not in needed and not node.deleting:
             return LabelNode(runs.job.id, node.name, node.uid, runs.job.run_label, None)
     finished = runs.job.finish is not None

@@ -13,6 +13,7 @@ from charterer.domain.pool import Instance, InstanceState, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant, after
+from charterer.incremental import Remember, directly
 
 COUNTED_STATES = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 """States of an instance in which the cloud counts it towards its group's target."""
@@ -32,6 +33,32 @@ class BoundPod:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeIndex:
+    """The nodes, found by name, by provider id (where they have one) and by each of their placement labels."""
+
+    by_name: Mapping[NodeName, Node]
+    by_provider_id: Mapping[str, Node]
+    labelled: Mapping[str, Sequence[Node]]
+
+    @classmethod
+    def of(cls, nodes: Mapping[NodeName, Node]) -> NodeIndex:
+        """Index the nodes."""
+        labelled: dict[str, list[Node]] = defaultdict(list)
+        for node in nodes.values():
+            for key in node.run_labels:
+                labelled[key].append(node)
+        return cls(nodes, {node.provider_id: node for node in nodes.values() if node.provider_id}, labelled)
+
+    def of_rental(self, rental: Rental) -> Node | None:
+        """The rental's Node object. Clouds reuse names, so the provider id decides where both sides have one."""
+        node = self.by_provider_id.get(rental.provider_id) if rental.provider_id else None
+        if node is None and rental.node is not None:
+            named = self.by_name.get(rental.node)
+            node = named if named is not None and not (named.provider_id and rental.provider_id) else None
+        return node
+
+
+@dataclass(frozen=True, slots=True)
 class LifecycleView:
     """The joins. Build it with ``LifecycleView.of``; lists of rentals are in order of creation.
 
@@ -45,13 +72,12 @@ class LifecycleView:
     rentals_of_budget: Mapping[BudgetId, Sequence[Rental]]
     instances: Mapping[PoolId, Mapping[InstanceId, Instance]]
     pods_on: Mapping[NodeName, Sequence[BoundPod]]
-    labelled: Mapping[str, Sequence[Node]]
+    nodes: NodeIndex
     uncounted: Mapping[BudgetId, Sequence[Job]]
     ending: Mapping[RentalId, Sequence[str]]
-    _by_provider_id: Mapping[str, Node]
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> LifecycleView:
+    def of(cls, snapshot: Snapshot, remember: Remember = directly) -> LifecycleView:
         """Index the snapshot: linear in jobs, pods, rentals, instances and nodes."""
         by_pool: dict[PoolId, list[Rental]] = defaultdict(list)
         by_budget: dict[BudgetId, list[Rental]] = defaultdict(list)
@@ -71,13 +97,9 @@ class LifecycleView:
             for allocation in _unrecorded(job, snapshot):
                 for placement in allocation.placements:
                     ending[placement.rental].append(run_name(job.name, allocation.run))
-        labelled: dict[str, list[Node]] = defaultdict(list)
-        for node in snapshot.nodes.values():
-            for key in node.run_labels:
-                labelled[key].append(node)
+        nodes = remember(NodeIndex.of, snapshot.nodes)
         instances = {pool: {item.id: item for item in survey.instances} for pool, survey in snapshot.surveys.items()}
-        by_provider_id = {node.provider_id: node for node in snapshot.nodes.values() if node.provider_id}
-        return cls(snapshot, by_pool, by_budget, instances, pods, labelled, uncounted, ending, by_provider_id)
+        return cls(snapshot, by_pool, by_budget, instances, pods, nodes, uncounted, ending)
 
     def survey(self, rental: Rental) -> Survey | None:
         """The last survey of the rental's pool; None when the cloud has not been reached."""
@@ -96,12 +118,8 @@ class LifecycleView:
         return sorted(unclaimed, key=lambda item: (item.launched, item.id))
 
     def node(self, rental: Rental) -> Node | None:
-        """The rental's Node object. Clouds reuse names, so the provider id decides where both sides have one."""
-        node = self._by_provider_id.get(rental.provider_id) if rental.provider_id else None
-        if node is None and rental.node is not None:
-            named = self.snapshot.nodes.get(rental.node)
-            node = named if named is not None and not (named.provider_id and rental.provider_id) else None
-        return node
+        """The rental's Node object."""
+        return self.nodes.of_rental(rental)
 
     def pods(self, rental: Rental) -> Sequence[BoundPod]:
         """Charterer's pods on the rental's machine, also when its Node object is already gone."""

@@ -1,4 +1,4 @@
-"""What one snapshot and its plan say, as gauges. Made anew at every scrape, so what is deleted disappears."""
+"""A snapshot and its plan as gauges, made anew at every scrape, so that what is deleted disappears."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ class _Family:
 
 def families(view: MetricsSource) -> Iterator[GaugeMetricFamily]:
     """Every family of ``catalogue.FROM_SNAPSHOT``, also those without a sample."""
-    found = {spec.name: _Family(spec) for spec in catalogue.FROM_SNAPSHOT}
-    _budgets(view, found)
-    _pools(view, found)
-    _jobs(view, found)
-    _rentals(view, found)
-    return (family.metric for family in found.values())
+    collected = {spec.name: _Family(spec) for spec in catalogue.FROM_SNAPSHOT}
+    _budgets(view, collected)
+    _pools(view, collected)
+    _jobs(view, collected)
+    _rentals(view, collected)
+    return (family.metric for family in collected.values())
 
 
-def _budgets(view: MetricsSource, found: Mapping[str, _Family]) -> None:
+def _budgets(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
     rented = Counter[str]()
     for rental in view.snapshot.rentals.values():
         if rental.billed:
             rented[rental.budget] += _price_micros(rental)
     for name, budget in view.snapshot.budgets.items():
-        found[catalogue.BUDGET_AMOUNT.name].add(budget.amount.dollars, budget=name)
-        found[catalogue.BUDGET_HOURLY_RATE.name].add(rented[name] / 1_000_000, budget=name)
+        collected[catalogue.BUDGET_AMOUNT.name].add(budget.amount.dollars, budget=name)
+        collected[catalogue.BUDGET_HOURLY_RATE.name].add(rented[name] / 1_000_000, budget=name)
         if budget.hard_limit is not None:
-            found[catalogue.BUDGET_HARD_LIMIT.name].add(budget.hard_limit.dollars, budget=name)
+            collected[catalogue.BUDGET_HARD_LIMIT.name].add(budget.hard_limit.dollars, budget=name)
         verdict = view.plan.budgets.get(name)
         if verdict is None:
             continue
@@ -70,7 +70,7 @@ def _budgets(view: MetricsSource, found: Mapping[str, _Family]) -> None:
             (catalogue.BUDGET_EXCHANGE_RATE, verdict.rate * _SECONDS_PER_HOUR),
             (catalogue.BUDGET_FEASIBLE, float(verdict.feasible)),
         ):
-            found[spec.name].add(value, budget=name)
+            collected[spec.name].add(value, budget=name)
 
 
 def _price_micros(rental: Rental) -> int:
@@ -78,7 +78,7 @@ def _price_micros(rental: Rental) -> int:
     return rental.price.micros_per_hour
 
 
-def _pools(view: MetricsSource, found: Mapping[str, _Family]) -> None:
+def _pools(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
     snapshot = view.snapshot
     used_on = _gpus_in_use(snapshot)
     nodes: Counter[tuple[PoolId, RentalPhase]] = Counter()
@@ -97,17 +97,17 @@ def _pools(view: MetricsSource, found: Mapping[str, _Family]) -> None:
         gpus[rental.pool, "idle"] += size - used
     for name, pool in snapshot.pools.items():
         for state in ("starting", "used", "idle"):
-            found[catalogue.POOL_GPUS.name].add(gpus[name, state], pool=name, state=state)
+            collected[catalogue.POOL_GPUS.name].add(gpus[name, state], pool=name, state=state)
         for phase in _EXISTING:
-            found[catalogue.POOL_NODES.name].add(nodes[name, phase], pool=name, state=phase.lower())
+            collected[catalogue.POOL_NODES.name].add(nodes[name, phase], pool=name, state=phase.lower())
         cooling = pool.cooled_until is not None and pool.cooled_until > snapshot.now
-        found[catalogue.POOL_COOLING.name].add(float(cooling), pool=name)
+        collected[catalogue.POOL_COOLING.name].add(float(cooling), pool=name)
         verdict = view.plan.pools.get(name)
         scarcity = 0.0 if verdict is None else verdict.scarcity.dollars_per_hour
-        found[catalogue.POOL_SCARCITY.name].add(scarcity, pool=name)
-        found[catalogue.POOL_MAX_NODES.name].add(pool.max_nodes, pool=name)
+        collected[catalogue.POOL_SCARCITY.name].add(scarcity, pool=name)
+        collected[catalogue.POOL_MAX_NODES.name].add(pool.max_nodes, pool=name)
         if pool.quote is not None:
-            found[catalogue.POOL_NODE_PRICE.name].add(pool.quote.price.dollars_per_hour, pool=name)
+            collected[catalogue.POOL_NODE_PRICE.name].add(pool.quote.price.dollars_per_hour, pool=name)
 
 
 def _gpus_in_use(snapshot: Snapshot) -> Counter[str]:
@@ -121,26 +121,26 @@ def _gpus_in_use(snapshot: Snapshot) -> Counter[str]:
     return used
 
 
-def _jobs(view: MetricsSource, found: Mapping[str, _Family]) -> None:
+def _jobs(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
     states: Counter[tuple[str, str]] = Counter()
     for job in view.snapshot.jobs.values():
         states[job.namespace, str(view.state(job))] += 1
         if job.allocation is not None:
             gpus = job.allocation.option.gpus
-            found[catalogue.JOB_WIDTH.name].add(gpus, namespace=job.namespace, job=job.name)
+            collected[catalogue.JOB_WIDTH.name].add(gpus, namespace=job.namespace, job=job.name)
         if job.finish is None and job.progress is not None and job.progress.fraction is not None:
-            found[catalogue.JOB_PROGRESS.name].add(job.progress.fraction, namespace=job.namespace, job=job.name)
+            collected[catalogue.JOB_PROGRESS.name].add(job.progress.fraction, namespace=job.namespace, job=job.name)
     for (namespace, state), count in states.items():
-        found[catalogue.JOBS.name].add(count, namespace=namespace, state=state)
+        collected[catalogue.JOBS.name].add(count, namespace=namespace, state=state)
 
 
-def _rentals(view: MetricsSource, found: Mapping[str, _Family]) -> None:
+def _rentals(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
     for rental in view.snapshot.rentals.values():
         if not rental.billed or rental.node is None:
             continue
         pool = view.snapshot.pools.get(rental.pool)
         offering = pool.offering if pool is not None else None
-        found[catalogue.RENTAL_INFO.name].add(
+        collected[catalogue.RENTAL_INFO.name].add(
             1,
             node=rental.node,
             provider_id=rental.provider_id,

@@ -60,7 +60,7 @@ class Throttled(ProviderError):
 
 
 class Busy(ProviderError):
-    """Something else is changing the same thing; nothing happened. Look again and decide again."""
+    """Another caller is changing the same thing; nothing happened. Survey and decide again."""
 
     reason = "Busy"
 

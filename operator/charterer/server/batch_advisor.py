@@ -1,4 +1,4 @@
-"""Who learns from reports and knows the batch size that a job should use; the controller is it."""
+"""The interface of what learns from reports and knows the batch size that a job should use: the controller."""
 
 from __future__ import annotations
 

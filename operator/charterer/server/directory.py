@@ -1,4 +1,4 @@
-"""What the progress endpoint must know of a job; the controller answers it from its store."""
+"""What the progress endpoint needs to know of a job; the controller answers from its last snapshot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from charterer.domain.ids import JobId
 
 @dataclass(frozen=True, slots=True)
 class CurrentRun:
-    """The run of a job whose pods are alive; while one run is handed over to the next, still the old one.
+    """The oldest run of a job that has live pods: while one run is handed over to the next, still the former one.
 
     ``allocation`` is the content of the pods' annotation ``charterer.dev/allocation``. ``stopping``: the run is being
     stopped or is about to be, so its pods should write a checkpoint and exit.
@@ -27,5 +27,5 @@ class JobDirectory(Protocol):
     """Looks a job up by uid, at once and from memory."""
 
     def find(self, job: JobId) -> CurrentRun | None:
-        """The job's current run; None when there is no such job or none of its runs has pods."""
+        """The job's current run; None when there is no such job or none of its runs has live pods."""
         ...

@@ -108,7 +108,7 @@ class ProgressReport:
 
     @property
     def seconds_per_step(self) -> float | None:
-        """As reported, else batch ÷ throughput (then samples a second); None where neither is said."""
+        """As reported, otherwise batch ÷ throughput (then samples a second); None where neither was reported."""
         if self.step_seconds is not None or self.batch is None or not self.throughput:
             return self.step_seconds
         seconds = self.batch / self.throughput
@@ -116,7 +116,7 @@ class ProgressReport:
 
     @property
     def done(self) -> float | None:
-        """The fraction done: as reported, else step of total_steps, else unknown."""
+        """The fraction done: as reported, otherwise step ÷ total_steps; None where neither was reported."""
         if self.fraction is not None:
             return self.fraction
         if self.step is None or not self.total_steps:
@@ -156,7 +156,7 @@ class ProgressBoard:
         self._entries: dict[JobId, _Entry] = {}
 
     def report(self, job: JobId, run: int, report: ProgressReport, at: Instant) -> None:
-        """Take in a report of run ``run``; what it does not say keeps its last value within the run."""
+        """Take in a report of run ``run``; what it omits keeps its last value within the run."""
         if report.index != 0 or not report.says_something:
             return
         entry = self._entries.get(job)
@@ -174,7 +174,7 @@ class ProgressBoard:
             entry.latest = progress
 
     def latest(self, job: JobId) -> Progress | None:
-        """The job's latest progress; None when this process has heard nothing of it."""
+        """The job's latest progress; None when this process received no report of it."""
         entry = self._entries.get(job)
         return entry.latest if entry is not None else None
 

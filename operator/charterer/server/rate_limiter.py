@@ -1,4 +1,4 @@
-"""How often one pod may call: a token bucket each, for a bounded number of pods."""
+"""A limit on how often each pod may call: a token bucket for each, for a bounded number of pods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RateLimiter:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_seconds(self, key: str) -> float:
-        """0 when the call may go on (and is counted), else how many seconds until the next one may."""
+        """0 when the call is admitted, and then counted; otherwise the seconds until the next one would be."""
         now = self._clock()
         tokens, at = self._buckets.pop(key, (float(self._burst), now))
         tokens = min(float(self._burst), tokens + (now - at) * self._rate)

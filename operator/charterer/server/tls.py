@@ -36,7 +36,7 @@ class StoredSecret:
 
 LoadSecret = Callable[[], Awaitable[StoredSecret | None]]
 SaveSecret = Callable[[Mapping[str, bytes], str | None], Awaitable[bool]]
-"""Creates the Secret (resourceVersion None) or replaces that version; False when somebody else was quicker."""
+"""Creates the Secret (resourceVersion None) or replaces that version; False when another replica was quicker."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class _Claims:
 
 @dataclass(frozen=True, slots=True)
 class _TokenVerdict:
-    """What Kubernetes said of a token, until when (on the authenticator's clock) it is believed."""
+    """The answer of Kubernetes about a token, and until when (on the authenticator's clock) it is believed."""
 
     caller: Caller | None
     why_not: str
@@ -179,10 +179,10 @@ class Authenticator:
 
     async def _verdict(self, token: str, claims: _Claims) -> _TokenVerdict:
         key = hashlib.sha256(token.encode()).digest()
-        known = self._verdicts.get(key)
-        if known is not None and known.until > self._clock():
+        verdict = self._verdicts.get(key)
+        if verdict is not None and verdict.until > self._clock():
             self._verdicts.move_to_end(key)
-            return known
+            return verdict
         task = self._asking.get(key)
         if task is None:
             task = asyncio.create_task(self._ask(key, token, claims))

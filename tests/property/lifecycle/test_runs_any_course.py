@@ -11,7 +11,9 @@ from charterer.domain.job import FinishKind, Pod, PodPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
 from charterer.domain.time import after
-from charterer.lifecycle import next_steps
+from charterer.incremental import Memo
+from charterer.lifecycle import LifecycleView, next_steps
+from charterer.lifecycle.run import goes_on, run_step
 from tests.property.lifecycle.run_world import MACHINES, RunWorld, Stale
 
 _ROUNDS = 600
@@ -25,6 +27,7 @@ class RunsOnAnyCourse(RuleBasedStateMachine):
         super().__init__()
         self.world = RunWorld()
         self.world.look()
+        self.memo = Memo()
         self.pending: dict[StepKey, tuple[Step, Snapshot]] = {}
 
     # --- the operator ----
@@ -32,6 +35,11 @@ class RunsOnAnyCourse(RuleBasedStateMachine):
     @rule()
     def think(self) -> None:
         snapshot = self.world.snapshot()
+        view = LifecycleView.of(snapshot)
+        for job in snapshot.jobs.values():
+            if goes_on(job, snapshot.rentals, view.nodes):
+                assert run_step(job.id, view) is None
+        assert next_steps(snapshot, self.memo) == next_steps(snapshot)
         for key, step in next_steps(snapshot)[0].items():
             if key.kind in (StepKind.JOB, StepKind.NODE):
                 self.pending.setdefault(key, (step, snapshot))

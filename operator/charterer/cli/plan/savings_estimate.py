@@ -54,7 +54,7 @@ class SavingsEstimate:
 
 def savings_estimate(state: ClusterState, now: Instant, others: OtherJobs) -> tuple[SavingsEstimate, ...]:
     """An estimate for each budget in mode Observe, by name."""
-    snapshot, payers = snapshot_of(state, now), payers_of(state)
+    snapshot, payers = snapshot_of(state, now), payers_of(state.budgets, state.namespaces)
     estimates = []
     for budget in sorted(snapshot.budgets.values(), key=lambda budget: budget.id):
         if budget.mode is Mode.OBSERVE:

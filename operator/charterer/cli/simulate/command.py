@@ -143,7 +143,7 @@ def _cluster_history(source: SourceOptions, cluster: ClusterOptions) -> tuple[Cl
         raise click.ClickException(f"no namespace {namespace!r} in this cluster: correct --namespace, or leave it out")
     others = read_others(cluster)
     job_filter = JobFilter(None if seconds is None else after(reading.now, -seconds), namespace)
-    payers = payers_of(reading.state)
+    payers = payers_of(reading.state.budgets, reading.state.namespaces)
     past = cluster_history(snapshot_of(reading.state, reading.now), others, payers, job_filter)
     paying = {budget.id: budget for name, budget in payers.items() if namespace in (None, name)}
     return past, Money(sum(budget.amount.micros for budget in paying.values()))

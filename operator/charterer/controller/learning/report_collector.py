@@ -110,7 +110,7 @@ class ReportCollector:
             if job.finish.kind is not FinishKind.COMPLETE or job.finish.at <= (learning.through or 0):
                 continue
             reference = reference_throughput(profile)
-            work = total_work(job, profile, snapshot.pools, 1.0, job.finish.at)
+            work = total_work(job, profile, snapshot.gpu_types, 1.0, job.finish.at)
             learning.through = job.finish.at
             if work and reference:
                 self.learner.completed(job.class_id, work * reference)

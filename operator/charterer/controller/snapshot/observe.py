@@ -1,155 +1,238 @@
-"""Joining what is seen, cluster and clouds, into one Snapshot. Pure: the same sight gives the same snapshot."""
+"""Joining what is known of cluster and clouds into one Snapshot. Pure: the same state gives the same snapshot."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
-from charterer.api.decode import ForeignPod, OwnPod
+from charterer.api.decode import DecodedJob, ForeignPod, OwnPod
+from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.job_work import total_work
 from charterer.controller.snapshot.payers import payers_of
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
-from charterer.domain.ids import ClassId, JobId, NodeName, PoolId
+from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import TRUSTED_FRACTION, Job, Orphan, Pod, Progress, Run
 from charterer.domain.pool import Instance, Pool, PriceSegment, Quote, Survey
 from charterer.domain.profile import Profile
+from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant, seconds_between
+from charterer.incremental import Memo
 
-_NEVER = Instant(2**63)
 _QUOTE_RECORDED_SECONDS = 3600.0
 """Seconds after which an unchanged quote is recorded again, for its time: one write of a pool an hour costs nothing."""
-_Parts = tuple[object, ...]
-_Name = TypeVar("_Name")
-_Item = TypeVar("_Item")
-_OwnPods = Mapping[tuple[JobId, int], list[Pod]]
+_ENDLESS = Instant(2**63)
+"""Later than every time on record."""
+_OwnPods = Mapping[tuple[JobId, int], tuple[Pod, ...]]
+_RunParts = Mapping[JobId, tuple[tuple[Run, tuple[Pod, ...]], ...]]
 
 
-@dataclass(slots=True)
-class ObservationCache:
-    """What the last look joined: a thing of which no part has changed is handed over as the same object again.
+def observe(state: ClusterState, now: Instant, memo: Memo | None = None) -> Snapshot:
+    """One consistent view of everything at ``now``.
 
-    Losing it costs time, never truth. ``jobs`` are with their parts and the instant from which on they stay as they
-    are; ``runs`` with the runs and pods they were joined from. ``types``: the pools' GPU types, by which
-    work is reckoned.
+    With a memo, whatever has not changed since its last turn is the same object again.
     """
-
-    jobs: dict[JobId, tuple[_Parts, Instant, Job]] = field(default_factory=dict)
-    runs: dict[JobId, tuple[_Parts, tuple[Run, ...]]] = field(default_factory=dict)
-    pools: Mapping[PoolId, Pool] = field(default_factory=dict)
-    types: Mapping[PoolId, str | None] = field(default_factory=dict)
-    profiles: Mapping[ClassId, Profile] = field(default_factory=dict)
-    nodes: Mapping[NodeName, Node] = field(default_factory=dict)
+    memo = Memo() if memo is None else memo
+    with memo.turn():
+        return _observed(state, now, memo)
 
 
-def observe(seen: ClusterState, now: Instant, memory: ObservationCache | None = None) -> Snapshot:
-    """One consistent view of everything at ``now``; the same with and without ``memory``."""
-    memory = ObservationCache() if memory is None else memory
-    memory.pools = pools = _kept(memory.pools, {pool.id: _with_offer(pool, seen) for pool in seen.pools.values()})
-    payers = payers_of(seen)
-    profiles = _kept(memory.profiles, {profile.id: _paid(profile, payers) for profile in seen.profiles.values()})
-    memory.profiles = profiles
-    pods = _own_pods(seen)
-    memory.runs = runs = _runs_by_job(seen, pods, memory.runs)
-    types = {name: None if pool.offering is None else pool.offering.gpu_type for name, pool in pools.items()}
-    known = memory.jobs if memory.types == types else {}
-    memory.types = types
-    memory.jobs = joined = _jobs(seen, runs, payers, profiles, pools, known, now)
-    jobs = {name: job for name, (_, _, job) in joined.items()}
-    memory.nodes = nodes = _kept(memory.nodes, _nodes(seen, pods, runs.keys() & jobs.keys()))
+def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
+    payers = memo(payers_of, state.budgets, state.namespaces)
+    pools = memo.settled({pool.id: _with_offer(pool, state) for pool in state.pools.values()}, "pools")
+    profiles = memo.settled(memo(_paid, state.profiles, payers), "profiles")
+    pods = memo(_own_pods, state.pods)
+    runs = memo.each(_with_pods, memo.settled(memo(_run_parts, state.runs, pods), "runs"))
+    clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
+    sources = _JobSources(runs, payers, profiles, memo(_owners, state.services), state.progress, state.refusals, clocks)
+    parts = memo.settled(memo(_job_parts, state.jobs, *sources), "jobs")
+    jobs = memo.each(_joined, parts, _gpu_types(pools))
+    gone = frozenset(runs.keys() - jobs.keys())
+    foreign = memo(_foreign_gpus, state.pods, pods, state.runs, gone)
     return Snapshot(
         now=now,
-        budgets={budget.id: budget for budget in seen.budgets.values()},
+        budgets=memo(_budgets_by_id, state.budgets),
         pools=pools,
-        surveys={pool: _priced(pools[pool], survey) for pool, survey in seen.surveys.items() if pool in pools},
+        surveys={pool: _priced(pools[pool], survey) for pool, survey in state.surveys.items() if pool in pools},
         profiles=profiles,
         jobs=jobs,
-        rentals={rental.id: rental for rental in seen.rentals.values()},
-        nodes=nodes,
-        problems=(*seen.problems, *_without_profile(seen, jobs, profiles)),
-        orphans=tuple(_orphans(seen, jobs, payers)),
+        rentals=memo(_rentals_by_id, state.rentals),
+        nodes=memo.settled(memo(_nodes, state.nodes, foreign), "nodes"),
+        problems=(*state.problems, *_without_profile(state, jobs, profiles)),
+        orphans=tuple(_orphans(state, gone, payers)),
     )
 
 
-def _kept(before: Mapping[_Name, _Item], now: Mapping[_Name, _Item]) -> Mapping[_Name, _Item]:
-    """Things of now; those that are equal to what they were before are the same objects."""
-    return {name: old if (old := before.get(name)) == new and old is not None else new for name, new in now.items()}
+def _budgets_by_id(budgets: Mapping[ObjectKey, Budget]) -> Mapping[BudgetId, Budget]:
+    return {budget.id: budget for budget in budgets.values()}
 
 
-def _jobs(
-    seen: ClusterState,
-    runs: Mapping[JobId, tuple[_Parts, tuple[Run, ...]]],
+def _rentals_by_id(rentals: Mapping[ObjectKey, Rental]) -> Mapping[RentalId, Rental]:
+    return {rental.id: rental for rental in rentals.values()}
+
+
+# --- jobs -----------------------------------------------------------------------------------------------------------
+
+
+class _JobSources(NamedTuple):
+    """What jobs are joined with. ``owners``: jobs that have their Service. ``clocks``: see ``_ahead``."""
+
+    runs: Mapping[JobId, tuple[Run, ...]]
+    payers: Mapping[str, Budget]
+    profiles: Mapping[ClassId, Profile]
+    owners: frozenset[JobId]
+    progress: Mapping[JobId, Progress]
+    refusals: Mapping[JobId, str | None]
+    clocks: Mapping[JobId, Instant]
+
+
+class _JobParts(NamedTuple):
+    """All that a job is joined from. ``refusal``: as in ClusterState, empty where the template was accepted."""
+
+    decoded: DecodedJob
+    budget: BudgetId | None
+    weight: float
+    runs: tuple[Run, ...]
+    progress: Progress | None
+    has_service: bool
+    refusal: str | None
+    profile: Profile | None
+    clock: Instant | None
+
+
+_NO_CLOCKS: Mapping[JobId, Instant] = {}
+
+
+def _ahead(state: ClusterState, now: Instant) -> Iterable[Job]:
+    """Jobs with a time on record that is yet to come by this clock, so that what is known of them changes with it."""
+    early = {job for job, progress in state.progress.items() if progress.at > now}
+    for decoded in state.jobs.values():
+        job = decoded.job
+        since = None if job.allocation is None else job.allocation.since
+        if (
+            (since is not None and since > now)
+            or (job.progress is not None and job.progress.at > now)
+            or (early and job.id in early)
+        ):
+            yield job
+
+
+def _owners(services: Mapping[ObjectKey, JobId]) -> frozenset[JobId]:
+    return frozenset(services.values())
+
+
+def _job_parts(
+    jobs: Mapping[ObjectKey, DecodedJob],
+    runs: Mapping[JobId, tuple[Run, ...]],
     payers: Mapping[str, Budget],
     profiles: Mapping[ClassId, Profile],
-    pools: Mapping[PoolId, Pool],
-    before: Mapping[JobId, tuple[_Parts, Instant, Job]],
-    now: Instant,
-) -> dict[JobId, tuple[_Parts, Instant, Job]]:
-    """Every job joined with what is known of it elsewhere."""
-    services = frozenset(seen.services.values())
+    owners: frozenset[JobId],
+    progress: Mapping[JobId, Progress],
+    refusals: Mapping[JobId, str | None],
+    clocks: Mapping[JobId, Instant],
+) -> Mapping[JobId, _JobParts]:
+    """Of every job, what is known of it elsewhere."""
     weights = {budget.id: dict(budget.weights) for budget in payers.values()}
-    found = {}
-    for decoded in seen.jobs.values():
+    parts = {}
+    for decoded in jobs.values():
         job = decoded.job
-        budget, profile = payers.get(job.namespace), profiles.get(job.class_id)
-        weight = 1.0 if budget is None else weights[budget.id].get(decoded.priority_class, 1.0)
-        own = runs.get(job.id, _NO_RUNS)[1]
-        parts = (
+        budget = payers.get(job.namespace)
+        parts[job.id] = _JobParts(
             decoded,
             None if budget is None else budget.id,
-            weight,
-            own,
-            seen.progress.get(job.id),
-            job.id in services,
-            seen.refusals.get(job.id, ""),
-            profile,
+            1.0 if budget is None else weights[budget.id].get(decoded.priority_class, 1.0),
+            runs.get(job.id, ()),
+            progress.get(job.id),
+            job.id in owners,
+            refusals.get(job.id, ""),
+            profiles.get(job.class_id),
+            clocks.get(job.id),
         )
-        known = before.get(job.id)
-        if known is None or known[0] != parts or known[1] > now:
-            refusal = seen.refusals.get(job.id, "")
-            joined = replace(
-                job,
-                budget=None if budget is None else budget.id,
-                weight=weight,
-                runs=own,
-                progress=_progress(job, seen.progress),
-                has_service=job.id in services,
-                invalid=job.invalid or refusal or "",
-                checking=refusal is None,
-            )
-            known = parts, _same_from(joined, now), replace(joined, remaining=_remaining(joined, profile, pools, now))
-        found[job.id] = known
-    return found
+    return parts
 
 
-def _same_from(job: Job, now: Instant) -> Instant:
-    """From when on time alone does not change what is known of the job: never, where its report is of the future."""
-    since = Instant(0) if job.allocation is None else job.allocation.since
-    heard = since if job.progress is None else max(since, job.progress.at)
-    return heard if heard <= now else _NEVER
+def _joined(parts: _JobParts, gpu_types: tuple[tuple[PoolId, str], ...]) -> Job:
+    """The job with its parts; ``gpu_types`` of the pools, by which work is measured."""
+    job = parts.decoded.job
+    joined = replace(
+        job,
+        budget=parts.budget,
+        weight=parts.weight,
+        runs=parts.runs,
+        progress=_latest(job.progress, parts.progress),
+        has_service=parts.has_service,
+        invalid=job.invalid or parts.refusal or "",
+        checking=parts.refusal is None,
+    )
+    now = _ENDLESS if parts.clock is None else parts.clock
+    return replace(joined, remaining=_remaining(joined, parts.profile, dict(gpu_types), now))
+
+
+def _gpu_types(pools: Mapping[PoolId, Pool]) -> tuple[tuple[PoolId, str], ...]:
+    return tuple((name, pool.offering.gpu_type) for name, pool in pools.items() if pool.offering is not None)
+
+
+def _latest(recorded: Progress | None, reported: Progress | None) -> Progress | None:
+    if reported is None or (recorded is not None and recorded.at > reported.at):
+        return recorded
+    return reported
+
+
+def _remaining(job: Job, profile: Profile | None, gpu_types: Mapping[PoolId, str], now: Instant) -> float | None:
+    """Expected work left, in seconds of the reference option.
+
+    From TRUSTED_FRACTION on, the job's own progress says how much work it is: done / fraction. Before that its class's
+    mean does, less the fraction reported as done. A job that reports nothing has its class's mean left, however old.
+    """
+    mean = None if profile is None else profile.mean_work
+    fraction = None if job.progress is None else job.progress.fraction
+    if fraction is None:
+        return mean
+    if fraction >= TRUSTED_FRACTION:
+        total = total_work(job, profile, gpu_types, fraction, now)
+        if total > 0.0:
+            return total * (1 - fraction)
+    return None if mean is None else mean * (1 - fraction)
 
 
 def _without_profile(
-    seen: ClusterState, jobs: Mapping[JobId, Job], profiles: Mapping[ClassId, Profile]
+    state: ClusterState, jobs: Mapping[JobId, Job], profiles: Mapping[ClassId, Profile]
 ) -> Iterable[Problem]:
     """Problems of jobs whose profile does not exist."""
     return [
-        _no_profile(jobs[decoded.job.id], decoded.profile_name, seen.problems)
-        for decoded in seen.jobs.values()
+        _no_profile(jobs[decoded.job.id], decoded.profile_name, state.problems)
+        for decoded in state.jobs.values()
         if decoded.profile_name and decoded.job.class_id not in profiles
     ]
 
 
-# --- pools ----------------------------------------------------------------------------------------------------------
+def _no_profile(job: Job, name: str, problems: Iterable[Problem]) -> Problem:
+    broken = next(
+        (p for p in problems if (p.kind, p.namespace, p.name) == ("SpeedupProfile", job.namespace, name)), None
+    )
+    if broken is None:
+        message = (
+            f"no SpeedupProfile {name!r} in namespace {job.namespace}: create it, correct spec.profileName, or let the "
+            "job report its batch size, then Charterer creates it and learns"
+        )
+        reason = "ProfileNotFound"
+    else:
+        message = f"SpeedupProfile {name!r} cannot be used: {broken.field}: {broken.message}"
+        reason = broken.reason
+    message += f"; until then the job runs on {job.widths.preferred} GPUs"
+    return Problem("TrainingJob", job.namespace, job.name, "spec.profileName", reason, message)
 
 
-def _with_offer(pool: Pool, seen: ClusterState) -> Pool:
-    """The pool with what its cloud said last, or else with what was recorded of that."""
-    survey, quote = seen.surveys.get(pool.id), seen.quotes.get(pool.id)
+# --- pools and profiles ----------------------------------------------------------------------------------------------
+
+
+def _with_offer(pool: Pool, state: ClusterState) -> Pool:
+    """The pool with what its cloud said last, or with what was recorded of that."""
+    survey, quote = state.surveys.get(pool.id), state.quotes.get(pool.id)
     if quote is not None:
         quote = replace(quote, price=pool.priced(quote.price), worst=pool.priced(quote.worst))
     offering = pool.offering if survey is None else survey.offering
@@ -172,117 +255,86 @@ def _priced(pool: Pool, survey: Survey) -> Survey:
 
 
 def _repriced(pool: Pool, instance: Instance) -> Instance:
-    segments = tuple(PriceSegment(one.since, pool.priced(one.price)) for one in instance.segments)
+    segments = tuple(PriceSegment(segment.since, pool.priced(segment.price)) for segment in instance.segments)
     return replace(instance, segments=segments)
 
 
-def _paid(profile: Profile, payers: Mapping[str, Budget]) -> Profile:
-    payer = payers.get(profile.id.namespace)
-    return profile if payer is None else replace(profile, budget=payer.id)
+def _paid(profiles: Mapping[ObjectKey, Profile], payers: Mapping[str, Budget]) -> Mapping[ClassId, Profile]:
+    """The profiles by class, each with the budget that pays for its namespace."""
+    paid = {}
+    for profile in profiles.values():
+        payer = payers.get(profile.id.namespace)
+        paid[profile.id] = profile if payer is None else replace(profile, budget=payer.id)
+    return paid
 
 
-# --- runs and what is left -------------------------------------------------------------------------------------------
+# --- runs and pods --------------------------------------------------------------------------------------------------
 
 
-_NO_RUNS: tuple[_Parts, tuple[Run, ...]] = ((), ())
-
-
-def _own_pods(seen: ClusterState) -> _OwnPods:
+def _own_pods(pods: Mapping[ObjectKey, OwnPod | ForeignPod]) -> _OwnPods:
     """The pods of training jobs by job and number of the run."""
-    pods: dict[tuple[JobId, int], list[Pod]] = defaultdict(list)
-    for pod in seen.pods.values():
+    own: dict[tuple[JobId, int], list[Pod]] = defaultdict(list)
+    for pod in pods.values():
         if isinstance(pod, OwnPod):
-            pods[pod.job, pod.pod.run].append(pod.pod)
-    return pods
+            own[pod.job, pod.pod.run].append(pod.pod)
+    return {run: tuple(its_pods) for run, its_pods in own.items()}
 
 
-def _runs_by_job(
-    seen: ClusterState, pods: _OwnPods, before: Mapping[JobId, tuple[_Parts, tuple[Run, ...]]]
-) -> dict[JobId, tuple[_Parts, tuple[Run, ...]]]:
-    parts: dict[JobId, list[tuple[Run, list[Pod]]]] = defaultdict(list)
-    for owner, run in seen.runs.values():
-        parts[owner].append((run, pods.get((owner, run.number), [])))
-    found = {}
-    for owner, raw in parts.items():
-        known, seen_as = before.get(owner), tuple(raw)
-        if known is None or known[0] != seen_as:
-            runs = (replace(run, pods=tuple(sorted(own, key=lambda pod: (pod.index, pod.uid)))) for run, own in raw)
-            known = seen_as, tuple(sorted(runs, key=lambda run: run.number))
-        found[owner] = known
-    return found
+def _run_parts(runs: Mapping[ObjectKey, tuple[JobId, Run]], pods: _OwnPods) -> _RunParts:
+    """The runs of each job, each with its pods."""
+    parts: dict[JobId, tuple[tuple[Run, tuple[Pod, ...]], ...]] = {}
+    for owner, run in runs.values():
+        parts[owner] = (*parts.get(owner, ()), (run, pods.get((owner, run.number), ())))
+    return parts
 
 
-def _orphans(seen: ClusterState, jobs: Mapping[JobId, Job], payers: Mapping[str, Budget]) -> Iterable[Orphan]:
+def _with_pods(parts: tuple[tuple[Run, tuple[Pod, ...]], ...]) -> tuple[Run, ...]:
+    """The runs of one job in order, their pods in order."""
+    runs = (replace(run, pods=tuple(sorted(pods, key=lambda pod: (pod.index, pod.uid)))) for run, pods in parts)
+    return tuple(sorted(runs, key=lambda run: run.number))
+
+
+def _orphans(state: ClusterState, gone: frozenset[JobId], payers: Mapping[str, Budget]) -> Iterable[Orphan]:
     """Runs of jobs that are gone: not those of a job that is there and cannot be read."""
-    unread = {(one.namespace, one.name) for one in seen.problems if one.kind == "TrainingJob"}
-    for key, (owner, run) in seen.runs.items():
-        if owner not in jobs:
+    if not gone:
+        return
+    unread = {(problem.namespace, problem.name) for problem in state.problems if problem.kind == "TrainingJob"}
+    for key, (owner, run) in state.runs.items():
+        if owner in gone:
             payer = payers.get(key.namespace)
             orphan = Orphan(owner, key.namespace, None if payer is None else payer.id, run)
             if (key.namespace, orphan.job_name) not in unread:
                 yield orphan
 
 
-def _progress(job: Job, heard: Mapping[JobId, Progress]) -> Progress | None:
-    recent = heard.get(job.id)
-    if recent is None or (job.progress is not None and job.progress.at > recent.at):
-        return job.progress
-    return recent
-
-
-def _remaining(job: Job, profile: Profile | None, pools: Mapping[PoolId, Pool], now: Instant) -> float | None:
-    """Expected work left, in seconds of the reference option.
-
-    Far enough along, the job's own progress tells its size: done / fraction. Before that its class's mean does, less
-    the part reported as done; a job that says nothing has its class's mean left, however old (no more is known).
-    """
-    mean = None if profile is None else profile.mean_work
-    fraction = None if job.progress is None else job.progress.fraction
-    if fraction is None:
-        return mean
-    if fraction >= TRUSTED_FRACTION:
-        total = total_work(job, profile, pools, fraction, now)
-        if total > 0.0:
-            return total * (1 - fraction)
-    return None if mean is None else mean * (1 - fraction)
-
-
-def _no_profile(job: Job, name: str, problems: Iterable[Problem]) -> Problem:
-    broken = next(
-        (p for p in problems if (p.kind, p.namespace, p.name) == ("SpeedupProfile", job.namespace, name)), None
-    )
-    if broken is None:
-        message = (
-            f"no SpeedupProfile {name!r} in namespace {job.namespace}: create it, correct spec.profileName, or let the "
-            "job report its batch size, then Charterer creates it and learns"
-        )
-        reason = "ProfileNotFound"
-    else:
-        message = f"SpeedupProfile {name!r} cannot be used: {broken.field}: {broken.message}"
-        reason = broken.reason
-    message += f"; until then the job runs on {job.widths.preferred} GPUs"
-    return Problem("TrainingJob", job.namespace, job.name, "spec.profileName", reason, message)
-
-
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
-def _nodes(seen: ClusterState, own: _OwnPods, owners: Collection[JobId]) -> Mapping[NodeName, Node]:
-    """The nodes with the GPUs that are not free for runs: of other pods, and of pods that outlive their Job.
+def _foreign_gpus(
+    pods: Mapping[ObjectKey, OwnPod | ForeignPod],
+    own: _OwnPods,
+    runs: Mapping[ObjectKey, tuple[JobId, Run]],
+    gone: frozenset[JobId],
+) -> Mapping[NodeName, int]:
+    """The GPUs of each node that are not free for runs: of other pods, and of pods that outlive their run's object.
 
-    ``owners``: jobs with runs in sight. Deleting a Job in the background removes it at once, and its pods live on until
-    the garbage collector comes to them.
+    ``gone``: owners of runs whose TrainingJob is not there. Deleting a run's object in the background removes it at
+    once, and its pods live on until the garbage collector comes to them.
     """
     foreign: dict[NodeName, int] = defaultdict(int)
-    for pod in seen.pods.values():
+    for pod in pods.values():
         if isinstance(pod, ForeignPod):
             foreign[pod.node] += pod.gpus
-    in_sight = {(owner, run.number) for owner, run in seen.runs.values() if owner in owners}
-    for run in own.keys() - in_sight:
+    present = {(owner, run.number) for owner, run in runs.values() if owner not in gone}
+    for run in own.keys() - present:
         for left in own[run]:
             if left.live and left.node is not None:
                 foreign[left.node] += left.gpus
+    return foreign
+
+
+def _nodes(nodes: Mapping[ObjectKey, Node], foreign: Mapping[NodeName, int]) -> Mapping[NodeName, Node]:
     return {
         node.name: replace(node, foreign_gpus=foreign[node.name]) if node.name in foreign else node
-        for node in seen.nodes.values()
+        for node in nodes.values()
     }

@@ -1,8 +1,8 @@
-"""A look at a cluster by somebody who may only read it: no clouds are asked, nothing is written, nothing is watched.
+"""A snapshot for a command that may only read: no clouds are asked, nothing is written, nothing is watched.
 
-What a pool's nodes are and cost stands in its status, what is rented in the GPURentals: surveys are made of these. So
-the snapshot lacks what only the clouds' lists show, such as launches that nobody recorded or notices that a spot node
-is taken back, and is at most as old as the last status that the operator wrote.
+Surveys are made from the pools' status, which has their offerings and prices, and from the GPURentals. The snapshot
+lacks what only the clouds' lists show, such as launches without a rental, or notices that a spot node is taken back. It
+is at most as old as the last status that the operator wrote.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def read_cluster(client: Client) -> ClusterState:
 
 @dataclass(frozen=True, slots=True)
 class OtherJobs:
-    """What trained in the cluster without Charterer: Jobs with GPUs, and pods with GPUs."""
+    """The Jobs and pods with GPUs that run in the cluster without Charterer."""
 
     jobs: tuple[ForeignJob, ...] = ()
     workers: tuple[ForeignWorker, ...] = ()
@@ -57,26 +57,26 @@ async def read_other_jobs(client: Client) -> OtherJobs:
     )
 
 
-def snapshot_of(seen: ClusterState, now: Instant) -> Snapshot:
-    """The snapshot of such a look: a pool whose offering no operator has discovered yet has no survey."""
-    snapshot = observe(seen, now)
+def snapshot_of(state: ClusterState, now: Instant) -> Snapshot:
+    """The snapshot of a cluster that was read; a pool whose offering no operator has recorded yet has no survey."""
+    snapshot = observe(state, now)
     return replace(snapshot, surveys=surveys(snapshot.pools, snapshot.rentals.values(), now))
 
 
 def surveys(pools: Mapping[PoolId, Pool], rentals: Iterable[Rental], now: Instant) -> Mapping[PoolId, Survey]:
-    """What the clouds would say, as far as the rentals tell."""
+    """The surveys as the clouds would give them, as far as the rentals show."""
     instances: dict[PoolId, list[Instance]] = {name: [] for name in pools}
     for rental in rentals:
         if rental.pool in instances and rental.instance is not None and rental.launched is not None:
             instances[rental.pool].append(_instance(rental, rental.instance, rental.launched))
-    known = {name: pool.offering for name, pool in pools.items() if pool.offering is not None}
-    return {name: _survey(name, offering, instances[name], now) for name, offering in known.items()}
+    offerings = {name: pool.offering for name, pool in pools.items() if pool.offering is not None}
+    return {name: _survey(name, offering, instances[name], now) for name, offering in offerings.items()}
 
 
 def _survey(pool: PoolId, offering: Offering, instances: list[Instance], now: Instant) -> Survey:
     return Survey(
         pool=pool,
-        target=sum(one.state is not InstanceState.ENDED for one in instances),
+        target=sum(instance.state is not InstanceState.ENDED for instance in instances),
         instances=tuple(instances),
         failures=(),
         notices=(),

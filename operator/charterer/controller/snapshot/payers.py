@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from charterer.controller.snapshot.cluster_state import ClusterState
+from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Budget, Selector
 
 
-def payers_of(seen: ClusterState) -> Mapping[str, Budget]:
-    """By namespace: the oldest budget that selects it."""
-    by_age = sorted(seen.budgets.values(), key=lambda budget: (budget.created, budget.id))
+def payers_of(
+    budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, tuple[str, Mapping[str, str]]]
+) -> Mapping[str, Budget]:
+    """The budget that pays for each namespace: the oldest one that selects it."""
+    by_age = sorted(budgets.values(), key=lambda budget: (budget.created, budget.id))
     payers: dict[str, Budget] = {}
-    for name, labels in seen.namespaces.values():
+    for name, labels in namespaces.values():
         payer = next((budget for budget in by_age if selects(budget.selector, labels)), None)
         if payer is not None:
             payers[name] = payer

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from charterer.cluster import kinds
 from charterer.cluster.store import Store
 from charterer.controller.snapshot.cluster_state import cluster_state
-from charterer.controller.snapshot.observe import ObservationCache, observe
+from charterer.controller.snapshot.observe import observe
 from charterer.controller.surveys import Surveys
 from charterer.controller.templates import Templates
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job, Progress
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
+from charterer.incremental import Memo
 from charterer.server.progress import ProgressBoard
 
 
@@ -34,19 +35,25 @@ class SnapshotSource:
         self._board = board
         self._now = now
         self._last: Snapshot | None = None
-        self._cache = ObservationCache()
+        self._memo = Memo()
+        self._refusals: Mapping[JobId, str | None] = {}
+        self._reported: Mapping[JobId, Progress] = {}
 
     def observe(self) -> Snapshot:
-        """Everything as it is known now."""
+        """Everything as it is known now. What has not changed is handed over as the same object as before."""
         jobs = [decoded.job for decoded in self._store.view(kinds.TRAINING_JOBS).objects.values()]
+        if (refusals := self._templates.refusals(jobs)) != self._refusals:
+            self._refusals = refusals
+        if (progress := self._progress(jobs)) != self._reported:
+            self._reported = progress
         state = cluster_state(
             self._store,
             surveys=self._surveys.latest,
             quotes=self._surveys.quotes,
-            refusals=self._templates.refusals(jobs),
-            progress=self._progress(jobs),
+            refusals=self._refusals,
+            progress=self._reported,
         )
-        self._last = observe(state, self._now(), self._cache)
+        self._last = observe(state, self._now(), self._memo)
         return self._last
 
     def last(self) -> Snapshot:
@@ -60,5 +67,5 @@ class SnapshotSource:
         return self._last
 
     def _progress(self, jobs: Iterable[Job]) -> Mapping[JobId, Progress]:
-        reported = ((job.id, self._board.latest(job.id)) for job in jobs)
-        return {job: progress for job, progress in reported if progress is not None}
+        reports = ((job.id, self._board.latest(job.id)) for job in jobs)
+        return {job: report for job, report in reports if report is not None}

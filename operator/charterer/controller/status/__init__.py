@@ -1,1 +1,4 @@
-"""What users see: views of each object computed from snapshot and plan, written when they differ, and Events."""
+"""What users see of each turn: status views, written only when what they show has changed, and Events.
+
+A view is shown and never read back for planning; what planning reads is a record, which ``execute`` writes.
+"""

@@ -9,10 +9,11 @@ from charterer.api.models.base import Condition, ConditionType
 from charterer.api.models.gpubudget_status import ATTRIBUTIONS_SHOWN, BudgetState, GPUBudgetView, SpentOn
 from charterer.api.models.gpupool import GPUPoolView, PoolState
 from charterer.controller.status.conditions import condition
+from charterer.controller.status.tally import Tally
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money, Price
-from charterer.domain.plan import Allocate, BudgetVerdict, Plan, ReasonCode, Rent
+from charterer.domain.plan import Allocate, BudgetVerdict, Plan, Rent
 from charterer.domain.pool import Pool
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
@@ -23,20 +24,13 @@ from charterer.providers.errors import ProviderError
 
 _FRESH_SECONDS = 900.0
 """Age in seconds up to which a quote counts as fresh: fifteen failed questions to the cloud."""
-_SHORT_OF_MONEY = (ReasonCode.WAITING_FOR_BUDGET, ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT)
 
 
-def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan) -> GPUBudgetView:
-    """The view of a budget as of now; the transition times of its conditions are still to be set (``dated``)."""
+def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) -> GPUBudgetView:
+    """The view of a budget as of now, without its attribution; the transition times of its conditions are still to be
+    set (``dated``)."""
     verdict = plan.budgets.get(budget.id)
-    rentals = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id]
-    waiting = sum(
-        1
-        for job, waiting_verdict in plan.jobs.items()
-        if snapshot.jobs[job].budget == budget.id
-        and waiting_verdict.reason.why
-        in (ReasonCode.WAITING_FOR_BUDGET, ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT)
-    )
+    rentals, waiting = tally.rentals_of_budget.get(budget.id, ()), tally.waiting.get(budget.id, 0)
     spent = ZERO if verdict is None else verdict.spent
     return GPUBudgetView(
         observed_generation=budget.generation,
@@ -49,11 +43,15 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan) -> GPUBudgetView
         remaining=budget.aim - spent,
         hourly=current_rate(budget.id, rentals),
         pays_per_hour_saved=ZERO if verdict is None else Money.of(verdict.rate * 3600),
-        attribution=tuple(
-            SpentOn(name=name, spent=amount) for name, amount in attribute(budget, snapshot)[:ATTRIBUTIONS_SHOWN]
-        ),
+        attribution=(),
         conditions=_budget_conditions(budget, snapshot, plan, len(rentals), waiting),
     )
+
+
+def attributed(view: GPUBudgetView, budget: Budget, snapshot: Snapshot) -> GPUBudgetView:
+    """The view with what the money went to, which takes longer than all the rest: linear in all runs of all jobs."""
+    largest = attribute(budget, snapshot)[:ATTRIBUTIONS_SHOWN]
+    return view.model_copy(update={"attribution": tuple(SpentOn(name=name, spent=amount) for name, amount in largest)})
 
 
 def _budget_state(budget: Budget, verdict: BudgetVerdict | None, waiting: int) -> BudgetState:
@@ -134,18 +132,12 @@ def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
     return observed(False, "Stale", message)
 
 
-def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId, ProviderError]) -> GPUPoolView:
+def pool_view(
+    pool: Pool, snapshot: Snapshot, plan: Plan, tally: Tally, errors: Mapping[PoolId, ProviderError]
+) -> GPUPoolView:
     """The view of a pool as of now; the transition times of its conditions are still to be set (``dated``)."""
-    rentals = [rental for rental in snapshot.rentals.values() if rental.pool == pool.id]
+    rentals = tally.rentals_of_pool.get(pool.id, ())
     live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
-    here = {rental.id for rental in live}
-    used = sum(
-        placement.gpus
-        for job in snapshot.jobs.values()
-        if job.allocation is not None
-        for placement in job.allocation.placements
-        if placement.rental in here
-    )
     state, reason, message = _pool_state(pool, snapshot, errors.get(pool.id), len(live), len(rentals))
     ready = condition(
         ConditionType.READY,
@@ -160,7 +152,7 @@ def pool_view(pool: Pool, snapshot: Snapshot, plan: Plan, errors: Mapping[PoolId
         state=state,
         nodes=len(live),
         ready_nodes=sum(rental.phase is RentalPhase.READY for rental in live),
-        gpus_in_use=used,
+        gpus_in_use=tally.gpus_in_use.get(pool.id, 0),
         scarcity_price=Price(0) if (verdict := plan.pools.get(pool.id)) is None else verdict.scarcity,
         conditions=(ready,),
     )

@@ -1,4 +1,4 @@
-"""Kubernetes Events for what a user should know: what was decided for a job, and what happened to the nodes."""
+"""Kubernetes Events for users: what was decided for a job, and what happened to the nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from charterer.domain.steps import Cool, MarkEnded, MarkReady, RecordOrphan, Rec
 
 
 class Events:
-    """Says what was done, on the object that a user would look at."""
+    """Records an Event for what was done, on the object that a user would look at."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -43,7 +43,7 @@ class Events:
                 return
 
     def failed(self, do: Command | Step, message: str, snapshot: Snapshot) -> None:
-        """A command or step did not work; it will be tried again."""
+        """A command or step failed; it will be tried again."""
         about = _subject(do, snapshot)
         self._say(about, "Failing", f"{type(do).__name__}: {message}", type(do).__name__, warning=True)
 
@@ -65,29 +65,29 @@ class Events:
 
 
 def _subject(do: Command | Step, snapshot: Snapshot) -> EventSubject | None:
-    """The object that a command or step is about, the most telling one where there are several."""
+    """The object that a command or step is about, the most specific one where there are several."""
     for field, find in (("job", _job), ("rental", _rental), ("pool", _pool), ("budget", _budget)):
-        found = find(getattr(do, field), snapshot) if hasattr(do, field) else None
-        if found is not None:
-            return found
+        subject = find(getattr(do, field), snapshot) if hasattr(do, field) else None
+        if subject is not None:
+            return subject
     return None
 
 
-def _job(job: JobId, snapshot: Snapshot) -> EventSubject | None:
-    known = snapshot.jobs.get(job)
-    return None if known is None else EventSubject(API_VERSION, "TrainingJob", known.namespace, known.name, known.id)
+def _job(job_id: JobId, snapshot: Snapshot) -> EventSubject | None:
+    job = snapshot.jobs.get(job_id)
+    return None if job is None else EventSubject(API_VERSION, "TrainingJob", job.namespace, job.name, job.id)
 
 
-def _budget(budget: BudgetId, snapshot: Snapshot) -> EventSubject | None:
-    known = snapshot.budgets.get(budget)
-    return None if known is None else EventSubject(API_VERSION, "GPUBudget", "", known.id, known.uid)
+def _budget(budget_id: BudgetId, snapshot: Snapshot) -> EventSubject | None:
+    budget = snapshot.budgets.get(budget_id)
+    return None if budget is None else EventSubject(API_VERSION, "GPUBudget", "", budget.id, budget.uid)
 
 
-def _pool(pool: PoolId, snapshot: Snapshot) -> EventSubject | None:
-    known = snapshot.pools.get(pool)
-    return None if known is None else EventSubject(API_VERSION, "GPUPool", "", known.id, known.uid)
+def _pool(pool_id: PoolId, snapshot: Snapshot) -> EventSubject | None:
+    pool = snapshot.pools.get(pool_id)
+    return None if pool is None else EventSubject(API_VERSION, "GPUPool", "", pool.id, pool.uid)
 
 
-def _rental(rental: RentalId, snapshot: Snapshot) -> EventSubject | None:
-    known = snapshot.rentals.get(rental)
-    return None if known is None else EventSubject(API_VERSION, "GPURental", "", known.id, known.uid)
+def _rental(rental_id: RentalId, snapshot: Snapshot) -> EventSubject | None:
+    rental = snapshot.rentals.get(rental_id)
+    return None if rental is None else EventSubject(API_VERSION, "GPURental", "", rental.id, rental.uid)

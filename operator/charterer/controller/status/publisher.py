@@ -10,10 +10,11 @@ from charterer.api.models.speedupprofile import ProfileState, SpeedupProfileView
 from charterer.cluster import kinds
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.outcome import ActionOutcome
-from charterer.controller.status.budgets_and_pools import budget_view, pool_view
+from charterer.controller.status.budgets_and_pools import attributed, budget_view, pool_view
 from charterer.controller.status.conditions import condition
 from charterer.controller.status.events import Events
 from charterer.controller.status.jobs import job_state, job_view
+from charterer.controller.status.tally import Tally
 from charterer.controller.status.view_writer import ViewedObject, ViewWriter
 from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId, StepKey, StepKind
@@ -71,12 +72,11 @@ def viewed_objects(
     """The snapshot's objects, whose views can be made of it and its plan."""
     problems = {(problem.kind, problem.namespace, problem.name): problem for problem in snapshot.problems}
     yield from _jobs(snapshot, decided, problems)
-    for budget in snapshot.budgets.values():
-        key, make = StepKey(StepKind.BUDGET, budget.id), partial(budget_view, budget, snapshot, decided)
-        yield ViewedObject(kinds.GPU_BUDGETS, ObjectKey("", budget.id), key, None, None, True, make)
+    tally = Tally.of(snapshot, decided)
+    yield from _budgets(snapshot, decided, tally)
     for pool in snapshot.pools.values():
-        key, shown = StepKey(StepKind.POOL, pool.id), partial(pool_view, pool, snapshot, decided, cloud_errors)
-        yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), key, None, None, True, shown)
+        key, make = StepKey(StepKind.POOL, pool.id), partial(pool_view, pool, snapshot, decided, tally, cloud_errors)
+        yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), key, None, None, True, make)
     for profile in snapshot.profiles.values():
         good = partial(_profile_view, profile, snapshot.now)
         yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, (profile,), None, False, good)
@@ -100,6 +100,22 @@ def _jobs(snapshot: Snapshot, decided: Plan, problems: Problems) -> Iterator[Vie
             verdict,
             job.allocation is not None or bool(job.replaced),
             partial(make, job),
+        )
+
+
+def _budgets(snapshot: Snapshot, decided: Plan, tally: Tally) -> Iterator[ViewedObject]:
+    """All but the attribution is made at once, and the words of that are the words of the view."""
+    for budget in snapshot.budgets.values():
+        view = budget_view(budget, snapshot, decided, tally)
+        words = (view.state, *((shown.type, shown.status, shown.reason) for shown in view.conditions))
+        yield ViewedObject(
+            kinds.GPU_BUDGETS,
+            ObjectKey("", budget.id),
+            StepKey(StepKind.BUDGET, budget.id),
+            (budget, words),
+            None,
+            True,
+            partial(attributed, view, budget, snapshot),
         )
 
 

@@ -7,10 +7,11 @@ late is made up for by the next.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from charterer.api import decode, names
 from charterer.api.models.base import Condition, InvalidObjectView, dump
@@ -50,8 +51,7 @@ _SELDOM_SECONDS = 30.0
 """Seconds between two writes of an object of which only numbers change: twice a minute is enough for a person."""
 
 
-@dataclass(frozen=True, slots=True)
-class ViewedObject:
+class ViewedObject(NamedTuple):
     """An object whose view is to be shown, and what its view is made of.
 
     ``step_key``: its key in the loop, None where the loop never changes it. ``facts``: values from which all words of
@@ -71,13 +71,16 @@ class ViewedObject:
 
 @dataclass(slots=True)
 class _WrittenView:
-    """What was written of an object ``at`` (clock), and what it was made of; not looked at again until ``check_at``."""
+    """What was written of an object ``at`` (clock), and what it was made of; not looked at again until ``check_at``.
+
+    ``status`` is JSON text: ten thousand of them as objects would take ten times the memory, and be walked through by
+    every search for garbage.
+    """
 
     uid: str
     facts: tuple[object, ...] | None
     estimate: object
-    status: Mapping[str, Any]
-    conditions: tuple[Condition, ...]
+    status: str
     at: float
     check_at: float
 
@@ -105,6 +108,7 @@ class ViewWriter:
         self._shown: dict[tuple[str, ObjectKey], ViewedObject] = {}
         self._news = asyncio.Event()
         self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
+        self._made = 0
 
     def show(self, objects: Iterable[ViewedObject]) -> None:
         """These are all objects there are now."""
@@ -124,13 +128,15 @@ class ViewWriter:
     async def write_due(self) -> bool:
         """Write every view that is due; whether all writes succeeded. Lets other tasks run in between."""
         writing: list[asyncio.Task[bool]] = []
-        for number, key in enumerate(list(self._shown)):
+        for key in list(self._shown):
             shown = self._shown.get(key)
-            if shown is not None and shown.step_key not in self._in_flight:
-                view = self._due(key, shown)
-                if view is not None:
-                    writing.append(asyncio.create_task(self._write(key, shown, view)))
-            if number % _BATCH == _BATCH - 1 and writing:
+            if shown is None or shown.step_key in self._in_flight:
+                continue
+            view = self._due(key, shown)
+            if view is not None:
+                writing.append(asyncio.create_task(self._write(key, shown, view)))
+            if self._made >= _BATCH:
+                self._made = 0
                 await asyncio.sleep(0)
         return all(await asyncio.gather(*writing))
 
@@ -138,17 +144,19 @@ class ViewWriter:
         """The view, if it is to be written now."""
         written, now = self._written.get(key), self._clock()
         if written is None or written.uid != self._store.uid(shown.kind, shown.key):
+            self._made += 1
             return shown.make()
         if shown.facts is not None and shown.facts == written.facts:
             if shown.estimate is written.estimate and not shown.drifts:
                 return None
             if now < written.check_at:
                 return None
-        view = shown.make()
-        status = dump(_dated(view, written.conditions))
-        if _words(status) != _words(written.status):
+        self._made += 1
+        view, before = shown.make(), json.loads(written.status)
+        status = dump(view)
+        if _words(status) != _words(before):
             return view
-        moved = differs_by(_LEAST_CHANGE, status, written.status, _DATES)
+        moved = differs_by(_LEAST_CHANGE, status, before, _DATES)
         if moved and now >= written.at + self._seldom:
             return view
         written.facts = shown.facts
@@ -181,8 +189,9 @@ class ViewWriter:
         body = status_apply(shown.kind, shown.key, version, status)
         answer = await self._client.apply(f"{path}/status", body, names.MANAGER_VIEW)
         self._store.put(shown.kind, answer)
-        uid, conditions, now = answer["metadata"]["uid"], decode.conditions(answer), self._clock()
-        self._written[key] = _WrittenView(uid, shown.facts, shown.estimate, status, conditions, now, now + self._seldom)
+        uid, now = answer["metadata"]["uid"], self._clock()
+        text = json.dumps(status, separators=(",", ":"))
+        self._written[key] = _WrittenView(uid, shown.facts, shown.estimate, text, now, now + self._seldom)
 
 
 def _dated(view: AnyView, before: Iterable[Condition]) -> AnyView:

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.controller.snapshot.cluster_state import ClusterState
-from charterer.controller.snapshot.observe import ObservationCache, observe
+from charterer.controller.snapshot.observe import observe
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId
 from charterer.domain.job import Progress
 from charterer.domain.time import after
+from charterer.incremental import Memo
 from tests.happenings import EVENTS, is_carried_out, some_world
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import World
@@ -37,7 +38,7 @@ def heard(world: World, draw: Random, seen: ClusterState) -> ClusterState:
 def test_a_look_with_a_memory_sees_what_one_without_does(
     draw: Random, events: list[Callable[[World, Random], None]]
 ) -> None:
-    world, memory = some_world(draw), ObservationCache()
+    world, memory = some_world(draw), Memo()
     for happens in [is_carried_out, *events]:
         happens(world, draw)
         seen = heard(world, draw, seen_of(world))
@@ -70,7 +71,7 @@ def test_a_run_is_an_orphan_once_its_job_is_gone_and_not_because_it_cannot_be_re
 @settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_what_did_not_change_is_the_same_object_again(draw: Random) -> None:
-    world, memory = some_world(draw), ObservationCache()
+    world, memory = some_world(draw), Memo()
     for _ in range(2):
         is_carried_out(world, draw)
     first = observe(seen_of(world), world.now, memory)

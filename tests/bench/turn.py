@@ -1,0 +1,264 @@
+"""How long a turn of the loop takes, cold and after one event of each sort:  python -m tests.bench.turn
+
+10,000 jobs of 200 classes on 20 pools and 4,000 nodes, most of them running. A turn is what the loop's thread does: it
+observes, plans, publishes (status views are made, compared and encoded; the API server answers at once), and works out
+the next steps. Milliseconds are of the processor; the world is frozen for the garbage collector, which is at work as
+seldom as in the operator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import random
+import resource
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
+from typing import Any, TypeVar, cast
+
+from charterer.cluster import kinds
+from charterer.cluster.client import Client
+from charterer.cluster.kinds import AnyKind
+from charterer.cluster.store import ObjectKey, Store
+from charterer.controller.snapshot.cluster_state import ClusterState
+from charterer.controller.snapshot.observe import observe
+from charterer.controller.status.publisher import viewed_objects
+from charterer.controller.status.view_writer import ViewWriter
+from charterer.domain.ids import RentalId
+from charterer.domain.job import Job, Progress
+from charterer.domain.money import Money
+from charterer.domain.plan import Plan
+from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.domain.rental import RentalPhase
+from charterer.domain.snapshot import Snapshot
+from charterer.incremental import Memo
+from charterer.lifecycle.next_steps import next_steps
+from charterer.policy.planner import plan
+from tests.unit.cli.worlds import seen_of
+from tests.worlds import World
+
+JOBS, CLASSES, POOLS = 10_000, 200, 20
+_SETTLED = 40
+"""Plans, ten minutes apart, until the jobs have the widths that the money buys."""
+_REPEATS = 5
+_PARTS = ("observe", "plan", "views", "steps")
+
+T = TypeVar("T")
+Key = TypeVar("Key")
+
+
+def busy_world(jobs: int = JOBS, classes: int = CLASSES, pools: int = POOLS) -> World:
+    """Jobs of many classes, a dollar an hour and GPU or two for each; the pools have room for all."""
+    draw = random.Random(2).uniform
+    world = World()
+    budget = world.budget()
+    world.budgets[budget.id] = replace(budget, amount=Money(2_000_000_000 * jobs), guarded=True)
+    gpu_types = [f"gpu{number % 4}" for number in range(pools)]
+    for number, gpu_type in enumerate(gpu_types):
+        pool = world.pool(f"pool{number:02}", gpu_type=gpu_type, price=str(10 + number), max_nodes=5000)
+        world.pools[pool.id] = replace(pool, guarded=True)
+    for number in range(classes):
+        curves = [SpeedCurve(gpu_type, Amdahl(draw(0.8, 0.999), 1.0 + at)) for at, gpu_type in enumerate(gpu_types[:4])]
+        world.profile(f"class{number}", curves[0].form, gpu_type="gpu0", work_hours=20, others=curves[1:])
+    for number in range(jobs):
+        world.job(f"job{number}", gpus=(1, 4, 32), profile=f"class{number % classes}", age_seconds=number % 997)
+    return world
+
+
+def settle(world: World) -> None:
+    """Plan and carry out until little changes."""
+    memo = Memo()
+    for turn in range(_SETTLED):
+        world.carry_out(plan(world.snapshot(), memo))
+        if turn:
+            world.everything_starts()
+        world.passes(600.0)
+    everything_is_labelled(world)
+
+
+def everything_is_labelled(world: World) -> None:
+    """What the steps of a run would have written: its Service, the labels of its nodes, the annotations of its pods."""
+    labels: dict[str, dict[str, str]] = {name: {} for name in world.nodes}
+    for job in list(world.jobs.values()):
+        world.jobs[job.id] = _prepared(job)
+        for placement in () if job.allocation is None else job.allocation.placements:
+            node = world.rentals[placement.rental].node
+            if node in labels and job.allocation is not None:
+                labels[node][job.run_label] = f"r{job.allocation.run}"
+    for name, known in list(world.nodes.items()):
+        if known.run_labels != labels[name]:
+            world.nodes[name] = replace(known, run_labels=labels[name])
+
+
+def _prepared(job: Job) -> Job:
+    if job.allocation is None:
+        return job
+    text = job.allocation.annotation
+    if job.has_service and all(pod.allocation == text for run in job.runs for pod in run.pods):
+        return job
+    runs = tuple(replace(run, pods=tuple(replace(pod, allocation=text) for pod in run.pods)) for run in job.runs)
+    return replace(job, has_service=True, runs=runs)
+
+
+# --- the loop's surroundings ------------------------------------------------------------------------------------------
+
+
+def kept(before: Mapping[Key, T], now: Mapping[Key, T]) -> Mapping[Key, T]:
+    """``now`` with the objects of ``before`` where they are equal; ``before`` itself where all are."""
+    merged = {key: before[key] if key in before and before[key] == value else value for key, value in now.items()}
+    same = len(merged) == len(before) and all(before.get(key) is value for key, value in merged.items())
+    return before if same else merged
+
+
+def as_stored(world: World, before: ClusterState | None) -> ClusterState:
+    """The world as a store holds it: what an event did not change is the same object as before it."""
+    services = {ObjectKey(job.namespace, job.name): job.id for job in world.jobs.values() if job.has_service}
+    state = replace(seen_of(world), services=services, surveys=world.snapshot().surveys)
+    if before is None:
+        return state
+    mappings = [each.name for each in fields(ClusterState) if isinstance(getattr(state, each.name), Mapping)]
+    changes: dict[str, Any] = {name: kept(getattr(before, name), getattr(state, name)) for name in mappings}
+    return replace(state, **changes)
+
+
+METADATA = {"name": "x", "uid": "uid", "resourceVersion": "1", "creationTimestamp": "2026-06-01T00:00:00Z"}
+
+
+class Answers:
+    """An API server that takes every status."""
+
+    async def get(self, path: str) -> Mapping[str, Any]:
+        return {"kind": "TrainingJob", "metadata": METADATA}
+
+    async def apply(self, path: str, body: Mapping[str, Any], manager: str) -> Mapping[str, Any]:
+        conditions = body["status"]["conditions"]
+        return {"kind": body["kind"], "metadata": METADATA, "status": {"conditions": conditions}}
+
+
+class OneUid(Store):
+    """A store in which every object is there and is never read back."""
+
+    def put(self, kind: AnyKind, raw: Mapping[str, Any]) -> bool:
+        return False
+
+    def uid(self, kind: AnyKind, key: ObjectKey) -> str | None:
+        return "uid"
+
+
+def status_writer() -> ViewWriter:
+    """A writer that never looks at numbers again: in the operator that takes place every half minute, job by job."""
+    return ViewWriter(cast(Client, Answers()), OneUid(kinds.COMMON), set(), seldom_seconds=math.inf)
+
+
+@dataclass
+class Turns:
+    """Turns over a world, with what a loop remembers between them."""
+
+    world: World
+    state: ClusterState | None = None
+    seen: Memo = field(default_factory=Memo)
+    memo: Memo = field(default_factory=Memo)
+    stepped: Memo = field(default_factory=Memo)
+    writer: ViewWriter = field(default_factory=status_writer)
+
+    async def turn(self) -> tuple[Plan, Mapping[str, float]]:
+        """The plan, and the seconds of each part."""
+        self.state = as_stored(self.world, self.state)
+        times = [time.process_time()]
+
+        def mark() -> None:
+            times.append(time.process_time())
+
+        snapshot = observe(self.state, self.world.now, self.seen)
+        mark()
+        decided = plan(snapshot, self.memo)
+        mark()
+        await self._publish(snapshot, decided)
+        mark()
+        self.steps, self.waits = next_steps(snapshot, self.stepped)
+        mark()
+        seconds = [later - earlier for earlier, later in pairwise(times)]
+        return decided, dict(zip(_PARTS, seconds, strict=True))
+
+    async def _publish(self, snapshot: Snapshot, decided: Plan) -> None:
+        self.writer.show(viewed_objects(snapshot, decided, {}))
+        await self.writer.write_due()
+
+    async def after(self, event: Callable[[World, int], None], number: int) -> Mapping[str, float]:
+        """The seconds of the turn after one event. What it decided is carried out, and seen in a turn of its own."""
+        event(self.world, number)
+        self.world.passes(1.0)
+        decided, seconds = await self.turn()
+        self.world.carry_out(decided)
+        everything_is_labelled(self.world)
+        await self.turn()
+        return seconds
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+def nothing(world: World, number: int) -> None:
+    """Only time passes."""
+
+
+def reports(world: World, number: int) -> None:
+    """A running job says how far it is."""
+    job = world.jobs[list(world.jobs)[777 * number + 5]]
+    run = 0 if job.allocation is None else job.allocation.run
+    world.jobs[job.id] = replace(job, progress=Progress(run, 0.3, None, None, world.now), remaining=14 * 3600.0)
+
+
+def arrives(world: World, number: int) -> None:
+    """A job is submitted."""
+    world.job(f"new{number}", gpus=(1, 4, 32), profile=f"class{number}")
+
+
+def ends(world: World, number: int) -> None:
+    """A job is gone."""
+    del world.jobs[list(world.jobs)[500 * number + 9]]
+    everything_is_labelled(world)
+
+
+def ready(world: World, number: int) -> None:
+    """A node that was rented takes pods."""
+    coming = [
+        rental.id for rental in world.rentals.values() if rental.phase is not RentalPhase.READY and rental.ended is None
+    ]
+    name: RentalId = coming[0] if coming else world.rental(f"pool{number:02}", phase=RentalPhase.STARTING).id
+    world.becomes_ready(name)
+
+
+def line(title: str, seconds: Mapping[str, float]) -> str:
+    """All parts in milliseconds."""
+    each = ", ".join(f"{part} {1e3 * seconds[part]:.0f}" for part in _PARTS)
+    return f"{title:28} {1e3 * sum(seconds.values()):6.0f} ms ({each})"
+
+
+async def measure(world: World) -> None:
+    """Print a cold turn, and the median of some turns after each sort of event."""
+    turns = Turns(world)
+    _, cold = await turns.turn()
+    print(line("cold", cold))
+    for event in (nothing, reports, arrives, ends, ready):
+        runs = [await turns.after(event, number) for number in range(_REPEATS)]
+        middle = {part: statistics.median(run[part] for run in runs) for part in _PARTS}
+        print(line(f"after: {event.__name__}", middle))
+    print(f"at the end {len(turns.steps)} steps and {len(turns.waits)} waits")
+
+
+if __name__ == "__main__":
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    made = busy_world()
+    settle(made)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000)
+    empty = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    asyncio.run(measure(made))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"memory at most: {peak:.0f} MB (imports {before:.0f} MB, with the world and its plans {empty:.0f} MB)")

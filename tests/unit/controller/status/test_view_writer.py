@@ -1,0 +1,194 @@
+"""When a view is made, when it is written, and what happens when that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from charterer.api.models.base import ConditionType, InvalidObjectView
+from charterer.cluster import kinds
+from charterer.cluster.client import Client
+from charterer.cluster.errors import Conflict, Unreachable
+from charterer.cluster.store import ObjectKey, Store
+from charterer.controller.status.conditions import condition
+from charterer.controller.status.view_writer import ViewedObject, ViewWriter
+from charterer.domain.ids import StepKey, StepKind
+from charterer.domain.time import Instant
+from tests.virtual_time import advance, clock, run_for, run_in_virtual_time
+
+KEY = ObjectKey("", "team")
+STEP = StepKey(StepKind.BUDGET, "team")
+
+
+class Api:
+    """The API server and its one object; ``failures`` are raised by the next writes."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.uid = "uid-1"
+        self.version = 1
+        self.status: Mapping[str, Any] = {}
+        self.writes: list[float] = []
+        self.failures: list[Exception] = []
+        store.put(kinds.GPU_BUDGETS, self.raw())
+
+    def raw(self) -> dict[str, Any]:
+        metadata = {
+            "name": KEY.name,
+            "uid": self.uid,
+            "resourceVersion": str(self.version),
+            "generation": 1,
+            "creationTimestamp": "2026-06-01T00:00:00Z",
+        }
+        return {"kind": "GPUBudget", "metadata": metadata, "status": self.status}
+
+    async def get(self, path: str) -> Mapping[str, Any]:
+        return self.raw()
+
+    async def apply(self, path: str, body: Mapping[str, Any], manager: str) -> Mapping[str, Any]:
+        self.writes.append(clock())
+        if self.failures:
+            raise self.failures.pop()
+        self.version += 1
+        self.status = body["status"]
+        return self.raw()
+
+    def made_anew(self) -> None:
+        """The object is deleted and made again under its name."""
+        self.store.remove(kinds.GPU_BUDGETS, self.raw())
+        self.uid, self.status = f"{self.uid}-again", {}
+        self.version += 1
+        self.store.put(kinds.GPU_BUDGETS, self.raw())
+
+
+class Desk:
+    """A writer, and the object that is shown: a word, a sentence that drifts, and what they follow from."""
+
+    def __init__(self) -> None:
+        self.in_flight: set[StepKey] = set()
+        store = Store(kinds.COMMON)
+        self.api = Api(store)
+        self.writer = ViewWriter(cast(Client, self.api), store, self.in_flight)
+        self.word, self.sentence, self.drifts = "Waits", "for $1", False
+        self.estimate: object = object()
+        self.made = 0
+
+    def shown(self) -> ViewedObject:
+        facts = (self.word,)
+        return ViewedObject(kinds.GPU_BUDGETS, KEY, STEP, facts, self.estimate, self.drifts, self.make)
+
+    def make(self) -> InvalidObjectView:
+        self.made += 1
+        ready = condition(ConditionType.READY, True, self.word, self.sentence, Instant(0), 0)
+        return InvalidObjectView(observed_generation=0, state="Invalid", conditions=(ready,))
+
+    async def turns(self, *, after: float = 0.0, word: str = "", sentence: str = "") -> int:
+        """Time passes and a turn shows the object; how many writes there were so far."""
+        advance(after)
+        self.word = word or self.word
+        if sentence:
+            self.sentence, self.estimate = sentence, object()
+        self.writer.show([self.shown()])
+        await self.writer.write_due()
+        return len(self.api.writes)
+
+
+def test_a_word_is_written_at_once_and_what_stays_is_neither_made_nor_written() -> None:
+    async def main() -> None:
+        desk = Desk()
+        assert await desk.turns() == 1
+        assert await desk.turns(word="Runs") == 2
+        assert desk.api.status["conditions"][0]["reason"] == "Runs"
+        made = desk.made
+        for _ in range(10):
+            assert await desk.turns(after=60.0) == 2
+        assert desk.made == made
+
+    run_in_virtual_time(main())
+
+
+def test_a_sentence_that_changes_is_written_once_half_a_minute_has_passed() -> None:
+    async def main() -> None:
+        desk = Desk()
+        await desk.turns()
+        made = desk.made
+        for second in range(2, 30):
+            assert await desk.turns(after=1.0, sentence=f"for ${second}") == 1
+        assert desk.made == made
+        assert await desk.turns(after=2.0) == 2
+        assert desk.api.status["conditions"][0]["message"] == "for $29"
+
+    run_in_virtual_time(main())
+
+
+def test_a_word_does_not_wait_for_the_half_minute_of_a_sentence() -> None:
+    async def main() -> None:
+        desk = Desk()
+        await desk.turns()
+        assert await desk.turns(after=1.0, sentence="for $2") == 1
+        assert await desk.turns(after=1.0, word="Runs") == 2
+        assert await desk.turns(after=29.0, sentence="for $3") == 2
+        assert await desk.turns(after=1.0) == 3
+
+    run_in_virtual_time(main())
+
+
+def test_what_drifts_is_made_anew_every_half_minute_and_written_only_if_it_moved() -> None:
+    async def main() -> None:
+        desk = Desk()
+        desk.drifts = True
+        await desk.turns()
+        made = desk.made
+        for _ in range(60):
+            assert await desk.turns(after=1.0) == 1
+        assert desk.made == made + 2
+        desk.sentence = "for $9"
+        assert await desk.turns(after=31.0) == 2
+
+    run_in_virtual_time(main())
+
+
+def test_an_object_made_again_under_its_name_is_written_at_once() -> None:
+    async def main() -> None:
+        desk = Desk()
+        await desk.turns()
+        desk.api.made_anew()
+        assert await desk.turns() == 2
+
+    run_in_virtual_time(main())
+
+
+def test_an_object_that_was_away_is_written_when_it_is_back() -> None:
+    async def main() -> None:
+        desk = Desk()
+        await desk.turns()
+        desk.writer.show([])
+        assert await desk.turns() == 2
+
+    run_in_virtual_time(main())
+
+
+def test_nothing_is_written_while_the_loop_changes_the_object() -> None:
+    async def main() -> None:
+        desk = Desk()
+        desk.in_flight.add(STEP)
+        assert await desk.turns() == 0
+        desk.in_flight.clear()
+        assert await desk.turns() == 1
+
+    run_in_virtual_time(main())
+
+
+def test_a_write_that_fails_or_meets_another_is_tried_again_a_second_later() -> None:
+    async def main() -> None:
+        desk = Desk()
+        desk.api.failures = [
+            Conflict("PATCH", "/x", 409, "Conflict", "changed"),
+            Unreachable("PATCH", "/x", 0, "Unreachable", "no answer"),
+        ]
+        began = clock()
+        desk.writer.show([desk.shown()])
+        await run_for(10.0, desk.writer.run())
+        assert [round(at - began) for at in desk.api.writes] == [0, 1, 2]
+
+    run_in_virtual_time(main())
