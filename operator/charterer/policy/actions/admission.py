@@ -96,7 +96,7 @@ class Admission:
         While the budget is too small for all, what runs may not exceed the allowed rate; a first job may, or jobs
         dearer than the allowed rate would never run. What the first in the queue cannot have, nobody behind it gets.
         Where its nodes are there already, half its price counts: they were rented when it fitted, and what is rented
-        makes the rate that is still allowed smaller by up to the other half (``allowance``: h / 2 of it, paid over h).
+        makes the rate that is still allowed smaller by up to the other half (``pacing``: h / 2 of it, paid over h).
         """
         if self._standing.feasible:
             return True

@@ -40,7 +40,7 @@ def leaving(job: Job, option: Option) -> float:
 
 
 def fits(job: Job, option: Option, dollars: float, left: float | None) -> bool:
-    """Whether a way of so many dollars to the end stays within what is left."""
+    """Whether a way that costs ``dollars`` to the end stays within what is left."""
     return left is None or dollars + leaving(job, option) <= left
 
 

@@ -32,7 +32,7 @@ def by_dollars(job: Job, cost: float) -> QueueKey:
 
 
 def next_in_queue(parts: Mapping[QueueItem, float], taken: Mapping[QueueItem, int]) -> QueueItem:
-    """Which lot the next job of a mixing class takes, after so many that took each: the one most behind its part.
+    """The path that the next job of a mixing class takes, given how many took each: the one most behind its share.
 
     A credit counter: after any number of jobs each of two lots is within a half of its part. Ties go to the first.
     """

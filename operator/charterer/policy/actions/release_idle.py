@@ -1,6 +1,6 @@
 """Nodes that nobody uses and nobody waits for: they are ended, but not before their billing minimum has passed.
 
-Nor are those that a job to come is likely to need (``spare``), unless they stand in the way of others.
+Nor are those that a job to come is likely to need (``warm_nodes``), unless they stand in the way of others.
 """
 
 from __future__ import annotations

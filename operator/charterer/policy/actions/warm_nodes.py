@@ -32,7 +32,7 @@ from charterer.policy.budgets.solution import BudgetSolution
 
 @dataclass(frozen=True, slots=True)
 class ExpectedArrivals:
-    """Jobs that come: ``arrivals`` a second that need so many ``nodes`` each, and ``worth`` dollars for a second."""
+    """Jobs to come: ``arrivals`` a second, each needing ``nodes`` nodes; a second of one is worth ``worth`` dollars."""
 
     arrivals: float
     nodes: int
@@ -41,7 +41,7 @@ class ExpectedArrivals:
 
 @dataclass(frozen=True, slots=True)
 class WarmNodes:
-    """``nodes`` that are worth keeping together for so many ``seconds`` after the last sign of life."""
+    """``nodes`` that are worth keeping together for ``seconds`` after a job last came or finished."""
 
     nodes: int
     seconds: float

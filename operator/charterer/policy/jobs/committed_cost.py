@@ -71,7 +71,7 @@ NOTHING = CommittedCost()
 
 
 class ClassInProgress:
-    """Unfinished jobs of facts class, some of which hold GPUs (so many: ``running``)."""
+    """Unfinished jobs of one class, of which ``running`` hold GPUs."""
 
     __slots__ = (
         "_counted",

@@ -28,7 +28,7 @@ LOOK_AHEAD_SECONDS = 60
 USEFUL_SECONDS = 600
 """Nothing is rented that would have to be released sooner than this after it is ready."""
 START_BOUND_FACTOR = 3
-"""A node that takes longer than so many times the pool's start-up time is not waited for in the reserve."""
+"""Multiple of the pool's start-up time that a reserve covers; slower nodes are not waited for."""
 
 _BOOTING = (RentalPhase.REQUESTED, RentalPhase.STARTING)
 

@@ -42,7 +42,7 @@ class PoolQuota:
         self.cooled: set[Instant] = set()
 
     def refusal(self, pool: Pool, nodes: int) -> ReasonCode | None:
-        """Why the pool cannot give so many more nodes now; remembers until when a pool that was wanted cools."""
+        """Why the pool cannot give ``nodes`` more now; notes in ``cooled`` until when a pool that was wanted cools."""
         surveyed = pool.id in self._snapshot.surveys
         why = refusal(pool, surveyed, self._live.get(pool.id, 0), nodes, self._snapshot.now)
         if why is ReasonCode.POOL_COOLING and pool.cooled_until is not None:

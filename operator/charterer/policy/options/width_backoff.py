@@ -38,7 +38,7 @@ def is_quarantined(profile: Profile, now: Instant) -> Sequence[tuple[FailedWidth
 
 
 def backoff_seconds(failures: int) -> float:
-    """Seconds for which a width is avoided after so many failures."""
+    """Seconds for which a width is avoided after that number of failures."""
     seconds = _FIRST_SECONDS
     for _ in range(failures - 1):
         seconds = min(seconds * _FACTOR, FAILURES_KEPT_SECONDS)
