@@ -296,6 +296,18 @@ class Job:
             return None
         return next((run for run in self.runs if run.number == self.allocation.run), None)
 
+    def has_all_pods(self, *, ready: bool = False) -> bool:
+        """Whether its run consists of just the pods that the allocation names, all running (and ready, if asked)."""
+        run = self.current_run
+        if self.allocation is None or run is None or run.suspended:
+            return False
+        running = {
+            pod.index
+            for pod in run.pods
+            if pod.phase is PodPhase.RUNNING and not pod.deleting and (pod.ready or not ready)
+        }
+        return run.completions == len(self.allocation.placements) and running == set(range(run.completions))
+
     @property
     def wants_to_run(self) -> bool:
         """Whether the planner should find GPUs for it."""

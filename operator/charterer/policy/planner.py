@@ -85,7 +85,7 @@ def _plan(inputs: PlanInputs) -> Plan:
         budgets=budgets,
         pools={pool: scarce.verdict for one in reversed(solutions) for pool, scarce in one.scarce.items()},
         classes=tuple(verdict for solution in solutions for verdict in solution.classes()),
-        jobs=memo.settled(verdicts, "verdicts"),
+        jobs=memo.stable(verdicts, "verdicts"),
         observed_commands=tuple(would),
         again_at=min([at for at in again_at | quota.cooled if at > snapshot.now], default=None),
     )

@@ -1,4 +1,4 @@
-"""What a simulation keeps as things happen is what anybody would find who looked at the world anew."""
+"""The state that a simulation updates event by event equals the state derived anew from the world."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from charterer.simulate.policies.planner_policy import Planner, PlannerPolicy
 from charterer.simulate.policies.snapshot_view import SnapshotView
 from charterer.simulate.simulation import Simulation
 from tests.unit.simulate.scenarios import START
-from tests.unit.simulate.snapshot_baselines import AsAskedByLooking, ByUtilisationByLooking, FixedFleetByLooking
+from tests.unit.simulate.snapshot_baselines import AsAskedPlanner, FixedFleetPlanner, UtilisationPlanner
 
 WIDTHS = (1, 2, 3, 4, 8, 12, 16)
 SECONDS = {"even": 500.0, "late": 1500.0}
@@ -75,28 +75,28 @@ def some_scenario(draw: Random, *, spot: bool, stock: bool = False) -> Scenario:
     )
 
 
-class Doubting(PlannerPolicy):
-    """The operator's planner, which compares what it is shown with what somebody sees who looks for the first time."""
+class CheckedPlanner(PlannerPolicy):
+    """The operator's planner, which compares each snapshot with that of a new view."""
 
     def __init__(self) -> None:
         memo = Memo()
         self.plans = 0
         self.last: Snapshot | None = None
 
-        def doubts(snapshot: Snapshot) -> Plan:
+        def checked(snapshot: Snapshot) -> Plan:
             assert snapshot == SnapshotView(self.world).snapshot()
             if self.last is not None:
-                for name, job in snapshot.jobs.items():
-                    assert self.last.jobs.get(name) != job or self.last.jobs[name] is job
-                for rental, one in snapshot.rentals.items():
-                    assert self.last.rentals.get(rental) != one or self.last.rentals[rental] is one
-                for node, found in snapshot.nodes.items():
-                    assert self.last.nodes.get(node) != found or self.last.nodes[node] is found
+                for job_id, job in snapshot.jobs.items():
+                    assert self.last.jobs.get(job_id) != job or self.last.jobs[job_id] is job
+                for name, rental in snapshot.rentals.items():
+                    assert self.last.rentals.get(name) != rental or self.last.rentals[name] is rental
+                for node_name, node in snapshot.nodes.items():
+                    assert self.last.nodes.get(node_name) != node or self.last.nodes[node_name] is node
             self.last = snapshot
             self.plans += 1
             return plan(snapshot, memo)
 
-        super().__init__(doubts)
+        super().__init__(checked)
 
     def begin_simulation(self, world: World) -> None:
         super().begin_simulation(world)
@@ -108,9 +108,9 @@ class Doubting(PlannerPolicy):
 def test_a_snapshot_is_what_is_seen_at_first_sight_and_what_did_not_change_is_the_same_object(
     draw: Random, spot: bool, stock: bool
 ) -> None:
-    known = exact_profiles({class_of(name): one for name, one in APPLICATIONS.items()}, "gpu", 30.0)
-    policy = Doubting()
-    Simulation(some_scenario(draw, spot=spot, stock=stock), policy, ExactKnowledge(known)).run()
+    profiles = exact_profiles({class_of(name): application for name, application in APPLICATIONS.items()}, "gpu", 30.0)
+    policy = CheckedPlanner()
+    Simulation(some_scenario(draw, spot=spot, stock=stock), policy, ExactKnowledge(profiles)).run()
     assert policy.plans
 
 
@@ -118,8 +118,8 @@ def test_a_snapshot_is_what_is_seen_at_first_sight_and_what_did_not_change_is_th
 
 
 @dataclass
-class Looked(Policy):
-    """Somebody looks at every job before the policy decides, as a planner's snapshot does.
+class Advanced(Policy):
+    """Advances every job before the policy decides, as a planner's snapshot does.
 
     Progress is then added up in the same steps, and equal to the last digit.
     """
@@ -156,14 +156,14 @@ def pairs(asked: dict[str, int]) -> dict[str, tuple[Callable[[], Policy], Callab
         return SECONDS[job.class_id.name] / of(job)
 
     return {
-        "as asked": (lambda: RequestedWidth(gpus, 300.0), lambda: AsAskedByLooking(of, 300.0)),
-        "fifo": (lambda: FixedFleet(3, gpus), lambda: FixedFleetByLooking(3, of)),
+        "as asked": (lambda: RequestedWidth(gpus, 300.0), lambda: AsAskedPlanner(of, 300.0)),
+        "fifo": (lambda: FixedFleet(3, gpus), lambda: FixedFleetPlanner(3, of)),
         "shortest": (
             lambda: FixedFleet(3, gpus, QueueOrder.SHORTEST, seconds),
-            lambda: FixedFleetByLooking(3, of, first),
+            lambda: FixedFleetPlanner(3, of, first),
         ),
-        "fair": (lambda: FixedFleet(3, gpus, QueueOrder.FAIR), lambda: FixedFleetByLooking(3, of, fair=True)),
-        "utilisation": (lambda: UtilisationAutoscaler(gpus), lambda: ByUtilisationByLooking(of)),
+        "fair": (lambda: FixedFleet(3, gpus, QueueOrder.FAIR), lambda: FixedFleetPlanner(3, of, fair=True)),
+        "utilisation": (lambda: UtilisationAutoscaler(gpus), lambda: UtilisationPlanner(of)),
     }
 
 
@@ -173,10 +173,10 @@ def pairs(asked: dict[str, int]) -> dict[str, tuple[Callable[[], Policy], Callab
 def test_a_baseline_does_what_it_would_if_it_looked_at_everything(name: str, seed: int, spot: bool) -> None:
     def result(policy: Callable[[dict[str, int]], Policy | Planner]) -> SimulationResult:
         scenario = some_scenario(Random(seed), spot=spot)
-        asked = {one.name: one.gpus for one in scenario.submissions}
+        asked = {submission.name: submission.gpus for submission in scenario.submissions}
         return Simulation(scenario, policy(asked), ExactKnowledge({})).run()
 
-    quick = result(lambda asked: Looked(pairs(asked)[name][0]()))
+    quick = result(lambda asked: Advanced(pairs(asked)[name][0]()))
     slow = result(lambda asked: pairs(asked)[name][1]())
     assert replace(quick, counts=slow.counts) == slow
     assert quick.counts.job_events == slow.counts.job_events

@@ -1,6 +1,6 @@
-"""The baselines as planners that look at everything at every event: slow, and plain enough to be right.
+"""The baselines as planners that examine the whole snapshot at every event: slow, and simple enough to be right.
 
-What ``charterer.simulate.policies.baselines`` keeps as things happen is found anew here from each snapshot.
+The state that ``charterer.simulate.policies.baselines`` updates event by event is derived anew from each snapshot here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Nodes:
         assert self.pool.offering is not None
         self.size = self.pool.offering.gpus_per_node
         self.snapshot = snapshot
-        self.ready = [one for one in snapshot.rentals.values() if one.phase is RentalPhase.READY]
+        self.ready = [rental for rental in snapshot.rentals.values() if rental.phase is RentalPhase.READY]
         self.booting = len(snapshot.rentals) - len(self.ready)
         self.free = {rental.id: self.size for rental in self.ready}
         for job in snapshot.jobs.values():
@@ -46,22 +46,22 @@ class Nodes:
         return gpus if gpus < self.size else ceil(gpus / self.size) * self.size
 
     def start_those_that_fit(self, waiting: Iterable[Job], asked: Asked) -> list[Job]:
-        """Those that do not."""
+        """Start the jobs that fit; returns the others."""
         left = []
         for job in waiting:
             gpus = self.whole(asked(job))
             if gpus < self.size:
                 fits = min(((free, name) for name, free in self.free.items() if free >= gpus), default=None)
-                found = [] if fits is None else [Placement(fits[1], gpus)]
+                placements = [] if fits is None else [Placement(fits[1], gpus)]
             else:
                 whole = self.idle()[: gpus // self.size]
-                found = [Placement(name, self.size) for name in whole] if len(whole) == gpus // self.size else []
-            for place in found:
+                placements = [Placement(name, self.size) for name in whole] if len(whole) == gpus // self.size else []
+            for place in placements:
                 self.free[place.rental] -= place.gpus
-            if found:
+            if placements:
                 assert self.pool.quote is not None
                 option = Option(self.pool.id, gpus, 1.0, self.pool.quote.price.share(gpus, self.size))
-                allocation = Allocation(job.last_run + 1, option, tuple(found), self.snapshot.now)
+                allocation = Allocation(job.last_run + 1, option, tuple(placements), self.snapshot.now)
                 self.commands.append(Allocate(job.id, allocation, _REASON))
             else:
                 left.append(job)
@@ -86,12 +86,12 @@ class Nodes:
 
 def waiting(snapshot: Snapshot) -> list[Job]:
     """Jobs without a place, the oldest first."""
-    found = [job for job in snapshot.jobs.values() if job.allocation is None]
-    return sorted(found, key=lambda job: (job.created, job.id))
+    without_place = [job for job in snapshot.jobs.values() if job.allocation is None]
+    return sorted(without_place, key=lambda job: (job.created, job.id))
 
 
 @dataclass
-class AsAskedByLooking:
+class AsAskedPlanner:
     asked: Asked
     scale_down_seconds: float
     idle_since: dict[RentalId, Instant] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class AsAskedByLooking:
 
 
 @dataclass
-class FixedFleetByLooking:
+class FixedFleetPlanner:
     nodes: int
     asked: Asked
     first: Callable[[Job], float] = lambda job: 0.0
@@ -142,18 +142,18 @@ class FixedFleetByLooking:
 
 
 @dataclass
-class ByUtilisationByLooking:
+class UtilisationPlanner:
     asked: Asked
     low: float = 0.5
     high: float = 0.8
-    looked: Instant | None = None
+    scaled_at: Instant | None = None
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         nodes, now = Nodes(snapshot), snapshot.now
         nodes.start_those_that_fit(waiting(snapshot), self.asked)
-        again = now if self.looked is None else after(self.looked, 60.0)
+        again = now if self.scaled_at is None else after(self.scaled_at, 60.0)
         if now >= again:
-            self.looked, again = now, after(now, 60.0)
+            self.scaled_at, again = now, after(now, 60.0)
             self.scale(nodes)
         return nodes.plan(again if snapshot.jobs or snapshot.rentals else None)
 

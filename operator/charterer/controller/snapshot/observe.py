@@ -43,13 +43,13 @@ def observe(state: ClusterState, now: Instant, memo: Memo | None = None) -> Snap
 
 def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     payers = memo(payers_of, state.budgets, state.namespaces)
-    pools = memo.settled({pool.id: _with_offer(pool, state) for pool in state.pools.values()}, "pools")
-    profiles = memo.settled(memo(_paid, state.profiles, payers), "profiles")
+    pools = memo.stable({pool.id: _with_offer(pool, state) for pool in state.pools.values()}, "pools")
+    profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     pods = memo(_own_pods, state.pods)
-    runs = memo.each(_with_pods, memo.settled(memo(_run_parts, state.runs, pods), "runs"))
+    runs = memo.each(_with_pods, memo.stable(memo(_run_parts, state.runs, pods), "runs"))
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
     sources = _JobSources(runs, payers, profiles, memo(_owners, state.services), state.progress, state.refusals, clocks)
-    parts = memo.settled(memo(_job_parts, state.jobs, *sources), "jobs")
+    parts = memo.stable(memo(_job_parts, state.jobs, *sources), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
     gone = frozenset(runs.keys() - jobs.keys())
     foreign = memo(_foreign_gpus, state.pods, pods, state.runs, gone)
@@ -61,7 +61,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         profiles=profiles,
         jobs=jobs,
         rentals=memo(_rentals_by_id, state.rentals),
-        nodes=memo.settled(memo(_nodes, state.nodes, foreign), "nodes"),
+        nodes=memo.stable(memo(_nodes, state.nodes, foreign), "nodes"),
         problems=(*state.problems, *_without_profile(state, jobs, profiles)),
         orphans=tuple(_orphans(state, gone, payers)),
     )

@@ -9,7 +9,7 @@ from charterer.api.models.base import Condition, ConditionType
 from charterer.api.models.trainingjob_status import JobState, TrainingJobView
 from charterer.controller.status.conditions import condition
 from charterer.domain.errors import Problem
-from charterer.domain.job import FinishKind, Job, PodPhase
+from charterer.domain.job import FinishKind, Job
 from charterer.domain.job_cost import job_cost
 from charterer.domain.plan import Plan, ReasonCode, Verdict
 from charterer.domain.snapshot import Snapshot
@@ -57,21 +57,12 @@ def job_state(job: Job) -> JobState:
         return JobState.STOPPING if alive else JobState.SUSPENDED
     if job.allocation is None:
         return JobState.STOPPING if alive else JobState.INVALID if job.invalid else JobState.QUEUED
-    if pods_ready(job):
+    if job.has_all_pods(ready=True):
         return JobState.RUNNING
     older = any(pod.live for run in job.runs if run.number != job.allocation.run for pod in run.pods)
     run = job.current_run
     in_place = run is not None and not run.suspended and run.completions != len(job.allocation.placements)
     return JobState.RESIZING if older or in_place else JobState.STARTING
-
-
-def pods_ready(job: Job) -> bool:
-    """Whether every pod that the job is meant to have is running and ready, and no other of its run."""
-    run = job.current_run
-    if job.allocation is None or run is None or run.suspended:
-        return False
-    ready = {pod.index for pod in run.pods if pod.phase is PodPhase.RUNNING and pod.ready and not pod.deleting}
-    return run.completions == len(job.allocation.placements) and ready >= set(range(run.completions))
 
 
 def _progress_percent(job: Job) -> int | None:
@@ -97,7 +88,7 @@ def _conditions(
     message = "" if verdict is None else verdict.reason.message
     limited = verdict is not None and verdict.reason.why in _LIMITED
     placed = job.allocation is not None
-    ready = pods_ready(job)
+    ready = job.has_all_pods(ready=True)
     observed = partial(condition, now=now, generation=job.generation)
     conditions = [
         _admitted(job, problem, now),

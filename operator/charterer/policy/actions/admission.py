@@ -32,7 +32,7 @@ _BLOCKED = {
 
 
 class Admission:
-    """Serves one budget's queue into its draft."""
+    """Admits one budget's queue into its draft."""
 
     def __init__(self, draft: PlanBuilder, running: Iterable[KeptRuns]) -> None:
         self._draft = draft
@@ -42,12 +42,12 @@ class Admission:
         self._queue_ends = False
         self._rate = Price(sum([one.micros for one in running])).dollars_per_second
 
-    def serve(self, roll: JobTriage) -> None:
-        """Displaced jobs first, then the queue; who is displaced and finds nothing is stopped."""
-        displaced = [job for job, _ in roll.leaving]
-        waiting = sorted([*roll.waiting, *displaced], key=lambda job: (job.created, job.id))
+    def admit(self, triaged: JobTriage) -> None:
+        """Displaced jobs first, then the queue; a displaced job that finds nothing is stopped."""
+        displaced = [job for job, _ in triaged.leaving]
+        waiting = sorted([*triaged.waiting, *displaced], key=lambda job: (job.created, job.id))
         wanted = self._within_their_cost(ranked_options(waiting, self._standing), waiting)
-        for job, why in roll.leaving:
+        for job, why in triaged.leaving:
             share = self._standing.share(job)
             if share is not None and job.id in wanted and why.why not in _LIMITS:
                 self._restart_at_once(job, wanted[job.id], why)
@@ -57,15 +57,15 @@ class Admission:
         for job in in_order([job for job in waiting if job.id not in self._placed], wanted, self._standing):
             share = self._standing.share(job)
             if share is not None:
-                self._serve(job, wanted[job.id], share)
-        for job, why in roll.leaving:
+                self._admit(job, wanted[job.id], share)
+        for job, why in triaged.leaving:
             if job.id not in self._placed:
                 self._draft.stop(job, why)
 
     def _within_their_cost(
         self, wanted: dict[JobId, Sequence[Completion]], waiting: Iterable[Job]
     ) -> dict[JobId, Sequence[Completion]]:
-        """What is wanted, without what would cost more than a job may; who has nothing left is not started."""
+        """What is wanted, without what would cost more than a job may; a job that has nothing left is not started."""
         for job in waiting:
             if job.max_cost is None or job.id not in wanted:
                 continue
@@ -108,7 +108,7 @@ class Admission:
         self._queue_ends = True
         return False
 
-    def _serve(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> None:
+    def _admit(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> None:
         wanted = outcomes[0].option
         blocks: list[ReasonCode] = []
         for option in self._by_availability(job, outcomes, share):

@@ -27,7 +27,7 @@ def decide(draft: PlanBuilder, capacity: Capacity, ending: Mapping[RentalId, Rea
         draft.judge(job, None, why)
     for rental, why in ending.items():
         draft.release(rental, why)
-    Admission(draft, jobs.running).serve(jobs)
+    Admission(draft, jobs.running).admit(jobs)
     Resizing(draft).move(jobs.running)
     release_idle(draft, capacity, ending)
     draft.decided.again_at += jobs.again_at

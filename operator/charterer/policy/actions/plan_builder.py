@@ -43,13 +43,13 @@ class Decisions:
 class PlanBuilder:
     """Claims GPUs for jobs of one budget, renting where that is allowed, and writes down what was decided."""
 
-    def __init__(self, standing: BudgetSolution, capacity: Capacity, market: PoolQuota, snapshot: Snapshot) -> None:
+    def __init__(self, standing: BudgetSolution, capacity: Capacity, quota: PoolQuota, snapshot: Snapshot) -> None:
         self.standing = standing
         self.snapshot = snapshot
         self.decided = Decisions()
         self._capacity = capacity
-        self._market = market
-        self._yards: dict[PoolId, PoolAllocator] = {}
+        self._quota = quota
+        self._allocators: dict[PoolId, PoolAllocator] = {}
         self._blocked: dict[tuple[PoolId, int], ReasonCode] = {}
         self._grace = max([one.grace for one in standing.groups.values()], default=0)
         self._client: tuple[Job, Option] | None = None
@@ -125,7 +125,7 @@ class PlanBuilder:
         if not own and place in self._blocked:
             return GpuClaim(None, blocked=self._blocked[place])
         self._client = (job, option)
-        claim = self._yard(option.pool).claim(
+        claim = self._allocator(option.pool).claim(
             option, own, lambda rentals: self._hosts(rentals, job.grace_seconds), only_ready=only_ready
         )
         if claim.blocked is not None and claim.blocked is not ReasonCode.HARD_LIMIT and not only_ready and not own:
@@ -135,15 +135,15 @@ class PlanBuilder:
     def claim_more(self, job: Job, option: Option) -> GpuClaim:
         """GPUs beside those that a job keeps, for a run that grows in place."""
         self._client = (job, option)
-        return self._yard(option.pool).claim(option, {}, lambda rentals: self._hosts(rentals, job.grace_seconds))
+        return self._allocator(option.pool).claim(option, {}, lambda rentals: self._hosts(rentals, job.grace_seconds))
 
     def must_rent(self, job: Job, option: Option) -> bool:
         """Whether nodes would have to be rented for it."""
-        return self._yard(option.pool).missing(option, self._capacity.held(job)) > 0
+        return self._allocator(option.pool).missing(option, self._capacity.held(job)) > 0
 
     def may_rent(self, pool: PoolId) -> bool:
         """Whether one more node of the pool could be had now, within all limits."""
-        return self._yard(pool).refusal(1) is None
+        return self._allocator(pool).refusal(1) is None
 
     def start_up(self, option: Option) -> float:
         """Seconds that a node of the option's pool takes to be ready."""
@@ -151,7 +151,7 @@ class PlanBuilder:
 
     def ready(self, job: Job, option: Option) -> bool:
         """Whether the job could begin there at once."""
-        _, booting, missing = self._yard(option.pool).look(option, self._capacity.held(job))
+        _, booting, missing = self._allocator(option.pool).look(option, self._capacity.held(job))
         return not booting and not missing
 
     def pods(self, option: Option) -> int:
@@ -187,9 +187,9 @@ class PlanBuilder:
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
-    def _yard(self, pool_id: PoolId) -> PoolAllocator:
-        yard = self._yards.get(pool_id)
-        if yard is None:
+    def _allocator(self, pool_id: PoolId) -> PoolAllocator:
+        allocator = self._allocators.get(pool_id)
+        if allocator is None:
             pool = self.snapshot.pools[pool_id]
             budget = self.standing.budget
             size = pool.offering.gpus_per_node if pool.offering is not None else 1
@@ -199,17 +199,17 @@ class PlanBuilder:
             def refusal(nodes: int) -> ReasonCode | None:
                 if budget.deleting:
                     return ReasonCode.BUDGET_DELETED
-                return self._market.refusal(pool, nodes) or self.purse.refusal(worst, reserved, nodes)
+                return self._quota.refusal(pool, nodes) or self.purse.refusal(worst, reserved, nodes)
 
             def rent(nodes: int) -> list[RentalId]:
                 return [self._rent(pool_id, reserved, worst, pool.start_seconds) for _ in range(nodes)]
 
             cell = self._capacity.cell(budget.id, pool_id)
-            yard = self._yards[pool_id] = PoolAllocator(cell, size, refusal, rent)
-        return yard
+            allocator = self._allocators[pool_id] = PoolAllocator(cell, size, refusal, rent)
+        return allocator
 
     def _rent(self, pool: PoolId, reserved: Money, worst: Price, start_seconds: float) -> RentalId:
-        rental = self._market.name(pool)
+        rental = self._quota.name(pool)
         self.purse.hold(rental, worst, reserved)
         text = "demand"
         if self._client is not None:

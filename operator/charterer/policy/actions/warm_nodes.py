@@ -57,11 +57,11 @@ def warm_nodes(standing: BudgetSolution, pool: Pool, rented: Counter[PoolId], id
         return []
     found = streams(standing, pool.id, pool.offering.gpus_per_node, rented)
     kept: list[Instant] = []
-    for block in _warm_groups(found, pool.quote.price.dollars_per_second, pool.start_seconds):
-        until = after(last, block.seconds)
-        if standing.now >= until or len(kept) + block.nodes > idle:
+    for group in _warm_groups(found, pool.quote.price.dollars_per_second, pool.start_seconds):
+        until = after(last, group.seconds)
+        if standing.now >= until or len(kept) + group.nodes > idle:
             break
-        kept += [until] * block.nodes
+        kept += [until] * group.nodes
     return kept
 
 

@@ -1,6 +1,6 @@
-"""How often jobs of a class come: counted once each, finished or not, still there or deleted long ago.
+"""The arrival rate of a class: each job counts once, finished or not, still there or deleted long ago.
 
-Finished jobs are in the budget's memory (``ledger.class_history``), all others are in sight. A Poisson process whose
+Finished jobs are in the budget's history (``ledger.class_history``), all others are in sight. A Poisson process whose
 rate drifts: counts fade, and what they say is a Gamma posterior (discounted conjugate updating: Harvey and Fernandes
 1989). A weight that halves in a month tells what is usual; that is the prior, worth ``PRIOR_JOBS`` jobs, of the count
 whose weights halve in a week:
@@ -22,27 +22,27 @@ from charterer.domain.budget import HISTORY_HALF_LIFE_SECONDS, WEEK_SECONDS, Cla
 from charterer.domain.time import Instant, seconds_between
 
 LEAST_SECONDS = 86_400.0
-"""A cycle of hours: of less nothing is said of the others."""
+"""Seconds of history below which nothing is counted: a cycle of hours."""
 LEAST_JOBS = 5.0
-"""Fewer, counted in months, say less of the jobs to come than those in sight do."""
+"""Jobs of a faded month below which nothing is counted: the jobs in sight say more of those to come."""
 PRIOR_JOBS = LEAST_JOBS
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """``rate``: jobs a second. ``jobs``: how many it is worth: its relative standard error is 1 / √jobs."""
+    """``rate``: jobs a second. ``jobs``: number of jobs it rests on; its relative standard error is 1 / √jobs."""
 
     rate: float
     jobs: float
 
 
 def arrivals(known: ClassHistory | None, created: Sequence[Instant], now: Instant) -> Arrivals | None:
-    """From the memory, and when the jobs that are not in it were created; None: too few, or not for long enough."""
+    """From the history, and ``created`` of the jobs that are not in it; None for too few, or not for long enough."""
     return _counted(known, created, now, LEAST_SECONDS, LEAST_JOBS)
 
 
 def first_arrivals(known: ClassHistory | None, now: Instant) -> Arrivals | None:
-    """From the memory alone, however little it is: from the second job on."""
+    """From the history alone, however little it is: from the second job on."""
     return _counted(known, (), now, 1.0, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""κ: how many dollars a class's jobs really cost for each dollar that was predicted.
+"""κ, the cost factor: dollars that a class's jobs really cost for each dollar that was predicted.
 
     κ = (Σ actual + 3·m) / (Σ predicted + 3·m)
 
@@ -24,6 +24,7 @@ from charterer.policy.nodes.rental_index import PoolRentals
 from charterer.policy.solve.exchange_rate import Demand
 
 PSEUDO_JOBS = 3.0
+"""Jobs that cost what was predicted, as the prior of κ."""
 PRIOR_SQUARED_CV = 4.0
 """Squared coefficient of variation of dollars per job, before a class shows its own. In the Philly trace the GPU-time
 of a virtual cluster's jobs has a coefficient of variation of 1.3 to 3.3 in the even ones (7 of 11); a single class is
@@ -33,7 +34,7 @@ SPREAD_JOBS = 30.0
 factor √((kurtosis − 1) / n), which at such coefficients (lognormal: kurtosis 100 and more) takes a hundred jobs to
 become 1; most samples of a dozen have not seen the jobs that make it."""
 _MOST_OVERHEAD = 2.0
-"""Where more than half is paid for nodes that no job holds, something is broken, and giving jobs less mends nothing."""
+"""Bound of the overhead. If more is paid for nodes that no job holds, something is broken; smaller jobs do not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ NOTHING_KNOWN = CostFactor()
 def cost_factor(
     known: ClassHistory | None, running: CommittedCost = NOTHING, usual_squared_cv: float = PRIOR_SQUARED_CV
 ) -> CostFactor:
-    """κ of one class; running jobs of which nothing was predicted say nothing. ``usual_squared_cv``: of all classes."""
+    """κ of one class; running jobs without a prediction do not count. ``usual_squared_cv``: of all classes."""
     predicted = (0.0 if known is None else known.predicted) + running.predicted
     if predicted <= 0:
         return CostFactor(squared_cv=usual_squared_cv)
@@ -75,17 +76,17 @@ def usual_squared_cv(classes: Iterable[ClassHistory]) -> float:
 def _squared_cv(classes: Iterable[ClassHistory], prior: float) -> float:
     """That of actual ÷ predicted cost, weighted by dollars, over finished jobs; running ones have not shown theirs."""
     jobs, total = SPREAD_JOBS, SPREAD_JOBS * prior
-    for one in classes:
-        if one.actual > 0 and one.predicted > 0:
-            jobs += one.jobs
-            total += one.jobs * max(one.squares * one.predicted / one.actual**2 - 1.0, 0.0)
+    for history in classes:
+        if history.actual > 0 and history.predicted > 0:
+            jobs += history.jobs
+            total += history.jobs * max(history.squares * history.predicted / history.actual**2 - 1.0, 0.0)
     return total / jobs
 
 
 def corrected(demand: Demand, factor: float) -> Demand:
-    """The demand as it really spends. Time is as wrong as money, so what a second costs stays as it is.
+    """The demand at the dollars really paid. Time is as wrong as money, so the cost of a second stays as it is.
 
-    For the same reason κ has no part in a demand of jobs in sight, which is dollars a second as it stands.
+    For the same reason κ does not apply to the demand of jobs in sight, which is in dollars a second already.
     """
     return Demand(demand.slopes, demand.spends, demand.load * factor, demand.weight)
 
@@ -95,12 +96,12 @@ def corrected(demand: Demand, factor: float) -> Demand:
 
 @dataclass(frozen=True, slots=True)
 class CostCalibration:
-    """What a budget's jobs teach of their cost, and what those under way are still committed to.
+    """Cost factors of a budget's classes, and what its running jobs are still committed to.
 
     ``overhead``: dollars paid for nodes ÷ dollars of GPUs that jobs held: starting and idle ones are paid too.
     ``rate``: dollars a second that nodes with jobs cost now; ``left``: dollars that those jobs will still cost,
-    ``spread`` the standard deviation of that. Nodes that boot for jobs still waiting are in neither: else to rent one
-    would change what it was rented by, and the next plan, a moment later, would release it.
+    ``spread`` the standard deviation of that. Nodes that boot for jobs still waiting are in neither: otherwise
+    renting one would change the rate it was rented at, and the next plan, a moment later, would release it.
     """
 
     cost_factors: Mapping[ClassId, CostFactor]
@@ -110,7 +111,7 @@ class CostCalibration:
     spread: float
 
     def of(self, class_id: ClassId) -> CostFactor:
-        """κ of a class, also of one never seen."""
+        """κ of a class; the prior for one never seen."""
         return self.cost_factors.get(class_id, NOTHING_KNOWN)
 
     def factor(self, class_id: ClassId) -> float:
@@ -119,21 +120,21 @@ class CostCalibration:
 
 
 def calibrate(
-    budget: Budget, cohorts: Iterable[JobGroup], blocks: Iterable[PoolRentals], paid: Money, now: Instant
+    budget: Budget, groups: Iterable[JobGroup], rentals: Iterable[PoolRentals], paid: Money, now: Instant
 ) -> CostCalibration:
-    """From the balance's memory and the jobs in sight. ``paid``: all the budget ever paid, running rentals included."""
+    """From the balance's history and the jobs in sight. ``paid``: all that was ever paid, running rentals included."""
     balance = budget.balance
     known: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.class_history
     usual = usual_squared_cv(known.values())
-    learned = {class_id: cost_factor(experience, NOTHING, usual) for class_id, experience in known.items()}
+    learned = {class_id: cost_factor(history, NOTHING, usual) for class_id, history in known.items()}
     running: dict[ClassId, CommittedCost] = {}
     held = 0.0 if balance is None else balance.jobs_cost.dollars
     used: set[RentalId] = set()
-    for cohort in cohorts:
-        used |= cohort.working
-        for reading, finish in cohort.finished:
-            held += 0.0 if balance is not None and balance.counts(reading.job.id, finish.at) else reading.spent(now)
-        for class_id, jobs in cohort.under_way.items():
+    for group in groups:
+        used |= group.working
+        for facts, finish in group.finished:
+            held += 0.0 if balance is not None and balance.counts(facts.job.id, finish.at) else facts.spent(now)
+        for class_id, jobs in group.under_way.items():
             held += jobs.spent(now)
             if jobs.running:
                 committed = jobs.committed(now, learned.get(class_id, NOTHING_KNOWN).value)
@@ -146,7 +147,7 @@ def calibrate(
         cost_factors=cost_factors,
         overhead=_overhead(paid.dollars, held, pseudo),
         rate=Price(
-            sum([price for one in blocks for name, price in one.billed.items() if name in used])
+            sum([price for pool in rentals for name, price in pool.billed.items() if name in used])
         ).dollars_per_second,
         left=sum(one.left for one in running.values()),
         spread=sqrt(sum(cost_factors[class_id].squared_cv * one.squares for class_id, one in running.items())),
@@ -160,7 +161,7 @@ def _mean_prediction(known: Iterable[ClassHistory], running: Iterable[CommittedC
 
 
 def _overhead(paid: float, held: float, pseudo: float) -> float:
-    """Shrunk to 1 by jobs that cost what was predicted; nothing is said before a job has a prediction."""
+    """Dollars paid per dollar held, shrunk to 1 by jobs that cost what was predicted; 1 before any prediction."""
     if pseudo <= 0:
         return 1.0
     return min(max((paid + pseudo) / (held + pseudo), 1.0), _MOST_OVERHEAD)

@@ -28,15 +28,15 @@ from charterer.policy.solve.exchange_rate import Demand
 from charterer.policy.solve.hull import Hull
 
 DEFAULT_WORK_SECONDS = 4 * 3600.0
-"""Mean work of a class that neither declares it nor has a job that knows what it has left."""
+"""Mean work, in seconds of the reference option, of a class that neither declares it nor has a job that reports it."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDemand:
     """Jobs of one budget that choose alike. ``arrivals``: jobs a second, None when only jobs in sight are known.
 
-    ``counted``: how many jobs that is worth, infinite where it is declared. ``active`` counts jobs that want to run;
-    ``work`` is the mean work of a job, seconds of the reference option.
+    ``counted``: number of jobs that ``arrivals`` rests on, infinite where it is declared. ``active``: number of jobs
+    that want to run. ``work``: mean work of a job, seconds of the reference option.
     """
 
     class_id: ClassId
@@ -50,7 +50,7 @@ class GroupDemand:
 
     @property
     def hull(self) -> Hull:
-        """The hull of its ways to run a new job, computed when it is first asked for."""
+        """The hull of the options or paths of a new job, computed when it is first asked for."""
         return self.frontier()
 
     def demand(self) -> Demand:
@@ -60,63 +60,63 @@ class GroupDemand:
         return Demand(self.hull.slopes, self.hull.money, self.arrivals, self.weight)
 
     def arrivals_per_hour(self, level: int) -> float:
-        """Declared or counted; for jobs in sight what Little's law gives at that corner of the hull."""
+        """Declared or counted; for jobs in sight by Little's law at that corner of the hull."""
         rate = self.active / self.hull.seconds[level] if self.arrivals is None else self.arrivals
         return rate * 3600.0
 
 
-def _mean_work(profile: Profile | None, cohorts: Sequence[JobGroup]) -> float:
+def _mean_work(profile: Profile | None, groups: Sequence[JobGroup]) -> float:
     if profile is not None and profile.mean_work is not None:
         return profile.mean_work
-    known = sum([one.known for one in cohorts])
-    return sum([one.left for one in cohorts]) / known if known else DEFAULT_WORK_SECONDS
+    known = sum([group.known for group in groups])
+    return sum([group.left for group in groups]) / known if known else DEFAULT_WORK_SECONDS
 
 
 def group_demands(
-    cohorts: Mapping[GroupKey, JobGroup],
+    groups: Mapping[GroupKey, JobGroup],
     profiles: Mapping[ClassId, Profile],
     menus: Menus,
     now: Instant,
     budget: BudgetId | None = None,
     balance: Balance | None = None,
 ) -> dict[GroupKey, GroupDemand]:
-    """The groups of one budget's jobs (finished ones too: they are history), in order of their first job.
+    """The demand of each group of one budget's jobs, finished ones included, in order of their first job.
 
     A group without any option is left out, and so is one without active jobs unless its profile declares how often
     jobs arrive and how much work they are, or its history says so. ``balance`` remembers the jobs that are gone.
-    Classes of ``budget`` of which no job is in sight count by what their profile declares, or the balance remembers:
-    else the first jobs of a month would be given all of its money.
+    Classes of ``budget`` without a job in sight count by what their profile declares or the balance remembers;
+    otherwise the first jobs of a month would be given all of its money.
     """
     in_class: dict[ClassId, list[JobGroup]] = {}
-    for key, cohort in cohorts.items():
-        in_class.setdefault(key[0], []).append(cohort)
-    memory: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.class_history
-    works = {class_id: _mean_work(profiles.get(class_id), alike) for class_id, alike in in_class.items()}
+    for key, group in groups.items():
+        in_class.setdefault(key[0], []).append(group)
+    history: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.class_history
+    works = {class_id: _mean_work(profiles.get(class_id), members) for class_id, members in in_class.items()}
     rates = {
-        class_id: _arrivals(profiles.get(class_id), memory.get(class_id), _uncounted(alike, balance), now)
-        for class_id, alike in in_class.items()
+        class_id: _arrivals(profiles.get(class_id), history.get(class_id), _uncounted(members, balance), now)
+        for class_id, members in in_class.items()
     }
-    jobs = {class_id: sum([len(one.members) for one in alike]) for class_id, alike in in_class.items()}
-    found: dict[GroupKey, GroupDemand] = {}
-    for key, cohort in cohorts.items():
+    jobs = {class_id: sum([len(group.members) for group in members]) for class_id, members in in_class.items()}
+    demands: dict[GroupKey, GroupDemand] = {}
+    for key, group in groups.items():
         class_id, menu_key, weight = key
-        known, part = rates[class_id], len(cohort.members) / jobs[class_id]
+        rate, fraction = rates[class_id], len(group.members) / jobs[class_id]
         menu = menus.menu(menu_key)
-        if menu.options and (cohort.active or known is not None):
+        if menu.options and (group.active or rate is not None):
             work = works[class_id]
             hull = partial(menus.hull, menu_key, work)
-            group = GroupDemand(cohort.members[0].job.class_id, weight, menu, hull, work, cohort.active, None)
-            found[key] = group if known is None else replace(group, arrivals=known.rate * part, counted=known.jobs)
+            demand = GroupDemand(group.members[0].job.class_id, weight, menu, hull, work, group.active, None)
+            demands[key] = demand if rate is None else replace(demand, arrivals=rate.rate * fraction, counted=rate.jobs)
     for profile in profiles.values():
         if profile.budget is not None and profile.budget == budget and profile.id not in in_class:
-            found |= _expected(profile, _arrivals(profile, memory.get(profile.id), (), now), menus)
-    return found
+            demands |= _expected(profile, _arrivals(profile, history.get(profile.id), (), now), menus)
+    return demands
 
 
 def _arrivals(
     profile: Profile | None, known: ClassHistory | None, created: Sequence[Instant], now: Instant
 ) -> Arrivals | None:
-    """As declared, else counted; jobs without a profile have too little in common."""
+    """Declared or counted; None for jobs without a profile, which have too little in common."""
     if profile is None:
         return None
     if profile.arrivals_per_hour is not None:
@@ -124,24 +124,29 @@ def _arrivals(
     return arrivals(known, created, now)
 
 
-def _uncounted(cohorts: Iterable[JobGroup], balance: Balance | None) -> list[Instant]:
-    """When the jobs were created that are not in the balance's sums."""
-    found: list[Instant] = []
-    for cohort in cohorts:
-        ends = cohort.finished
-        counted = {one.job.id for one, end in ends if balance is not None and balance.counts(one.job.id, end.at)}
-        found += [one.order[0] for one in cohort.members if one.job.id not in counted] if counted else cohort.created
-    return found
+def _uncounted(groups: Iterable[JobGroup], balance: Balance | None) -> list[Instant]:
+    """The instants at which the jobs were created that are not in the balance's sums."""
+    created: list[Instant] = []
+    for group in groups:
+        counted = {
+            facts.job.id
+            for facts, finish in group.finished
+            if balance is not None and balance.counts(facts.job.id, finish.at)
+        }
+        created += (
+            [facts.order[0] for facts in group.members if facts.job.id not in counted] if counted else group.created
+        )
+    return created
 
 
-def _expected(profile: Profile, known: Arrivals | None, menus: Menus) -> dict[GroupKey, GroupDemand]:
-    """The group of a class of which no job is in sight, taken to run on anything that its curves cover."""
-    if known is None or profile.mean_work is None:
+def _expected(profile: Profile, rate: Arrivals | None, menus: Menus) -> dict[GroupKey, GroupDemand]:
+    """The demand of a class without a job in sight, taken to run on anything that its curves cover."""
+    if rate is None or profile.mean_work is None:
         return {}
     menu_key = MenuKey(profile.id, 1, 1, profile.widest)
     menu = menus.menu(menu_key)
     if not menu.options:
         return {}
     hull = partial(menus.hull, menu_key, profile.mean_work)
-    group = GroupDemand(profile.id, 1.0, menu, hull, profile.mean_work, 0, known.rate, known.jobs)
+    group = GroupDemand(profile.id, 1.0, menu, hull, profile.mean_work, 0, rate.rate, rate.jobs)
     return {(profile.id, menu_key, 1.0): group}

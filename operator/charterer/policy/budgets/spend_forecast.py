@@ -1,6 +1,6 @@
-"""What a period's spend will be: the expected amount, and an interval that holds as often as it says.
+"""The forecast of a period's spend: the expected amount, and an interval that holds as often as it says.
 
-The planner keeps correcting (``allowance``), so of a dollar too much, x seconds before the end, only the part
+The planner keeps correcting (``pacing``), so of a dollar too much, x seconds before the end, only the fraction
 
     D(x) = exp(−∫ dy / (h(y) + lag(y))),  y from 0 to x,        lag = max(life − h/2, 0)
 
@@ -37,12 +37,13 @@ from charterer.policy.budgets.arrivals import Arrivals
 from charterer.policy.budgets.pacing import PacingState, horizon
 
 HOLDS = 0.9
-"""How often the interval is to hold: it fails low in one period of twenty, and high in one."""
+"""Fraction of periods in which the interval is to hold: it fails low in one of twenty, and high in one."""
 _Z = 1.6448536269514722
+"""Quantile of the normal distribution at 95 %."""
 _STEPS = 48
 """Steps that the time left is divided into: fifteen hours each at the beginning of a month; the horizon is ten days."""
 PRIOR_PERIODS = 4.0
-"""A variance that was never compared with anything is believed to within a factor of about two: as from so many."""
+"""Periods that the modelled variance is worth before any is over: it is believed to within a factor of about two."""
 _NORMAL = NormalDist()
 _ALIKE = 1e-9
 """Least squared coefficient of variation: that of jobs that all cost the same."""

@@ -24,13 +24,13 @@ class CostMeter:
 
     __slots__ = ("_begun", "_ended", "_last", "_price", "_runs")
 
-    def __init__(self, readings: Iterable[JobFacts]) -> None:
+    def __init__(self, jobs: Iterable[JobFacts]) -> None:
         self._ended = 0.0
         self._runs: list[tuple[int, Instant]] = []
-        for one in readings:
-            self._ended += one.ended
-            if one.since is not None:
-                self._runs.append((one.micros, one.since))
+        for facts in jobs:
+            self._ended += facts.ended
+            if facts.since is not None:
+                self._runs.append((facts.micros, facts.since))
         self._price = sum([micros for micros, _ in self._runs])
         self._begun = sum([micros * since for micros, since in self._runs])
         self._last = max([since for _, since in self._runs], default=Instant(0))
@@ -71,7 +71,7 @@ NOTHING = CommittedCost()
 
 
 class ClassInProgress:
-    """Unfinished jobs of one class, some of which hold GPUs (so many: ``running``)."""
+    """Unfinished jobs of facts class, some of which hold GPUs (so many: ``running``)."""
 
     __slots__ = (
         "_counted",
@@ -84,22 +84,22 @@ class ClassInProgress:
         "running",
     )
 
-    def __init__(self, readings: Iterable[JobFacts]) -> None:
-        everyone = list(readings)
-        holding = [one for one in everyone if one.since is not None]
-        counted = [one for one in holding if one.predicted > 0.0]
-        told = [(one.reported, one.predicted > 0.0) for one in holding if one.reported is not None]
+    def __init__(self, jobs: Iterable[JobFacts]) -> None:
+        everyone = list(jobs)
+        holding = [facts for facts in everyone if facts.since is not None]
+        counted = [facts for facts in holding if facts.predicted > 0.0]
+        reported = [(facts.reported, facts.predicted > 0.0) for facts in holding if facts.reported is not None]
         self.running = len(holding)
         self._spent = CostMeter(everyone)
         self._counted = CostMeter(counted)
-        self._predicted = len(counted), sum([one.predicted for one in counted])
-        self._reported = sum([left for left, _ in told])
-        self._reported_counted = sum([left for left, predicted in told if predicted])
-        self._squares = sum([left * left for left, _ in told])
+        self._predicted = len(counted), sum([facts.predicted for facts in counted])
+        self._reported = sum([left for left, _ in reported])
+        self._reported_counted = sum([left for left, predicted in reported if predicted])
+        self._squares = sum([left * left for left, _ in reported])
         self._silent = [
-            (one.predicted, one.ended, one.price * 1e-6, one.since)
-            for one in counted
-            if one.reported is None and one.since is not None
+            (facts.predicted, facts.ended, facts.price * 1e-6, facts.since)
+            for facts in counted
+            if facts.reported is None and facts.since is not None
         ]
 
     def spent(self, now: Instant) -> float:

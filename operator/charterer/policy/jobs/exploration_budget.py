@@ -24,8 +24,8 @@ def may_explore(budget: Budget, tried: Iterable[JobFacts], period_start: Instant
     if not budget.exploration_percent:
         return False
     spent = ZERO
-    for reading in tried:
-        for option, since, until in reading.trials:
+    for facts in tried:
+        for option, since, until in facts.trials:
             over = after(since, option.entry_seconds + TRIAL_SECONDS)
             spent += _cost(option, max(since, period_start), min(now if until is None else until, over))
     return spent < Money(budget.amount.micros * budget.exploration_percent // 100)

@@ -21,19 +21,20 @@ from charterer.policy.jobs.job_facts import JobFacts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobGroup:
-    """``members`` in order of creation; ``created``: when they were. ``active``: how many want to run; ``known``: how
-    many of those say what work they have left, ``left`` in all.
+    """Jobs of one budget and key: ``members`` in order of creation, at the times ``created``.
 
-    Without GPUs: ``waiting``, and ``idle`` ones that do not want any, and why. With GPUs: ``runners``, and ``unwanted``
-    ones that should not run, and why. Of the runners: ``movable`` are those for which a move may pay; ``late``: those
-    that are not fully running yet; ``capped``: those that may only cost so much. ``targeted``: those of the active that
-    are to end by some time.
+    ``active``: the number of jobs that want to run; ``known`` of them say what work they have left, ``left`` in all
+    (seconds of the reference option).
 
-    ``rentals``: of those with GPUs; ``working``: of those that have not finished; ``nodes``:
-    on which any has live pods. ``micros``: micro-dollars an hour
-    that the runners' GPUs cost. ``grace``: the longest that an unfinished one is given to end. ``checking``: whether a
-    template is being checked. ``tried``: those that ran on a width that had never been measured. ``under_way``: the
-    unfinished ones by the class whose statistics they count in; ``finished``: the others.
+    Jobs without GPUs are ``waiting``, or ``idle`` with the reason why they want none. Jobs with GPUs are ``runners``,
+    or ``unwanted`` with the reason why they should not run. Among the runners, a move may pay for the ``movable``, not
+    all pods of the ``late`` run yet, and the ``capped`` have a maximum cost. The ``targeted`` are active and have a
+    target completion time.
+
+    ``rentals``: of jobs with GPUs; ``working``: rentals of unfinished jobs; ``nodes``: those with live pods of any job.
+    ``micros``: micro-dollars an hour of the runners' GPUs. ``grace``: the longest grace of an unfinished job, seconds.
+    ``checking``: whether a template is being checked. ``tried``: jobs that ran on a width never measured before.
+    ``under_way``: unfinished jobs by the class in whose statistics they count; ``finished``: the others.
     """
 
     key: GroupKey
@@ -63,43 +64,45 @@ class JobGroup:
 
 def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
     """The group of jobs that have one key: at least one, in order of creation."""
-    active = [one for one in everyone if one.refused is None]
-    left = [one.job.remaining for one in active if one.job.remaining]
-    runners = [one for one in active if one.since is not None]
-    refused = [(one, one.refused) for one in everyone if one.refused is not None]
-    unwanted = [(one, why) for one, why in refused if one.since is not None]
-    unfinished = [one for one in everyone if one.job.finish is None]
+    active = [facts for facts in everyone if facts.refused is None]
+    left = [facts.job.remaining for facts in active if facts.job.remaining]
+    runners = [facts for facts in active if facts.since is not None]
+    refused = [(facts, facts.refused) for facts in everyone if facts.refused is not None]
+    unwanted = [(facts, why) for facts, why in refused if facts.since is not None]
+    unfinished = [facts for facts in everyone if facts.job.finish is None]
     return JobGroup(
         key=everyone[0].key,
         members=everyone,
-        created=[one.order[0] for one in everyone],
+        created=[facts.order[0] for facts in everyone],
         active=len(active),
         known=len(left),
         left=sum(left),
-        waiting=[one.job for one in active if one.since is None],
-        idle=[(one.job, why) for one, why in refused if one.since is None],
-        runners={one.job.id: one for one in runners},
+        waiting=[facts.job for facts in active if facts.since is None],
+        idle=[(facts.job, why) for facts, why in refused if facts.since is None],
+        runners={facts.job.id: facts for facts in runners},
         unwanted=unwanted,
-        movable={one.job.id: one for one in runners if one.settled and one.job.resize is not ResizePolicy.NEVER},
-        late=[one for one in runners if one.ready_by is not None],
-        capped=[one for one in runners if one.job.max_cost is not None],
-        targeted=[one for one in active if one.job.target_completion is not None],
-        rentals=frozenset().union(*[one.rentals for one in runners], *[one.rentals for one, _ in unwanted]),
-        working=frozenset().union(*[one.rentals for one in unfinished]),
-        nodes=tuple(dict.fromkeys([node for one in everyone for node in one.nodes])),
-        micros=sum([one.micros for one in runners]),
-        grace=max([one.job.grace_seconds for one in unfinished], default=0),
-        checking=any([one.job.checking for one in everyone]),
-        tried=[one for one in everyone if one.trials],
+        movable={
+            facts.job.id: facts for facts in runners if facts.settled and facts.job.resize is not ResizePolicy.NEVER
+        },
+        late=[facts for facts in runners if facts.ready_by is not None],
+        capped=[facts for facts in runners if facts.job.max_cost is not None],
+        targeted=[facts for facts in active if facts.job.target_completion is not None],
+        rentals=frozenset().union(*[facts.rentals for facts in runners], *[facts.rentals for facts, _ in unwanted]),
+        working=frozenset().union(*[facts.rentals for facts in unfinished]),
+        nodes=tuple(dict.fromkeys([node for facts in everyone for node in facts.nodes])),
+        micros=sum([facts.micros for facts in runners]),
+        grace=max([facts.job.grace_seconds for facts in unfinished], default=0),
+        checking=any([facts.job.checking for facts in everyone]),
+        tried=[facts for facts in everyone if facts.trials],
         under_way=_by_statistics(unfinished),
-        finished=[(one, finish) for one, _ in refused if (finish := one.job.finish) is not None],
+        finished=[(facts, finish) for facts, _ in refused if (finish := facts.job.finish) is not None],
     )
 
 
 def _by_statistics(unfinished: Iterable[JobFacts]) -> Mapping[ClassId, ClassInProgress]:
     by_class: dict[ClassId, list[JobFacts]] = {}
-    for one in unfinished:
-        by_class.setdefault(one.statistics, []).append(one)
+    for facts in unfinished:
+        by_class.setdefault(facts.statistics, []).append(facts)
     return {class_id: ClassInProgress(alike) for class_id, alike in by_class.items()}
 
 

@@ -46,14 +46,9 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
 def settled(job: Job) -> bool:
     """Whether the job's run is running with all its pods, so that moving it is a question of gain."""
     run = job.current_run
-    if job.allocation is None or run is None or run.suspended or run.started is None or run.deleting:
+    if run is None or run.started is None or run.deleting or run.complete is not None or run.failed is not None:
         return False
-    running = {pod.index for pod in run.pods if pod.phase is PodPhase.RUNNING and not pod.deleting}
-    return (
-        run.complete is None
-        and run.failed is None
-        and len(running) == run.completions == len(job.allocation.placements)
-    )
+    return job.has_all_pods()
 
 
 def must_move(job: Job, market: Market) -> str:

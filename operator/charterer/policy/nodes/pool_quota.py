@@ -33,11 +33,11 @@ def refusal(pool: Pool, surveyed: bool, live_rentals: int, more: int, now: Insta
 class PoolQuota:
     """The pools' rooms and names; renting uses them up. Budgets come to it in order, see ``planner``."""
 
-    def __init__(self, snapshot: Snapshot, fleet: RentalIndex) -> None:
+    def __init__(self, snapshot: Snapshot, rentals: RentalIndex) -> None:
         self._snapshot = snapshot
         self._live: dict[PoolId, int] = {}
-        for (_, pool), block in fleet.by_pool.items():
-            self._live[pool] = self._live.get(pool, 0) + len(block.live)
+        for (_, pool), here in rentals.by_pool.items():
+            self._live[pool] = self._live.get(pool, 0) + len(here.live)
         self._next: dict[PoolId, int] = {}
         self.cooled: set[Instant] = set()
 

@@ -33,21 +33,21 @@ class PoolSize:
         return self.nodes * self.gpus_per_node
 
 
-def pool_sizes(snapshot: Snapshot, fleet: RentalIndex) -> Mapping[PoolId, PoolSize]:
+def pool_sizes(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, PoolSize]:
     """The room of every pool that may be rented from, by name."""
     return {
-        name: _pool_size(pool, pool.offering.gpus_per_node, fleet.of(name), snapshot.now)
+        name: _pool_size(pool, pool.offering.gpus_per_node, rentals.of(name), snapshot.now)
         for name, pool in sorted(snapshot.pools.items())
         if pool.offering is not None and not pool.deleting
     }
 
 
-def _pool_size(pool: Pool, gpus_per_node: int, blocks: Sequence[PoolRentals], now: Instant) -> PoolSize:
+def _pool_size(pool: Pool, gpus_per_node: int, by_budget: Sequence[PoolRentals], now: Instant) -> PoolSize:
     if pool.cooled_until is not None:
-        has = min(sum([len(one.launched) for one in blocks]), pool.max_nodes)
+        has = min(sum([len(here.launched) for here in by_budget]), pool.max_nodes)
         failed = after(pool.cooled_until, -pool.cooldown_seconds)
         until = after(pool.cooled_until, pool.cooldown_seconds)
-        gave = any(launched > failed for one in blocks for launched in one.launched)
+        gave = any(launched > failed for here in by_budget for launched in here.launched)
         if now < until and has < pool.max_nodes and not gave:
             limit = Limit.QUOTA if pool.cooled_because == FailureKind.QUOTA_EXCEEDED else Limit.STOCK
             return PoolSize(has, gpus_per_node, limit, until)

@@ -15,7 +15,7 @@ from charterer.domain.ids import JobId
 from charterer.domain.job import Progress
 from charterer.domain.money import Money, total
 from charterer.domain.time import after
-from charterer.incremental import Memo, identity_diff
+from charterer.incremental import Memo
 from charterer.policy.budgets.inputs import plan_inputs
 from charterer.policy.jobs.committed_cost import ClassInProgress
 from charterer.policy.jobs.job_facts import JobFacts
@@ -91,20 +91,3 @@ def test_what_jobs_under_way_are_committed_to_is_what_each_of_them_is(
     assert found.left == pytest.approx(sum(lefts.values()), abs=1e-6)
     assert found.actual == pytest.approx(sum(one.spent(now) + lefts[one] for one in counted), abs=1e-6)
     assert found.squares == pytest.approx(sum(left**2 for left in lefts.values()), abs=1e-6)
-
-
-@st.composite
-def things(draw: st.DrawFn) -> tuple[dict[int, object], dict[int, object]]:
-    """Some things under their keys, and what has become of them: kept, made anew, gone, new, in another order."""
-    made = {key: object() for key in range(9)}
-    before = {key: made[key] for key in draw(st.lists(st.sampled_from(range(9)), unique=True))}
-    now = {key: made[key] for key in draw(st.just(list(before)) | st.lists(st.sampled_from(range(9)), unique=True))}
-    return before, now | {key: object() for key in draw(st.sets(st.sampled_from(range(9)), max_size=3)) if key in now}
-
-
-@given(things())
-def test_what_changed_is_what_is_no_more_the_same_object(both: tuple[dict[int, object], dict[int, object]]) -> None:
-    before, now = both
-    changed, gone = identity_diff(now, before)
-    assert changed == [key for key in now if now[key] is not before.get(key)]
-    assert set(gone) == before.keys() - now.keys()

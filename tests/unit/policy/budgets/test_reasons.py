@@ -1,0 +1,42 @@
+"""Reasons in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from charterer.domain.ids import Rate
+from charterer.domain.plan import ReasonCode
+from charterer.domain.profile import Amdahl
+from charterer.policy.budgets import reasons
+from charterer.policy.jobs.group_key import menu_key
+from charterer.policy.options.menu import Menus
+from charterer.policy.options.option_value import JobPosition, OptionValues
+from tests.worlds import World
+
+
+def test_a_choice_is_explained_with_its_numbers() -> None:
+    world = World()
+    world.pool("a100", gpus=8, price="16", start_seconds=0.0)
+    world.profile("sft", Amdahl(0.9, 1.0), work_hours=10, restart_seconds=0.0)
+    job = world.job("train", gpus=(4, 4, 8), profile="sft")
+    menus = Menus(world.profiles, world.pools)
+    key = menu_key(job, frozenset(world.profiles))
+    hull = menus.hull(key, 36_000.0)
+    prospects = OptionValues(menus.menu(key), 0.001)
+    (narrow,), (wide,) = hull.paths
+    reason = reasons.choice(narrow, prospects, 1.0, Rate(0.001), JobPosition(36_000.0), feasible=True)
+    assert reason.message == (
+        "4 GPUs on a100: 3.2 h for $26.00; 8 GPUs on a100 would save 68 min for $8.00, $7.11 per hour saved, "
+        "budget pays up to $3.60"
+    )
+    wider = reasons.choice(wide, prospects, 1.0, Rate(0.001), JobPosition(36_000.0), feasible=True)
+    assert (wider.why, wider.instead_of) == (ReasonCode.BUDGET_OPTIMAL, narrow)
+    assert wider.seconds == pytest.approx(4050.0)
+    assert wider.money.dollars == pytest.approx(8.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(45, "45 s"), (1200, "20 min"), (6480, "1.8 h"), (216_000, "2.5 d"), (0.4, "0 s")]
+)
+def test_spans_are_for_people(seconds: float, text: str) -> None:
+    assert reasons.format_duration(seconds) == text

@@ -1,0 +1,29 @@
+"""What a job holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from charterer.domain.ids import NodeName, RentalId
+from charterer.domain.job import PodPhase
+from charterer.policy.nodes.holdings import held_by
+from tests.worlds import World
+
+
+def test_a_job_holds_the_most_of_its_allocation_its_live_pods_and_its_unrecorded_runs() -> None:
+    world = World()
+    world.budget()
+    world.pool()
+    world.rental()
+    world.rental()
+    world.job("train", gpus=4)
+    job = world.runs_on("train", "a100-1", gpus=4)
+    rental_of = {NodeName("n-a100-1"): RentalId("a100-1"), NodeName("n-a100-2"): RentalId("a100-2")}
+    assert held_by(job, rental_of) == {"a100-1": 4}
+    stopping = replace(job, allocation=None)
+    assert held_by(stopping, rental_of) == {"a100-1": 4}
+    run = job.runs[0]
+    ended = replace(run, pods=tuple(replace(pod, phase=PodPhase.FAILED) for pod in run.pods))
+    assert held_by(replace(stopping, runs=(ended,)), rental_of) == {}
+    assert job.allocation is not None
+    assert held_by(replace(stopping, runs=(), replaced=(job.allocation,)), rental_of) == {"a100-1": 4}
