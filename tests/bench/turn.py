@@ -77,6 +77,8 @@ def settle(world: World) -> None:
         if turn:
             world.everything_starts()
         world.passes(600.0)
+    for rental in [rental for rental in world.rentals.values() if rental.phase is RentalPhase.ENDED]:
+        del world.rentals[rental.id]  # folded and forgotten
     everything_is_labelled(world)
 
 
