@@ -1,6 +1,6 @@
 """Why this option and no other: a row for each option that a job might have now, and what would make another one win.
 
-Every number is the planner's own: what is left on an option is what ``option_value`` says of it, a running job's row holds
+Every number is the planner's own: what is left on an option is as in ``option_value``, a running job's row holds
 the move that it would take (restart and start-up included), a waiting job's the new run. Against the chosen option an
 alternative saves a hours for m dollars; it is right exactly when the budget pays more than m / a for an hour.
 """
