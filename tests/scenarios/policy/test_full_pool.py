@@ -69,10 +69,12 @@ def test_a_running_job_makes_room_only_if_that_pays_for_its_restart(restart_seco
     world.profiles[profile.id] = replace(profile, restart_seconds=restart_seconds)
     world.job("anywhere", gpus=8, profile="anywhere", hours_left=0.3)
     settle(world)
-    world.job("picky", gpus=8, profile="picky")
+    for number in range(2):
+        world.job(f"picky-{number}", gpus=(4, 8, 8), profile="picky")
     assert plan(world.snapshot()).pools[NEAR].scarcity.micros_per_hour > 0
     decided = settle(world)
-    assert decided.jobs[JobId("picky")].reason.why is (ReasonCode.RIGID if moves else ReasonCode.POOL_FULL)
+    why = decided.jobs[JobId("picky-0")].reason.why
+    assert (why is ReasonCode.POOL_FULL) is not moves
     allocation = world.jobs[JobId("anywhere")].allocation
     assert allocation is not None
     assert allocation.option.pool == (FAR if moves else NEAR)

@@ -12,6 +12,7 @@ import pytest
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.policy.solve.exchange_rate import BudgetFit, Demand, solve
 from charterer.policy.solve.hull import corners
+from charterer.policy.solve.linear_program import minimise
 from charterer.policy.solve.scarcity import LpClass, LpColumn, ScarceSolution, pareto_front, solve_scarce
 
 EXACT = 1e-9
@@ -172,7 +173,7 @@ def test_every_budget_bids_what_a_second_is_worth_to_it_with_room_for_all() -> N
     assert contested > 20
 
 
-def test_money_is_left_over_only_where_a_second_costs_a_hundred_times_what_it_usually_does() -> None:
+def test_money_is_left_over_only_where_it_buys_nothing_at_a_hundred_times_the_usual_price_of_a_second() -> None:
     surpluses = 0
     for seed in range(120):
         drawn = case(seed, budgets=1)
@@ -181,13 +182,36 @@ def test_money_is_left_over_only_where_a_second_costs_a_hundred_times_what_it_us
         if max(solution.queued) > 0.0 or not any(solution.prices.values()):
             continue
         plain = solve_scarce(drawn.classes, drawn.budgets, {})
-        usual = max(plain.rates[budget], plain.spends[budget] / plain.objective)
+        dearest = 100.0 * max(plain.rates[budget], plain.spends[budget] / plain.objective)
+        assert solution.rates[budget] <= dearest * (1 + EXACT)
         if solution.fits[budget] is BudgetFit.SURPLUS:
             surpluses += 1
-            assert solution.rates[budget] == pytest.approx(100.0 * usual)
-        else:
-            assert solution.rates[budget] <= 100.0 * usual * (1 + EXACT)
+            assert solution.objective == pytest.approx(_seconds_bought_at(dearest, drawn), rel=1e-6)
     assert surpluses > 5
+
+
+def _seconds_bought_at(rate: float, drawn: Case) -> float:
+    """Σ w·λ·a of the choice that minimises dollars and seconds at that rate, within money and room."""
+    rows: list[str] = [*drawn.budgets, *drawn.capacity]
+    limits = [*drawn.budgets.values(), *drawn.capacity.values()]
+    columns = [(number, c, column) for number, c in enumerate(drawn.classes) for column in c.columns]
+    optimum = minimise(
+        [c.load * (c.weight * rate * column.seconds + column.money) for _, c, column in columns],
+        [number for number, _, _ in columns],
+        [
+            [
+                (0, c.load * column.money),
+                *((rows.index(pool), c.load * use) for pool, use in column.use.items() if pool in rows),
+            ]
+            for _, c, column in columns
+        ],
+        limits,
+    )
+    assert optimum is not None
+    return sum(
+        share * c.load * c.weight * column.seconds
+        for share, (_, c, column) in zip(optimum.shares, columns, strict=True)
+    )
 
 
 def test_of_one_full_pool_and_money_enough_those_wait_who_weigh_least_for_the_room_they_take() -> None:
