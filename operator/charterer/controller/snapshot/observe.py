@@ -135,7 +135,7 @@ def _job_parts(
     refusals: Mapping[JobId, str | None],
     clocks: Mapping[JobId, Instant],
 ) -> Mapping[JobId, _JobParts]:
-    """Of every job, what is known of it elsewhere."""
+    """For every job, what other objects say about it."""
     weights = {budget.id: dict(budget.weights) for budget in payers.values()}
     parts = {}
     for decoded in jobs.values():
