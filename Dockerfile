@@ -17,7 +17,8 @@ FROM python:3.12-slim
 RUN pip uninstall --yes pip && rm -rf /usr/local/lib/python3.12/ensurepip /root/.cache
 COPY --from=build /opt/charterer /opt/charterer
 COPY LICENSE NOTICE /usr/share/doc/charterer/
-ENV PATH=/opt/charterer/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# One thread for linear algebra: the matrices are small, and threads would only wait for each other.
+ENV PATH=/opt/charterer/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 OPENBLAS_NUM_THREADS=1
 USER 65532:65532
 WORKDIR /tmp
 ENTRYPOINT ["charterer"]

@@ -11,13 +11,13 @@ from charterer.policy.budgets.pool_usage import expected_use, lp_column, sum_use
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.pool_size import PoolSize, pool_sizes
 from charterer.policy.nodes.rental_index import rental_index
-from charterer.policy.planner import standings
+from charterer.policy.planner import solve_budgets
 from tests.worlds import World
 
 
 def stood(world: World) -> list[BudgetSolution]:
     """Every budget of the world, solved."""
-    return standings(world.snapshot())
+    return solve_budgets(world.snapshot())
 
 
 def rooms_of(world: World) -> Mapping[PoolId, PoolSize]:

@@ -111,7 +111,7 @@ def run(case: Case) -> Figures:
     simulation = Simulation(scenario, lambda snapshot: plan(snapshot, memo), ExactKnowledge(known))
     if case.priced:
         return _figures(simulation.run())
-    with patch("charterer.policy.planner.solve_with_pool_limits", lambda standings, *_: list(standings)):
+    with patch("charterer.policy.planner.solve_with_pool_limits", lambda solutions, *_: list(solutions)):
         return _figures(simulation.run())
 
 

@@ -38,12 +38,12 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
         return _plan(plan_inputs(snapshot, memo))
 
 
-def standings(snapshot: Snapshot) -> list[BudgetSolution]:
+def solve_budgets(snapshot: Snapshot) -> list[BudgetSolution]:
     """Every budget solved, within the pools' limits, in the order in which they act."""
-    return _standings(plan_inputs(snapshot, Memo()))
+    return _solve_budgets(plan_inputs(snapshot, Memo()))
 
 
-def _standings(inputs: PlanInputs) -> list[BudgetSolution]:
+def _solve_budgets(inputs: PlanInputs) -> list[BudgetSolution]:
     snapshot = inputs.snapshot
     alone = [solve_budget(budget, inputs) for budget in snapshot.budgets.values()]
     return sorted(
@@ -54,24 +54,24 @@ def _standings(inputs: PlanInputs) -> list[BudgetSolution]:
 
 def _plan(inputs: PlanInputs) -> Plan:
     snapshot, memo = inputs.snapshot, inputs.memo
-    solutions = _standings(inputs)
+    solutions = _solve_budgets(inputs)
     capacity = Capacity(snapshot, inputs.holdings, inputs.nodes)
     quota = PoolQuota(snapshot, inputs.rentals)
     drafts = [PlanBuilder(solution, capacity, quota, snapshot) for solution in solutions]
     endings = [draft.must_end() for draft in drafts]
     capacity.open(frozenset(rental for ending in endings for rental in ending))
     enforced = [
-        ending for draft, ending in zip(drafts, endings, strict=True) if draft.standing.budget.mode is Mode.ENFORCE
+        ending for draft, ending in zip(drafts, endings, strict=True) if draft.solution.budget.mode is Mode.ENFORCE
     ]
     commands, verdicts = _unpaid(inputs, {rental: why for ending in enforced for rental, why in ending.items()})
     would: list[Command] = []
     budgets: dict[BudgetId, BudgetVerdict] = {}
     again_at = set(quota.cooled)
     for draft, ending in zip(drafts, endings, strict=True):
-        budget = draft.standing.budget
+        budget = draft.solution.budget
         committed = draft.purse.committed
         decide(draft, capacity, ending)
-        budgets[budget.id] = draft.standing.verdict(committed, snapshot.now)
+        budgets[budget.id] = draft.solution.verdict(committed, snapshot.now)
         again_at |= set(draft.decided.again_at)
         if budget.mode is Mode.OBSERVE:
             would += draft.decided.commands

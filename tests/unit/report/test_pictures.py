@@ -8,7 +8,7 @@ import pytest
 
 from charterer.domain.profile import Amdahl
 from charterer.policy.explain.frontier import Frontier
-from charterer.policy.planner import standings
+from charterer.policy.planner import solve_budgets
 from charterer.report.frontier import FrontierCurve, draw
 from charterer.report.pictures import CannotDraw, file_format
 from tests.worlds import World
@@ -21,8 +21,8 @@ def frontier(amount: str = "40000") -> Frontier:
     world.profile("sft", Amdahl(0.95, 1.0), work_hours=40, arrivals_per_hour=0.5)
     world.job("one", gpus=(1, 8, 64), profile="sft")
     snapshot = world.snapshot()
-    (standing,) = standings(snapshot)
-    return Frontier(standing)
+    (solution,) = solve_budgets(snapshot)
+    return Frontier(solution)
 
 
 def test_the_same_frontier_is_the_same_svg() -> None:

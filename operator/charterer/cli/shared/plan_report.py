@@ -12,7 +12,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, expected
-from charterer.policy.planner import plan, standings
+from charterer.policy.planner import plan, solve_budgets
 
 
 class ActionKind(StrEnum):
@@ -77,7 +77,7 @@ class PlanReport:
 def plan_report(snapshot: Snapshot) -> PlanReport:
     """Plan the snapshot as the operator would."""
     planned = plan(snapshot)
-    solutions = tuple(sorted(standings(snapshot), key=lambda solution: solution.budget.id))
+    solutions = tuple(sorted(solve_budgets(snapshot), key=lambda solution: solution.budget.id))
     actions = (
         *_actions(planned.commands, snapshot, observed=False),
         *_actions(planned.observed_commands, snapshot, observed=True),

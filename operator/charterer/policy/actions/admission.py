@@ -36,7 +36,7 @@ class Admission:
 
     def __init__(self, draft: PlanBuilder, running: Iterable[KeptRuns]) -> None:
         self._draft = draft
-        self._standing = draft.standing
+        self._solution = draft.solution
         self._placed: set[JobId] = set()
         self._too_dear: set[JobId] = set()
         self._queue_ends = False
@@ -46,16 +46,16 @@ class Admission:
         """Displaced jobs first, then the queue; a displaced job that finds nothing is stopped."""
         displaced = [job for job, _ in triaged.leaving]
         waiting = sorted([*triaged.waiting, *displaced], key=lambda job: (job.created, job.id))
-        wanted = self._within_their_cost(ranked_options(waiting, self._standing), waiting)
+        wanted = self._within_their_cost(ranked_options(waiting, self._solution), waiting)
         for job, why in triaged.leaving:
-            share = self._standing.share(job)
+            share = self._solution.share(job)
             if share is not None and job.id in wanted and why.why not in _LIMITS:
                 self._restart_at_once(job, wanted[job.id], why)
         for job in waiting:
             if job.id not in wanted and job.id not in self._too_dear:
                 self._draft.judge(job, None, reason(ReasonCode.NO_OPTION, no_option(job)))
-        for job in in_order([job for job in waiting if job.id not in self._placed], wanted, self._standing):
-            share = self._standing.share(job)
+        for job in in_order([job for job in waiting if job.id not in self._placed], wanted, self._solution):
+            share = self._solution.share(job)
             if share is not None:
                 self._admit(job, wanted[job.id], share)
         for job, why in triaged.leaving:
@@ -98,9 +98,9 @@ class Admission:
         Where its nodes are there already, half its price counts: they were rented when it fitted, and what is rented
         makes the rate that is still allowed smaller by up to the other half (``pacing``: h / 2 of it, paid over h).
         """
-        if self._standing.feasible:
+        if self._solution.feasible:
             return True
-        allowed = self._standing.allowed
+        allowed = self._solution.allowed
         price = option.price.dollars_per_second * (1.0 if self._draft.must_rent(job, option) else 0.5)
         fits = self._rate == 0 or self._rate + price <= allowed
         if not self._queue_ends and allowed > 0 and fits:
@@ -113,7 +113,7 @@ class Admission:
         blocks: list[ReasonCode] = []
         for option in self._by_availability(job, outcomes, share):
             if not self._affords(job, option):
-                allowed = reasons.format_money(self._standing.allowed * 3600)
+                allowed = reasons.format_money(self._solution.allowed * 3600)
                 text = f"the {allowed}/h that the budget still allows are in use"
                 self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, text))
                 return
@@ -159,11 +159,11 @@ class Admission:
         if claim.blocked is not None:
             return claim.blocked
         if claim.placements is not None:
-            feasible = self._standing.feasible
+            feasible = self._solution.feasible
             why = reasons.choice(
-                option, share.prospects, share.group.weight, self._standing.rate, share.position(job), feasible=feasible
+                option, share.prospects, share.group.weight, self._solution.rate, share.position(job), feasible=feasible
             )
-            why = self._standing.with_deadline_note(job, why)
+            why = self._solution.with_deadline_note(job, why)
             self._place(job, option, claim.placements, why)
             return None
         self._rate += option.price.dollars_per_second

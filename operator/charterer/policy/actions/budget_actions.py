@@ -17,8 +17,8 @@ from charterer.policy.nodes.capacity import Capacity
 
 def decide(draft: PlanBuilder, capacity: Capacity, ending: Mapping[RentalId, Reason]) -> None:
     """Decide everything of one budget into its draft; ``capacity`` offers nothing on rentals that are ``ending``."""
-    snapshot, standing = draft.snapshot, draft.standing
-    jobs = triage(standing.groups.values(), ending, standing.inputs.rentals, snapshot)
+    snapshot, solution = draft.snapshot, draft.solution
+    jobs = triage(solution.groups.values(), ending, solution.inputs.rentals, snapshot)
     jobs.again_at += stop_spent(jobs, snapshot)
     for job, why in jobs.stopped:
         draft.stop(job, why)
@@ -35,4 +35,4 @@ def decide(draft: PlanBuilder, capacity: Capacity, ending: Mapping[RentalId, Rea
     if release_at is not None and not ending:
         draft.decided.again_at.append(release_at)
     if jobs.running or jobs.waiting:
-        draft.decided.again_at.append(standing.period_end)
+        draft.decided.again_at.append(solution.period_end)

@@ -23,8 +23,8 @@ class PathMixer:
     Paths that begin alike tell nothing of who took which: among them a job's uid decides.
     """
 
-    def __init__(self, standing: BudgetSolution) -> None:
-        self._standing = standing
+    def __init__(self, solution: BudgetSolution) -> None:
+        self._solution = solution
         self._taken: dict[GroupKey, Counter[OptionKey]] = {}
 
     def prospects(self, job: Job, share: GroupAssignment) -> OptionValues:
@@ -45,9 +45,9 @@ class PathMixer:
 
     def _counter(self, job: Job, share: GroupAssignment, doors: Container[OptionKey]) -> Counter[OptionKey]:
         """How many of the job's group took each path by its first option; counted when asked for."""
-        key = self._standing.key(job)
+        key = self._solution.key(job)
         if key not in self._taken:
-            alike = [last_option(one.job) for one in self._standing.groups[key].members]
+            alike = [last_option(one.job) for one in self._solution.groups[key].members]
             had = [key_of(option) for option in alike if option is not None]
             self._taken[key] = Counter(one for one in had if one in doors)
         return self._taken[key]
@@ -70,24 +70,24 @@ def last_option(job: Job) -> Option | None:
     return job.replaced[-1].option if job.replaced else None
 
 
-def ranked_options(jobs: Iterable[Job], standing: BudgetSolution) -> dict[JobId, Sequence[Completion]]:
+def ranked_options(jobs: Iterable[Job], solution: BudgetSolution) -> dict[JobId, Sequence[Completion]]:
     """Each waiting job's options, best first; jobs whose menu is empty are left out."""
-    lots = PathMixer(standing)
+    lots = PathMixer(solution)
     found: dict[JobId, Sequence[Completion]] = {}
     for job in jobs:
-        share = standing.share(job)
+        share = solution.share(job)
         if share is not None:
-            own = standing.deadline_values(job)
+            own = solution.deadline_values(job)
             ways = lots.prospects(job, share) if own is None else own
             found[job.id] = ways.entering(share.position(job))
     return found
 
 
-def in_order(jobs: Sequence[Job], wanted: Mapping[JobId, Sequence[Completion]], standing: BudgetSolution) -> list[Job]:
+def in_order(jobs: Sequence[Job], wanted: Mapping[JobId, Sequence[Completion]], solution: BudgetSolution) -> list[Job]:
     """The queue: jobs with an option, in the order in which they are offered GPUs."""
 
     def key(job: Job) -> QueueKey:
         best = wanted[job.id][0]
-        return by_value(job, best.option) if standing.feasible else by_dollars(job, best.dollars)
+        return by_value(job, best.option) if solution.feasible else by_dollars(job, best.dollars)
 
     return sorted((job for job in jobs if job.id in wanted), key=key)

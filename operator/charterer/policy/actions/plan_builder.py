@@ -43,19 +43,19 @@ class Decisions:
 class PlanBuilder:
     """Claims GPUs for jobs of one budget, renting where that is allowed, and writes down what was decided."""
 
-    def __init__(self, standing: BudgetSolution, capacity: Capacity, quota: PoolQuota, snapshot: Snapshot) -> None:
-        self.standing = standing
+    def __init__(self, solution: BudgetSolution, capacity: Capacity, quota: PoolQuota, snapshot: Snapshot) -> None:
+        self.solution = solution
         self.snapshot = snapshot
         self.decided = Decisions()
         self._capacity = capacity
         self._quota = quota
         self._allocators: dict[PoolId, PoolAllocator] = {}
         self._blocked: dict[tuple[PoolId, int], ReasonCode] = {}
-        self._grace = max([one.grace for one in standing.groups.values()], default=0)
+        self._grace = max([one.grace for one in solution.groups.values()], default=0)
         self._client: tuple[Job, Option] | None = None
-        budget = standing.budget
-        self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, standing.spent)
-        for nodes in standing.nodes.values():
+        budget = solution.budget
+        self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, solution.spent)
+        for nodes in solution.nodes.values():
             self.purse.hold_all(nodes.exposed)
             for rental in nodes.rentals.booting:
                 self.purse.hold(rental.id, rental.worst, self._exposure(rental, capacity.grace.get(rental.id, 0)))
@@ -64,7 +64,7 @@ class PlanBuilder:
 
     def must_end(self) -> Mapping[RentalId, Reason]:
         """The rentals that must be ended now, used or not, and why."""
-        budget, pools = self.standing.budget, self.standing.nodes
+        budget, pools = self.solution.budget, self.solution.nodes
         staying = [rental for nodes in pools.values() for rental in nodes.rentals.staying.values()]
         if budget.deleting:
             why = reason(ReasonCode.BUDGET_DELETED, f"GPUBudget {budget.id} is being deleted")
@@ -170,7 +170,7 @@ class PlanBuilder:
 
         κ is not in it: κ is learned from it.
         """
-        share = None if job.last_run else self.standing.share(job)
+        share = None if job.last_run else self.solution.share(job)
         if share is None:
             return None
         ways = share.prospects.entering(share.position(job))
@@ -191,7 +191,7 @@ class PlanBuilder:
         allocator = self._allocators.get(pool_id)
         if allocator is None:
             pool = self.snapshot.pools[pool_id]
-            budget = self.standing.budget
+            budget = self.solution.budget
             size = pool.offering.gpus_per_node if pool.offering is not None else 1
             reserved = reserve(pool, self._grace) if pool.quote is not None else Money(0)
             worst = pool.quote.worst if pool.quote is not None else Price(0)
@@ -216,7 +216,7 @@ class PlanBuilder:
             job, option = self._client
             text = f"{job.namespace}/{job.name} waits for {name(option)}"
         why = Reason(ReasonCode.DEMAND, start_seconds, reserved, f"{text}; {reserved} are held back for the worst case")
-        self.decided.rents.append(Rent(rental, pool, self.standing.budget.id, reserved, worst, why))
+        self.decided.rents.append(Rent(rental, pool, self.solution.budget.id, reserved, worst, why))
         return rental
 
     def _hosts(self, rentals: tuple[RentalId, ...], grace_seconds: int) -> bool:

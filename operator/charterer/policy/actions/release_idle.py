@@ -23,11 +23,11 @@ def release_idle(draft: PlanBuilder, capacity: Capacity, ending: Container[Renta
 
     None either while a job's template is being checked, which takes milliseconds: a node may be meant for it.
     """
-    if any(one.checking for one in draft.standing.groups.values()):
+    if any(one.checking for one in draft.solution.groups.values()):
         return
     unused = [
         rental
-        for nodes in draft.standing.nodes.values()
+        for nodes in draft.solution.nodes.values()
         for rental in nodes.unused
         if not rental.deleting and rental.id not in ending and rental.id not in capacity.touched(rental)
     ]
@@ -54,11 +54,11 @@ def release_idle(draft: PlanBuilder, capacity: Capacity, ending: Container[Renta
 
 def _surplus(draft: PlanBuilder, name: PoolId, idle: Sequence[Rental]) -> Sequence[Rental]:
     """Those of a pool's idle rentals that are not worth keeping; ready nodes are kept before booting ones."""
-    standing, pool = draft.standing, draft.snapshot.pools.get(name)
-    if pool is None or name in standing.scarce:
+    solution, pool = draft.solution, draft.snapshot.pools.get(name)
+    if pool is None or name in solution.scarce:
         return idle
-    rented = Counter({pool_id: len(nodes.rentals.staying) for pool_id, nodes in standing.nodes.items()})
-    until = warm_nodes(standing, pool, rented, len(idle))
+    rented = Counter({pool_id: len(nodes.rentals.staying) for pool_id, nodes in solution.nodes.items()})
+    until = warm_nodes(solution, pool, rented, len(idle))
     if not until or not draft.may_rent(name):
         return idle
     draft.decided.again_at += until

@@ -43,15 +43,15 @@ class Resizing:
 
     def __init__(self, draft: PlanBuilder) -> None:
         self._draft = draft
-        self._standing = draft.standing
-        self._memo = draft.standing.inputs.memo
-        self._gate = MoveGate(draft.standing.budget, draft.snapshot.now)
+        self._solution = draft.solution
+        self._memo = draft.solution.inputs.memo
+        self._gate = MoveGate(draft.solution.budget, draft.snapshot.now)
 
     def move(self, running: Iterable[KeptRuns]) -> None:
         """Jobs that must move first, in order of creation, then those that may gain most."""
         resizable: list[_Resizable] = []
         for kept in running:
-            share = self._standing.shares.get(kept.group.key)
+            share = self._solution.shares.get(kept.group.key)
             if share is None:
                 why = reason(ReasonCode.NO_OPTION, "its menu is empty now; it runs on where it is")
                 for job in (facts.job for facts in kept.runners.values()):
@@ -71,12 +71,12 @@ class Resizing:
 
     def _moves(self, group: JobGroup, share: GroupAssignment) -> Iterable[JobMoves]:
         """What the group's running jobs must do or may gain, where it is not nothing."""
-        name = self._standing.budget.id, group.key
-        market, found = self._standing.inputs.menus.market, dict[JobId, JobMoves | None]()
+        name = self._solution.budget.id, group.key
+        market, found = self._solution.inputs.menus.market, dict[JobId, JobMoves | None]()
         for values, jobs in _by_values(group, share):
             found |= self._memo.each(job_moves, jobs, values, share.group.work, market, name=name)
         for facts in group.targeted:
-            own = self._standing.deadline_values(facts.job) if facts.job.id in group.movable else None
+            own = self._solution.deadline_values(facts.job) if facts.job.id in group.movable else None
             if own is not None:
                 found[facts.job.id] = job_moves(facts, own, share.group.work, market)
         return [moves for moves in found.values() if moves is not None]
@@ -99,22 +99,22 @@ class Resizing:
 
     def _judge_runners(self, kept: KeptRuns, share: GroupAssignment) -> None:
         """Judge jobs that run on."""
-        standing, verdicts, group = self._standing, self._draft.decided.verdicts, kept.group
+        solution, verdicts, group = self._solution, self._draft.decided.verdicts, kept.group
         found = self._memo.each(
             _runs_on,
             group.runners,
             share.prospects,
             share.group.weight,
             share.group.work,
-            standing.rate,
-            standing.feasible,
-            name=(standing.budget.id, group.key),
+            solution.rate,
+            solution.feasible,
+            name=(solution.budget.id, group.key),
         )
         verdicts |= found if kept.all else {name: found[name] for name in kept.runners}
         for job in (facts.job for facts in group.targeted if facts.job.id in kept.runners):
-            if job.id in standing.deadline_needs:
+            if job.id in solution.deadline_needs:
                 verdict = verdicts[job.id]
-                verdicts[job.id] = replace(verdict, reason=standing.with_deadline_note(job, verdict.reason))
+                verdicts[job.id] = replace(verdict, reason=solution.with_deadline_note(job, verdict.reason))
 
     def _force(self, one: _Resizable) -> None:
         job, forced = one.moves.facts.job, one.moves.forced
@@ -154,7 +154,7 @@ class Resizing:
         self, job: Job, allocation: Allocation, prospects: OptionValues, position: JobPosition, to: Option
     ) -> Hold | None:
         """Why a move has to wait because it would take back the last one."""
-        if not job.moves or self._standing.budget.fixed_rate is not None:
+        if not job.moves or self._solution.budget.fixed_rate is not None:
             return None
         left = prospects.staying(allocation.option, position).seconds
         move = prospects.move(allocation.option, to, position, rented=False)
@@ -164,19 +164,19 @@ class Resizing:
         """Say why a move that would pay is not made, and think again when it may be."""
         if held.until is not None:
             self._draft.decided.again_at.append(held.until)
-        standing, values = self._standing, share.prospects
+        solution, values = self._solution, share.prospects
         chosen = reasons.choice(
-            here, values, share.group.weight, standing.rate, share.position(job), feasible=standing.feasible
+            here, values, share.group.weight, solution.rate, share.position(job), feasible=solution.feasible
         )
         text = f"{chosen.message}; {reasons.name(to)} would pay, but {held.text}"
         self._draft.judge(job, here, replace(chosen, message=text))
 
     def _gain(self, job: Job, move: Move, allocation: Allocation, share: GroupAssignment) -> Reason:
         left = share.position(job).left
-        own = self._standing.deadline_needs.get(job.id)
-        rate = self._standing.rate if own is None else Rate(max(self._standing.rate, own.worth / job.weight))
+        own = self._solution.deadline_needs.get(job.id)
+        rate = self._solution.rate if own is None else Rate(max(self._solution.rate, own.worth / job.weight))
         why = reasons.moving(move, allocation.option, left, rate, job.weight)
-        return self._standing.with_deadline_note(job, why)
+        return self._solution.with_deadline_note(job, why)
 
     def _go(self, job: Job, allocation: Allocation, to: Option, why: Reason) -> bool:
         """Move now if the nodes are ready, else wait for them and run on meanwhile. False when they cannot be had."""

@@ -47,19 +47,19 @@ class WarmNodes:
     seconds: float
 
 
-def warm_nodes(standing: BudgetSolution, pool: Pool, rented: Counter[PoolId], idle: int) -> list[Instant]:
+def warm_nodes(solution: BudgetSolution, pool: Pool, rented: Counter[PoolId], idle: int) -> list[Instant]:
     """Until when which of a pool's ``idle`` nodes are kept, the first for longest; empty where none is worth it now.
 
     ``rented``: the budget's nodes by pool, as which jobs out of sight are spread over pools.
     """
-    last = _last_sign(standing)
-    if not standing.feasible or last is None or pool.offering is None or pool.quote is None:
+    last = _last_sign(solution)
+    if not solution.feasible or last is None or pool.offering is None or pool.quote is None:
         return []
-    found = streams(standing, pool.id, pool.offering.gpus_per_node, rented)
+    found = streams(solution, pool.id, pool.offering.gpus_per_node, rented)
     kept: list[Instant] = []
     for group in _warm_groups(found, pool.quote.price.dollars_per_second, pool.start_seconds):
         until = after(last, group.seconds)
-        if standing.now >= until or len(kept) + group.nodes > idle:
+        if solution.now >= until or len(kept) + group.nodes > idle:
             break
         kept += [until] * group.nodes
     return kept
@@ -91,20 +91,20 @@ def _warm_groups(found: Sequence[ExpectedArrivals], price: float, start_seconds:
 
 
 def streams(
-    standing: BudgetSolution, pool: PoolId, gpus_per_node: int, rented: Counter[PoolId]
+    solution: BudgetSolution, pool: PoolId, gpus_per_node: int, rented: Counter[PoolId]
 ) -> list[ExpectedArrivals]:
     """The jobs that may come to the pool: of each group in sight, and of classes remembered."""
-    remembered = _remembered(standing)
+    remembered = _remembered(solution)
     active: Counter[ClassId] = Counter()
-    for key, share in standing.shares.items():
+    for key, share in solution.shares.items():
         active[key[0]] += share.group.active
     found: list[ExpectedArrivals] = []
-    for key, share in standing.shares.items():
+    for key, share in solution.shares.items():
         group, known = share.group, remembered.get(key[0], 0.0)
         rate = known * group.active / active[key[0]] if group.arrivals is None and known else share.arrivals
         found += [
             ExpectedArrivals(
-                rate * taken.fraction, ceil(taken.path[0].gpus / gpus_per_node), standing.rate * group.weight
+                rate * taken.fraction, ceil(taken.path[0].gpus / gpus_per_node), solution.rate * group.weight
             )
             for taken in share.path_shares
             if taken.path[0].pool == pool
@@ -112,21 +112,21 @@ def streams(
     nodes = rented.total()
     absent = sum(rate for name, rate in remembered.items() if name not in active)
     if absent and nodes:
-        found.append(ExpectedArrivals(absent * rented[pool] / nodes, 1, standing.rate))
+        found.append(ExpectedArrivals(absent * rented[pool] / nodes, 1, solution.rate))
     return found
 
 
-def _remembered(standing: BudgetSolution) -> dict[ClassId, float]:
+def _remembered(solution: BudgetSolution) -> dict[ClassId, float]:
     """Jobs a second that come, by class, as far as finished ones tell."""
-    balance = standing.budget.balance
+    balance = solution.budget.balance
     known = {} if balance is None else balance.class_history
-    found = {name: first_arrivals(one, standing.now) for name, one in known.items()}
+    found = {name: first_arrivals(one, solution.now) for name, one in known.items()}
     return {name: one.rate for name, one in found.items() if one is not None}
 
 
-def _last_sign(standing: BudgetSolution) -> Instant | None:
+def _last_sign(solution: BudgetSolution) -> Instant | None:
     """When a job last came or finished."""
-    balance = standing.budget.balance
+    balance = solution.budget.balance
     finished: Iterable[Instant] = () if balance is None else (one.at for one in balance.class_history.values())
-    created = (one.created[-1] for one in standing.groups.values())
+    created = (one.created[-1] for one in solution.groups.values())
     return max([*created, *finished], default=None)

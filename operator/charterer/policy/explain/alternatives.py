@@ -144,14 +144,14 @@ class Alternatives:
     left_alone: tuple[LeftAlone, ...]
 
 
-def alternatives(job: Job, standing: BudgetSolution, verdict: Verdict, snapshot: Snapshot) -> Alternatives | None:
+def alternatives(job: Job, solution: BudgetSolution, verdict: Verdict, snapshot: Snapshot) -> Alternatives | None:
     """The options of a job for which the planner found one; None where its menu is empty or it has no option."""
-    share = standing.share(job)
+    share = solution.share(job)
     chosen = job.allocation.option if job.allocation is not None else verdict.option
     if share is None or chosen is None:
         return None
-    weigh = _Weighing(job, chosen, share, standing, snapshot)
-    prospects, position = standing.deadline_values(job) or share.drawn_values(job), share.position(job)
+    weigh = _Weighing(job, chosen, share, solution, snapshot)
+    prospects, position = solution.deadline_values(job) or share.drawn_values(job), share.position(job)
     points = weigh.points(prospects, position)
     here = points[key_of(chosen)]
     rows = sorted(
@@ -239,16 +239,16 @@ class _Weighing:
     """One job's options, each from now to the end, at whatever rate, prices and work left are asked about."""
 
     def __init__(
-        self, job: Job, chosen: Option, share: GroupAssignment, standing: BudgetSolution, snapshot: Snapshot
+        self, job: Job, chosen: Option, share: GroupAssignment, solution: BudgetSolution, snapshot: Snapshot
     ) -> None:
         self._job = job
         self._chosen = chosen
         self._share = share
         self._snapshot = snapshot
-        self._market = PoolQuota(snapshot, standing.inputs.rentals)
-        capacity = Capacity(snapshot, standing.inputs.holdings, standing.inputs.nodes)
+        self._market = PoolQuota(snapshot, solution.inputs.rentals)
+        capacity = Capacity(snapshot, solution.inputs.holdings, solution.inputs.nodes)
         capacity.open(frozenset())
-        self._draft = PlanBuilder(standing, capacity, self._market, snapshot)
+        self._draft = PlanBuilder(solution, capacity, self._market, snapshot)
         self._runs = job.allocation is not None
 
     def points(self, prospects: OptionValues, position: JobPosition) -> dict[OptionKey, _OptionPoint]:

@@ -71,14 +71,14 @@ class Frontier:
     solved with that room (``shared_pools``), and so are the ends. ``amount_for`` alone asks the bills only.
     """
 
-    def __init__(self, standing: BudgetSolution) -> None:
-        start, end = period_bounds(standing.budget.time_zone, after(standing.period_end, -1.0))
-        self._standing = standing
-        self.amount = standing.budget.amount
+    def __init__(self, solution: BudgetSolution) -> None:
+        start, end = period_bounds(solution.budget.time_zone, after(solution.period_end, -1.0))
+        self._solution = solution
+        self.amount = solution.budget.amount
         self.period_seconds = seconds_between(start, end)
-        self._groups = [share.group for share in standing.shares.values()]
-        self._demands = _demands(standing)
-        self._loads = [share.arrivals for share in standing.shares.values()]
+        self._groups = [share.group for share in solution.shares.values()]
+        self._demands = _demands(solution)
+        self._loads = [share.arrivals for share in solution.shares.values()]
         self.empty = not sum(self._loads)
 
     @cached_property
@@ -105,7 +105,7 @@ class Frontier:
         feasible = solution.fit is not BudgetFit.INFEASIBLE
         served = 1.0 if feasible else max(allowed, 0.0) / solution.spend
         if not self._fits(solution, served):
-            found = budget_outcome(self._standing, allowed)
+            found = budget_outcome(self._solution, allowed)
             return FrontierPoint(
                 factor=factor,
                 amount=amount,
@@ -137,17 +137,17 @@ class Frontier:
     def _fits(self, solution: Solution, served: float) -> bool:
         """Whether the pools have room for what is then held, by those who are served."""
         uses = []
-        for at, (key, share) in enumerate(self._standing.shares.items()):
+        for at, (key, share) in enumerate(self._solution.shares.items()):
             hull, level = share.group.hull, solution.levels[at]
             mix = solution.mix if at == solution.mixed else 0.0
             corners = [(1.0 - mix, level)] + ([(mix, level + 1)] if mix else [])
-            held = share.arrivals * holding_factor(self._standing, key, share.group) * served
+            held = share.arrivals * holding_factor(self._solution, key, share.group) * served
             uses.append(
                 expected_use(
                     ((part, use_of(hull.paths[one], hull.seconds[one], share.group)) for part, one in corners), held
                 )
             )
-        return fits_into(sum_uses(uses), self._standing.room)
+        return fits_into(sum_uses(uses), self._solution.room)
 
     def _least_with_room(self, least: float) -> float:
         """The same in dollars a second, where the cheapest options, which cost ``least``, do not all fit. By halving.
@@ -157,14 +157,14 @@ class Frontier:
         unlimited = self._unlimited()
 
         def enough(allowed: float) -> bool:
-            return budget_outcome(self._standing, allowed).served >= unlimited.served / _EPSILON
+            return budget_outcome(self._solution, allowed).served >= unlimited.served / _EPSILON
 
         return bisect(least * unlimited.served, unlimited.spend, enough, _HALVINGS)[1]
 
     def _unlimited(self) -> BudgetOutcome:
         """What the budget gets of the room for any money."""
         unlimited = _UNLIMITED * sum(one.load * one.spends[-1] for one in self._demands)
-        return budget_outcome(self._standing, unlimited)
+        return budget_outcome(self._solution, unlimited)
 
     def _mean_seconds(self, solution: Solution) -> float:
         whole = sum(
@@ -177,11 +177,11 @@ class Frontier:
         return Money.of(dollars_a_second * self.period_seconds)
 
 
-def mean_seconds(standing: BudgetSolution) -> float | None:
+def mean_seconds(solution: BudgetSolution) -> float | None:
     """Mean completion time of the jobs to come at what the budget pays now; None without jobs, or while they queue."""
-    shares = standing.shares.values()
+    shares = solution.shares.values()
     load = sum(share.arrivals for share in shares)
-    if not load or not standing.feasible:
+    if not load or not solution.feasible:
         return None
     return sum(share.arrivals * expected(share)[0] for share in shares) / load
 
@@ -194,9 +194,9 @@ def expected(share: GroupAssignment) -> tuple[float, float]:
     )
 
 
-def _demands(standing: BudgetSolution) -> list[Demand]:
+def _demands(solution: BudgetSolution) -> list[Demand]:
     """The groups as the planner's own solver sees them: as dear as they turned out to be."""
-    return [spending(key, share.group, standing.calibration) for key, share in standing.shares.items()]
+    return [spending(key, share.group, solution.calibration) for key, share in solution.shares.items()]
 
 
 def _seconds(group: GroupDemand, level: int, mix: float) -> float:

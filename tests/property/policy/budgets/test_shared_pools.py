@@ -51,7 +51,7 @@ def worlds(draw: st.DrawFn, budgets: int = 2) -> World:
 def test_no_pool_is_exceeded_and_only_full_ones_have_a_price(world: World) -> None:
     found = stood(world)
     if not all(one.feasible for one in found) or any(s.verdict.short for one in found for s in one.scarce.values()):
-        return  # who waits is not told by a standing; tests/property/test_scarcity.py has it
+        return  # who waits is not told by a solution; tests/property/test_scarcity.py has it
     room, uses = rooms_of(world), held(found)
     for pool, much in uses.items():
         assert much <= room[pool].gpus * (1.0 + 1e-7)

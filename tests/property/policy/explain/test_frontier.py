@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl
 from charterer.policy.explain.frontier import Frontier
-from charterer.policy.planner import standings
+from charterer.policy.planner import solve_budgets
 from charterer.policy.solve.exchange_rate import BudgetFit
 from tests.worlds import World
 
@@ -30,8 +30,8 @@ def frontier_of(drawn: list[tuple[float, float, float, float]], start_seconds: f
         world.profile(f"c{number}", Amdahl(parallel, 1.0), work_hours=hours, arrivals_per_hour=arrivals)
         world.job(f"j{number}", gpus=(1, 4, 64), profile=f"c{number}", weight=weight)
     snapshot = world.snapshot()
-    (standing,) = standings(snapshot)
-    return Frontier(standing)
+    (solution,) = solve_budgets(snapshot)
+    return Frontier(solution)
 
 
 @settings(max_examples=40, deadline=None)

@@ -16,7 +16,7 @@ from charterer.domain.period import QuietHours
 from charterer.domain.plan import Allocate, Plan, ReasonCode
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import after, seconds_between
-from charterer.policy.planner import plan, standings
+from charterer.policy.planner import plan, solve_budgets
 from tests.worlds import World
 
 JOB = JobId("train")
@@ -76,9 +76,9 @@ def test_what_a_target_takes_is_taken_from_the_others() -> None:
     made = world("20000")
     made.profile("other", Amdahl(0.97, 1.0), work_hours=40)
     made.job("other", gpus=(1, 8, 64), profile="other")
-    before = standings(made.snapshot())[0].allowed
+    before = solve_budgets(made.snapshot())[0].allowed
     aims(made, target_completion=after(made.now, 5 * 3600.0))
-    assert standings(made.snapshot())[0].allowed < before
+    assert solve_budgets(made.snapshot())[0].allowed < before
 
 
 @settings(max_examples=25, deadline=None)

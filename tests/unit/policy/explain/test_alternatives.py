@@ -12,7 +12,7 @@ from charterer.domain.plan import Rent
 from charterer.domain.profile import Amdahl, ThroughputTable
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.alternatives import Alternatives, Basis, NodeSource, Rank, alternatives, basis
-from charterer.policy.planner import plan, standings
+from charterer.policy.planner import plan, solve_budgets
 from tests.worlds import World
 
 CURVE = ThroughputTable(((1, 50.0), (2, 98.0), (4, 180.0), (8, 310.0), (16, 480.0), (32, 640.0)))
@@ -28,7 +28,7 @@ def world_with(amount: str = "60000", arrivals: float = 1.0) -> World:
 
 def standing_of(world: World) -> BudgetSolution:
     snapshot = world.snapshot()
-    return standings(snapshot)[0]
+    return solve_budgets(snapshot)[0]
 
 
 def weighed(world: World, name: str) -> Alternatives:

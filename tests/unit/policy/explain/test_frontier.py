@@ -9,15 +9,15 @@ from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, mean_seconds
-from charterer.policy.planner import standings
+from charterer.policy.planner import solve_budgets
 from charterer.policy.solve.exchange_rate import BudgetFit
 from tests.worlds import World
 
 
 def stood(world: World) -> BudgetSolution:
     snapshot = world.snapshot()
-    (standing,) = standings(snapshot)
-    return standing
+    (solution,) = solve_budgets(snapshot)
+    return solution
 
 
 def busy(amount: str = "60000") -> World:
@@ -85,10 +85,10 @@ def test_one_times_the_amount_is_what_the_planner_chooses_when_the_month_begins(
     world = busy()
     world.passes(-15 * 86_400)
     world.jobs["one"] = world.job("one", gpus=(1, 8, 64), profile="sft")  # type: ignore[index]
-    standing = stood(world)
-    bought = Frontier(standing).at(standing.budget.amount)
-    assert bought.rate == pytest.approx(standing.rate)
-    assert bought.mean_seconds == pytest.approx(mean_seconds(standing))
+    solution = stood(world)
+    bought = Frontier(solution).at(solution.budget.amount)
+    assert bought.rate == pytest.approx(solution.rate)
+    assert bought.mean_seconds == pytest.approx(mean_seconds(solution))
     assert bought.factor == 1.0
 
 
@@ -114,9 +114,9 @@ def test_without_jobs_there_is_no_frontier() -> None:
     world = World()
     world.budget()
     world.pool()
-    standing = stood(world)
-    assert Frontier(standing).empty
-    assert mean_seconds(standing) is None
+    solution = stood(world)
+    assert Frontier(solution).empty
+    assert mean_seconds(solution) is None
 
 
 def test_while_jobs_queue_there_is_no_mean_completion_time() -> None:

@@ -15,7 +15,7 @@ from charterer.domain.time import after
 from charterer.policy.explain.alternatives import alternatives
 from charterer.policy.jobs.exploration_budget import TRIAL_SECONDS
 from charterer.policy.options.optimism import exploration_candidates, optimistic_speed
-from charterer.policy.planner import plan, standings
+from charterer.policy.planner import plan, solve_budgets
 from tests.worlds import World
 
 NAME = ClassId("team", "sft")
@@ -187,7 +187,7 @@ def test_what_is_left_alone_is_told_with_when_that_ends() -> None:
     found = []
     for one in (snapshot, own):
         decided = plan(one).jobs[SFT]
-        weighed = alternatives(one.jobs[SFT], standings(one)[0], decided, one)
+        weighed = alternatives(one.jobs[SFT], solve_budgets(one)[0], decided, one)
         assert weighed is not None
         found += [(alone.gpus, alone.until) for alone in weighed.left_alone]
     assert found == [(16, after(snapshot.now, 3600.0)), (16, None)]
