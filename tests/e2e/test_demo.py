@@ -219,7 +219,7 @@ def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
                 break
         started = psutil.Process(demo.pid).children(recursive=True)
         demo.send_signal(signal.SIGINT)
-        assert "ended; nothing is left running" in demo.stdout.read()
+        assert "Stopped; nothing is left running" in demo.stdout.read()
     assert demo.returncode == 130
     assert len(started) > 5
     assert not [process for process in started if process.is_running()]
@@ -229,5 +229,5 @@ def test_a_folder_with_other_things_in_it_is_not_emptied(tmp_path: Path) -> None
     (tmp_path / "thesis.tex").write_text("precious")
     done = subprocess.run([*DEMO, f"--out={tmp_path}"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "name a folder by --out that may be emptied" in done.stdout
+    assert "choose another folder with --out" in done.stdout
     assert (tmp_path / "thesis.tex").exists()

@@ -25,8 +25,9 @@ _DEAREST = 100.0
 is left of its money stays unspent. Dearer pools and wider options cost a few times more than what they replace."""
 _SLACK = 1e-9
 """Fraction of the weighted load by which more jobs may wait than must, so that rounding makes nothing infeasible."""
-_WEIGHTS = (1.0, 0.25, 0.0625)
-"""Weights of a dollar that are tried for budgets with money left over: at 1 a second counts as with room for all."""
+_RATES = tuple(4.0**power for power in range(-1, 8))
+"""Rates that are tried for a budget with money left over, as multiples of what a second costs on its cheapest columns.
+They do not depend on the amount, so that more money never gives a lower rate."""
 _ALIKE = 1e-9
 """Relative difference of mean completion times below which two choices are equally fast."""
 _NOBODY = 1e-8
@@ -210,12 +211,17 @@ class _PoolProgram:
         self._limits = [max(limit, 0.0) for limit in (*budgets.values(), *capacity.values())]
         self._bids: dict[BudgetId, float] = {}
         self._least_dollars: dict[BudgetId, float] = {}
+        self._cheapest_second: dict[BudgetId, float] = {}
         for budget, solution in unconstrained.solutions.items():
             members = [at for at, lp_class in enumerate(classes) if lp_class.budget == budget]
             time = _objective([classes[at] for at in members], [unconstrained.mixes[at] for at in members])
             average = solution.spend / time if time > 0.0 < solution.spend else 1.0
             self._bids[budget] = bid = solution.rate or average
             self._least_dollars[budget] = bid / (_DEAREST * max(bid, average))
+            cheapest = [(classes[at], min(classes[at].columns, key=lambda column: column.money)) for at in members]
+            seconds = sum(lp_class.load * lp_class.weight * column.seconds for lp_class, column in cheapest)
+            dollars = sum(lp_class.load * column.money for lp_class, column in cheapest)
+            self._cheapest_second[budget] = dollars / seconds if dollars > 0.0 < seconds else bid
         self._owners = [number for number, lp_class in enumerate(classes) for _ in lp_class.columns]
         self._uses = [self._uses_of(lp_class, column) for lp_class in classes for column in lp_class.columns]
 
@@ -268,17 +274,17 @@ class _PoolProgram:
         """The solution in which dollars count as much as they can while the jobs are as fast as in ``fastest``.
 
         A budget with money left over has no price of its own for a second. Its rate, and the prices of pools in its
-        dollars, follow from the weight of a dollar: the largest weight gives the smallest rate.
+        dollars, follow from the weight of a dollar. They are to within a factor of four the smallest that do.
         """
         solution = self._solution(fastest, self._least_dollars, lacking)
         spare = {budget for budget, fit in solution.fits.items() if fit is BudgetFit.SURPLUS}
         if not spare:
             return solution
-        for weight in _WEIGHTS:
-            dollars = {
-                budget: max(weight, least) if budget in spare else least
-                for budget, least in self._least_dollars.items()
-            }
+        for multiple in _RATES:
+            dollars = dict(self._least_dollars)
+            for budget in spare:
+                rate = multiple * self._cheapest_second[budget]
+                dollars[budget] = max(self._bids[budget] / rate, dollars[budget])
             costs = [*self._costs(dollars), *[0.0] * (len(uses) - len(self._uses))]
             optimum = minimise(costs, owners, uses, limits)
             assert optimum is not None, "other costs leave the limits as they are"
