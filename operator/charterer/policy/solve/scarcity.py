@@ -25,11 +25,6 @@ _DEAREST = 100.0
 is left of its money stays unspent. Dearer pools and wider options cost a few times more than what they replace."""
 _SLACK = 1e-9
 """Fraction of the weighted load by which more jobs may wait than must, so that rounding makes nothing infeasible."""
-_RATES = tuple(4.0**power for power in range(-1, 8))
-"""Rates that are tried for a budget with money left over, as multiples of what a second costs on its cheapest columns.
-They do not depend on the amount, so that more money never gives a lower rate."""
-_ALIKE = 1e-9
-"""Relative difference of mean completion times below which two choices are equally fast."""
 _NOBODY = 1e-8
 """Fraction of a class that is served below which nobody is."""
 
@@ -210,20 +205,16 @@ class _PoolProgram:
         self._pools = list(capacity)
         self._limits = [max(limit, 0.0) for limit in (*budgets.values(), *capacity.values())]
         self._bids: dict[BudgetId, float] = {}
-        self._least_dollars: dict[BudgetId, float] = {}
-        self._cheapest_second: dict[BudgetId, float] = {}
+        self._dollars: dict[BudgetId, float] = {}
         for budget, solution in unconstrained.solutions.items():
             members = [at for at, lp_class in enumerate(classes) if lp_class.budget == budget]
             time = _objective([classes[at] for at in members], [unconstrained.mixes[at] for at in members])
             average = solution.spend / time if time > 0.0 < solution.spend else 1.0
             self._bids[budget] = bid = solution.rate or average
-            self._least_dollars[budget] = bid / (_DEAREST * max(bid, average))
-            cheapest = [(classes[at], min(classes[at].columns, key=lambda column: column.money)) for at in members]
-            seconds = sum(lp_class.load * lp_class.weight * column.seconds for lp_class, column in cheapest)
-            dollars = sum(lp_class.load * column.money for lp_class, column in cheapest)
-            self._cheapest_second[budget] = dollars / seconds if dollars > 0.0 < seconds else bid
+            self._dollars[budget] = bid / (_DEAREST * max(bid, average))
         self._owners = [number for number, lp_class in enumerate(classes) for _ in lp_class.columns]
         self._uses = [self._uses_of(lp_class, column) for lp_class in classes for column in lp_class.columns]
+        self._costs = [self._cost(lp_class, column) for lp_class in classes for column in lp_class.columns]
 
     def _uses_of(self, lp_class: LpClass, column: LpColumn) -> Uses:
         """Dollars and GPUs of the whole class on one column."""
@@ -237,76 +228,37 @@ class _PoolProgram:
             ),
         ]
 
-    def _costs(self, dollars: Mapping[BudgetId, float]) -> list[float]:
-        """By column, the objective of the whole class on it, where a dollar of each budget counts ``dollars``."""
-        return [
-            lp_class.load
-            * (lp_class.weight * self._bids[lp_class.budget] * column.seconds + dollars[lp_class.budget] * column.money)
-            for lp_class in self._classes
-            for column in lp_class.columns
-        ]
+    def _cost(self, lp_class: LpClass, column: LpColumn) -> float:
+        bid, dollar = self._bids[lp_class.budget], self._dollars[lp_class.budget]
+        return lp_class.load * (lp_class.weight * bid * column.seconds + dollar * column.money)
 
     def solve(self) -> ScarceSolution:
-        """Without jobs that wait, and where that is impossible, with the least load that must."""
-        uses, owners = self._uses, self._owners
-        if (first := minimise(self._costs(self._least_dollars), owners, uses, self._limits)) is not None:
-            return self._cheapest(first, uses, owners, self._limits, [0.0] * len(self._limits))
+        """Without anybody who waits, and where that cannot be, with the least load that must."""
+        optimum = minimise(self._costs, self._owners, self._uses, self._limits)
+        if optimum is not None:
+            return self._solution(optimum, [0.0] * len(self._limits))
         loads = [lp_class.weight * lp_class.load for lp_class in self._classes]
-        owners = [*owners, *range(len(loads))]
+        owners = [*self._owners, *range(len(loads))]
         waiting: list[Uses] = [()] * len(loads)
-        least = minimise([*[0.0] * len(uses), *loads], owners, [*uses, *waiting], self._limits)
-        assert least is not None, "all jobs may wait"
+        least = minimise([*[0.0] * len(self._costs), *loads], owners, [*self._uses, *waiting], self._limits)
+        assert least is not None, "everybody may wait"
         row = len(self._limits)
-        uses = [*uses, *[((row, load),) for load in loads]]
+        waiting = [((row, load),) for load in loads]
         limits = [*self._limits, least.cost + _SLACK * sum(loads)]
-        second = minimise([*self._costs(self._least_dollars), *[0.0] * len(loads)], owners, uses, limits)
-        assert second is not None, "the waiting of the first program keeps within its own limit"
-        return self._cheapest(second, uses, owners, limits, least.prices)
+        optimum = minimise([*self._costs, *[0.0] * len(loads)], owners, [*self._uses, *waiting], limits)
+        assert optimum is not None, "the waiting of the first program keeps within its own limit"
+        return self._solution(optimum, least.prices)
 
-    def _cheapest(
-        self,
-        fastest: Optimum,
-        uses: Sequence[Uses],
-        owners: Sequence[int],
-        limits: Sequence[float],
-        lacking: Sequence[float],
-    ) -> ScarceSolution:
-        """The solution in which dollars count as much as they can while the jobs are as fast as in ``fastest``.
-
-        A budget with money left over has no price of its own for a second. Its rate, and the prices of pools in its
-        dollars, follow from the weight of a dollar. They are to within a factor of four the smallest that do.
-        """
-        solution = self._solution(fastest, self._least_dollars, lacking)
-        spare = {budget for budget, fit in solution.fits.items() if fit is BudgetFit.SURPLUS}
-        if not spare:
-            return solution
-        for multiple in _RATES:
-            dollars = dict(self._least_dollars)
-            for budget in spare:
-                rate = multiple * self._cheapest_second[budget]
-                dollars[budget] = max(self._bids[budget] / rate, dollars[budget])
-            costs = [*self._costs(dollars), *[0.0] * (len(uses) - len(self._uses))]
-            optimum = minimise(costs, owners, uses, limits)
-            assert optimum is not None, "other costs leave the limits as they are"
-            cheaper = self._solution(optimum, dollars, lacking)
-            if cheaper.objective <= solution.objective * (1.0 + _ALIKE):
-                return cheaper
-        return solution
-
-    def _solution(
-        self, optimum: Optimum, weights: Mapping[BudgetId, float], lacking: Sequence[float]
-    ) -> ScarceSolution:
-        """``weights``: of a dollar of each budget in the program's costs. ``lacking``: by row, what a unit more of it
-        would save of the load that waits.
-        """
+    def _solution(self, optimum: Optimum, lacking: Sequence[float]) -> ScarceSolution:
+        """``lacking``: by row, what a unit more of it would save of the load that waits."""
         count = len(self._budgets)
         short_of = {budget for budget, price in zip(self._budgets, lacking, strict=False) if price > 0.0}
         spare = {budget for budget, price in zip(self._budgets, optimum.prices, strict=False) if price <= 0.0}
         dollars = {
-            budget: weights[budget] + price for budget, price in zip(self._budgets, optimum.prices, strict=False)
+            budget: self._dollars[budget] + price for budget, price in zip(self._budgets, optimum.prices, strict=False)
         }
         unit = max((dollar for budget, dollar in dollars.items() if budget not in short_of), default=1.0)
-        mixes = self._mixes(optimum, self._costs(weights))
+        mixes = self._mixes(optimum)
         spends = dict.fromkeys(self._budgets, 0.0)
         for lp_class, mix in zip(self._classes, mixes, strict=True):
             spends[lp_class.budget] += lp_class.load * sum(s * lp_class.columns[at].money for at, s in mix.items())
@@ -324,14 +276,14 @@ class _PoolProgram:
             prices={pool: price / unit for pool, price in zip(self._pools, optimum.prices[count:], strict=False)},
             dollars={budget: dollar / unit for budget, dollar in dollars.items()},
             mixes=mixes,
-            queued=optimum.shares[len(self._uses) :] or [0.0] * len(self._classes),
+            queued=optimum.shares[len(self._costs) :] or [0.0] * len(self._classes),
             spends=spends,
             uses=_uses(self._classes, mixes),
             short=frozenset(pool for pool, price in zip(self._pools, lacking[count:], strict=True) if price > 0.0),
             objective=_objective(self._classes, mixes),
         )
 
-    def _mixes(self, optimum: Optimum, costs: Sequence[float]) -> list[dict[int, float]]:
+    def _mixes(self, optimum: Optimum) -> list[dict[int, float]]:
         """The shares of those of each class that are served; where none is, what the first would take."""
         mixes: list[dict[int, float]] = []
         begin = 0
@@ -341,7 +293,7 @@ class _PoolProgram:
             if sum(mix.values()) <= _NOBODY:
                 values = [
                     cost + sum(optimum.prices[row] * amount for row, amount in used)
-                    for cost, used in zip(costs[begin:end], self._uses[begin:end], strict=True)
+                    for cost, used in zip(self._costs[begin:end], self._uses[begin:end], strict=True)
                 ]
                 mix = {values.index(min(values)): 1.0}
             served = sum(mix.values())
