@@ -14,6 +14,7 @@ from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
 from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, ReasonCode, Verdict
 from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.policy.actions.budget_actions import decide
 from charterer.policy.actions.plan_builder import PlanBuilder
@@ -66,7 +67,7 @@ def _plan(inputs: PlanInputs) -> Plan:
     commands, verdicts = _unpaid(inputs, {rental: why for ending in enforced for rental, why in ending.items()})
     would: list[Command] = []
     budgets: dict[BudgetId, BudgetVerdict] = {}
-    again_at = set(quota.cooled)
+    again_at: set[Instant] = set()
     for draft, ending in zip(drafts, endings, strict=True):
         budget = draft.solution.budget
         committed = draft.purse.committed
