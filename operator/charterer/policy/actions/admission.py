@@ -160,9 +160,7 @@ class Admission:
             return claim.blocked
         if claim.placements is not None:
             feasible = self._solution.feasible
-            why = reasons.choice(
-                option, share.prospects, share.group.weight, self._solution.rate, share.position(job), feasible=feasible
-            )
+            why = reasons.choice(option, share.prospects, share.group.weight, share.position(job), feasible=feasible)
             why = self._solution.with_deadline_note(job, why)
             self._place(job, option, claim.placements, why)
             return None
