@@ -100,7 +100,9 @@ def _mixes(explanation: Explanation) -> str:
     share = None if solution is None else solution.share(explanation.job)
     if solution is None or share is None or not share.mixes:
         return ""
-    others = ", ".join(f"{one.fraction:.0%} of them {name(one.path[0])}" for one in share.path_shares[1:])
+    others = ", ".join(
+        f"{path_share.fraction:.0%} of them {name(path_share.path[0])}" for path_share in share.path_shares[1:]
+    )
     used = "the budget is" if not solution.scarce else "budget and pools are"
     return (
         f"New jobs of its class begin on {name(share.path[0])}, and {others}: "

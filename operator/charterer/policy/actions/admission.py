@@ -40,7 +40,7 @@ class Admission:
         self._placed: set[JobId] = set()
         self._too_dear: set[JobId] = set()
         self._queue_ends = False
-        self._rate = Price(sum([one.micros for one in running])).dollars_per_second
+        self._rate = Price(sum([kept.micros for kept in running])).dollars_per_second
 
     def admit(self, triaged: JobTriage) -> None:
         """Displaced jobs first, then the queue; a displaced job that finds nothing is stopped."""
@@ -122,7 +122,7 @@ class Admission:
                 return
             blocks.append(why)
         if any(why in _LIMITS for why in blocks):
-            for option in sorted(share.group.menu.narrower, key=lambda one: (-one.gpus, one.pool)):
+            for option in sorted(share.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
                 if self._try(job, option, share) is None:
                     return
         first = blocks[0]
@@ -139,7 +139,7 @@ class Admission:
         most = max(start_up(outcome.option) for outcome in outcomes)
         if share.mixes or not most:
             return [outcome.option for outcome in outcomes]
-        worth, least = share.prospects.worth, inf
+        worth, least = share.values.worth, inf
         ranked: list[tuple[float, int, Option]] = []
         for rank, outcome in enumerate(outcomes):
             total = outcome.worth
@@ -150,7 +150,7 @@ class Admission:
                 total = sooner
             least = min(least, total)
             ranked.append((total, rank, outcome.option))
-        first = [option for _, _, option in sorted(ranked, key=lambda one: one[:2])]
+        first = [option for _, _, option in sorted(ranked, key=lambda entry: entry[:2])]
         return [*first, *(outcome.option for outcome in outcomes[len(first) :])]
 
     def _try(self, job: Job, option: Option, share: GroupAssignment) -> ReasonCode | None:
@@ -161,7 +161,7 @@ class Admission:
         if claim.placements is not None:
             feasible = self._solution.feasible
             why = reasons.choice(
-                option, share.prospects, share.group.weight, self._solution.rate, share.position(job), feasible=feasible
+                option, share.values, share.group.weight, self._solution.rate, share.position(job), feasible=feasible
             )
             why = self._solution.with_deadline_note(job, why)
             self._place(job, option, claim.placements, why)

@@ -72,7 +72,7 @@ def choice(
 def full(values: OptionValues, options: Iterable[Option]) -> str:
     """What room counts in the pools of some options, where they are full."""
     charge = values.charge
-    prices = {} if charge is None else {one.pool: charge.of(one) / one.gpus for one in options}
+    prices = {} if charge is None else {option.pool: charge.of(option) / option.gpus for option in options}
     return "".join(
         f"; {pool} is full, so a GPU-hour there counts {format_money(price * 3600)} more than its bill"
         for pool, price in prices.items()
