@@ -75,7 +75,7 @@ def headline(report: PlanReport, job: Job) -> str:
 
 def _reason(job: Job, verdict: Verdict) -> str:
     begin = "Why" if job.allocation is not None else "It waits" if job.wants_to_run else "It gets no GPUs"
-    return f"{begin} ({verdict.reason.why}): {verdict.reason.message}."
+    return f"{begin} ({verdict.reason.code}): {verdict.reason.message}."
 
 
 def _pays(explanation: Explanation) -> str:

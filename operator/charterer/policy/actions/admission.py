@@ -49,7 +49,7 @@ class Admission:
         wanted = self._within_their_cost(ranked_options(waiting, self._solution), waiting)
         for job, why in triaged.leaving:
             share = self._solution.share(job)
-            if share is not None and job.id in wanted and why.why not in _LIMITS:
+            if share is not None and job.id in wanted and why.code not in _LIMITS:
                 self._restart_at_once(job, wanted[job.id], why)
         for job in waiting:
             if job.id not in wanted and job.id not in self._too_dear:
@@ -86,7 +86,7 @@ class Admission:
             claim = self._draft.claim(job, option, only_ready=True)
             if claim.placements is not None:
                 text = f"{why.message}; restarted at once on {reasons.name(option)}"
-                moved = Reason(why.why, 0.0, ZERO, text, last_option(job))
+                moved = Reason(why.code, 0.0, ZERO, text, last_option(job))
                 self._place(job, option, claim.placements, moved)
                 return
 
@@ -117,11 +117,11 @@ class Admission:
                 text = f"the {allowed}/h that the budget still allows are in use"
                 self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, text))
                 return
-            why = self._try(job, option, share)
-            if why is None:
+            block = self._try(job, option, share)
+            if block is None:
                 return
-            blocks.append(why)
-        if any(why in _LIMITS for why in blocks):
+            blocks.append(block)
+        if any(block in _LIMITS for block in blocks):
             for option in sorted(share.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
                 if self._try(job, option, share) is None:
                     return

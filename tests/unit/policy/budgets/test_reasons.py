@@ -30,7 +30,7 @@ def test_a_choice_is_explained_with_its_numbers() -> None:
         "budget pays up to $3.60"
     )
     wider = reasons.choice(wide, values, 1.0, Rate(0.001), JobPosition(36_000.0), feasible=True)
-    assert (wider.why, wider.instead_of) == (ReasonCode.BUDGET_OPTIMAL, narrow)
+    assert (wider.code, wider.instead_of) == (ReasonCode.BUDGET_OPTIMAL, narrow)
     assert wider.seconds == pytest.approx(4050.0)
     assert wider.money.dollars == pytest.approx(8.0)
 
