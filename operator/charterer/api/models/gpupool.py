@@ -201,7 +201,7 @@ class QuoteStatus(ApiModel):
 
 
 class GPUPoolRecord(ApiModel):
-    """The part of the status that must survive a restart: the cloud's last answers, and how long the pool cools down."""
+    """The part of the status that must survive a restart: the cloud's last answers and the pool's cool-down."""
 
     offering: OfferingStatus | None = None
     """Hardware of one node, as the cloud last reported it. Used until the cloud answers again."""

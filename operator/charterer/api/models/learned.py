@@ -205,4 +205,4 @@ class LearnedClass(ApiModel):
 
 
 class LearnedStatus(LearnedCurves, LearnedClass):
-    """Curves and statistics learned from the class's jobs. It is Charterer's memory: deleting the profile deletes it."""
+    """Curves and statistics learned from the class's jobs. Deleting the profile deletes them."""
