@@ -88,6 +88,10 @@ def _pays(explanation: Explanation) -> str:
         else f"; its weight is {job.weight:g}, so for it {formatting.rate(budget.rate)} x {job.weight:g}"
     )
     text = f"Budget {job.budget} pays up to {formatting.rate(budget.rate)} per job-hour saved{weight}."
+    share = None if solution is None else solution.share(job)
+    if share is not None and share.group.most < budget.rate:
+        most = formatting.rate(Rate(share.group.worth(budget.rate)))
+        text += f" For this job it pays at most {most}, 20 times what an hour of its cheapest option costs."
     own = None if solution is None else solution.deadline_values(job)
     if own is not None:
         text += f" For this job, because of its targetCompletionTime, it pays {formatting.rate(Rate(own.worth))}."

@@ -177,7 +177,10 @@ class PoolProgram:
     """The linear program of some budgets that share ``room`` (GPUs by pool), solved."""
 
     def __init__(self, solutions: Sequence[BudgetSolution], room: Mapping[PoolId, float]) -> None:
-        budgets = {solution.budget.id: max(solution.allowed, 0.0) for solution in solutions}
+        budgets = {
+            solution.budget.id: max(solution.allowed, solution.planned if solution.feasible else 0.0)
+            for solution in solutions
+        }
         self._groups = [
             _GroupProgram.of(solution, key, share) for solution in solutions for key, share in solution.shares.items()
         ]
