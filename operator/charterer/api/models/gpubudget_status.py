@@ -251,7 +251,7 @@ class GPUBudgetRecord(ApiModel):
 
 
 class SpentOn(ApiModel):
-    """What money was spent on."""
+    """A purpose, and the dollars spent on it."""
 
     name: Annotated[str, Field(max_length=317)]
     """A job as namespace/name, or a purpose in parentheses such as (idle)."""
@@ -296,7 +296,7 @@ class GPUBudgetView(ApiModel):
     pays_per_hour_saved: Cents | None = None
     """Dollars paid to complete a job of weight 1 an hour earlier: the exchange rate between money and time."""
     attribution: Annotated[tuple[SpentOn, ...], Field(max_length=ATTRIBUTIONS_SHOWN, json_schema_extra=ATOMIC)] = ()
-    """What the spent dollars were spent on, largest first."""
+    """The spent dollars by purpose, largest first."""
     conditions: Conditions = ()
     """Ready, WithinBudget, PriceDataFresh."""
 
