@@ -21,7 +21,7 @@ from charterer.policy.nodes.capacity import Capacity
 def release_idle(draft: PlanBuilder, capacity: Capacity, ending: Container[RentalId]) -> None:
     """Release the budget's idle and unneeded rentals; where the cloud has not been asked yet, none.
 
-    None either while a job's template is being checked, which takes milliseconds: a node may be meant for it.
+    Nothing is released while a job's template is being checked, which takes milliseconds: it may need the node.
     """
     if any(group.checking for group in draft.solution.groups.values()):
         return
