@@ -7,9 +7,23 @@ from charterer.api.names import API_VERSION
 from charterer.cluster.events import Recorder
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
 from charterer.domain.job import FinishKind, RunOutcome
-from charterer.domain.plan import Allocate, Command, Release, Rent
+from charterer.domain.plan import Allocate, Command, ReasonCode, Release, Rent
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Cool, MarkEnded, MarkReady, RecordOrphan, RecordRun, Step
+
+_BAD = frozenset({RunOutcome.FAILED, RunOutcome.INTERRUPTED, RunOutcome.NOT_STARTED})
+"""Outcomes of runs that are told as Warnings."""
+_FOR_A_PERSON = frozenset(
+    {
+        ReasonCode.NOT_STARTING,
+        ReasonCode.POOL_DELETED,
+        ReasonCode.BUDGET_DELETED,
+        ReasonCode.HARD_LIMIT,
+        ReasonCode.MAX_COST,
+        ReasonCode.INVALID,
+    }
+)
+"""Reasons for taking GPUs or nodes away that a person has brought about or must act on."""
 
 
 class Events:
@@ -26,7 +40,9 @@ class Events:
             case Rent():
                 self._say(_budget(do.budget, snapshot), "Renting", f"{do.rental}: {do.reason.message}", "Rent")
             case Release():
-                self._say(_rental(do.rental, snapshot), "Releasing", do.reason.message, "Release")
+                bad = do.reason.why in _FOR_A_PERSON
+                reason = do.reason.why.value if bad else "Releasing"
+                self._say(_rental(do.rental, snapshot), reason, do.reason.message, "Release", warning=bad)
             case Cool():
                 self._say(_pool(do.pool, snapshot), do.because, do.message, "Cool", warning=True)
             case RecordOrphan():
@@ -49,12 +65,14 @@ class Events:
 
     def _allocated(self, do: Allocate, snapshot: Snapshot) -> None:
         reason = do.reason.why.value if do.allocation is None else "Allocated"
-        self._say(_job(do.job, snapshot), reason, do.reason.message, "Allocate")
+        warning = do.allocation is None and do.reason.why in _FOR_A_PERSON
+        self._say(_job(do.job, snapshot), reason, do.reason.message, "Allocate", warning=warning)
 
     def _run_ended(self, do: RecordRun, snapshot: Snapshot) -> None:
         record = do.record
-        bad = record.outcome in (RunOutcome.FAILED, RunOutcome.INTERRUPTED)
-        note = f"run {record.number} on {record.option.gpus} GPUs: {record.message or record.outcome.value}"
+        gpus = record.option.gpus
+        note = f"run {record.number} on {gpus} GPU{'' if gpus == 1 else 's'}: {record.message or record.outcome.value}"
+        bad = record.outcome in _BAD
         self._say(_job(do.job, snapshot), f"Run{record.outcome.value}", note, "RecordRun", warning=bad)
         if do.finish is not None and do.finish.kind is FinishKind.FAILED:
             self._say(_job(do.job, snapshot), do.finish.reason, do.finish.message, "Finish", warning=True)
