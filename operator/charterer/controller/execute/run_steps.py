@@ -56,7 +56,7 @@ def _replaced(job: Job, command: Allocate) -> tuple[Allocation, ...]:
     former, by = job.allocation, command.allocation
     if former is None or (by is not None and by.run == former.run):
         return job.replaced
-    if command.reason.why is ReasonCode.NOT_STARTING:
+    if command.reason.code is ReasonCode.NOT_STARTING:
         former = replace(former, withdrawn_because=command.reason.message)
     return (*job.replaced, former)
 
