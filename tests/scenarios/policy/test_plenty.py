@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.domain.plan import Rent, ReasonCode
+from charterer.domain.plan import ReasonCode, Rent
 from charterer.policy.planner import plan
 from tests.scenarios.policy.stories import placed, why
 from tests.worlds import World
@@ -38,7 +38,7 @@ def test_a_new_budget_starts_two_jobs_that_it_can_pay_many_times_over_at_once() 
 
 
 def test_jobs_wait_for_money_when_they_and_those_before_them_cost_more_than_may_be_committed() -> None:
-    """Four hours of four GPUs cost $51.73 each, start-up included. Of $160 for fifteen days, ten days' worth pays for two."""
+    """Four hours of four GPUs cost $51.73 each, start-up included; ten days' worth of $160 pays for two."""
     world = World()
     world.budget(amount="160")
     world.pool("a100", gpus=4, price="12.80")

@@ -39,18 +39,17 @@ def worlds(draw: st.DrawFn) -> World:
             start_seconds=draw(st.sampled_from([0.0, 120.0])),
         )
     for number in range(draw(st.integers(1, 6))):
-        name: str | None = None
-        if draw(st.booleans()):
-            name = f"class-{number}"
+        profile = f"class-{number}" if draw(st.booleans()) else None
+        if profile is not None:
             world.profile(
-                name,
+                profile,
                 Amdahl(draw(st.sampled_from([0.5, 0.9, 0.99])), 1.0),
                 gpu_type=draw(st.sampled_from(["near", "far"])),
                 work_hours=draw(st.sampled_from([0.5, 4.0, 100.0])),
                 arrivals_per_hour=draw(st.sampled_from([None, 0.1, 3.0])),
             )
         gpus = draw(st.sampled_from([(1, 4, 16), (4, 4, 4), (1, 1, 1)]))
-        world.job(f"j{number}", gpus=gpus, profile=name, budget=draw(st.sampled_from(names)))
+        world.job(f"j{number}", gpus=gpus, profile=profile, budget=draw(st.sampled_from(names)))
     if draw(st.booleans()):
         world.carry_out(plan(world.snapshot()))
         world.everything_starts()
