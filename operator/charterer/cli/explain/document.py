@@ -138,9 +138,7 @@ def _assumed_speeds(options: Alternatives) -> str:
     fastest = [gpu_type for gpu_type, speed in sorted(options.assumed.items()) if speed.low == 1.0]
     if not slower:
         return ""
-    return (
-        f"Nothing is measured yet, so data sheets compare GPU types with {' and '.join(fastest)}: {'; '.join(slower)}."
-    )
+    return f"Nothing is measured yet, so data sheets compare GPU types with {', '.join(fastest)}: {'; '.join(slower)}."
 
 
 def _options(options: Alternatives, *, every: bool) -> list[Block]:

@@ -134,8 +134,8 @@ class Alternatives:
     """All options of a job, cheapest first, and what would have to change for the nearest faster and slower one.
 
     ``known_work``: whether what is left is known, or its class's mean is taken for it. ``left_alone``: widths that it
-    asks for and may not have. ``assumed``: where nothing is measured, each GPU type's speed relative to the fastest one by
-    their data sheets; empty if there is only one type.
+    asks for and may not have. ``assumed``: where nothing is measured, each GPU type's speed relative to the fastest one
+    by their data sheets; empty if there is only one type.
     """
 
     rows: tuple[Alternative, ...]
