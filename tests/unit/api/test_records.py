@@ -84,7 +84,7 @@ def test_only_the_latest_periods_are_kept_so_that_the_status_stays_bounded() -> 
 def test_a_message_is_cut_to_what_the_api_server_takes() -> None:
     job = replace(decode.training_job(values.raw_job()).job, invalid="x" * 10_000)
     written = dump(TrainingJobRecord.from_domain(job))["invalid"]["message"]
-    assert len(written) == 4096
+    assert len(written.encode()) == 4096
     assert written.endswith("x…")
 
 

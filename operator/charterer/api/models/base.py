@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
+from charterer.api.stored_size import cut
 from charterer.domain.money import Money, Price
 from charterer.domain.time import Instant, format_instant, parse_instant
 
@@ -155,13 +156,11 @@ Minute = Annotated[
 ObjectName = Annotated[str, Field(min_length=1, max_length=253)]
 
 MESSAGE_LIMIT: Final = 4096
-"""Longest message in characters: as long as the API server takes in a status."""
+"""Longest message in bytes as they are stored: a page."""
 
 
 def _shortened(message: object) -> object:
-    if isinstance(message, str) and len(message) > MESSAGE_LIMIT:
-        return message[: MESSAGE_LIMIT - 1] + "…"
-    return message
+    return cut(message, MESSAGE_LIMIT) if isinstance(message, str) else message
 
 
 Message = Annotated[str, BeforeValidator(_shortened), Field(max_length=MESSAGE_LIMIT)]

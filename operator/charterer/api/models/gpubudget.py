@@ -76,7 +76,7 @@ class PriorityWeight(ApiModel):
 
     priority_class_name: ObjectName
     """Name of the priority class."""
-    weight: Annotated[float, Field(gt=0, le=1_000_000)]
+    weight: Annotated[float, Field(gt=1e-6, le=1e6)]
     """Weight of a job with this priority class. An hour of a job with weight 2 is worth twice the dollars of an hour of
     a job with weight 1."""
 
@@ -109,7 +109,7 @@ def _minutes(time_of_day: str) -> int:
 class Moves(ApiModel):
     """Limits on resizing running jobs. A job that lost its nodes is restarted at any time."""
 
-    max_per_job_per_day: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    max_per_job_per_day: Annotated[int, Field(ge=0, le=1_000)] | None = None
     """Maximum number of times that a job may be resized in any 24 hours. Absent: no maximum."""
     quiet_hours: Annotated[tuple[QuietHoursSpec, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
     """Hours in which no running job is resized."""
