@@ -49,7 +49,7 @@ async def rent(context: ExecutionContext, command: Rent) -> ActionOutcome:
 async def release(context: ExecutionContext, command: Release) -> ActionOutcome:
     """Mark the rental Draining."""
     rental = context.decided.rental(command.rental)
-    why = command.reason.why.value
+    why = command.reason.code.value
     await context.objects.record_rental(replace(rental, phase=RentalPhase.DRAINING, released_because=why))
     return ActionOutcome.DONE
 
