@@ -30,14 +30,12 @@ def cut(text: str, most_bytes: int) -> str:
     if len(text) * _ESCAPE_BYTES <= most_bytes:
         return text
     left, kept = most_bytes, 0
-    fits = 0
-    for character in text:
+    for number, character in enumerate(text, start=1):
         left -= _character_bytes(character)
         if left < 0:
-            return text[:fits] + _ELLIPSIS
-        kept += 1
+            return text[:kept] + _ELLIPSIS
         if left >= len(_ELLIPSIS.encode()):
-            fits = kept
+            kept = number
     return text
 
 

@@ -201,7 +201,7 @@ def _settle(rental: Rental, view: LifecycleView, also_wait_for: str = "") -> Ren
         if rental.ended is not None and rental.ended > end:
             return Wait(f"the next period of GPUBudget {budget.id}, in which it ended", until=end)
         if len(balance.folded) >= FOLDED_KEPT:
-            return Wait(f"the clouds to forget some of the {FOLDED_KEPT} rentals that GPUBudget {budget.id} has counted")
+            return Wait(f"some of the {FOLDED_KEPT} rentals that GPUBudget {budget.id} has counted to be gone")
         whole = ZERO if rental.cost is None else rental.cost
         in_period = whole if rental.ended is None else accrued_in(rental, balance.period_start, rental.ended)
         return Fold(rental.id, rental.uid, budget.id, in_period, whole, balance.period_start)

@@ -195,13 +195,13 @@ class RunStatus(ApiModel):
 
 
 def _kept_runs(records: Sequence[RunRecord]) -> tuple[RunStatus, ...]:
-    """The latest runs, oldest first, within ``RUNS_BYTES``: of those for which it does not suffice without places."""
+    """The latest runs, oldest first, within ``RUNS_BYTES``; the latest have their places, within half of that."""
     kept: list[RunStatus] = []
     left = RUNS_BYTES
     for record in reversed(records[-RUNS_KEPT:]):
         run = RunStatus.from_domain(record)
         size = stored_bytes(dump(run))
-        if size > left:
+        if size > left - RUNS_BYTES // 2:
             run = run.model_copy(update={"placements": ()})
             size = stored_bytes(dump(run))
         if size > left:

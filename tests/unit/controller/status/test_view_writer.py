@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from charterer.api.models.base import ConditionType, InvalidObjectView
@@ -179,12 +179,12 @@ def test_nothing_is_written_while_the_loop_changes_the_object() -> None:
     run_in_virtual_time(main())
 
 
-def writes_after_failures(failures: list[Exception], seconds: float) -> list[int]:
+def writes_after_failures(failures: Sequence[Exception], seconds: float) -> list[int]:
     """When an object's view is written whose first writes fail in this order."""
 
     async def main() -> list[int]:
         desk = Desk()
-        desk.api.failures = failures[::-1]
+        desk.api.failures = list(reversed(failures))
         began = clock()
         desk.writer.show([desk.shown()])
         await run_for(seconds, desk.writer.run())
