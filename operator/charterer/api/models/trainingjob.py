@@ -9,13 +9,13 @@ from pydantic import Field
 
 from charterer.api.metadata import ObjectMeta, gpus_of
 from charterer.api.models.base import (
-    Amount,
     ApiModel,
     Json,
     ObjectName,
     PrinterColumn,
     ResourceKind,
     Rule,
+    SpecAmount,
     Time,
     ruled,
 )
@@ -161,7 +161,7 @@ class TrainingJobSpec(ApiModel):
     """Seconds within which all pods of a run must be running. Otherwise the run is withdrawn."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2_147_483_647)] | None = None
     """Seconds after its end at which the job is deleted. Absent: never."""
-    max_cost: Amount | None = None
+    max_cost: SpecAmount | None = None
     """Maximum dollars that the job may cost, as status.cost counts them. Absent: no maximum but the budget. The cost of
     a job is its share of the nodes that it runs on, from the time it is given them until its pods have left them, over
     all runs, at the price with which each run began. Restarts and grace periods count; the time in which nodes start or
@@ -191,7 +191,7 @@ class TrainingJobSpec(ApiModel):
             if self.profile_name
             else ClassId.of_job(JobId(meta.uid)),
             weight=1.0,
-            widths=Widths(pod_gpus, pod_gpus, pod_gpus) if self.gpus is None else self.gpus.to_domain(),
+            widths=Widths(*[max(pod_gpus, 1)] * 3) if self.gpus is None else self.gpus.to_domain(),
             gpu_types=self.gpu_types,
             spot=self.spot_policy,
             resize=self.resize_policy,
