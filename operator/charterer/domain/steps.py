@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from charterer.domain.budget import Costs
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Finish, Orphan, Pod, RunRecord
 from charterer.domain.money import ZERO, Money, Price
@@ -17,10 +18,14 @@ from charterer.domain.time import Instant
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do now: ``reason`` says what is awaited, ``until`` when to look again if no event comes before."""
+    """Nothing to do now: ``reason`` says what is awaited, ``until`` when to look again if no event comes before.
+
+    ``error``: why no step could be found, which is a fault of the program and must not stop the steps of others.
+    """
 
     reason: str
     until: Instant | None = None
+    error: Exception | None = None
 
 
 # --- pools: asking the cloud, and matching what it has with what we asked for ---------------------------------------
@@ -242,6 +247,15 @@ class CountJobs:
 
 
 @dataclass(frozen=True, slots=True)
+class AddCosts:
+    """One conditional write: add what was spent from ``since`` to ``added.through`` (``ledger.costs.apply_costs``)."""
+
+    budget: BudgetId
+    since: Instant | None
+    added: Costs
+
+
+@dataclass(frozen=True, slots=True)
 class PruneFolded:
     """Remove the uids of rentals that no longer exist from the budget's list of folded ones."""
 
@@ -249,7 +263,7 @@ class PruneFolded:
     rental_uids: tuple[str, ...]
 
 
-BudgetStep = OpenPeriod | CountJobs | PruneFolded
+BudgetStep = OpenPeriod | CountJobs | AddCosts | PruneFolded
 
 
 # --- runs: one Indexed Job each --------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
 from charterer.domain.job import Job
+from charterer.domain.money import ZERO
 from charterer.domain.plan import Plan, Reason, ReasonCode
 from charterer.domain.profile import Phase
 from charterer.domain.snapshot import Snapshot
@@ -78,11 +79,11 @@ def plan_around(snapshot: Snapshot, memo: Memo, faults: Faults) -> PlanAroundFau
     """The plan, without the objects that were set aside in the turn before (``faults``) or that make it fail now."""
     present = set(_objects(snapshot))
     known = {at: fault for at, fault in faults.items() if at in present}
-    due = min((at for at, fault in known.items() if fault.until <= snapshot.now), key=str, default=None)
+    due = min((at for at in known if known[at].until <= snapshot.now), key=lambda at: known[at].until, default=None)
     if due is not None:
         fault = known.pop(due)
         try:
-            return _with_problems(plan(without(snapshot, known), memo), known)
+            return _around(plan(without(snapshot, known), memo), known, snapshot)
         except Exception as error:
             known[due] = _fault(due, error, min(2 * fault.pause, LAST_PAUSE_SECONDS), snapshot)
     trials = _Trials(snapshot, memo)
@@ -90,11 +91,11 @@ def plan_around(snapshot: Snapshot, memo: Memo, faults: Faults) -> PlanAroundFau
     while error is not None:
         culprit = trials.culprit(known)
         if culprit is None:
-            return _with_problems(NOTHING_DECIDED, known, error)
+            return _around(NOTHING_DECIDED, known, snapshot, error)
         known[culprit] = _fault(culprit, error, FIRST_PAUSE_SECONDS, snapshot)
         error = trials.failure(known)
     assert trials.decided is not None
-    return _with_problems(trials.decided, known)
+    return _around(trials.decided, known, snapshot)
 
 
 class _Trials:
@@ -176,9 +177,7 @@ def without(snapshot: Snapshot, left_out: Iterable[PlannedObject]) -> Snapshot:
             name: replace(pool, offering=None, quote=None) if said(PlannedKind.POOL, name) else pool
             for name, pool in snapshot.pools.items()
         },
-        surveys={
-            name: survey for name, survey in snapshot.surveys.items() if not said(PlannedKind.POOL, name)
-        },
+        surveys={name: survey for name, survey in snapshot.surveys.items() if not said(PlannedKind.POOL, name)},
     )
 
 
@@ -191,6 +190,34 @@ def _silent(job: Job, *, refused: bool) -> Job:
         target_completion=None,
         invalid=job.invalid or ("planning fails with this job" if refused else ""),
     )
+
+
+def _around(plan: Plan, faults: Faults, snapshot: Snapshot, error: Exception | None = None) -> PlanAroundFaults:
+    """The plan with a problem of each object that was set aside, and with that as the reason of the jobs concerned."""
+    if not faults and error is None:
+        return PlanAroundFaults(plan, faults)
+    problems = [fault.problem for fault in faults.values()]
+    if error is not None:
+        why = f"{_failed(error)}; please report it. What runs goes on; nothing is rented, released or moved"
+        problems += [_problem_of(PlannedObject(PlannedKind.BUDGET, name), snapshot, why) for name in snapshot.budgets]
+    concerned = {job.id: fault.problem for job in snapshot.jobs.values() if (fault := _of_job(job, faults)) is not None}
+    verdicts = {
+        name: replace(verdict, reason=Reason(ReasonCode.PLANNING_FAILED, 0.0, ZERO, concerned[name].message))
+        if name in concerned
+        else verdict
+        for name, verdict in plan.jobs.items()
+    }
+    again_at = [fault.until for fault in faults.values()] + ([] if plan.again_at is None else [plan.again_at])
+    made = replace(plan, jobs=verdicts, problems=tuple(problems), again_at=min(again_at, default=None))
+    return PlanAroundFaults(made, faults, error)
+
+
+def _of_job(job: Job, faults: Faults) -> Fault | None:
+    """The fault because of which nothing is decided for the job."""
+    if job.finish is not None or job.deleting:
+        return None
+    of_budget = None if job.budget is None else faults.get(PlannedObject(PlannedKind.BUDGET, job.budget))
+    return faults.get(PlannedObject(PlannedKind.JOB, job.id)) or of_budget
 
 
 def _objects(snapshot: Snapshot) -> list[PlannedObject]:
@@ -215,14 +242,22 @@ _MEANWHILE = {
 
 
 def _problem(at: PlannedObject, error: Exception, pause: float, snapshot: Snapshot) -> Problem:
+    why = (
+        f"{_failed(error)} with this {at.kind}; please report it. It is tried again after {pause / 60:.0f} minutes; "
+        f"{_MEANWHILE[at.kind]}"
+    )
+    return _problem_of(at, snapshot, why)
+
+
+def _failed(error: Exception) -> str:
+    return f"planning fails ({type(error).__name__}: {str(error)[:200]})"
+
+
+def _problem_of(at: PlannedObject, snapshot: Snapshot, message: str) -> Problem:
     namespace, name = "", str(at.id)
     if isinstance(at.id, ClassId):
         namespace, name = at.id
     elif at.kind is PlannedKind.JOB:
         job = snapshot.jobs[JobId(at.id)]
         namespace, name = job.namespace, job.name
-    message = (
-        f"planning fails with this {at.kind} ({type(error).__name__}: {str(error)[:200]}); please report it. It is tried "
-        f"again after {pause / 60:.0f} minutes; {_MEANWHILE[at.kind]}"
-    )
     return Problem(at.kind, namespace, name, "spec", ReasonCode.PLANNING_FAILED, message)
