@@ -1,10 +1,11 @@
 """A plan whatever happens: an object with which planning fails is set aside, and all others are planned without it.
 
-One faulty object must not stop the others. If ``plan`` raises, the objects are left out in turn until it does not:
-first profiles, then jobs, budgets and pools. Halving finds the one that makes the difference, in about ten plans for a
-thousand objects. It is set aside: a profile counts as one that says nothing, a job is not looked at, a budget plans
-nothing, a pool is neither rented from nor released. What runs goes on. After a pause it is tried again, which is longer
-each time that this fails. When nothing fails, all this costs nothing.
+One faulty object must not stop the others. If ``plan`` raises, objects are left out in turn until it does not: first
+profiles, then jobs, pools and budgets. Halving finds the one that makes the difference, in about ten plans for a
+thousand objects; where it is a profile, but leaving out one of its jobs is enough, that job. It is set aside: a profile
+counts as one that says nothing, a job is not looked at, a pool is neither rented from nor released, a budget plans
+nothing. What runs goes on. After a pause it is tried again, which is longer each time that this fails. When nothing
+fails, all this costs nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
 from charterer.domain.job import Job
 from charterer.domain.money import ZERO
-from charterer.domain.plan import Plan, Reason, ReasonCode
+from charterer.domain.plan import Plan, Reason, ReasonCode, Verdict
 from charterer.domain.profile import Phase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
@@ -38,8 +39,8 @@ class PlannedKind(StrEnum):
 
     PROFILE = "SpeedupProfile"
     JOB = "TrainingJob"
-    BUDGET = "GPUBudget"
     POOL = "GPUPool"
+    BUDGET = "GPUBudget"
 
 
 class PlannedObject(NamedTuple):
@@ -71,10 +72,6 @@ class PlanAroundFaults:
     error: Exception | None = None
 
 
-NOTHING_DECIDED = Plan((), {}, {}, (), {}, (), None)
-"""A plan that changes nothing and says nothing."""
-
-
 def plan_around(snapshot: Snapshot, memo: Memo, faults: Faults) -> PlanAroundFaults:
     """The plan, without the objects that were set aside in the turn before (``faults``) or that make it fail now."""
     present = set(_objects(snapshot))
@@ -87,13 +84,11 @@ def plan_around(snapshot: Snapshot, memo: Memo, faults: Faults) -> PlanAroundFau
         except Exception as error:
             known[due] = _fault(due, error, min(2 * fault.pause, LAST_PAUSE_SECONDS), snapshot)
     trials = _Trials(snapshot, memo)
-    error = trials.failure(known)
-    while error is not None:
+    while (failure := trials.failure(known)) is not None:
         culprit = trials.culprit(known)
         if culprit is None:
-            return _around(NOTHING_DECIDED, known, snapshot, error)
-        known[culprit] = _fault(culprit, error, FIRST_PAUSE_SECONDS, snapshot)
-        error = trials.failure(known)
+            return _nothing(known, snapshot, failure)
+        known[culprit] = _fault(culprit, failure, FIRST_PAUSE_SECONDS, snapshot)
     assert trials.decided is not None
     return _around(trials.decided, known, snapshot)
 
@@ -123,9 +118,21 @@ class _Trials:
         for kind in PlannedKind:
             suspects = [at for at in others if at.kind is kind]
             if suspects and self._left > 0 and self.failure([*left_out, *suspects]) is None:
-                return self._first(left_out, suspects)
+                found = self._first(left_out, suspects)
+                return found if found is None else self._job_of(found, list(known), others) or found
             left_out += suspects
         return None
+
+    def _job_of(
+        self, found: PlannedObject, left_out: Sequence[PlannedObject], others: Sequence[PlannedObject]
+    ) -> PlannedObject | None:
+        """The one job of several of a class without which its profile does no harm."""
+        jobs = self._snapshot.jobs
+        of_class = [at for at in others if at.kind is PlannedKind.JOB and jobs[JobId(str(at.id))].class_id == found.id]
+        if len(of_class) < 2 or self._left <= 0 or self.failure([*left_out, *of_class]) is not None:
+            return None
+        job = self._first(left_out, of_class)
+        return job if job is not None and self._left > 0 and self.failure([*left_out, job]) is None else None
 
     def _first(self, left_out: Sequence[PlannedObject], suspects: Sequence[PlannedObject]) -> PlannedObject | None:
         """The suspect with which planning succeeds if all before it are left out too, and not if it is kept."""
@@ -174,7 +181,7 @@ def without(snapshot: Snapshot, left_out: Iterable[PlannedObject]) -> Snapshot:
         },
         budgets={name: budget for name, budget in snapshot.budgets.items() if not said(PlannedKind.BUDGET, name)},
         pools={
-            name: replace(pool, offering=None, quote=None) if said(PlannedKind.POOL, name) else pool
+            name: replace(pool, offering=None, quote=None, start_seconds=0.0) if said(PlannedKind.POOL, name) else pool
             for name, pool in snapshot.pools.items()
         },
         surveys={name: survey for name, survey in snapshot.surveys.items() if not said(PlannedKind.POOL, name)},
@@ -192,24 +199,31 @@ def _silent(job: Job, *, refused: bool) -> Job:
     )
 
 
-def _around(plan: Plan, faults: Faults, snapshot: Snapshot, error: Exception | None = None) -> PlanAroundFaults:
-    """The plan with a problem of each object that was set aside, and with that as the reason of the jobs concerned."""
-    if not faults and error is None:
+def _around(plan: Plan, faults: Faults, snapshot: Snapshot) -> PlanAroundFaults:
+    """The plan with the problem of each object that was set aside, which is the reason of the jobs concerned too."""
+    if not faults:
         return PlanAroundFaults(plan, faults)
-    problems = [fault.problem for fault in faults.values()]
-    if error is not None:
-        why = f"{_failed(error)}; please report it. What runs goes on; nothing is rented, released or moved"
-        problems += [_problem_of(PlannedObject(PlannedKind.BUDGET, name), snapshot, why) for name in snapshot.budgets]
     concerned = {job.id: fault.problem for job in snapshot.jobs.values() if (fault := _of_job(job, faults)) is not None}
     verdicts = {
-        name: replace(verdict, reason=Reason(ReasonCode.PLANNING_FAILED, 0.0, ZERO, concerned[name].message))
-        if name in concerned
-        else verdict
+        name: replace(verdict, reason=_no_plan(concerned[name].message)) if name in concerned else verdict
         for name, verdict in plan.jobs.items()
     }
-    again_at = [fault.until for fault in faults.values()] + ([] if plan.again_at is None else [plan.again_at])
-    made = replace(plan, jobs=verdicts, problems=tuple(problems), again_at=min(again_at, default=None))
-    return PlanAroundFaults(made, faults, error)
+    instants = [fault.until for fault in faults.values()] + ([] if plan.again_at is None else [plan.again_at])
+    problems = tuple(fault.problem for fault in faults.values())
+    return PlanAroundFaults(replace(plan, jobs=verdicts, problems=problems, again_at=min(instants)), faults)
+
+
+def _nothing(faults: Faults, snapshot: Snapshot, error: Exception) -> PlanAroundFaults:
+    """A plan that changes nothing, because planning fails for no single object: a problem of every budget."""
+    why = f"{_failed(error)}; please report it. What runs goes on; nothing is rented, released or moved"
+    budgets = [_problem_of(PlannedObject(PlannedKind.BUDGET, name), snapshot, why) for name in snapshot.budgets]
+    jobs = {job.id: Verdict(None, _no_plan(why), None) for job in snapshot.jobs.values() if job.finish is None}
+    problems = (*(fault.problem for fault in faults.values()), *budgets)
+    return PlanAroundFaults(Plan((), {}, {}, (), jobs, (), None, problems), faults, error)
+
+
+def _no_plan(message: str) -> Reason:
+    return Reason(ReasonCode.PLANNING_FAILED, 0.0, ZERO, message)
 
 
 def _of_job(job: Job, faults: Faults) -> Fault | None:
