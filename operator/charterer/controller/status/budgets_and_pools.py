@@ -72,7 +72,9 @@ def _budget_conditions(
     verdict = plan.budgets.get(budget.id)
     observed = partial(condition, now=snapshot.now, generation=budget.generation)
     if budget.deleting:
-        message = f"being deleted: waits until its {rentals} rental{'s have' if rentals != 1 else ' has'} ended"
+        message = (
+            f"being deleted: waits until its {_count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
+        )
         ready = observed(ConditionType.READY, False, "Draining", message)
     elif (fault := _fault("GPUBudget", budget.id, plan)) is not None:
         ready = observed(ConditionType.READY, False, fault.reason, fault.message)
@@ -121,9 +123,13 @@ def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
     ]
     waiting = sum(job.budget == budget.id and job.wants_to_run for job in snapshot.jobs.values())
     return (
-        f"mode Observe: nothing is rented or changed; for {waiting} waiting jobs it would rent {rent} more nodes "
-        f"and place {len(place)} jobs now"
+        f"mode Observe: nothing is rented or changed; for {_count(waiting, 'waiting job')} it would rent "
+        f"{_count(rent, 'more node')} and place {_count(len(place), 'job')} now"
     )
+
+
+def _count(amount: int, words: str) -> str:
+    return f"{amount} {words}{'' if amount == 1 else 's'}"
 
 
 def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
@@ -172,7 +178,10 @@ def _pool_state(
     pool: Pool, snapshot: Snapshot, error: ProviderError | None, live: int, rentals: int
 ) -> tuple[PoolState, str, str]:
     if pool.deleting:
-        return PoolState.DELETING, "Draining", f"being deleted: waits until its {rentals} rental(s) have ended"
+        message = (
+            f"being deleted: waits until its {_count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
+        )
+        return PoolState.DELETING, "Draining", message
     if error is not None:
         return PoolState.UNREACHABLE, error.reason, str(error)
     if pool.id not in snapshot.surveys:
