@@ -18,10 +18,8 @@ from charterer.domain.time import Instant
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do now: ``reason`` says what is awaited, ``until`` when to look again if no event comes before.
-
-    ``error``: why no step could be found, which is a fault of the program and must not stop the steps of others.
-    """
+    """Nothing to do now: ``reason`` says what is awaited, ``until`` when to look again if no event comes before, and
+    ``error`` that no step could be found."""
 
     reason: str
     until: Instant | None = None

@@ -25,6 +25,7 @@ from charterer.cluster.errors import ApiError, BadRequest, Conflict, NotFound
 from charterer.cluster.kinds import AnyKind
 from charterer.cluster.patches import status_apply
 from charterer.cluster.store import ObjectKey, Store
+from charterer.controller.backoff import Backoff
 from charterer.controller.status.conditions import dated
 from charterer.domain.ids import StepKey
 
@@ -89,14 +90,6 @@ class _WrittenView:
     check_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """A view that could not be made or written is not tried before ``retry_at`` (clock), a pause of ``seconds``."""
-
-    retry_at: float
-    seconds: float
-
-
 class ViewWriter:
     """Keeps the views of all objects written, except of those of which the loop has a mutation in flight.
 
@@ -120,7 +113,7 @@ class ViewWriter:
         self._shown: dict[tuple[str, ObjectKey], ViewedObject] = {}
         self._news = asyncio.Event()
         self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
-        self._failed: dict[tuple[str, ObjectKey], _Failure] = {}
+        self._backoff: Backoff[tuple[str, ObjectKey]] = Backoff(self._clock, _FIRST_RETRY_SECONDS)
         self._made = 0
 
     def show(self, objects: Iterable[ViewedObject]) -> None:
@@ -128,8 +121,7 @@ class ViewWriter:
         self._shown = {(shown.kind.name, shown.key): shown for shown in objects}
         for gone in self._written.keys() - self._shown.keys():
             del self._written[gone]
-        for gone in self._failed.keys() - self._shown.keys():
-            del self._failed[gone]
+        self._backoff.retain(self._shown.keys())
         self._news.set()
 
     async def run(self) -> None:
@@ -138,8 +130,7 @@ class ViewWriter:
             await self._news.wait()
             self._news.clear()
             await self.write_due()
-            if self._failed:
-                soonest = min(failure.retry_at for failure in self._failed.values())
+            if (soonest := self._backoff.soonest()) is not None:
                 asyncio.get_running_loop().call_at(max(soonest, self._clock() + _FIRST_RETRY_SECONDS), self._news.set)
 
     async def write_due(self) -> None:
@@ -150,7 +141,7 @@ class ViewWriter:
         writing: list[asyncio.Task[None]] = []
         for key in list(self._shown):
             shown = self._shown.get(key)
-            if shown is None or shown.step_key in self._in_flight or self._is_pausing(key):
+            if shown is None or shown.step_key in self._in_flight or self._backoff.pausing(key):
                 continue
             view = self._made_if_due(key, shown)
             if view is not None:
@@ -160,22 +151,13 @@ class ViewWriter:
                 await asyncio.sleep(0)
         await asyncio.gather(*writing)
 
-    def _is_pausing(self, key: tuple[str, ObjectKey]) -> bool:
-        failure = self._failed.get(key)
-        return failure is not None and self._clock() < failure.retry_at
-
-    def _pause(self, key: tuple[str, ObjectKey], longest: float) -> None:
-        last = self._failed.get(key)
-        seconds = _FIRST_RETRY_SECONDS if last is None else min(2 * last.seconds, longest)
-        self._failed[key] = _Failure(self._clock() + seconds, seconds)
-
     def _made_if_due(self, key: tuple[str, ObjectKey], shown: ViewedObject) -> AnyView | None:
         """The view, if it is to be written now; one that cannot be made stops no other."""
         try:
             return self._due(key, shown)
         except Exception:
             _log.exception("status of %s %s cannot be made; please report it", shown.kind.name, shown.key.name)
-            self._pause(key, _LAST_REFUSED_SECONDS)
+            self._backoff.failed(key, _LAST_REFUSED_SECONDS)
             return None
 
     def _due(self, key: tuple[str, ObjectKey], shown: ViewedObject) -> AnyView | None:
@@ -212,12 +194,12 @@ class ViewWriter:
             except NotFound:
                 return
             except Conflict:
-                self._pause(key, _FIRST_RETRY_SECONDS)
+                self._backoff.failed(key, _FIRST_RETRY_SECONDS)
             except ApiError as error:
                 _log.warning("status of %s %s not shown: %s", shown.kind.name, shown.key.name, error)
-                self._pause(key, _LAST_REFUSED_SECONDS if isinstance(error, BadRequest) else _LAST_RETRY_SECONDS)
+                self._backoff.failed(key, _LAST_REFUSED_SECONDS if isinstance(error, BadRequest) else _LAST_RETRY_SECONDS)
             else:
-                self._failed.pop(key, None)
+                self._backoff.succeeded(key)
 
     async def _apply(self, key: tuple[str, ObjectKey], shown: ViewedObject, view: AnyView) -> None:
         path = shown.kind.resource.one(shown.key.name, shown.key.namespace or None)
