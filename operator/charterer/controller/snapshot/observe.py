@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from charterer.api.decode import DecodedJob, ForeignPod, OwnPod
 from charterer.cluster.store import ObjectKey
+from charterer.controller.known_pools import first_come, known_pools
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.job_work import total_work
 from charterer.controller.snapshot.payers import payers_of
@@ -43,7 +44,10 @@ def observe(state: ClusterState, now: Instant, memo: Memo | None = None) -> Snap
 
 def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     payers = memo(payers_of, state.budgets, state.namespaces)
-    pools = memo.stable({pool.id: _with_offer(pool, state) for pool in state.pools.values()}, "pools")
+    unread = {problem.name for problem in state.problems if problem.kind == "GPUPool"}
+    declared = known_pools(state.pools, state.rentals, unread)
+    known = {name: _with_offer(pool, state) for name, pool in declared.items()}
+    pools = memo.stable(first_come(known, state.surveys), "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     pods = memo(_own_pods, state.pods)
     runs = memo.each(_with_pods, memo.stable(memo(_run_parts, state.runs, pods), "runs"))

@@ -26,7 +26,10 @@ class Events:
             case Rent():
                 self._say(_budget(do.budget, snapshot), "Renting", f"{do.rental}: {do.reason.message}", "Rent")
             case Release():
-                self._say(_rental(do.rental, snapshot), "Releasing", do.reason.message, "Release")
+                rental = snapshot.rentals.get(do.rental)
+                pool = None if rental is None else snapshot.pools.get(rental.pool)
+                gone = pool is not None and pool.gone
+                self._say(_rental(do.rental, snapshot), "Releasing", do.reason.message, "Release", warning=gone)
             case Cool():
                 self._say(_pool(do.pool, snapshot), do.because, do.message, "Cool", warning=True)
             case RecordOrphan():
