@@ -25,6 +25,7 @@ from charterer.domain.pool import (
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.steps import (
+    AddCosts,
     Adopt,
     CancelUnfulfilled,
     CloseUnfulfilled,
@@ -49,6 +50,7 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import after
 from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_prune_folded
+from charterer.ledger.costs import apply_costs
 from tests import factory as make
 from tests.property.lifecycle.rented_cloud import BOOT, NEW_YEARS_EVE, Cloud, Machine
 
@@ -190,7 +192,7 @@ class World:
                     self.pools[step.pool] = cooled
             case RecordOffer():
                 return
-            case Fold() | OpenPeriod() | PruneFolded():
+            case Fold() | OpenPeriod() | PruneFolded() | AddCosts():
                 self._keep_books(step)
             case SetFinalizer():
                 raise AssertionError("both are guarded already")
@@ -199,7 +201,7 @@ class World:
             case _:
                 self._change_rental(step, decided)
 
-    def _keep_books(self, step: Fold | OpenPeriod | PruneFolded) -> None:
+    def _keep_books(self, step: Fold | OpenPeriod | PruneFolded | AddCosts) -> None:
         try:
             match step:
                 case Fold():
@@ -211,6 +213,10 @@ class World:
                 case OpenPeriod():
                     self.hurried |= step.last_start is not None and self.cloud.now >= after(step.start, 600)
                     self._write_balance(apply_open_period(self.budget.balance, step))
+                case AddCosts():
+                    assert self.budget.balance is not None
+                    assert all(amount.micros >= 0 for amount in step.added.by_pool.values()), "a counter fell"
+                    self._write_balance(apply_costs(self.budget.balance, step))
                 case PruneFolded():
                     assert self.budget.balance is not None
                     self._write_balance(apply_prune_folded(self.budget.balance, step))

@@ -214,9 +214,9 @@ def test_a_plan_that_was_carried_out_is_not_taken_back_by_the_next(world: World)
     rented = {command.rental for command in first.commands if isinstance(command, Rent)}
     placed = {one.job for one in first.commands if isinstance(one, Allocate) and one.allocation is not None}
     stopped = {
-        one.job: one.reason.why
+        one.job: one.reason.code
         for one in first.commands
-        if isinstance(one, Allocate) and one.allocation is None and one.reason.why is not ReasonCode.NOT_STARTING
+        if isinstance(one, Allocate) and one.allocation is None and one.reason.code is not ReasonCode.NOT_STARTING
     }
     for command in second.commands:
         match command:
@@ -248,7 +248,7 @@ def test_a_never_job_keeps_its_width_while_it_runs(world: World) -> None:
         if isinstance(command, Allocate) and command.allocation is not None:
             job = before.jobs[JobId(command.job)]
             if job.resize is ResizePolicy.NEVER and job.allocation is not None:
-                assert command.reason.why in (
+                assert command.reason.code in (
                     ReasonCode.INTERRUPTION,
                     ReasonCode.LOST_NODE,
                     ReasonCode.POOL_DELETED,

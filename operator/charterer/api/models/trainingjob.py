@@ -105,7 +105,7 @@ class DecodedJob:
 
 
 class TrainingJobSpec(ApiModel):
-    """What the job's owner asks for."""
+    """The job as its owner wants it to run."""
 
     model_config = ruled(
         Rule(

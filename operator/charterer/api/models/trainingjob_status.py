@@ -145,7 +145,7 @@ class RunStatus(ApiModel):
     until: Time
     """When the run ended."""
     message: Message = ""
-    """What is known about the end."""
+    """How and why the run ended, as a sentence."""
     cost: Amount | None = None
     """Dollars that the run's GPUs cost."""
 
@@ -205,7 +205,7 @@ class InvalidStatus(ApiModel):
     generation: int
     """The metadata.generation that was refused. A later one is tried again."""
     message: Message
-    """What to change."""
+    """The fault, and the change that corrects it."""
 
 
 class ProgressStatus(ApiModel):
@@ -327,4 +327,4 @@ class TrainingJobView(ApiModel):
 
 
 class TrainingJobStatus(TrainingJobView, TrainingJobRecord):
-    """What is intended for the job, what has happened to it, and its present state."""
+    """The GPUs that the job is given, its history, and its present state."""

@@ -78,15 +78,15 @@ def _why(job: Job, verdict: Verdict | None, problem: Problem | None) -> str:
         return job.finish.reason
     if problem is not None and (job.invalid or verdict is None):
         return problem.reason
-    return "" if verdict is None else verdict.reason.why.value
+    return "" if verdict is None else verdict.reason.code.value
 
 
 def _conditions(
     job: Job, state: JobState, verdict: Verdict | None, problem: Problem | None, now: Instant
 ) -> tuple[Condition, ...]:
-    why = "" if verdict is None else verdict.reason.why.value
+    why = "" if verdict is None else verdict.reason.code.value
     message = "" if verdict is None else verdict.reason.message
-    limited = verdict is not None and verdict.reason.why in _LIMITED
+    limited = verdict is not None and verdict.reason.code in _LIMITED
     placed = job.allocation is not None
     ready = job.has_all_pods(ready=True)
     observed = partial(condition, now=now, generation=job.generation)

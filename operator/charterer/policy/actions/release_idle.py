@@ -23,7 +23,7 @@ def release_idle(draft: PlanBuilder, capacity: Capacity, ending: Container[Renta
 
     None either while a job's template is being checked, which takes milliseconds: a node may be meant for it.
     """
-    if any(one.checking for one in draft.solution.groups.values()):
+    if any(group.checking for group in draft.solution.groups.values()):
         return
     unused = [
         rental
@@ -31,7 +31,7 @@ def release_idle(draft: PlanBuilder, capacity: Capacity, ending: Container[Renta
         for rental in nodes.unused
         if not rental.deleting and rental.id not in ending and rental.id not in capacity.touched(rental)
     ]
-    surveys = {pool: draft.snapshot.surveys.get(pool) for pool in {one.pool for one in unused}}
+    surveys = {pool: draft.snapshot.surveys.get(pool) for pool in {rental.pool for rental in unused}}
     listed = {
         pool: frozenset(instance.id for instance in survey.instances)
         for pool, survey in surveys.items()
@@ -62,7 +62,8 @@ def _surplus(draft: PlanBuilder, name: PoolId, idle: Sequence[Rental]) -> Sequen
     if not until or not draft.may_rent(name):
         return idle
     draft.decided.again_at += until
-    return sorted(idle, key=lambda one: (one.phase is not RentalPhase.READY, one.created, one.id))[len(until) :]
+    kept_first = sorted(idle, key=lambda rental: (rental.phase is not RentalPhase.READY, rental.created, rental.id))
+    return kept_first[len(until) :]
 
 
 def _seen(rental: Rental, listed: Mapping[PoolId, frozenset[InstanceId]]) -> bool:

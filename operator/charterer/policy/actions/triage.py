@@ -123,14 +123,14 @@ def _gives_up(job: Job) -> bool:
 def _threatened(rentals: RentalIndex, snapshot: Snapshot) -> dict[RentalId, Reason]:
     """Rentals whose nodes go away by themselves or by a person's hand, and why."""
     found = {
-        one.id: reason(ReasonCode.LOST_NODE, f"GPURental {one.id} is being deleted")
+        rental.id: reason(ReasonCode.LOST_NODE, f"GPURental {rental.id} is being deleted")
         for pool in rentals.by_pool.values()
-        for one in pool.deleting
+        for rental in pool.deleting
     }
     noticed = {notice.instance for survey in snapshot.surveys.values() for notice in survey.notices}
     if noticed:
-        live = [one for pool in rentals.by_pool.values() for one in pool.live if one.instance in noticed]
-        taken = {one.id: f"the cloud takes back {one.instance} of {one.id}" for one in live}
+        live = [rental for pool in rentals.by_pool.values() for rental in pool.live if rental.instance in noticed]
+        taken = {rental.id: f"the cloud takes back {rental.instance} of {rental.id}" for rental in live}
         found |= {name: reason(ReasonCode.INTERRUPTION, text) for name, text in taken.items()}
     return found
 

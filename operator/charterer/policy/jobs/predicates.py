@@ -10,9 +10,9 @@ from charterer.domain.time import Instant, after
 from charterer.policy.options.market import Market
 
 
-def reason(why: ReasonCode, message: str) -> Reason:
+def reason(code: ReasonCode, message: str) -> Reason:
     """A reason that is no matter of seconds and dollars."""
-    return Reason(why, 0.0, ZERO, message)
+    return Reason(code, 0.0, ZERO, message)
 
 
 def not_wanted(job: Job) -> Reason | None:

@@ -68,7 +68,7 @@ def test_rooms_that_do_not_bind_change_nothing(world: World) -> None:
     world.pools = {name: replace(pool, max_nodes=10_000) for name, pool in world.pools.items()}
     assert not plan(world.snapshot()).pools
     assert all(
-        taken.prospects.charge is None for one in stood(world) for s in one.shares.values() for taken in s.path_shares
+        taken.values.charge is None for one in stood(world) for s in one.shares.values() for taken in s.path_shares
     )
 
 

@@ -38,7 +38,7 @@ class Slow:
         decided = plan(self.world.snapshot())
         self.world.carry_out(decided)
         for command in decided.commands:
-            if command.reason.why == "HardLimit" and hasattr(command, "rental"):
+            if command.reason.code == "HardLimit" and hasattr(command, "rental"):
                 self.asked_to_end[command.rental] = self.world.now
         self.world.passes(self.draw.uniform(1.0, LATEST_PLAN_SECONDS))
         self.goes_on()

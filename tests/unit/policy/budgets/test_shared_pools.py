@@ -57,7 +57,7 @@ def test_where_there_is_room_for_all_no_pool_has_a_price_and_a_larger_one_change
     assert decided == plan(crowd(near=80).snapshot())
     (found,) = stood(crowd(near=40))
     assert found.scarce == {}
-    assert all(taken.prospects.charge is None for share in found.shares.values() for taken in share.path_shares)
+    assert all(taken.values.charge is None for share in found.shares.values() for taken in share.path_shares)
 
 
 def test_a_full_pool_has_a_price_and_jobs_spill_into_the_dearer_one() -> None:
@@ -120,11 +120,11 @@ def test_what_a_job_is_predicted_to_cost_is_its_bill() -> None:
         share = one.share(job)
         assert share is not None
         assert command.predicted is not None
-        ways = {key_of(way.option): way for way in share.prospects.entering(share.position(job))}
+        ways = {key_of(way.option): way for way in share.values.entering(share.position(job))}
         way = ways[key_of(command.allocation.option)]  # type: ignore[union-attr]
         assert command.predicted.dollars == pytest.approx(way.dollars, abs=1e-6)
-        assert way.worth == pytest.approx(share.prospects.worth * way.seconds + way.dollars + way.room)
-    assert any(way.room > 0.0 for s in one.shares.values() for way in s.prospects.entering(JobPosition(s.group.work)))
+        assert way.worth == pytest.approx(share.values.worth * way.seconds + way.dollars + way.room)
+    assert any(way.room > 0.0 for s in one.shares.values() for way in s.values.entering(JobPosition(s.group.work)))
 
 
 def test_budgets_that_contest_a_pool_fill_it_at_one_price() -> None:
