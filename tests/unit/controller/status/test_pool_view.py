@@ -10,7 +10,7 @@ from charterer.controller.status.budgets_and_pools import budget_view, pool_view
 from charterer.controller.status.publisher import viewed_objects
 from charterer.controller.status.tally import Tally
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import Pool
+from charterer.domain.pool import Pool, Quote
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import after
 from charterer.policy.planner import plan
@@ -66,7 +66,7 @@ def test_nothing_is_shown_of_a_pool_that_has_no_object() -> None:
 
 def test_a_pool_without_a_price_leaves_the_prices_of_others_fresh() -> None:
     wrong = make.pool(id=OTHER, offering=None, quote=None)
-    fresh = make.pool(quote=replace(make.pool().quote, as_of=make.at(600)))
+    fresh = make.pool(quote=Quote(make.PRICE, make.PRICE, 60, "cloud", make.at(600)))
     assert prices(make.snapshot(fresh, wrong)) == ("True", "Fresh")
     assert prices(make.snapshot(wrong)) == ("False", "NoPrice")
     old = replace(make.snapshot(fresh, wrong), now=after(make.at(600), 1000))
