@@ -222,6 +222,12 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "GPURental",
+        "a pool needs exactly one cloud: set exactly one of fake",
+        make("GPURental"),
+        {**make("GPURental"), "spec": {"pool": "a100", "budget": "team", "reserved": "1", "worstHourly": "1"}},
+    ),
+    Case(
+        "GPURental",
         "a rental only moves forward",
         _rental_in("Draining"),
         _rental_in("Starting"),

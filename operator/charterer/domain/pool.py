@@ -75,8 +75,9 @@ class Pool:
     ``guarded``: it has the finalizer ``charterer.dev/in-use``, which keeps it while rentals name it.
     ``price_override`` and ``price_adjustment`` (hundredths of a percent) correct the list price: see ``priced``.
     ``offer_recorded``: whether the object's status holds this offering and (its time aside) this quote.
-    ``taken_by``: the older pool that acts for the same machines. ``gone``: no such GPUPool is there any more, and all
-    that is known of it is what its rentals say; ``uid`` is then that of another pool of its name, if there is one.
+    ``quote_on_record``: the quote that it holds. ``taken_by``: the older pool that acts for the same machines.
+    ``gone``: no such GPUPool is there any more, and all that is known of it is what its rentals say; ``uid`` is then
+    that of another pool of its name, if there is one.
     """
 
     id: PoolId
@@ -101,6 +102,7 @@ class Pool:
     offer_recorded: bool = True
     taken_by: PoolId | None = None
     gone: bool = False
+    quote_on_record: Quote | None = None
 
     @property
     def closed_because(self) -> str:
@@ -117,6 +119,12 @@ class Pool:
             return self.price_override
         return Price((listed.micros_per_hour * (10_000 + self.price_adjustment) + 5_000) // 10_000)
 
+    def price_source(self, listed: str) -> str:
+        """Where a price comes from that is ``priced``; ``listed`` says where the list price comes from."""
+        if self.price_override is not None:
+            return "spec.price.hourly"
+        return f"{listed}, {self.price_adjustment / 100:+g}%" if self.price_adjustment else listed
+
 
 class InstanceState(StrEnum):
     """The state of an instance; it is billed from its launch until it has ended."""
@@ -129,10 +137,19 @@ class InstanceState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PriceSegment:
-    """From ``since`` on (until the next segment or the end) the instance costs ``price``."""
+    """From ``since`` on (until the next segment or the end) the instance costs ``price``.
+
+    ``listed``: what the cloud itself asks, where ``spec.price`` of the pool has made it another price.
+    """
 
     since: Instant
     price: Price
+    listed: Price | None = None
+
+    @property
+    def list_price(self) -> Price:
+        """The cloud's own price."""
+        return self.price if self.listed is None else self.listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,3 +67,8 @@ class Rental:
     def price(self) -> Price:
         """Its newest price; the worst one until the cloud has listed a price."""
         return self.segments[-1].price if self.segments else self.worst
+
+    @property
+    def dearest(self) -> Price:
+        """The most it can cost an hour: what was reserved for, or its newest price where that was raised above it."""
+        return max(self.worst, self.price)

@@ -83,11 +83,15 @@ class CloseUnfulfilled:
 
 @dataclass(frozen=True, slots=True)
 class RecordOffer:
-    """Record in the pool's status what the cloud last said of one node and its price, for as long as it is silent."""
+    """Record in the pool's status what the cloud last said of one node and its price, for as long as it is silent.
+
+    ``replaces``: the quote that was on record.
+    """
 
     pool: PoolId
     offering: Offering | None
     quote: Quote | None
+    replaces: Quote | None = None
 
 
 PoolStep = RaiseTarget | CancelUnfulfilled | Cool | Adopt | RecordOrphan | CloseUnfulfilled | RecordOffer

@@ -45,7 +45,7 @@ def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | Wait | None:
     inventory = _PoolInventory.of(pool, survey, view)
     step = _match_instances(inventory, view) or _adjust_target(inventory, view)
     if (step is None or isinstance(step, Wait)) and not pool.offer_recorded and not pool.deleting:
-        return RecordOffer(pool_id, pool.offering, pool.quote)
+        return RecordOffer(pool_id, pool.offering, pool.quote, pool.quote_on_record)
     return step
 
 

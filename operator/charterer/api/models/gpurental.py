@@ -94,15 +94,17 @@ class SegmentStatus(ApiModel):
     """When the price began to hold."""
     hourly: Hourly
     """Dollars per hour."""
+    listed: Hourly | None = None
+    """The cloud's own price, where spec.price of the GPUPool made it another."""
 
     @classmethod
     def from_domain(cls, segment: PriceSegment) -> Self:
         """The segment as it is recorded."""
-        return cls(since=segment.since, hourly=segment.price)
+        return cls(since=segment.since, hourly=segment.price, listed=segment.listed)
 
     def to_domain(self) -> PriceSegment:
         """The segment as it was recorded."""
-        return PriceSegment(self.since, self.hourly)
+        return PriceSegment(self.since, self.hourly, self.listed)
 
 
 class GPURentalRecord(ApiModel):

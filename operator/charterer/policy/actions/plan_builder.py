@@ -58,7 +58,7 @@ class PlanBuilder:
         for nodes in solution.nodes.values():
             self.purse.hold_all(nodes.exposed)
             for rental in nodes.rentals.booting:
-                self.purse.hold(rental.id, rental.worst, self._exposure(rental, capacity.grace.get(rental.id, 0)))
+                self.purse.hold(rental.id, rental.dearest, self._exposure(rental, capacity.grace.get(rental.id, 0)))
 
     # --- leaving nodes -----------------------------------------------------------------------------------------------
 
