@@ -77,7 +77,9 @@ def _budget_conditions(
     verdict = plan.budgets.get(budget.id)
     observed = partial(condition, now=snapshot.now, generation=budget.generation)
     if budget.deleting:
-        message = f"being deleted: waits until its {rentals} rental{'s have' if rentals != 1 else ' has'} ended"
+        message = (
+            f"being deleted: waits until its {_count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
+        )
         ready = observed(ConditionType.READY, False, "Draining", message)
     elif budget.amount <= ZERO:
         message = 'spec.amount is "0": nothing can be rented; set the dollars to spend in a month'
@@ -119,9 +121,13 @@ def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
     ]
     waiting = sum(job.budget == budget.id and job.wants_to_run for job in snapshot.jobs.values())
     return (
-        f"mode Observe: nothing is rented or changed; for {waiting} waiting jobs it would rent {rent} more nodes "
-        f"and place {len(place)} jobs now"
+        f"mode Observe: nothing is rented or changed; for {_count(waiting, 'waiting job')} it would rent "
+        f"{_count(rent, 'more node')} and place {_count(len(place), 'job')} now"
     )
+
+
+def _count(amount: int, words: str) -> str:
+    return f"{amount} {words}{'' if amount == 1 else 's'}"
 
 
 def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
@@ -166,10 +172,14 @@ def _pool_state(
     pool: Pool, snapshot: Snapshot, error: ProviderError | None, live: int, rentals: int
 ) -> tuple[PoolState, str, str]:
     if pool.gone:
-        message = f"a former GPUPool {pool.id} named another group: waits until its {rentals} rental(s) have ended"
+        left = f"{_count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
+        message = f"a former GPUPool {pool.id} named another group: waits until its {left}"
         return PoolState.GROUP_TAKEN, "GroupTaken", message
     if pool.deleting:
-        return PoolState.DELETING, "Draining", f"being deleted: waits until its {rentals} rental(s) have ended"
+        message = (
+            f"being deleted: waits until its {_count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
+        )
+        return PoolState.DELETING, "Draining", message
     if pool.taken_by is not None:
         message = (
             f"the cloud says that its group is that of GPUPool {pool.taken_by}, which is older and alone used: "
