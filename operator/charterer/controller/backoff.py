@@ -18,7 +18,7 @@ class Pause:
 
 
 class Backoff(Generic[Key]):
-    """The pauses of some writer's objects. ``clock``: seconds; ``first``: seconds of the pause after a first failure."""
+    """The pauses of a writer's objects, ``first`` seconds long after a first failure. ``clock``: in seconds."""
 
     def __init__(self, clock: Callable[[], float], first: float) -> None:
         self._clock = clock

@@ -197,7 +197,9 @@ class ViewWriter:
                 self._backoff.failed(key, _FIRST_RETRY_SECONDS)
             except ApiError as error:
                 _log.warning("status of %s %s not shown: %s", shown.kind.name, shown.key.name, error)
-                self._backoff.failed(key, _LAST_REFUSED_SECONDS if isinstance(error, BadRequest) else _LAST_RETRY_SECONDS)
+                self._backoff.failed(
+                    key, _LAST_REFUSED_SECONDS if isinstance(error, BadRequest) else _LAST_RETRY_SECONDS
+                )
             else:
                 self._backoff.succeeded(key)
 
