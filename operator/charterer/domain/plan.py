@@ -38,6 +38,7 @@ class ReasonCode(StrEnum):
     DELETED = "Deleted"
     LOST_NODE = "LostNode"
     NOT_STARTING = "NotStarting"
+    BACK_OFF = "BackOff"
     IDLE = "Idle"
     NOT_NEEDED = "NotNeeded"
     DEMAND = "Demand"

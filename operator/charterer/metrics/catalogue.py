@@ -57,16 +57,20 @@ BUDGET_FORECAST_HIGH = _gauge(
     "charterer_budget_forecast_high_dollars", _BUDGET, "Upper end of the 90 % interval of the forecast."
 )
 BUDGET_RENTED_RATE = _gauge(
-    "charterer_budget_rented_dollars_per_hour", _BUDGET, "What the nodes that are billed now cost an hour."
+    "charterer_budget_rented_dollars_per_hour", _BUDGET, "Dollars an hour that the nodes billed now cost."
 )
 BUDGET_PLANNED_RATE = _gauge(
-    "charterer_budget_planned_dollars_per_hour", _BUDGET, "What the chosen options cost an hour in the long run."
+    "charterer_budget_planned_dollars_per_hour",
+    _BUDGET,
+    "Dollars an hour that the chosen options cost in the long run.",
 )
 BUDGET_ALLOWED_RATE = _gauge(
-    "charterer_budget_allowed_dollars_per_hour", _BUDGET, "What an hour may cost to just use up the period's rest."
+    "charterer_budget_allowed_dollars_per_hour", _BUDGET, "Dollars an hour that would just use up the period's rest."
 )
 BUDGET_EXCHANGE_RATE = _gauge(
-    "charterer_budget_exchange_rate_dollars_per_hour", _BUDGET, "What the budget pays for an hour of a job's life."
+    "charterer_budget_exchange_rate_dollars_per_hour",
+    _BUDGET,
+    "Dollars that an hour of a job's life is worth to the budget.",
 )
 BUDGET_FEASIBLE = _gauge(
     "charterer_budget_feasible", _BUDGET, "1 while even the cheapest options of all jobs fit into the budget, else 0."
@@ -116,7 +120,7 @@ POOL_LONGEST_END = _gauge(
 POOL_SCARCITY = _gauge(
     "charterer_pool_scarcity_dollars_per_gpu_hour",
     _POOL,
-    "What an hour of one more GPU would be worth on top of its bill; 0 where there is room.",
+    "Dollars that an hour of one more GPU would be worth on top of its bill; 0 where there is room.",
 )
 POOL_COOLING = _gauge(
     "charterer_pool_cooling", _POOL, "1 while no node is asked for after a stock-out or an exhausted quota, else 0."

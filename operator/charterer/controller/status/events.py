@@ -7,9 +7,23 @@ from charterer.api.names import API_VERSION
 from charterer.cluster.events import Recorder
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
 from charterer.domain.job import FinishKind, RunOutcome
-from charterer.domain.plan import Allocate, Command, Release, Rent
+from charterer.domain.plan import Allocate, Command, ReasonCode, Release, Rent
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Cool, MarkEnded, MarkReady, RecordOrphan, RecordRun, Step
+
+_BAD = frozenset({RunOutcome.FAILED, RunOutcome.INTERRUPTED, RunOutcome.NOT_STARTED})
+"""Outcomes of runs that are told as Warnings."""
+_FOR_A_PERSON = frozenset(
+    {
+        ReasonCode.NOT_STARTING,
+        ReasonCode.POOL_DELETED,
+        ReasonCode.BUDGET_DELETED,
+        ReasonCode.HARD_LIMIT,
+        ReasonCode.MAX_COST,
+        ReasonCode.INVALID,
+    }
+)
+"""Reasons for taking GPUs or nodes away that a person has brought about or must act on."""
 
 
 class Events:
@@ -28,7 +42,9 @@ class Events:
                     _budget(action.budget, snapshot), "Renting", f"{action.rental}: {action.reason.message}", "Rent"
                 )
             case Release():
-                self._say(_rental(action.rental, snapshot), "Releasing", action.reason.message, "Release")
+                bad = action.reason.code in _FOR_A_PERSON
+                reason = action.reason.code.value if bad else "Releasing"
+                self._say(_rental(action.rental, snapshot), reason, action.reason.message, "Release", warning=bad)
             case Cool():
                 self._say(_pool(action.pool, snapshot), action.because, action.message, "Cool", warning=True)
             case RecordOrphan():
@@ -54,12 +70,14 @@ class Events:
 
     def _allocated(self, action: Allocate, snapshot: Snapshot) -> None:
         reason = action.reason.code.value if action.allocation is None else "Allocated"
-        self._say(_job(action.job, snapshot), reason, action.reason.message, "Allocate")
+        warning = action.allocation is None and action.reason.code in _FOR_A_PERSON
+        self._say(_job(action.job, snapshot), reason, action.reason.message, "Allocate", warning=warning)
 
     def _run_ended(self, action: RecordRun, snapshot: Snapshot) -> None:
         record = action.record
-        bad = record.outcome in (RunOutcome.FAILED, RunOutcome.INTERRUPTED)
-        note = f"run {record.number} on {record.option.gpus} GPUs: {record.message or record.outcome.value}"
+        gpus = record.option.gpus
+        note = f"run {record.number} on {gpus} GPU{'' if gpus == 1 else 's'}: {record.message or record.outcome.value}"
+        bad = record.outcome in _BAD
         self._say(_job(action.job, snapshot), f"Run{record.outcome.value}", note, "RecordRun", warning=bad)
         if action.finish is not None and action.finish.kind is FinishKind.FAILED:
             self._say(_job(action.job, snapshot), action.finish.reason, action.finish.message, "Finish", warning=True)

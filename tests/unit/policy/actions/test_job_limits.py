@@ -135,7 +135,9 @@ def test_a_running_job_is_stopped_before_its_max_cost_is_reached_and_not_started
     price = job.allocation.option.price.dollars_per_second
     for _ in range(10_000):
         decided = plan(made.snapshot())
-        stops = [one for one in decided.commands if isinstance(one, Allocate) and one.allocation is None]
+        stops = [
+            command for command in decided.commands if isinstance(command, Allocate) and command.allocation is None
+        ]
         if stops:
             break
         assert decided.again_at is not None
@@ -149,7 +151,7 @@ def test_a_running_job_is_stopped_before_its_max_cost_is_reached_and_not_started
     made.stops("train")
     made.everything_starts()
     again = plan(made.snapshot())
-    assert not any(isinstance(one, Allocate) for one in again.commands)
+    assert not any(isinstance(command, Allocate) for command in again.commands)
     assert again.jobs[JOB].reason.code is ReasonCode.MAX_COST
 
 
