@@ -126,6 +126,10 @@ POOL_COOLING = _gauge(
     "charterer_pool_cooling", _POOL, "1 while no node is asked for after a stock-out or an exhausted quota, else 0."
 )
 
+POOL_GONE_RENTALS = _gauge(
+    "charterer_pool_gone_rentals", _POOL, "Rentals that have not ended of a GPUPool whose object is gone."
+)
+
 JOBS = _gauge("charterer_jobs", ("namespace", "state"), "TrainingJobs by the word in their State column.")
 NAMESPACE_GPUS = _gauge("charterer_namespace_gpus", ("namespace",), "GPUs allocated to the namespace's jobs.")
 JOB_WIDTH = _gauge(
@@ -221,6 +225,7 @@ FROM_SNAPSHOT = (
     POOL_COOLING,
     POOL_LONGEST_START,
     POOL_LONGEST_END,
+    POOL_GONE_RENTALS,
     JOBS,
     NAMESPACE_GPUS,
     JOB_WIDTH,
