@@ -31,7 +31,8 @@ class Rental:
     """A GPURental. ``reserved`` is its worst-case cost held back from the hard limit until it has ended.
 
     ``worst`` is the most it can cost an hour; ``launched``, ``ended`` and ``segments`` come from the cloud.
-    ``released_because``: why it drains. ``node`` and ``provider_id`` are known once adopted.
+    ``released_because``: why it drains; ``released``: since when. ``node`` and ``provider_id`` are known once adopted.
+    ``held_by``: pods that Charterer did not start, which kept its machine from being ended at the last look.
     """
 
     id: RentalId
@@ -54,6 +55,8 @@ class Rental:
     cost: Money | None
     released_because: str
     deleting: bool
+    released: Instant | None = None
+    held_by: str = ""
 
     @property
     def billed(self) -> bool:

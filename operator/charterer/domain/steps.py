@@ -98,10 +98,7 @@ PoolStep = RaiseTarget | CancelUnfulfilled | Cool | Adopt | RecordOrphan | Close
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """Record what changed in the cloud's data of the rental's instance.
-
-    That is its launch, price segments, billing minimum and provider id; the node's name if none is recorded yet.
-    """
+    """Record what changed in the cloud's data of the instance; the node's name only if none is recorded yet."""
 
     rental: RentalId
     instance: Instance
@@ -127,15 +124,17 @@ class Cordon:
 
 @dataclass(frozen=True, slots=True)
 class Terminate:
-    """End this one instance and lower the target with it, after an uncached look that no live pod is on its node.
+    """End this one instance and lower the target with it, after an uncached look that no live pod is on its ``node``.
 
-    ``node`` is None when no Node ever appeared.
+    Pods of others are asked to leave from ``evict_from`` on; from ``patience_until`` on they do not matter any more.
     """
 
     rental: RentalId
     pool: PoolId
     instance: Instance
     node: NodeName | None
+    evict_from: Instant | None = None
+    patience_until: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)
