@@ -64,18 +64,18 @@ async def test_a_strangers_pod_keeps_a_machine_only_until_it_may_be_asked_to_lea
 
 
 @pytest.mark.parametrize(
-    ("template", "words", "timeout"),
+    ("template", "words", "seconds"),
     [(IMPOSSIBLE, "Unschedulable", 3), (HOST_PATH, "violates PodSecurity", 40)],
 )
 async def test_a_job_whose_pods_do_not_start_gives_its_machine_back_and_says_why(
-    bed: Bed, template: Mapping[str, Any], words: str, timeout: int
+    bed: Bed, template: Mapping[str, Any], words: str, seconds: int
 ) -> None:
     enforced = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}
     await bed.kube.merge_patch(NAMESPACES.one(bed.namespace), enforced)
     bed.operator()
     await bed.pool()
     await bed.budget()
-    spec = {"gpus": {"min": 1, "max": 1}, "template": template, "readyTimeoutSeconds": timeout}
+    spec = {"gpus": {"min": 1, "max": 1}, "template": template, "readyTimeoutSeconds": seconds}
     await bed.create("TrainingJob", "stuck", spec)
     await bed.until(lambda: words in bed.condition(stuck(bed), "PodsReady").get("message", ""))
     await bed.until(lambda: bed.tj("stuck").get("startFailures") == 1)
