@@ -85,6 +85,17 @@ class SimulationResult:
         return sum(self.rented_gpu_hours.values())
 
     @property
+    def used_gpu_hours(self) -> float:
+        """GPU-hours that jobs held."""
+        return sum(job.gpu_seconds for job in self.jobs) / 3600.0
+
+    @property
+    def never_completed(self) -> tuple[str, ...]:
+        """The names of the jobs that did not complete, in order of submission."""
+        left = sorted((job for job in self.jobs if job.finished is None), key=lambda job: (job.submitted, job.name))
+        return tuple(job.name for job in left)
+
+    @property
     def restarts(self) -> int:
         """Restarts of all jobs, first starts not counted."""
         return sum(job.restarts for job in self.jobs)
