@@ -46,7 +46,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     pools = memo.stable({pool.id: _with_offer(pool, state) for pool in state.pools.values()}, "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     pods = memo(_own_pods, state.pods)
-    runs = memo.each(_with_pods, memo.stable(memo(_run_parts, state.runs, pods), "runs"))
+    runs = memo.each(_with_pods, memo.stable(memo(_run_parts, state.runs, pods, state.warnings), "runs"))
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
     sources = _JobSources(runs, payers, profiles, memo(_owners, state.services), state.progress, state.refusals, clocks)
     parts = memo.stable(memo(_job_parts, state.jobs, *sources), "jobs")
@@ -280,11 +280,12 @@ def _own_pods(pods: Mapping[ObjectKey, OwnPod | ForeignPod]) -> _OwnPods:
     return {run: tuple(its_pods) for run, its_pods in own.items()}
 
 
-def _run_parts(runs: Mapping[ObjectKey, tuple[JobId, Run]], pods: _OwnPods) -> _RunParts:
-    """The runs of each job, each with its pods."""
+def _run_parts(runs: Mapping[ObjectKey, tuple[JobId, Run]], pods: _OwnPods, warnings: Mapping[str, str]) -> _RunParts:
+    """The runs of each job, each with its pods and the last warning about it."""
     parts: dict[JobId, tuple[tuple[Run, tuple[Pod, ...]], ...]] = {}
     for owner, run in runs.values():
-        parts[owner] = (*parts.get(owner, ()), (run, pods.get((owner, run.number), ())))
+        warned = replace(run, warning=warnings[run.uid]) if run.uid in warnings else run
+        parts[owner] = (*parts.get(owner, ()), (warned, pods.get((owner, run.number), ())))
     return parts
 
 
