@@ -81,9 +81,7 @@ class Simulated:
     @cached_property
     def spent(self) -> Sequence[tuple[float, float]]:
         """Dollars up to each second at which anything changed; a billing minimum shows in the table only."""
-        return integral(
-            sum_of_steps([(part.result.rented_nodes, part.pool.hourly.micros_per_hour / 3.6e9) for part in self.parts])
-        )
+        return integral([(at, hourly / 3600.0) for at, hourly in self.result.hourly])
 
 
 def document(title: str, notes: Sequence[str], simulated: Sequence[Simulated], pictures: str = "") -> Document:
@@ -231,9 +229,7 @@ def _draw_frontier(axes: Axes, simulated: Sequence[Simulated]) -> None:
         axes.plot(
             *zip(*points, strict=True), color=BLUE, marker=MARKERS[0], label="charterer, by $ paid per job-hour saved"
         )
-        label_points(
-            axes, [(f"${run.choice.rate:.3g}", point) for run, point in zip(paying, points, strict=True)], BLUE
-        )
+        label_points(axes, _rate_labels(paying, points), BLUE)
     for at, run in enumerate(others):
         point = run.result.spent.dollars, run.result.mean_completion_seconds / 3600
         colour, marker = _OTHERS[at % len(_OTHERS)], MARKERS[1 + at % (len(MARKERS) - 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -50,6 +51,7 @@ def test_no_two_labels_of_points_lie_on_each_other() -> None:
 
 
 def test_rates_that_come_to_the_same_share_a_label() -> None:
-    choices = [PolicyChoice("charterer", rate) for rate in (500.0, 500.5)]
-    found = [Simulated(choice, (replay(FLEET, choice),)) for choice in choices]
-    assert b"$500 to $500.5" in draw(found, "svg")
+    past = replace(FLEET, jobs=FLEET.jobs[:1])
+    choices = [PolicyChoice("charterer", rate) for rate in (2000.0, 4000.0)]
+    found = [Simulated(choice, (replay(past, choice),)) for choice in choices]
+    assert b"$2000 to $4000" in draw(found, "svg")

@@ -113,8 +113,9 @@ class SimMachine:
 class NodeMarket:
     """The pools, and ``machines``: the nodes rented from them, in order of renting. ``rented_total`` counts all.
 
-    ``version`` grows whenever a machine is rented, becomes ready, is to be drained or ends. ``live``: machines
-    by pool. ``spent`` (by pool) and ``node_seconds`` sum up the machines that ended.
+    ``version`` grows whenever a machine is rented, becomes ready, is to be drained or ends. ``live``: machines by pool.
+    ``micros_per_hour``: micro-dollars an hour of all machines. ``spent`` (by pool) and ``node_seconds`` sum up the
+    machines that ended.
     """
 
     def __init__(self, models: tuple[PoolModel, ...], now: Instant) -> None:
@@ -124,6 +125,7 @@ class NodeMarket:
         self.spent: dict[PoolId, Money] = dict.fromkeys(self.models, ZERO)
         self.node_seconds: dict[PoolId, float] = dict.fromkeys(self.models, 0.0)
         self.live: dict[PoolId, int] = dict.fromkeys(self.models, 0)
+        self.micros_per_hour = 0
         self.rented_total = 0
         self.version = 0
 
@@ -132,6 +134,7 @@ class NodeMarket:
         self.pools = {**self.pools, name: replace(self.pools[name], quote=self.models[name].quote(hourly, now))}
         for machine in self.machines.values():
             if machine.order.pool == name:
+                self.micros_per_hour += hourly.micros_per_hour - machine.segments[-1].price.micros_per_hour
                 machine.segments = (*machine.segments, PriceSegment(now, hourly))
         self.version += 1
 
@@ -148,6 +151,7 @@ class NodeMarket:
         self.version += 1
         quote = self.pools[order.pool].quote
         assert quote is not None
+        self.micros_per_hour += quote.price.micros_per_hour
         segments = (PriceSegment(now, quote.price),)
         machine = self.machines[order.rental] = SimMachine(order, model, self.rented_total, now, segments)
         return machine
@@ -169,6 +173,7 @@ class NodeMarket:
         self.version += 1
         bill, pool = machine.bill(now), machine.order.pool
         self.live[pool] -= 1
+        self.micros_per_hour -= machine.segments[-1].price.micros_per_hour
         self.spent[pool] += bill
         self.node_seconds[pool] += seconds_between(machine.created, now)
         return bill
