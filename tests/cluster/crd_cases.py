@@ -34,7 +34,13 @@ SMALLEST: dict[str, Json] = {
     "GPUPool": {"fake": {"endpoint": "http://127.0.0.1:1", "group": "a100"}, "maxNodes": 6},
     "TrainingJob": {"gpus": {"min": 1, "max": 8}, "template": {"spec": POD_SPEC}},
     "SpeedupProfile": {"curves": [{"gpuType": "A100", "throughput": [{"gpus": 8, "value": 410}]}]},
-    "GPURental": {"pool": "a100", "budget": "team", "reserved": "12.00", "worstHourly": "12.00"},
+    "GPURental": {
+        "pool": "a100",
+        "fake": {"endpoint": "http://127.0.0.1:1", "group": "a100"},
+        "budget": "team",
+        "reserved": "12.00",
+        "worstHourly": "12.00",
+    },
 }
 """The smallest spec of each kind."""
 
@@ -213,6 +219,12 @@ CASES: tuple[Case, ...] = (
         {**make("GPURental", "rule-spec"), "metadata": {"name": "rule-spec", "labels": {"seen": "yes"}}},
         make("GPURental", "rule-spec", reserved="1.00"),
         before=make("GPURental", "rule-spec"),
+    ),
+    Case(
+        "GPURental",
+        "a pool needs exactly one cloud: set exactly one of fake",
+        make("GPURental"),
+        {**make("GPURental"), "spec": {"pool": "a100", "budget": "team", "reserved": "1", "worstHourly": "1"}},
     ),
     Case(
         "GPURental",

@@ -83,6 +83,10 @@ POOL_COOLING = _gauge(
     "charterer_pool_cooling", _POOL, "1 while no node is asked for after a stock-out or an exhausted quota, else 0."
 )
 
+POOL_GONE_RENTALS = _gauge(
+    "charterer_pool_gone_rentals", _POOL, "Rentals that have not ended of a GPUPool whose object is gone."
+)
+
 JOBS = _gauge("charterer_jobs", ("namespace", "state"), "TrainingJobs by the word in their State column.")
 JOB_WIDTH = _gauge("charterer_job_width_gpus", _JOB, "GPUs allocated to the job; absent while it has none.")
 JOB_PROGRESS = _gauge("charterer_job_progress_ratio", _JOB, "Fraction of the job done, 0 to 1; absent where unknown.")
@@ -139,6 +143,7 @@ FROM_SNAPSHOT = (
     POOL_NODE_PRICE,
     POOL_SCARCITY,
     POOL_COOLING,
+    POOL_GONE_RENTALS,
     JOBS,
     JOB_WIDTH,
     JOB_PROGRESS,

@@ -96,6 +96,10 @@ def _pools(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
         gpus[rental.pool, "used"] += used
         gpus[rental.pool, "idle"] += size - used
     for name, pool in snapshot.pools.items():
+        if pool.gone:
+            left = sum(count for (named, phase), count in nodes.items() if named == name and phase in _EXISTING)
+            collected[catalogue.POOL_GONE_RENTALS.name].add(left, pool=name)
+            continue
         for state in ("starting", "used", "idle"):
             collected[catalogue.POOL_GPUS.name].add(gpus[name, state], pool=name, state=state)
         for phase in _EXISTING:

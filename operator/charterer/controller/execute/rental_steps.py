@@ -43,7 +43,7 @@ from charterer.ledger import balance, class_history, costs
 
 async def rent(context: ExecutionContext, command: Rent) -> ActionOutcome:
     """Create the GPURental with its reserve; a later step asks the cloud for the node."""
-    body = manifests.rental(command, token=f"{command.rental}")
+    body = manifests.rental(command, context.decided.pool(command.pool), token=f"{command.rental}")
     return await context.objects.create(kinds.GPU_RENTALS, body)
 
 
@@ -97,7 +97,7 @@ async def adopt(context: ExecutionContext, step: Adopt) -> ActionOutcome:
 
 async def record_orphan(context: ExecutionContext, step: RecordOrphan) -> ActionOutcome:
     """Create a rental for an instance that no rental asked for."""
-    body = manifests.orphan_rental(step)
+    body = manifests.orphan_rental(step, context.decided.pool(step.pool))
     return await context.objects.create(kinds.GPU_RENTALS, body)
 
 

@@ -22,6 +22,11 @@ from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
 from charterer.providers.errors import ProviderError
 
+_ERROR_STATES = {
+    "GroupNotFound": PoolState.GROUP_NOT_FOUND,
+    "CapacityTypeDiffers": PoolState.CAPACITY_TYPE_DIFFERS,
+}
+"""States of pools whose cloud answers, and says that the pool's spec is wrong; by the error's code."""
 _FRESH_SECONDS = 900.0
 """Age in seconds up to which a quote counts as fresh: fifteen failed questions to the cloud."""
 
@@ -127,13 +132,12 @@ def _count(amount: int, words: str) -> str:
 
 def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
     observed = partial(condition, ConditionType.PRICE_DATA_FRESH, now=snapshot.now, generation=budget.generation)
-    stale = [
-        pool.id
-        for pool in snapshot.pools.values()
-        if pool.quote is None or seconds_between(pool.quote.as_of, snapshot.now) > _FRESH_SECONDS
-    ]
+    quotes = {pool.id: pool.quote for pool in snapshot.pools.values() if pool.quote and not pool.closed_because}
+    stale = [name for name, quote in quotes.items() if seconds_between(quote.as_of, snapshot.now) > _FRESH_SECONDS]
+    if not quotes:
+        return observed(False, "NoPrice", "no pool's price is known: see the condition Ready of the GPUPools")
     if not stale:
-        return observed(True, "Fresh", "every pool's price is known")
+        return observed(True, "Fresh", "the prices of all pools that are used are known")
     message = f"no fresh price of {', '.join(sorted(stale)[:5])}: see the condition Ready of the GPUPool"
     return observed(False, "Stale", message)
 
@@ -167,13 +171,24 @@ def pool_view(
 def _pool_state(
     pool: Pool, snapshot: Snapshot, error: ProviderError | None, live: int, rentals: int
 ) -> tuple[PoolState, str, str]:
+    if pool.gone:
+        left = f"{_count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
+        message = f"a former GPUPool {pool.id} named another group: waits until its {left}"
+        return PoolState.GROUP_TAKEN, "GroupTaken", message
     if pool.deleting:
         message = (
             f"being deleted: waits until its {_count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
         )
         return PoolState.DELETING, "Draining", message
+    if pool.taken_by is not None:
+        message = (
+            f"the cloud says that its group is that of GPUPool {pool.taken_by}, which is older and alone used: "
+            "delete one of the two"
+        )
+        return PoolState.GROUP_TAKEN, "GroupTaken", message
     if error is not None:
-        return PoolState.UNREACHABLE, error.reason, str(error)
+        state = _ERROR_STATES.get(error.code, PoolState.UNREACHABLE)
+        return state, error.reason if state is PoolState.UNREACHABLE else state.value, str(error)
     if pool.id not in snapshot.surveys:
         return PoolState.UNKNOWN, "NotAskedYet", "the cloud has not answered yet"
     if pool.cooled_until is not None and pool.cooled_until > snapshot.now:

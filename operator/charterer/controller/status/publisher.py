@@ -75,6 +75,8 @@ def viewed_objects(
     tally = Tally.of(snapshot, decided)
     yield from _budgets(snapshot, decided, tally)
     for pool in snapshot.pools.values():
+        if not pool.uid:  # only its rentals are left
+            continue
         key, make = StepKey(StepKind.POOL, pool.id), partial(pool_view, pool, snapshot, decided, tally, cloud_errors)
         yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), key, None, None, True, make)
     for profile in snapshot.profiles.values():
