@@ -7,6 +7,7 @@ of the machine is removed after that. The functions of this file are in the orde
 from __future__ import annotations
 
 from charterer.domain.billing import accrued, accrued_in
+from charterer.domain.budget import FOLDED_KEPT
 from charterer.domain.ids import RentalId
 from charterer.domain.job import PodPhase, run_name
 from charterer.domain.money import ZERO
@@ -199,6 +200,8 @@ def _settle(rental: Rental, view: LifecycleView, also_wait_for: str = "") -> Ren
         end = period_end(budget.time_zone, balance.period_start)
         if rental.ended is not None and rental.ended > end:
             return Wait(f"the next period of GPUBudget {budget.id}, in which it ended", until=end)
+        if len(balance.folded) >= FOLDED_KEPT:
+            return Wait(f"some of the {FOLDED_KEPT} rentals that GPUBudget {budget.id} has counted to be gone")
         whole = ZERO if rental.cost is None else rental.cost
         in_period = whole if rental.ended is None else accrued_in(rental, balance.period_start, rental.ended)
         return Fold(rental.id, rental.uid, budget.id, in_period, whole, balance.period_start)
