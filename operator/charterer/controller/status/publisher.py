@@ -68,6 +68,8 @@ class StatusPublisher:
         self._metrics.step_done(action, outcome.value)
         if outcome is ActionOutcome.DONE:
             self._events.done(action, self._last())
+        elif outcome is ActionOutcome.HELD:
+            self._events.held(action, message, self._last())
         elif outcome is ActionOutcome.FAILED:
             self._events.failed(action, message, self._last())
 
