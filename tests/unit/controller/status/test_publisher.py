@@ -42,6 +42,7 @@ def spoiled(kind: str) -> World:
             world.profiles[SFT] = replace(world.profiles[SFT], mean_work=nan)
         case "TrainingJob":
             world.jobs[JobId("train")] = replace(world.jobs[JobId("train")], weight=0.0)
+            world.profiles[SFT] = replace(world.profiles[SFT], arrivals_per_hour=None)
             world.job("another", gpus=8, profile="sft")
         case "GPUBudget":
             world.budgets[BudgetId("research")] = replace(world.budgets[BudgetId("research")], time_zone="No/Where")
