@@ -22,7 +22,7 @@ def a_world() -> World:
     world.budget()
     world.pool()
     world.profile("sft", Amdahl(0.97, 1.0), work_hours=1, arrivals_per_hour=100.0, budget="research")
-    world.job("train", gpus=8, profile="sft")
+    world.job("train", gpus=(1, 8, 16), profile="sft")
     return world
 
 
