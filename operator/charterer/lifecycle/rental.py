@@ -248,6 +248,8 @@ def _settle(rental: Rental, view: LifecycleView, also_wait_for: str = "") -> Ren
         whole = ZERO if rental.cost is None else rental.cost
         in_period = whole if rental.ended is None else accrued_in(rental, balance.period_start, rental.ended)
         return Fold(rental.id, rental.uid, budget.id, in_period, whole, balance.period_start)
+    if balance.costs.lifetime != balance.lifetime:
+        return Wait(f"GPUBudget {budget.id} to record what its cost was for")
     return Wait(also_wait_for) if also_wait_for else _forget(rental, view)
 
 
