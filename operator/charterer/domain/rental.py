@@ -32,8 +32,9 @@ class Rental:
 
     ``missing_since``: the cloud's time of the first list that should have shown its instance and did not.
     ``worst`` is the most it can cost an hour; ``launched``, ``ended`` and ``segments`` come from the cloud.
-    ``released_because``: why it drains. ``node`` and ``provider_id`` are known once adopted. ``cloud`` and
-    ``capacity_type`` are the pool's, so that the machine can be ended when the pool's object is gone.
+    ``released_because``: why it drains; ``released``: since when. ``node`` and ``provider_id`` are known once adopted.
+    ``held_by``: pods that Charterer did not start, which kept its machine from being ended at the last look. ``cloud``
+    and ``capacity_type`` are the pool's, so that the machine can be ended when the pool's object is gone.
     """
 
     id: RentalId
@@ -59,6 +60,8 @@ class Rental:
     released_because: str
     deleting: bool
     missing_since: Instant | None = None
+    released: Instant | None = None
+    held_by: str = ""
 
     @property
     def billed(self) -> bool:

@@ -19,6 +19,7 @@ from charterer.api.models.base import (
     PrinterColumn,
     ResourceKind,
     Rule,
+    SpecHourly,
     Time,
     ruled,
     rules,
@@ -102,7 +103,7 @@ class PoolPrice(ApiModel):
         Rule("has(self.hourly) != has(self.adjustment)", "price needs exactly one of hourly and adjustment")
     )
 
-    hourly: Hourly | None = None
+    hourly: SpecHourly | None = None
     """Dollars per hour of one node."""
     adjustment: Annotated[str, Field(pattern=r"^[+-][0-9]{1,2}(\.[0-9]{1,2})?%$", max_length=7)] | None = None
     """A discount or surcharge on the list price, such as "-10%"."""

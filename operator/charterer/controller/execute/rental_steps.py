@@ -11,7 +11,7 @@ from charterer.cluster.paths import GPU_RENTALS
 from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome
-from charterer.domain.budget import Balance
+from charterer.domain.budget import FOLDED_KEPT, Balance
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Release, Rent
@@ -53,7 +53,8 @@ async def release(context: ExecutionContext, command: Release) -> ActionOutcome:
     """Mark the rental Draining."""
     rental = context.decided.rental(command.rental)
     why = command.reason.code.value
-    await context.objects.record_rental(replace(rental, phase=RentalPhase.DRAINING, released_because=why))
+    released = replace(rental, phase=RentalPhase.DRAINING, released_because=why, released=context.now())
+    await context.objects.record_rental(released)
     return ActionOutcome.DONE
 
 
@@ -138,7 +139,8 @@ async def mark_draining(context: ExecutionContext, step: MarkDraining) -> Action
     """Record that a rental whose object somebody deleted is to be ended."""
     rental = context.decided.rental(step.rental)
     because = rental.released_because or "Deleted"
-    await context.objects.record_rental(replace(rental, phase=RentalPhase.DRAINING, released_because=because))
+    draining = replace(rental, phase=RentalPhase.DRAINING, released_because=because, released=context.now())
+    await context.objects.record_rental(draining)
     return ActionOutcome.DONE
 
 
@@ -181,7 +183,10 @@ async def fold(context: ExecutionContext, step: Fold) -> ActionOutcome:
     """Add the cost and the uid of the rental to the balance, in one conditional write."""
     async with context.ledger:
         budget = context.decided.budget(step.budget)
-        await context.objects.record_budget(replace(budget, balance=balance.apply_fold(_opened(budget.balance), step)))
+        before = _opened(budget.balance)
+        if len(before.folded) >= FOLDED_KEPT:
+            raise Stale
+        await context.objects.record_budget(replace(budget, balance=balance.apply_fold(before, step)))
     return ActionOutcome.DONE
 
 

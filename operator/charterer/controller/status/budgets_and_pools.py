@@ -11,6 +11,7 @@ from charterer.api.models.gpupool import GPUPoolView, PoolState
 from charterer.controller.status.conditions import condition
 from charterer.controller.status.tally import Tally
 from charterer.domain.budget import Budget, Mode
+from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Allocate, BudgetVerdict, Plan, Rent
@@ -36,18 +37,17 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
     set (``dated``)."""
     verdict = plan.budgets.get(budget.id)
     rentals, waiting = tally.rentals_of_budget.get(budget.id, ()), tally.waiting.get(budget.id, 0)
-    spent = ZERO if verdict is None else verdict.spent
     return GPUBudgetView(
         observed_generation=budget.generation,
         state=_budget_state(budget, budget.begins_after(snapshot.now), verdict, waiting),
-        spent=spent,
-        committed=ZERO if verdict is None else verdict.committed,
-        forecast=ZERO if verdict is None else verdict.forecast,
-        forecast_low=ZERO if verdict is None else verdict.forecast_low,
-        forecast_high=ZERO if verdict is None else verdict.forecast_high,
-        remaining=budget.aim - spent,
+        spent=None if verdict is None else verdict.spent,
+        committed=None if verdict is None else verdict.committed,
+        forecast=None if verdict is None else verdict.forecast,
+        forecast_low=None if verdict is None else verdict.forecast_low,
+        forecast_high=None if verdict is None else verdict.forecast_high,
+        remaining=None if verdict is None else budget.aim - verdict.spent,
         hourly=current_rate(budget.id, rentals),
-        pays_per_hour_saved=ZERO if verdict is None else Money.of(verdict.rate * 3600),
+        pays_per_hour_saved=None if verdict is None else Money.of(verdict.rate * 3600),
         attribution=(),
         conditions=_budget_conditions(budget, snapshot, plan, len(rentals), waiting),
     )
@@ -90,6 +90,8 @@ def _budget_conditions(
             "the operator's node and of the API server"
         )
         ready = observed(ConditionType.READY, False, "ClockBehind", message)
+    elif (fault := _fault("GPUBudget", budget.id, plan)) is not None:
+        ready = observed(ConditionType.READY, False, fault.reason, fault.message)
     elif budget.amount <= ZERO:
         message = 'spec.amount is "0": nothing can be rented; set the dollars to spend in a month'
         ready = observed(ConditionType.READY, False, "ZeroAmount", message)
@@ -113,6 +115,11 @@ def _budget_conditions(
         reason = "OnCourse" if within else "ForecastExceedsAmount"
         conditions.append(observed(ConditionType.WITHIN_BUDGET, within, reason, message))
     return (*conditions, _prices(budget, snapshot))
+
+
+def _fault(kind: str, name: str, plan: Plan) -> Problem | None:
+    """What made planning fail with the object."""
+    return next((problem for problem in plan.problems if (problem.kind, problem.name) == (kind, name)), None)
 
 
 def _interval(verdict: BudgetVerdict) -> str:
@@ -158,6 +165,9 @@ def pool_view(
     rentals = tally.rentals_of_pool.get(pool.id, ())
     live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
     state, reason, message = _pool_state(pool, snapshot, errors.get(pool.id), len(live), len(rentals))
+    fault = _fault("GPUPool", pool.id, plan)
+    if fault is not None and state in (PoolState.READY, PoolState.FULL):
+        state, reason, message = PoolState.UNKNOWN, fault.reason, fault.message
     ready = condition(
         ConditionType.READY,
         None if state is PoolState.UNKNOWN else state in (PoolState.READY, PoolState.FULL),

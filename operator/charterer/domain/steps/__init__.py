@@ -99,10 +99,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do now: ``reason`` says what is awaited, ``until`` when to look again if no event comes before."""
+    """Nothing to do now: ``reason`` says what is awaited, ``until`` when to look again if no event comes before.
+
+    ``error``: why no step could be found, which is a fault of the program and must not stop the steps of others.
+    """
 
     reason: str
     until: Instant | None = None
+    error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
