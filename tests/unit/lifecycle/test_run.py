@@ -291,7 +291,6 @@ def test_the_rank_that_failed_first_speaks_for_the_run() -> None:
     [
         survey(ended(MACHINES[0], at(98)), MACHINES[1]),
         survey(replace(MACHINES[0], state=InstanceState.STOPPING), MACHINES[1]),
-        survey(MACHINES[1]),
         survey(*MACHINES, notices=(notice("i1", 200),)),
     ],
 )
