@@ -42,6 +42,7 @@ from charterer.controller.run_warnings import RunWarnings
 from charterer.controller.snapshot.source import SnapshotSource
 from charterer.controller.status.events import Events
 from charterer.controller.status.publisher import StatusPublisher
+from charterer.controller.status.transitions import TransitionEvents
 from charterer.controller.status.view_writer import ViewWriter
 from charterer.controller.surveys import Surveys, pools_in, pools_in_motion
 from charterer.controller.templates import Templates
@@ -122,7 +123,7 @@ class Leader:
             now=self._now,
         )
         self._progress = ProgressWriter(self._board, context, in_flight)
-        self._views = ViewWriter(client, store, in_flight)
+        self._views = ViewWriter(client, store, in_flight, TransitionEvents(self._recorder).shown)
         publisher = StatusPublisher(
             store, metrics, Events(self._recorder), self._views, self._surveys.errors, source.last
         )

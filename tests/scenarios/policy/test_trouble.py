@@ -65,6 +65,14 @@ def test_the_clouds_own_replacement_of_a_dead_machine_is_used_instead_of_another
     assert releases(recorded) == {}
 
 
+def test_an_idle_machine_that_the_cloud_takes_back_is_released_for_that_reason() -> None:
+    world = simple()
+    instance = world.rental().instance
+    assert instance is not None
+    world.notices[PoolId("a100")] = (Notice(instance, after(world.now, 120)),)
+    assert releases(plan(world.snapshot())) == {"a100-1": ReasonCode.INTERRUPTION}
+
+
 def stuck(world: World) -> Job:
     job = world.runs_on("train", "a100-1", gpus=8)
     run = job.runs[0]
