@@ -20,6 +20,15 @@ def run_name(job_name: str, run: int) -> str:
     return f"{job_name}-r{run}"
 
 
+def run_number(name: str, job_name: str | None = None) -> int | None:
+    """The number of the run of this name (of the job ``job_name``, if given); None where it is no run's name."""
+    job, separator, digits = name.rpartition("-r")
+    if not separator or not (digits.isascii() and digits.isdecimal()) or len(digits) > 9:
+        return None
+    number = int(digits)
+    return number if run_name(job if job_name is None else job_name, number) == name else None
+
+
 class ResizePolicy(StrEnum):
     """How the width of a running job may change."""
 
