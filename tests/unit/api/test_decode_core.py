@@ -25,7 +25,7 @@ def _pod(labels: dict[str, str], status: dict[str, Any], node: str | None = "nod
         {"name": "logs", "resources": {"limits": {"cpu": "1"}}},
     ]
     spec = {"containers": containers, **({"nodeName": node} if node else {})}
-    owned = {"ownerReferences": [RUN], "annotations": INDEX, **meta}
+    owned: dict[str, Any] = {"ownerReferences": [RUN], "annotations": INDEX, **meta}
     return values.raw("Pod", spec, name="sft-r2-3", status=status, labels=labels, **owned)
 
 
@@ -165,7 +165,7 @@ def test_a_namespace_is_its_name_and_labels() -> None:
 
 
 def test_a_service_is_known_by_the_job_it_belongs_to_until_it_goes() -> None:
-    owned = {"labels": OURS, "ownerReferences": [TRAINING_JOB | {"controller": True}]}
+    owned: dict[str, Any] = {"labels": OURS, "ownerReferences": [TRAINING_JOB | {"controller": True}]}
     assert decode.service(values.raw("Service", {}, **owned)) == "uid-1"
     assert decode.service(values.raw("Service", {}, **owned, deletionTimestamp=values.CREATED)) is None
     assert decode.service(values.raw("Service", {}, **owned, name="other")) is None
