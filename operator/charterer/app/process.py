@@ -28,7 +28,7 @@ from charterer.cluster.store import Store
 from charterer.cluster.watch import Watch
 from charterer.controller.outcome import Executor
 from charterer.metrics import Metrics
-from charterer.server.http import health_app, serve
+from charterer.server.http import FEW_CONNECTIONS, health_app, metrics_app, serve
 from charterer.workloads import ALL_KINDS
 
 _log = logging.getLogger(__name__)
@@ -100,17 +100,18 @@ class _Replica:
 
     async def stand_by(self, stack: AsyncExitStack) -> None:
         """Serve health, keep the store current, stand for the lead."""
-        health = await serve(
-            health_app(
-                self._metrics.exposition,
-                live={"watch": self._watch_delivers, "loop": self._loop_turns},
-                ready={"watch": self._watch_started},
-            ),
-            self._settings.host,
-            self._settings.http_port,
+        settings = self._settings
+        checks = health_app(
+            live={"watch": self._watch_delivers, "loop": self._loop_turns}, ready={"watch": self._watch_started}
         )
+        health = await serve(checks, settings.host, settings.http_port, limits=FEW_CONNECTIONS)
         stack.push_async_callback(health.close)
-        _log.info("health and metrics on port %d", health.port)
+        _log.info("health on port %d", health.port)
+        if settings.metrics_port is not None:
+            app = metrics_app(self._metrics.exposition)
+            metrics = await serve(app, settings.host, settings.metrics_port, limits=FEW_CONNECTIONS)
+            stack.push_async_callback(metrics.close)
+            _log.info("metrics on port %d", metrics.port)
         self._watch.start()
         stack.callback(self._watch.stop)
         self._lease.start()

@@ -8,7 +8,6 @@ A new leader starts with an empty board; until a pod reports again, what status 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -28,7 +27,10 @@ _LARGEST_GRADIENT = 1e30
 
 
 def _bad(name: str, value: object, wanted: str) -> Refused:
-    shown = repr(value)
+    try:
+        shown = repr(value)
+    except RecursionError:
+        shown = "a list of lists"
     return Refused(400, "InvalidReport", f"{name}: {shown[:40]} is not {wanted}")
 
 
@@ -38,7 +40,7 @@ def _number(body: Mapping[str, object], name: str, largest: float, wanted: str) 
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _bad(name, value, wanted)
-    if not math.isfinite(value) or not 0 <= value <= largest:
+    if not 0 <= value <= largest:  # nor if it is not a number; an integer may be too large for a float
         raise _bad(name, value, wanted)
     return float(value)
 
