@@ -143,12 +143,10 @@ class Bed:
             "metadata": {"annotations": dict(annotations or {})},
             "spec": {
                 "terminationGracePeriodSeconds": 5,
-                "containers": [
-                    {"name": "trainer", "image": "train:1", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
-                ],
+                "containers": [{"name": "trainer", "image": "train:1"}],
             },
         }
-        await self.create("TrainingJob", name, {"template": template, **spec})
+        await self.create("TrainingJob", name, {"gpus": {"min": gpus, "max": gpus}, "template": template, **spec})
 
     async def apply_yaml(self, text: str) -> None:
         """kubectl apply."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
@@ -117,7 +117,7 @@ def whole_quantity(quantity: object) -> int:
         value = Decimal(digits) * _SUFFIXES[text[len(digits) :]]
         if 0 <= value < _LARGEST_QUANTITY and value == int(value):
             return int(value)
-    except (InvalidOperation, KeyError):
+    except (ArithmeticError, KeyError):
         pass
     raise ValueError(f"{text!r:.40} is not a whole number")
 
