@@ -50,12 +50,12 @@ def make_kept(api: ControlPlane) -> Iterator[Any]:
         return created
 
     yield create
-    for one in kept:
+    for raw in kept:
         with suppress(ControlPlaneError):  # the garbage collector may be quicker, when its owner is gone
             api.kubectl(
-                *("patch", "--type=merge", "-p", '{"metadata":{"finalizers":null}}', "-f", "-"), input=json.dumps(one)
+                *("patch", "--type=merge", "-p", '{"metadata":{"finalizers":null}}', "-f", "-"), input=json.dumps(raw)
             )
-        api.kubectl("delete", "--ignore-not-found", "-f", "-", input=json.dumps(one))
+        api.kubectl("delete", "--ignore-not-found", "-f", "-", input=json.dumps(raw))
 
 
 def _write_status(api: ControlPlane, of: Json, status: Json) -> Json:

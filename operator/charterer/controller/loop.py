@@ -57,7 +57,7 @@ class TurnObserver(Protocol):
     def planned(self, snapshot: Snapshot, decided: Plan, seconds: float) -> None:
         """A plan was made; it took that many seconds."""
 
-    def done(self, do: Command | Step, outcome: ActionOutcome, message: str) -> None:
+    def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
         """A command or step was carried out, was found stale, or failed with ``message``."""
 
 
@@ -175,17 +175,17 @@ class Loop:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _attempt(self, key: StepKey, do: Command | Step) -> ActionOutcome:
+    async def _attempt(self, key: StepKey, action: Command | Step) -> ActionOutcome:
         """Carry out one mutation. After a failure the key is left alone for a pause that grows with each failure."""
         try:
-            outcome = await self._executor.execute(do)
+            outcome = await self._executor.execute(action)
             message = ""
         except Exception as error:
             outcome, message = ActionOutcome.FAILED, f"{type(error).__name__}: {error}"
-            _log.warning("%s %s failed: %s", key, type(do).__name__, message, exc_info=_unexpected(error))
+            _log.warning("%s %s failed: %s", key, type(action).__name__, message, exc_info=_unexpected(error))
         else:
-            _log.info("%s %s: %s%s", key, type(do).__name__, outcome.value, _reason(do))
-        self._observer.done(do, outcome, message)
+            _log.info("%s %s: %s%s", key, type(action).__name__, outcome.value, _reason(action))
+        self._observer.done(action, outcome, message)
         if outcome is ActionOutcome.DONE:
             self._pauses.pop(key, None)
         else:
@@ -222,8 +222,12 @@ def command_key(command: Command) -> StepKey:
             return StepKey(StepKind.JOB, command.job)
 
 
-def _reason(do: Command | Step) -> str:
-    return f" ({do.reason.why.value}: {do.reason.message})" if isinstance(do, Rent | Release | Allocate) else ""
+def _reason(action: Command | Step) -> str:
+    return (
+        f" ({action.reason.code.value}: {action.reason.message})"
+        if isinstance(action, Rent | Release | Allocate)
+        else ""
+    )
 
 
 def _unexpected(error: Exception) -> bool:

@@ -38,6 +38,7 @@ class ReasonCode(StrEnum):
     DELETED = "Deleted"
     LOST_NODE = "LostNode"
     NOT_STARTING = "NotStarting"
+    BACK_OFF = "BackOff"
     IDLE = "Idle"
     NOT_NEEDED = "NotNeeded"
     DEMAND = "Demand"
@@ -55,7 +56,7 @@ class Reason:
     ``message``: one sentence for people, with the numbers.
     """
 
-    why: ReasonCode
+    code: ReasonCode
     seconds: float
     money: Money
     message: str
@@ -95,11 +96,11 @@ class Allocate:
     predicted: Money | None = None
 
 
-def moves_with(job: Job, do: Allocate) -> tuple[Instant, ...]:
-    """The job's ``moves`` once ``do`` is written: those of the last day that were made because they paid."""
-    if do.allocation is None or do.reason.why is not ReasonCode.MOVE_PAYS:
+def moves_with(job: Job, command: Allocate) -> tuple[Instant, ...]:
+    """The job's ``moves`` once ``command`` is written: those of the last day that were made because they paid."""
+    if command.allocation is None or command.reason.code is not ReasonCode.MOVE_PAYS:
         return job.moves
-    return (*moves_in_a_day(job.moves, do.allocation.since), do.allocation.since)
+    return (*moves_in_a_day(job.moves, command.allocation.since), command.allocation.since)
 
 
 Command = Rent | Release | Allocate

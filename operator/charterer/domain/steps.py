@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from charterer.domain.budget import Costs
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Finish, Orphan, Pod, RunRecord
 from charterer.domain.money import ZERO, Money, Price
@@ -242,6 +243,15 @@ class CountJobs:
 
 
 @dataclass(frozen=True, slots=True)
+class AddCosts:
+    """One conditional write: add what was spent from ``since`` to ``added.through`` (``ledger.costs.apply_costs``)."""
+
+    budget: BudgetId
+    since: Instant | None
+    added: Costs
+
+
+@dataclass(frozen=True, slots=True)
 class PruneFolded:
     """Remove the uids of rentals that no longer exist from the budget's list of folded ones."""
 
@@ -249,7 +259,7 @@ class PruneFolded:
     rental_uids: tuple[str, ...]
 
 
-BudgetStep = OpenPeriod | CountJobs | PruneFolded
+BudgetStep = OpenPeriod | CountJobs | AddCosts | PruneFolded
 
 
 # --- runs: one Indexed Job each --------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Budgets: open each period when it begins, count finished jobs, and keep the list of folded rentals short."""
+"""Budgets: open each period when it begins, count finished jobs, record what the money was for, and keep the list of
+folded rentals short."""
 
 from __future__ import annotations
 
@@ -9,13 +10,17 @@ from charterer.domain.job import Job
 from charterer.domain.job_cost import job_cost
 from charterer.domain.period import period_bounds, period_end
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.steps import BudgetStep, CountedJob, CountJobs, OpenPeriod, PruneFolded, Wait
+from charterer.domain.steps import AddCosts, BudgetStep, CountedJob, CountJobs, OpenPeriod, PruneFolded, Wait
 from charterer.domain.time import Instant, after
+from charterer.ledger.costs import next_costs
 from charterer.lifecycle.rental import cloud_update
 from charterer.lifecycle.view import LifecycleView, count, must_show, names
 
 _SURVEY_WAIT_SECONDS = 600
 """Seconds that a period is kept open for clouds that do not answer: long outages must not keep a budget in the past."""
+
+_COSTS_SECONDS = 60
+"""Seconds between two additions to the costs by cause: the resolution of the counters that metrics show."""
 
 
 def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait | None:
@@ -29,6 +34,8 @@ def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait |
         return step
     if jobs := view.uncounted.get(budget.id):
         return CountJobs(budget.id, tuple(_counted(job, view) for job in jobs))
+    if (added := _costs(budget, budget.balance, view)) is not None:
+        return added
     existing = {rental.uid for rental in view.rentals_of_budget.get(budget.id, ())}
     forgotten = budget.balance.folded - existing
     return PruneFolded(budget.id, tuple(sorted(forgotten))) if forgotten else None
@@ -56,6 +63,17 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: Lifecycle
     before = [rental for rental in rentals if rental.launched is not None and rental.launched < end]
     used = spent(budget, before, end)
     return OpenPeriod(budget.id, end, used, balance.period_start, budget.carries(used), budget.aim)
+
+
+def _costs(budget: Budget, balance: Balance, view: LifecycleView) -> AddCosts | None:
+    """What was spent since the last addition, once a minute, and at once when a rental has ended."""
+    rentals = view.rentals_of_budget.get(budget.id, ())
+    now, through = view.snapshot.now, balance.costs.through
+    last = Instant(0) if through is None else through
+    recent = now < after(last, _COSTS_SECONDS)
+    if recent and not any(rental.ended is not None and last < rental.ended <= now for rental in rentals):
+        return None
+    return next_costs(budget.id, balance, rentals, view.snapshot)
 
 
 def _counted(job: Job, view: LifecycleView) -> CountedJob:

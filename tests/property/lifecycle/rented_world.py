@@ -20,6 +20,7 @@ from charterer.domain.pool import FailureKind, Instance, InstanceState, LaunchFa
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.steps import (
+    AddCosts,
     Adopt,
     CancelUnfulfilled,
     CloseUnfulfilled,
@@ -43,6 +44,7 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import Instant, after, instant
 from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_prune_folded
+from charterer.ledger.costs import apply_costs
 from tests import factory as make
 
 SECOND = 1_000_000
@@ -291,7 +293,7 @@ class World:
                 self.cloud.terminate(step.instance.id)
             case Cool():
                 self.pool = replace(self.pool, cooled_until=step.until, cooled_because=step.because)
-            case Fold() | OpenPeriod() | PruneFolded():
+            case Fold() | OpenPeriod() | PruneFolded() | AddCosts():
                 self._keep_books(step)
             case SetFinalizer():
                 raise AssertionError("both are guarded already")
@@ -300,7 +302,7 @@ class World:
             case _:
                 self._change_rental(step, decided)
 
-    def _keep_books(self, step: Fold | OpenPeriod | PruneFolded) -> None:
+    def _keep_books(self, step: Fold | OpenPeriod | PruneFolded | AddCosts) -> None:
         try:
             match step:
                 case Fold():
@@ -312,6 +314,10 @@ class World:
                 case OpenPeriod():
                     self.hurried |= step.last_start is not None and self.cloud.now >= after(step.start, 600)
                     self._write_balance(apply_open_period(self.budget.balance, step))
+                case AddCosts():
+                    assert self.budget.balance is not None
+                    assert all(amount.micros >= 0 for amount in step.added.by_pool.values()), "a counter fell"
+                    self._write_balance(apply_costs(self.budget.balance, step))
                 case PruneFolded():
                     assert self.budget.balance is not None
                     self._write_balance(apply_prune_folded(self.budget.balance, step))

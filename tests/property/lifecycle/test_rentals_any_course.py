@@ -174,7 +174,7 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
         assert not world.estimated
         assert balance.lifetime == world.bill()
         assert not balance.folded
-        in_periods = total(one.spent for one in balance.history) + spent(world.budget, (), world.cloud.now)
+        in_periods = total(period.spent for period in balance.history) + spent(world.budget, (), world.cloud.now)
         assert in_periods == balance.lifetime or world.hurried or world.cheapened
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from charterer.domain.budget import Balance, ClassHistory, PastPeriod
+from charterer.domain.budget import Balance, Cause, ClassHistory, Costs, PastPeriod
 from charterer.domain.ids import NO_PROFILE, ClassId, InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Finish, FinishKind, Placement, Progress, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
@@ -151,6 +151,13 @@ balances = st.builds(
     jobs_cost=amounts,
     counted=st.dictionaries(names, instants, max_size=4),
     counted_through=st.none() | instants,
+    costs=st.just(Costs())
+    | st.builds(
+        Costs,
+        by_pool=st.dictionaries(st.tuples(names.map(PoolId), st.sampled_from(Cause)), amounts, max_size=5),
+        by_namespace=st.dictionaries(names, amounts, max_size=3),
+        through=instants,
+    ),
 )
 segments = st.builds(PriceSegment, since=instants, price=prices)
 records_of_a_rental = st.fixed_dictionaries(

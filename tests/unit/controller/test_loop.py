@@ -41,12 +41,12 @@ class Recorder:
     def planned(self, snapshot: Snapshot, decided: Plan, seconds: float) -> None:
         self.plans.append(clock())
 
-    def done(self, do: Command | Step, outcome: ActionOutcome, message: str) -> None:
+    def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
         self.outcomes.append((outcome, message))
 
     def rents(self) -> list[float]:
         """When a node was rented for the one job."""
-        return [at for at, do in self.attempts if isinstance(do, Rent)]
+        return [at for at, action in self.attempts if isinstance(action, Rent)]
 
 
 def a_job_waits() -> World:
@@ -91,7 +91,7 @@ def gaps(times: Iterable[float]) -> list[float]:
     return [round(later - earlier, 1) for earlier, later in pairwise(times)]
 
 
-def fails(do: Command | Step) -> ActionOutcome:
+def fails(action: Command | Step) -> ActionOutcome:
     raise Unreachable("POST", "/apis", 503, "ServiceUnavailable", "no")
 
 
@@ -104,7 +104,7 @@ def test_what_fails_is_tried_again_after_pauses_that_double_up_to_half_a_minute(
 
 
 def test_what_is_only_out_of_date_is_tried_again_within_two_seconds() -> None:
-    recorder = Recorder(lambda do: ActionOutcome.STALE)
+    recorder = Recorder(lambda action: ActionOutcome.STALE)
     turns(a_job_waits(), recorder, 10.0)
     assert gaps(recorder.rents())[:6] == pytest.approx([0.3, 0.5, 1.0, 2.0, 2.0, 2.0], abs=0.11)
 
@@ -118,25 +118,25 @@ def test_an_event_does_not_shorten_a_pause() -> None:
 
 def test_one_that_works_at_last_begins_with_the_first_pause_when_it_fails_again() -> None:
     outcomes = iter([ActionOutcome.FAILED, ActionOutcome.FAILED, ActionOutcome.DONE, ActionOutcome.FAILED])
-    recorder = Recorder(lambda do: next(outcomes, ActionOutcome.DONE))
+    recorder = Recorder(lambda action: next(outcomes, ActionOutcome.DONE))
     turns(a_job_waits(), recorder, 2.5, wakes=[1.0, 1.5])
     assert gaps(recorder.rents())[:4] == pytest.approx([0.3, 0.5, 0.2, 0.3], abs=0.11)
 
 
 def test_with_nothing_to_do_it_turns_every_fifteen_seconds() -> None:
-    recorder = Recorder(lambda do: ActionOutcome.DONE)
+    recorder = Recorder(lambda action: ActionOutcome.DONE)
     turns(World(), recorder, 61.0)
     assert gaps(recorder.plans) == [15.0] * 4
 
 
 def test_events_close_together_make_one_turn() -> None:
-    recorder = Recorder(lambda do: ActionOutcome.DONE)
+    recorder = Recorder(lambda action: ActionOutcome.DONE)
     turns(World(), recorder, 10.0, wakes=[5.0, 5.001, 5.01, 5.015])
     assert gaps(recorder.plans) == [5.0]
 
 
 def test_it_rests_as_long_as_it_planned_however_much_happens() -> None:
-    recorder = Recorder(lambda do: ActionOutcome.DONE)
+    recorder = Recorder(lambda action: ActionOutcome.DONE)
     turns(World(), recorder, 30.0, plan_seconds=2.0, wakes=[tenth / 10 for tenth in range(300)])
     assert gaps(recorder.plans) == [4.0] * 7
 
@@ -146,7 +146,7 @@ def test_no_second_step_is_begun_for_an_object_while_its_first_is_in_flight() ->
     world.budget()
     world.pool()
     drained = StepKey(StepKind.RENTAL, world.rental(phase=RentalPhase.DRAINING).id)
-    slow = Recorder(lambda do: ActionOutcome.DONE, seconds=3.0)
+    slow = Recorder(lambda action: ActionOutcome.DONE, seconds=3.0)
     in_flight: set[StepKey] = set()
     seen: list[bool] = []
 

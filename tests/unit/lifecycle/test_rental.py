@@ -61,8 +61,8 @@ SEEN = survey(MACHINE)
 LONG_AFTER = survey(asked=300 + LISTED + 5, target=0)
 
 
-def step(snapshot: Snapshot, one: Rental = READY) -> RentalStep | Wait | None:
-    return rental_step(one.id, LifecycleView.of(snapshot))
+def step(snapshot: Snapshot, rental: Rental = READY) -> RentalStep | Wait | None:
+    return rental_step(rental.id, LifecycleView.of(snapshot))
 
 
 def past(number: int = 1) -> RunRecord:
@@ -164,9 +164,9 @@ def test_it_is_ended_once_only() -> None:
 
 
 def test_the_clouds_end_makes_the_cost_final_in_any_phase() -> None:
-    for one in (STARTING, READY, DRAINING):
-        done = step(snapshot(one, survey(DEAD), node()))
-        assert done == MarkEnded(one.id, at(300), PRICE.cost(300), estimated=False)
+    for given in (STARTING, READY, DRAINING):
+        done = step(snapshot(given, survey(DEAD), node()))
+        assert done == MarkEnded(given.id, at(300), PRICE.cost(300), estimated=False)
 
 
 def test_the_last_price_is_recorded_before_the_end() -> None:

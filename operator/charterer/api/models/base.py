@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -167,9 +168,22 @@ def _shortened(message: object) -> object:
 Message = Annotated[str, BeforeValidator(_shortened), Field(max_length=MESSAGE_LIMIT)]
 """A sentence for a person; longer ones are cut."""
 
+_REASON: Final = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+_REASON_LIMIT: Final = 128
+
+
+def _one_word(reason: object) -> object:
+    if isinstance(reason, str) and (len(reason) > _REASON_LIMIT or re.fullmatch(_REASON, reason) is None):
+        return "Unspecified"
+    return reason
+
+
+ConditionReason = Annotated[str, Field(pattern=_REASON, max_length=_REASON_LIMIT), BeforeValidator(_one_word)]
+"""A CamelCase word. Anything else becomes ``Unspecified``: a status somebody edited must not stop all views."""
+
 
 class ConditionType(StrEnum):
-    """What a condition observes."""
+    """The aspect of an object that a condition observes."""
 
     READY = "Ready"
     WITHIN_BUDGET = "WithinBudget"
@@ -196,10 +210,10 @@ class Condition(ApiModel):
     """One observation about the object, as in every Kubernetes API."""
 
     type: Annotated[str, Field(max_length=64)]
-    """What is observed."""
+    """The observed aspect of the object."""
     status: ConditionStatus
     """Whether it holds: True, False or Unknown."""
-    reason: Annotated[str, Field(pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", max_length=128)]
+    reason: ConditionReason
     """The reason for the status, as one CamelCase word."""
     message: Message
     """The reason for the status, as a sentence with numbers."""

@@ -120,7 +120,7 @@ class Moves(ApiModel):
 
 
 class GPUBudgetSpec(ApiModel):
-    """What may be spent, and on which namespaces."""
+    """The amount that may be spent, and the namespaces that it is for."""
 
     model_config = ruled(
         Rule(

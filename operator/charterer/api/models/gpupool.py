@@ -68,7 +68,7 @@ def _cloud_rules() -> tuple[Rule, ...]:
 
 
 class PoolPrice(ApiModel):
-    """What a node costs, where that is not the list price."""
+    """Price of a node, where it is not the list price."""
 
     model_config = ruled(
         Rule("has(self.hourly) != has(self.adjustment)", "price needs exactly one of hourly and adjustment")
@@ -103,7 +103,7 @@ class GPUPoolSpec(CloudChoice):
     """How the cloud sells the nodes: OnDemand or Spot. The cloud can take spot nodes back; only jobs with spotPolicy
     Allowed run on them."""
     price: PoolPrice | None = None
-    """What a node costs. Absent: the cloud's list price."""
+    """Price of a node. Absent: the cloud's list price."""
     start_seconds: Annotated[int, Field(ge=0, le=86_400)] = 120
     """Seconds from asking for a node until it is ready for pods."""
     cooldown_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300
@@ -144,7 +144,7 @@ class GPUPoolSpec(CloudChoice):
 
 
 class OfferingStatus(ApiModel):
-    """What one node of the pool is."""
+    """Hardware of one node of the pool."""
 
     gpu_type: Annotated[str, Field(max_length=253)]
     """GPU type, as in the node label nvidia.com/gpu.product."""
@@ -201,12 +201,12 @@ class QuoteStatus(ApiModel):
 
 
 class GPUPoolRecord(ApiModel):
-    """What must survive a restart: the cloud's last answers, and how long the pool cools down."""
+    """The part of the status that must survive a restart: the cloud's last answers and the pool's cool-down."""
 
     offering: OfferingStatus | None = None
-    """What one node is, as the cloud last said. Used until the cloud answers again."""
+    """Hardware of one node, as the cloud last reported it. Used until the cloud answers again."""
     quote: QuoteStatus | None = None
-    """What one node costs, as the cloud last said. Used until the cloud answers again."""
+    """Price of one node, as the cloud last reported it. Used until the cloud answers again."""
     cooled_until: Time | None = None
     """No node is asked for before this time."""
     cooled_because: Annotated[str, Field(max_length=128)] = ""
@@ -260,7 +260,7 @@ class GPUPoolView(ApiModel):
 
 
 class GPUPoolStatus(GPUPoolView, GPUPoolRecord):
-    """What the cloud said about the pool, and what is rented in it."""
+    """The cloud's last answers about the pool, and its present state."""
 
 
 GPU_POOL = ResourceKind(

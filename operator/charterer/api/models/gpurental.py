@@ -98,7 +98,7 @@ class SegmentStatus(ApiModel):
 
 
 class GPURentalRecord(ApiModel):
-    """What has happened. Times are the cloud's."""
+    """History of the rental. Times are the cloud's."""
 
     phase: _Phase | None = None
     """Requested, Starting (a machine was found), Ready (the node is ready for pods), Draining (to be ended) or Ended
@@ -143,7 +143,7 @@ class GPURentalRecord(ApiModel):
 
 
 class GPURentalStatus(GPURentalRecord):
-    """What has happened to the node. Times are the cloud's."""
+    """History of the rented node. Times are the cloud's."""
 
 
 GPU_RENTAL = ResourceKind(

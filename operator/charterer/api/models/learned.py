@@ -193,7 +193,7 @@ def _curves(widths: Sequence[LearnedWidth], reference: tuple[str, int] | None) -
 
 
 class LearnedClass(ApiModel):
-    """What else was learned about the class."""
+    """Statistics learned about the class, other than its curves."""
 
     batch: BatchTermsStatus
     """The batch sizes under which this was learned."""
@@ -205,4 +205,4 @@ class LearnedClass(ApiModel):
 
 
 class LearnedStatus(LearnedCurves, LearnedClass):
-    """What was learned about the class from its jobs. It is Charterer's memory: deleting the profile deletes it."""
+    """Curves and statistics learned from the class's jobs. Deleting the profile deletes them."""

@@ -107,7 +107,7 @@ class Batch(BatchTermsStatus):
 
 
 class SpeedupProfileSpec(ApiModel):
-    """What is declared of a class of jobs."""
+    """Declared properties of a class of jobs."""
 
     model_config = ruled(
         Rule("self.resizeSeconds <= self.restartSeconds", "resizeSeconds must not exceed restartSeconds")
@@ -170,10 +170,10 @@ class SpeedupProfileView(ApiModel):
 
 
 class SpeedupProfileRecord(ApiModel):
-    """What must survive a restart."""
+    """The part of the status that must survive a restart."""
 
     learned: LearnedStatus | None = None
-    """What was learned about the class from its jobs."""
+    """Curves and statistics learned from the class's jobs."""
     machine_state: PackedStatistics | None = None
     """The statistics from which learning goes on after a restart. If this is deleted, all is learned anew."""
 
@@ -183,7 +183,7 @@ class SpeedupProfileRecord(ApiModel):
 
 
 class SpeedupProfileStatus(SpeedupProfileView, SpeedupProfileRecord):
-    """What Charterer learned about the class, and the profile's present state."""
+    """Curves and statistics learned about the class, and the profile's present state."""
 
 
 SPEEDUP_PROFILE = ResourceKind(
@@ -199,7 +199,12 @@ SPEEDUP_PROFILE = ResourceKind(
         PrinterColumn("Mean-Work", ".spec.meanWork", "number", description="Seconds on the reference"),
         PrinterColumn("Arrivals/h", ".spec.arrivalsPerHour", "number"),
         PrinterColumn("Restart", ".spec.restartSeconds", "number", description="Seconds that a change of width costs"),
-        PrinterColumn("Reports", ".status.learned.reports", "integer", description="What was learned rests on so many"),
+        PrinterColumn(
+            "Reports",
+            ".status.learned.reports",
+            "integer",
+            description="Number of reports that the learned curves rest on",
+        ),
         PrinterColumn("State", ".status.state"),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),

@@ -65,7 +65,7 @@ class DecodedJob:
 
 
 class TrainingJobSpec(ApiModel):
-    """What the job's owner asks for."""
+    """The job as its owner wants it to run."""
 
     model_config = ruled(
         Rule(
@@ -121,7 +121,8 @@ class TrainingJobSpec(ApiModel):
     max_restarts: Annotated[int, Field(ge=0, le=1_000_000)] = 100
     """Number of times the job may be interrupted, by lost nodes for instance, before it is marked Failed."""
     ready_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 600
-    """Seconds within which all pods of a run must be running. Otherwise the run is withdrawn."""
+    """Seconds within which all pods of a run must be running. Otherwise the run is withdrawn, its nodes are given back,
+    and the job rests for minutes. After three such runs in a row the job has failed: CannotStart."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2_147_483_647)] | None = None
     """Seconds after its end at which the job is deleted. Absent: never."""
     max_cost: Amount | None = None
@@ -171,6 +172,7 @@ class TrainingJobSpec(ApiModel):
             records=tuple(run.to_domain() for run in record.runs),
             failures=record.failures,
             restarts=record.restarts,
+            start_failures=record.start_failures,
             finish=None if record.finish is None else record.finish.to_domain(),
             invalid=refusal,
             runs=(),

@@ -111,6 +111,8 @@ class AllocationStatus(ApiModel):
     """The place of each pod, in the order of the pods' indices."""
     since: Time
     """When this was decided."""
+    withdrawn_because: Message = ""
+    """Why the run was given up before all its pods ran."""
 
     @classmethod
     def from_domain(cls, allocation: Allocation) -> Self:
@@ -120,12 +122,13 @@ class AllocationStatus(ApiModel):
             option=OptionStatus.from_domain(allocation.option),
             placements=tuple(PlacementStatus.from_domain(placement) for placement in allocation.placements),
             since=allocation.since,
+            withdrawn_because=allocation.withdrawn_because,
         )
 
     def to_domain(self) -> Allocation:
         """The allocation as it was recorded."""
         placements = tuple(placement.to_domain() for placement in self.placements)
-        return Allocation(self.run, self.option.to_domain(), placements, self.since)
+        return Allocation(self.run, self.option.to_domain(), placements, self.since, self.withdrawn_because)
 
 
 class RunStatus(ApiModel):
@@ -135,7 +138,7 @@ class RunStatus(ApiModel):
     """Number of the run."""
     outcome: RunOutcome
     """How the run ended. Complete: the job is done. Failed: by the job's own fault. Interrupted: by a lost node, for
-    instance. Stopped: by Charterer."""
+    instance. Stopped: by Charterer. NotStarted: by Charterer, because not all its pods ran in time."""
     option: OptionStatus
     """Pool, number of GPUs, speed and price."""
     placements: _Placements
@@ -145,7 +148,7 @@ class RunStatus(ApiModel):
     until: Time
     """When the run ended."""
     message: Message = ""
-    """What is known about the end."""
+    """How and why the run ended, as a sentence."""
     cost: Amount | None = None
     """Dollars that the run's GPUs cost."""
 
@@ -205,7 +208,7 @@ class InvalidStatus(ApiModel):
     generation: int
     """The metadata.generation that was refused. A later one is tried again."""
     message: Message
-    """What to change."""
+    """The fault, and the change that corrects it."""
 
 
 class ProgressStatus(ApiModel):
@@ -255,6 +258,8 @@ class TrainingJobRecord(ApiModel):
     """Number of runs that failed by the job's own fault."""
     restarts: int = 0
     """Number of runs that were interrupted."""
+    start_failures: int = 0
+    """Number of the latest runs, in a row, whose pods did not all run in time."""
     finish: FinishStatus | None = None
     """The end of the job. Nothing is started for the job after it."""
     invalid: InvalidStatus | None = None
@@ -279,6 +284,7 @@ class TrainingJobRecord(ApiModel):
             earlier_cost=None if earlier == ZERO else earlier,
             failures=job.failures,
             restarts=job.restarts,
+            start_failures=job.start_failures,
             finish=None if job.finish is None else FinishStatus.from_domain(job.finish),
             invalid=InvalidStatus(generation=job.generation, message=job.invalid) if job.invalid else None,
             progress=None if job.progress is None else ProgressStatus.from_domain(job.progress),
@@ -299,6 +305,7 @@ class JobState(StrEnum):
     INVALID = "Invalid"
     COMPLETE = "Complete"
     FAILED = "Failed"
+    CANNOT_START = "CannotStart"
 
 
 class TrainingJobView(ApiModel):
@@ -307,7 +314,7 @@ class TrainingJobView(ApiModel):
     observed_generation: int | None = None
     """The metadata.generation that the view describes."""
     state: JobState | None = None
-    """Queued, Starting, Running, Resizing, Stopping, Suspended, Invalid, Complete or Failed."""
+    """Queued, Starting, Running, Resizing, Stopping, Suspended, Invalid, Complete, Failed or CannotStart."""
     gpus: int | None = None
     """Number of GPUs that the job has."""
     want_gpus: int | None = None
@@ -327,4 +334,4 @@ class TrainingJobView(ApiModel):
 
 
 class TrainingJobStatus(TrainingJobView, TrainingJobRecord):
-    """What is intended for the job, what has happened to it, and its present state."""
+    """The GPUs that the job is given, its history, and its present state."""

@@ -19,6 +19,7 @@ from charterer.domain.plan import Release, Rent
 from charterer.domain.pool import Instance
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.steps import (
+    AddCosts,
     Adopt,
     CancelUnfulfilled,
     CloseUnfulfilled,
@@ -36,7 +37,7 @@ from charterer.domain.steps import (
     Refresh,
     SetFinalizer,
 )
-from charterer.ledger import balance, class_history
+from charterer.ledger import balance, class_history, costs
 
 # --- intents ----------------------------------------------------------------------------------------------------------
 
@@ -50,7 +51,7 @@ async def rent(context: ExecutionContext, command: Rent) -> ActionOutcome:
 async def release(context: ExecutionContext, command: Release) -> ActionOutcome:
     """Mark the rental Draining."""
     rental = context.decided.rental(command.rental)
-    why = command.reason.why.value
+    why = command.reason.code.value
     await context.objects.record_rental(replace(rental, phase=RentalPhase.DRAINING, released_because=why))
     return ActionOutcome.DONE
 
@@ -185,6 +186,15 @@ async def count_jobs(context: ExecutionContext, step: CountJobs) -> ActionOutcom
     return ActionOutcome.DONE
 
 
+async def add_costs(context: ExecutionContext, step: AddCosts) -> ActionOutcome:
+    """Add what was spent to the costs by cause, in one conditional write."""
+    async with context.ledger:
+        budget = context.decided.budget(step.budget)
+        added = costs.apply_costs(_opened(budget.balance), step)
+        await context.objects.record_budget(replace(budget, balance=added))
+    return ActionOutcome.DONE
+
+
 async def prune_folded(context: ExecutionContext, step: PruneFolded) -> ActionOutcome:
     """Drop the uids of rentals that are gone."""
     async with context.ledger:
@@ -231,6 +241,7 @@ RENTAL_HANDLERS: Mapping[type, Handler] = {
     Forget: forget,
     OpenPeriod: open_period,
     CountJobs: count_jobs,
+    AddCosts: add_costs,
     PruneFolded: prune_folded,
     SetFinalizer: set_finalizer,
 }

@@ -59,7 +59,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     pools = memo.stable({pool.id: _with_offer(pool, state) for pool in state.pools.values()}, "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     pods = memo(_pods_of_jobs, state.pods)
-    runs = memo.each(_with_pods, memo.stable(memo(_run_parts, state.runs, pods), "runs"))
+    runs = memo.each(_with_pods, memo.stable(memo(_run_parts, state.runs, pods, state.warnings), "runs"))
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
     sources = _JobSources(runs, payers, profiles, memo(_owners, state.services), state.progress, state.refusals, clocks)
     parts = memo.stable(memo(_job_parts, state.jobs, *sources), "jobs")
@@ -294,12 +294,15 @@ def _pods_of_jobs(pods: Mapping[ObjectKey, JobPod | ForeignPod]) -> _PodsOfJobs:
     return {job: tuple(its_pods) for job, its_pods in controlled.items()}
 
 
-def _run_parts(runs: Mapping[ObjectKey, tuple[JobId, Run]], pods: _PodsOfJobs) -> _RunParts:
-    """The runs of each job, each with its pods."""
+def _run_parts(
+    runs: Mapping[ObjectKey, tuple[JobId, Run]], pods: _PodsOfJobs, warnings: Mapping[str, str]
+) -> _RunParts:
+    """The runs of each job, each with its pods and the last warning about it."""
     parts: dict[_Owner, tuple[tuple[Run, tuple[Pod, ...]], ...]] = {}
     for key, (job, run) in runs.items():
         owner = _Owner(key.namespace, job)
-        parts[owner] = (*parts.get(owner, ()), (run, pods.get((key.namespace, run.uid), ())))
+        warned = replace(run, warning=warnings[run.uid]) if run.uid in warnings else run
+        parts[owner] = (*parts.get(owner, ()), (warned, pods.get((key.namespace, run.uid), ())))
     return parts
 
 

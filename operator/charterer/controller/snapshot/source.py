@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from charterer.cluster import kinds
 from charterer.cluster.store import Store
+from charterer.controller.run_warnings import RunWarnings
 from charterer.controller.snapshot.cluster_state import cluster_state
 from charterer.controller.snapshot.observe import observe
 from charterer.controller.surveys import Surveys
@@ -27,12 +28,14 @@ class SnapshotSource:
         surveys: Surveys,
         templates: Templates,
         board: ProgressBoard,
+        warnings: RunWarnings,
         now: Callable[[], Instant],
     ) -> None:
         self._store = store
         self._surveys = surveys
         self._templates = templates
         self._board = board
+        self._warnings = warnings
         self._now = now
         self._last: Snapshot | None = None
         self._memo = Memo()
@@ -52,6 +55,7 @@ class SnapshotSource:
             quotes=self._surveys.quotes,
             refusals=self._refusals,
             progress=self._reported,
+            warnings=self._warnings.latest,
         )
         self._last = observe(state, self._now(), self._memo)
         return self._last

@@ -72,7 +72,9 @@ def _budget_conditions(
     verdict = plan.budgets.get(budget.id)
     observed = partial(condition, now=snapshot.now, generation=budget.generation)
     if budget.deleting:
-        message = f"being deleted: waits until its {rentals} rental{'s have' if rentals != 1 else ' has'} ended"
+        message = (
+            f"being deleted: waits until its {_count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
+        )
         ready = observed(ConditionType.READY, False, "Draining", message)
     elif budget.amount <= ZERO:
         message = 'spec.amount is "0": nothing can be rented; set the dollars to spend in a month'
@@ -114,9 +116,13 @@ def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
     ]
     waiting = sum(job.budget == budget.id and job.wants_to_run for job in snapshot.jobs.values())
     return (
-        f"mode Observe: nothing is rented or changed; for {waiting} waiting jobs it would rent {rent} more nodes "
-        f"and place {len(place)} jobs now"
+        f"mode Observe: nothing is rented or changed; for {_count(waiting, 'waiting job')} it would rent "
+        f"{_count(rent, 'more node')} and place {_count(len(place), 'job')} now"
     )
+
+
+def _count(amount: int, words: str) -> str:
+    return f"{amount} {words}{'' if amount == 1 else 's'}"
 
 
 def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
@@ -162,7 +168,10 @@ def _pool_state(
     pool: Pool, snapshot: Snapshot, error: ProviderError | None, live: int, rentals: int
 ) -> tuple[PoolState, str, str]:
     if pool.deleting:
-        return PoolState.DELETING, "Draining", f"being deleted: waits until its {rentals} rental(s) have ended"
+        message = (
+            f"being deleted: waits until its {_count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
+        )
+        return PoolState.DELETING, "Draining", message
     if error is not None:
         return PoolState.UNREACHABLE, error.reason, str(error)
     if pool.id not in snapshot.surveys:

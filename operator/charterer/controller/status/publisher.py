@@ -57,13 +57,13 @@ class StatusPublisher:
             [*viewed_objects(snapshot, decided, self._cloud_errors), *invalid_objects(self._store, snapshot.now)]
         )
 
-    def done(self, do: Command | Step, outcome: ActionOutcome, message: str) -> None:
+    def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
         """A command or step came to an end."""
-        self._metrics.step_done(do, outcome.value)
+        self._metrics.step_done(action, outcome.value)
         if outcome is ActionOutcome.DONE:
-            self._events.done(do, self._last())
+            self._events.done(action, self._last())
         elif outcome is ActionOutcome.FAILED:
-            self._events.failed(do, message, self._last())
+            self._events.failed(action, message, self._last())
 
 
 def viewed_objects(
@@ -91,7 +91,7 @@ def _jobs(snapshot: Snapshot, decided: Plan, problems: Problems) -> Iterator[Vie
     for job in snapshot.jobs.values():
         verdict = decided.jobs.get(job.id)
         problem = problems.get(("TrainingJob", job.namespace, job.name)) if problems else None
-        words = None if verdict is None else (verdict.option, verdict.reason.why, verdict.remaining_seconds is None)
+        words = None if verdict is None else (verdict.option, verdict.reason.code, verdict.remaining_seconds is None)
         yield ViewedObject(
             kinds.TRAINING_JOBS,
             ObjectKey(job.namespace, job.name),

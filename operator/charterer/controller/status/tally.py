@@ -35,7 +35,7 @@ class Tally:
         gpus: Counter[PoolId] = Counter()
         for job in snapshot.jobs.values():
             verdict = plan.jobs.get(job.id)
-            if verdict is not None and job.budget is not None and verdict.reason.why in _WAITS_FOR_MONEY:
+            if verdict is not None and job.budget is not None and verdict.reason.code in _WAITS_FOR_MONEY:
                 waiting[job.budget] += 1
             for placement in () if job.allocation is None else job.allocation.placements:
                 placed_on = snapshot.rentals.get(placement.rental)

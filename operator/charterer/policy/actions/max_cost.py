@@ -55,13 +55,13 @@ def _needs(job: Job, outcome: Completion) -> float:
 def affordable(job: Job, outcomes: Sequence[Completion], snapshot: Snapshot) -> Sequence[Completion]:
     """The ways that stay within the job's maxCost, in the same order."""
     left = left_of(job, snapshot)
-    return outcomes if left is None else [one for one in outcomes if _needs(job, one) <= left]
+    return outcomes if left is None else [outcome for outcome in outcomes if _needs(job, outcome) <= left]
 
 
 def too_dear(job: Job, outcomes: Sequence[Completion], snapshot: Snapshot) -> Reason:
     """Why a job is not started none of whose ways fits."""
     spent = job_cost(job, snapshot.rentals, snapshot.now)
-    need = min(_needs(job, one) for one in outcomes)
+    need = min(_needs(job, outcome) for outcome in outcomes)
     what = "the cheapest way to the end" if job.remaining is not None else f"to train for {USEFUL_SECONDS} s"
     text = f"spec.maxCost is {job.max_cost}, {spent} are spent, and {what} needs ${need:.2f}"
     return reason(

@@ -51,7 +51,7 @@ class PlanBuilder:
         self._quota = quota
         self._allocators: dict[PoolId, PoolAllocator] = {}
         self._blocked: dict[tuple[PoolId, int], ReasonCode] = {}
-        self._grace = max([one.grace for one in solution.groups.values()], default=0)
+        self._grace = max([group.grace for group in solution.groups.values()], default=0)
         self._client: tuple[Job, Option] | None = None
         budget = solution.budget
         self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, solution.spent)
@@ -173,7 +173,7 @@ class PlanBuilder:
         share = None if job.last_run else self.solution.share(job)
         if share is None:
             return None
-        ways = share.prospects.entering(share.position(job))
+        ways = share.values.entering(share.position(job))
         dollars = next((way.dollars for way in ways if key_of(way.option) == key_of(option)), None)
         return None if dollars is None else Money.of(dollars)
 
@@ -220,8 +220,8 @@ class PlanBuilder:
         return rental
 
     def _hosts(self, rentals: tuple[RentalId, ...], grace_seconds: int) -> bool:
-        known = (self.snapshot.rentals[one] for one in rentals)
-        return self.purse.host([(one.id, self._exposure(one, grace_seconds)) for one in known])
+        known = (self.snapshot.rentals[name] for name in rentals)
+        return self.purse.host([(rental.id, self._exposure(rental, grace_seconds)) for rental in known])
 
     def _exposure(self, rental: Rental, grace_seconds: int) -> Money:
         return exposure(rental, grace_seconds, self._lag(rental.pool), self.snapshot.now)

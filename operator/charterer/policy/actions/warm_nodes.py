@@ -67,12 +67,16 @@ def warm_nodes(solution: BudgetSolution, pool: Pool, rented: Counter[PoolId], id
 
 def _warm_groups(found: Sequence[ExpectedArrivals], price: float, start_seconds: float) -> list[WarmNodes]:
     """The nodes worth keeping, those worth most first. ``price``: dollars a second of a node."""
-    arrivals = sum(one.arrivals for one in found)
+    arrivals = sum(expected.arrivals for expected in found)
     if arrivals <= 0.0 or start_seconds <= 0.0 or price <= 0.0:
         return []
     saved = [
-        sum(one.arrivals * (price + (one.worth if one.nodes == count else 0.0)) for one in found if one.nodes >= count)
-        for count in range(1, max(one.nodes for one in found) + 1)
+        sum(
+            expected.arrivals * (price + (expected.worth if expected.nodes == count else 0.0))
+            for expected in found
+            if expected.nodes >= count
+        )
+        for count in range(1, max(expected.nodes for expected in found) + 1)
     ]
     kept: list[WarmNodes] = []
     begin = 0
@@ -120,13 +124,13 @@ def _remembered(solution: BudgetSolution) -> dict[ClassId, float]:
     """Jobs a second that come, by class, as far as finished ones tell."""
     balance = solution.budget.balance
     known = {} if balance is None else balance.class_history
-    found = {name: first_arrivals(one, solution.now) for name, one in known.items()}
-    return {name: one.rate for name, one in found.items() if one is not None}
+    found = {name: first_arrivals(history, solution.now) for name, history in known.items()}
+    return {name: arrivals.rate for name, arrivals in found.items() if arrivals is not None}
 
 
 def _last_sign(solution: BudgetSolution) -> Instant | None:
     """When a job last came or finished."""
     balance = solution.budget.balance
-    finished: Iterable[Instant] = () if balance is None else (one.at for one in balance.class_history.values())
-    created = (one.created[-1] for one in solution.groups.values())
+    finished: Iterable[Instant] = () if balance is None else (history.at for history in balance.class_history.values())
+    created = (group.created[-1] for group in solution.groups.values())
     return max([*created, *finished], default=None)

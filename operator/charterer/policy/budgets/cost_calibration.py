@@ -149,13 +149,18 @@ def calibrate(
         rate=Price(
             sum([price for pool in rentals for name, price in pool.billed.items() if name in used])
         ).dollars_per_second,
-        left=sum(one.left for one in running.values()),
-        spread=sqrt(sum(cost_factors[class_id].squared_cv * one.squares for class_id, one in running.items())),
+        left=sum(committed.left for committed in running.values()),
+        spread=sqrt(
+            sum(cost_factors[class_id].squared_cv * committed.squares for class_id, committed in running.items())
+        ),
     )
 
 
 def _mean_prediction(known: Iterable[ClassHistory], running: Iterable[CommittedCost]) -> float:
-    sums = [*((one.jobs, one.predicted) for one in known), *((one.running, one.predicted) for one in running)]
+    sums = [
+        *((history.jobs, history.predicted) for history in known),
+        *((committed.running, committed.predicted) for committed in running),
+    ]
     jobs = sum(jobs for jobs, _ in sums)
     return sum(predicted for _, predicted in sums) / jobs if jobs else 0.0
 

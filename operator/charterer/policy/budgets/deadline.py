@@ -104,13 +104,13 @@ class _End:
         return self.seconds * (1.0 + MARGIN) <= left
 
 
-def _end(job: Job, prospects: OptionValues, position: JobPosition) -> _End:
+def _end(job: Job, values: OptionValues, position: JobPosition) -> _End:
     if job.allocation is None:
-        best = prospects.entering(position)[0]
+        best = values.entering(position)[0]
         return _End(best.seconds, best.dollars, None)
     here = job.allocation.option
-    stay = prospects.staying(here, position)
-    moves = prospects.paying(here, position)
+    stay = values.staying(here, position)
+    moves = values.paying(here, position)
     if not moves:
         return _End(stay.seconds, stay.dollars, stay.seconds)
     return _End(stay.seconds - moves[0].saved_seconds, stay.dollars + moves[0].cost.dollars, stay.seconds)

@@ -35,7 +35,7 @@ def solve_with_pool_limits(
     solutions = {solution.budget.id: solution for solution in alone}
     _subtract(left, *(held[solution.budget.id] for solution in alone if not _chooses(solution)))
     for mode in (Mode.ENFORCE, Mode.OBSERVE):
-        together = [one.budget.id for one in alone if _chooses(one) and one.budget.mode is mode]
+        together = [solution.budget.id for solution in alone if _chooses(solution) and solution.budget.mode is mode]
         shared = dict(left)
         _subtract(left, *(held[name] for name in together))
         if not fits_into(sum_uses(held[name] for name in together), shared):
@@ -73,7 +73,10 @@ def _uses(solution: BudgetSolution) -> dict[PoolId, float]:
     served = 1.0 if paid else min(solution.allowed / solution.planned, 1.0)
     return sum_uses(
         expected_use(
-            ((one.fraction, use_of(one.path, one.seconds, share.group)) for one in share.path_shares),
+            (
+                (path_share.fraction, use_of(path_share.path, path_share.seconds, share.group))
+                for path_share in share.path_shares
+            ),
             share.arrivals * holding_factor(solution, key, share.group) * served,
         )
         for key, share in solution.shares.items()

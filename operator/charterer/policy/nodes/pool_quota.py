@@ -44,10 +44,10 @@ class PoolQuota:
     def refusal(self, pool: Pool, nodes: int) -> ReasonCode | None:
         """Why the pool cannot give ``nodes`` more now; notes in ``cooled`` until when a pool that was wanted cools."""
         surveyed = pool.id in self._snapshot.surveys
-        why = refusal(pool, surveyed, self._live.get(pool.id, 0), nodes, self._snapshot.now)
-        if why is ReasonCode.POOL_COOLING and pool.cooled_until is not None:
+        code = refusal(pool, surveyed, self._live.get(pool.id, 0), nodes, self._snapshot.now)
+        if code is ReasonCode.POOL_COOLING and pool.cooled_until is not None:
             self.cooled.add(pool.cooled_until)
-        return why
+        return code
 
     def name(self, pool: PoolId) -> RentalId:
         """Take a room of the pool: ``<pool>-<ordinal>`` with the smallest ordinal that no rental has."""

@@ -165,7 +165,7 @@ class OptionValues:
             money, time = money + option.entry_cost.dollars, time + option.entry_seconds
             room = to_go.room_cost(at) + self._extra(at) * option.entry_seconds
             found.append(Completion(option, time, money, self.worth * time + money + room, room))
-        return sorted(found, key=lambda one: (one.worth, one.dollars, one.option.pool, one.option.gpus))
+        return sorted(found, key=lambda end: (end.worth, end.dollars, end.option.pool, end.option.gpus))
 
     def staying(self, here: Option, position: JobPosition) -> Completion:
         """The way to the end of a job that runs on ``here``."""
@@ -198,7 +198,9 @@ class OptionValues:
         at, (to_go, options) = self._at.get(key_of(here)), self._to_go(position)
         gaining = self._gaining(here, position)
         moves = [self._move(here, at, to, options[to], to_go, position, rented=False) for to, _ in gaining]
-        return sorted((move for move in moves if move.gain > 0), key=lambda one: (-one.gain, one.to.pool, one.to.gpus))
+        return sorted(
+            (move for move in moves if move.gain > 0), key=lambda move: (-move.gain, move.to.pool, move.to.gpus)
+        )
 
     def stays_to_the_end(self, here: Option, position: JobPosition) -> bool:
         """Whether no change can pay, now or later, for a job on ``here``; False where that is not known.

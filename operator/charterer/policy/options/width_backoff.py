@@ -27,14 +27,14 @@ def quarantined_widths(profiles: Mapping[ClassId, Profile], now: Instant) -> Map
     found = {}
     for name, profile in profiles.items():
         if profile.failed:
-            found[name] = frozenset((one.gpu_type, one.gpus) for one, _ in is_quarantined(profile, now))
+            found[name] = frozenset((failed.gpu_type, failed.gpus) for failed, _ in is_quarantined(profile, now))
     return {name: widths for name, widths in found.items() if widths}
 
 
 def is_quarantined(profile: Profile, now: Instant) -> Sequence[tuple[FailedWidth, Instant]]:
     """The widths that the class leaves alone now, and until when."""
-    ends = [(one, after(one.at, backoff_seconds(one.failures))) for one in profile.failed]
-    return [(one, end) for one, end in ends if now < end and not _measured(profile, one.gpu_type, one.gpus)]
+    ends = [(failed, after(failed.at, backoff_seconds(failed.failures))) for failed in profile.failed]
+    return [(failed, end) for failed, end in ends if now < end and not _measured(profile, failed.gpu_type, failed.gpus)]
 
 
 def backoff_seconds(failures: int) -> float:
@@ -49,7 +49,7 @@ def untested(profile: Profile, widths: QuarantinedWidths) -> QuarantinedWidths:
     """Those of the widths on which a learned class was never measured: what a job's own failures say is of these."""
     if not profile.reports:
         return frozenset()
-    return frozenset(one for one in widths if not _measured(profile, *one))
+    return frozenset(width for width in widths if not _measured(profile, *width))
 
 
 def _measured(profile: Profile, gpu_type: str, gpus: int) -> bool:

@@ -90,7 +90,7 @@ def test_json_and_yaml_say_the_same_and_all_that_the_table_says(monkeypatch: pyt
     assert yaml.safe_load(charterer("plan", "-o", "yaml").stdout) == said
     (budget,) = said["budgets"]
     assert budget["amount"] == "20000.00"
-    assert [one["times"] for one in budget["moreOrLess"]["amounts"]] == [0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4]
+    assert [row["times"] for row in budget["moreOrLess"]["amounts"]] == [0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4]
     (action,) = said["actions"]
     assert (action["action"], action["count"], action["onlyObserved"]) == ("rent", 2, False)
     (job,) = said["jobs"]
@@ -98,7 +98,7 @@ def test_json_and_yaml_say_the_same_and_all_that_the_table_says(monkeypatch: pyt
     assert job["wants"]["pool"] == "a100"
     assert job["endsAbout"].startswith("2026-06-1")
     (of_class,) = said["classes"]
-    assert sum(one["partOfJobs"] for one in of_class["paths"]) == 1.0
+    assert sum(path["partOfJobs"] for path in of_class["paths"]) == 1.0
     assert of_class["paths"][0]["stages"][0]["untilPartOfWork"] == 1.0
 
 

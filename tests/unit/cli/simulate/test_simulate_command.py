@@ -38,7 +38,7 @@ def test_policies_stand_side_by_side_as_numbers(files: tuple[Path, Path]) -> Non
     assert [cheap["paysPerJobHour"], dear["paysPerJobHour"], asked["paysPerJobHour"]] == [4.0, 400.0, None]
     assert dear["meanCompletionSeconds"] < cheap["meanCompletionSeconds"]
     assert dear["dollars"] > cheap["dollars"]
-    assert {one["complete"] for one in (cheap, dear, asked)} == {3}
+    assert {row["complete"] for row in (cheap, dear, asked)} == {3}
 
 
 def test_charterer_can_be_made_to_learn_the_curves_and_what_it_is_compared_with_stays(files: tuple[Path, Path]) -> None:
@@ -46,7 +46,7 @@ def test_charterer_can_be_made_to_learn_the_curves_and_what_it_is_compared_with_
     done = call(files, "--pays", "400", "--learn", "-o", "json")
     assert done.exit_code == 0, done.output
     learning, same = json.loads(done.stdout)
-    assert [one["learns"] for one in (known, asked, learning, same)] == [False, False, True, False]
+    assert [row["learns"] for row in (known, asked, learning, same)] == [False, False, True, False]
     assert same == asked
     assert learning["complete"] == 3
     assert learning["meanCompletionSeconds"] > known["meanCompletionSeconds"]
