@@ -45,16 +45,20 @@ BUDGET_COMMITTED = _gauge(
 )
 BUDGET_FORECAST = _gauge("charterer_budget_forecast_dollars", _BUDGET, "Expected spend at the end of the period.")
 BUDGET_HOURLY_RATE = _gauge(
-    "charterer_budget_hourly_rate_dollars", _BUDGET, "What the nodes that are billed now cost an hour."
+    "charterer_budget_hourly_rate_dollars", _BUDGET, "Dollars an hour that the nodes billed now cost."
 )
 BUDGET_PLANNED_RATE = _gauge(
-    "charterer_budget_planned_hourly_rate_dollars", _BUDGET, "What the chosen options cost an hour in the long run."
+    "charterer_budget_planned_hourly_rate_dollars",
+    _BUDGET,
+    "Dollars an hour that the chosen options cost in the long run.",
 )
 BUDGET_ALLOWED_RATE = _gauge(
     "charterer_budget_allowed_hourly_rate_dollars", _BUDGET, "Hourly rate that would just use up the period's rest."
 )
 BUDGET_EXCHANGE_RATE = _gauge(
-    "charterer_budget_exchange_rate_dollars_per_hour", _BUDGET, "What the budget pays for an hour of a job's life."
+    "charterer_budget_exchange_rate_dollars_per_hour",
+    _BUDGET,
+    "Dollars that an hour of a job's life is worth to the budget.",
 )
 BUDGET_FEASIBLE = _gauge(
     "charterer_budget_feasible", _BUDGET, "1 while even the cheapest options of all jobs fit into the budget, else 0."
@@ -73,7 +77,7 @@ POOL_NODE_PRICE = _gauge("charterer_pool_node_price_dollars_per_hour", _POOL, "P
 POOL_SCARCITY = _gauge(
     "charterer_pool_scarcity_dollars_per_gpu_hour",
     _POOL,
-    "What an hour of one more GPU would be worth on top of its bill; 0 where there is room.",
+    "Dollars that an hour of one more GPU would be worth on top of its bill; 0 where there is room.",
 )
 POOL_COOLING = _gauge(
     "charterer_pool_cooling", _POOL, "1 while no node is asked for after a stock-out or an exhausted quota, else 0."

@@ -19,8 +19,8 @@ from charterer.policy.solve.phase_dp import OptionKey, key_of
 class PathMixer:
     """Which of a mixing class's paths each job takes: by a credit counter, once per job.
 
-    The counter is counted anew from the jobs in sight: each that holds, or first held, the first option of a path.
-    Paths that begin alike tell nothing of who took which: among them a job's uid decides.
+    Each turn counts anew from the jobs in sight: a job counts for the path whose first option it has or had.
+    Paths with the same first option cannot be told apart that way: among them the job's uid decides.
     """
 
     def __init__(self, solution: BudgetSolution) -> None:
@@ -56,7 +56,7 @@ class PathMixer:
 
 
 def _by_first_option(share: GroupAssignment) -> dict[OptionKey, list[PathShare]]:
-    """The lots by the option with which their paths begin."""
+    """The path shares by the first option of their paths."""
     doors: dict[OptionKey, list[PathShare]] = {}
     for path_share in share.path_shares:
         doors.setdefault(key_of(path_share.path[0]), []).append(path_share)

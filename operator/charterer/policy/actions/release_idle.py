@@ -25,7 +25,7 @@ def release_idle(
 ) -> None:
     """Release the budget's idle and unneeded rentals; where the cloud has not been asked yet, none.
 
-    None either while a job's template is being checked, which takes milliseconds: a node may be meant for it.
+    Nothing is released while a job's template is being checked, which takes milliseconds: it may need the node.
     ``resting``: jobs whose last run failed, and until when they rest.
     """
     if any(group.checking for group in draft.solution.groups.values()):

@@ -2,10 +2,10 @@
 
     κ = (Σ actual + 3·m) / (Σ predicted + 3·m)
 
-over finished jobs, which fade, and running ones at their committed cost; m is the mean prediction: three jobs that cost
-what was predicted stand for the prior. Whatever makes a class dearer than its curves say (wrong exponents, restarts,
-sizes) is in κ, and Σ λ·κ·m(θ) is what will really be spent. Of running jobs what they will cost counts, or those that
-happen to be short would be heard first.
+over finished jobs, which fade, and running ones at their committed cost. m is the mean prediction: the prior is three
+jobs that cost what was predicted. κ contains everything that makes a class dearer than its curves say (wrong exponents,
+restarts, sizes), and Σ λ·κ·m(θ) is what will really be spent. Running jobs count with all that they will cost;
+otherwise short jobs would be counted first.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def usual_squared_cv(classes: Iterable[ClassHistory]) -> float:
 
 
 def _squared_cv(classes: Iterable[ClassHistory], prior: float) -> float:
-    """That of actual ÷ predicted cost, weighted by dollars, over finished jobs; running ones have not shown theirs."""
+    """The same of actual ÷ predicted cost, weighted by dollars, over finished jobs only."""
     jobs, total = SPREAD_JOBS, SPREAD_JOBS * prior
     for history in classes:
         if history.actual > 0 and history.predicted > 0:

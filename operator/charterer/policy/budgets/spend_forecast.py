@@ -120,7 +120,7 @@ class CompoundPoisson:
         return self.square / self.mean / self.pace if self.mean else 0.0
 
     def spent(self, seconds: float) -> tuple[float, float]:
-        """Mean and mean square of what a job spends within so many seconds."""
+        """Mean and mean square of the dollars that a job spends within ``seconds``."""
         if not self.mean or self.pace == inf:
             return self.mean, self.square
         most = self.pace * seconds
@@ -141,7 +141,7 @@ def forecast(
 ) -> Forecast:
     """The spend at the end of the period. ``spread``: standard deviation of what running jobs will still cost.
 
-    ``past``: what earlier periods spent, as a part of what they were to spend.
+    ``past``: what earlier periods spent, as a fraction of their aim.
     """
     left, coming = max(money.seconds - money.elapsed, 0.0), CompoundPoisson(streams)
     path = _path(money, left, bounds)

@@ -30,7 +30,7 @@ _MANY = 64
 """Sizes of jobs of which the phases are kept worked out."""
 
 _TIE_BREAK = 1e-6
-"""An option of the favoured path counts so much less of what a second on it costs, time included."""
+"""Fraction of its cost by which an option of the favoured path counts as cheaper, time included."""
 
 
 def in_place(here: Option, here_pods: int, to: Option, to_pods: int) -> bool:
@@ -140,7 +140,7 @@ class OptionValues:
         return self._fresh[position]
 
     def newcomer(self, work: float) -> tuple[Completion, Path]:
-        """The best that a new job of so much work can do, and its path."""
+        """The best completion of a new job of ``work``, and its path."""
         if self._newcomer is None or self._newcomer[0] != work:
             best = self.entering(JobPosition(work))[0]
             self._newcomer = work, best, self.path(best.option, JobPosition(work))

@@ -1,9 +1,9 @@
-"""Widths on which runs failed before the class was ever measured there: too little memory shows as any other failure.
+"""Widths on which runs failed before the class was ever measured there, for example for lack of memory.
 
-No speedup curve tells that a width fails. So it leaves the class's menu for a while, and comes back, since the fault
-may have been another: an hour after the first failure, four times as long after each further one, for each costs a job
-a run. The job whose run it was does not go there again at all: trials must not use up its ``backoffLimit``. What was
-ever measured is not avoided: there it is the job's own fault.
+No speedup curve shows that a width fails. So the width leaves the class's menu for an hour after the first failure, and
+four times as long after each further one, because each costs a job a run. It comes back because the failure may have
+had another cause. The job whose run failed never goes there again: trials must not use up its ``backoffLimit``. A width
+that was measured is not avoided: a failure there is the job's own fault.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ QuarantinedWidths = frozenset[tuple[str, int]]
 """Widths by GPU type."""
 
 _FIRST_SECONDS = 3600.0
-"""What passes by itself, such as an image or a data set that could not be had, is mostly over by then."""
+"""Seconds. A temporary fault, such as an image or a data set that is unavailable, is mostly over by then."""
 _FACTOR = 4.0
 
 
@@ -46,7 +46,7 @@ def backoff_seconds(failures: int) -> float:
 
 
 def untested(profile: Profile, widths: QuarantinedWidths) -> QuarantinedWidths:
-    """Those of the widths on which a learned class was never measured: what a job's own failures say is of these."""
+    """The widths among ``widths`` that were never measured in a learned class: a job's own failures count on these."""
     if not profile.reports:
         return frozenset()
     return frozenset(width for width in widths if not _measured(profile, *width))
