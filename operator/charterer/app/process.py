@@ -12,6 +12,7 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 from charterer import __version__
 from charterer.app.certificate import progress_certificate
@@ -23,7 +24,8 @@ from charterer.cluster.credentials import Access
 from charterer.cluster.errors import ApiError
 from charterer.cluster.heartbeat import Heartbeat
 from charterer.cluster.lease import Lease
-from charterer.cluster.paths import PODS
+from charterer.cluster.paths import LEASES, PODS
+from charterer.cluster.pulse import Pulse
 from charterer.cluster.store import Store
 from charterer.cluster.watch import Watch
 from charterer.controller.outcome import Executor
@@ -74,6 +76,7 @@ class _Replica:
         self._metrics = Metrics(__version__)
         self._store = Store(ALL_KINDS)
         self._heartbeat = Heartbeat()
+        self._pulse = Pulse()
         self._watch = Watch(
             access,
             self._store,
@@ -93,6 +96,7 @@ class _Replica:
             on_gained=self._take_over,
             on_lost=lambda reason: _die(f"lost the lead ({reason})"),
             heartbeat=self._heartbeat,
+            silence=self._pulse.silence,
             times=settings.lease,
         )
         self._leader: Leader | None = None
@@ -130,6 +134,9 @@ class _Replica:
         await self._gained.wait()
         self._metrics.leading(True)
         _log.info("leading")
+        lease = partial(client.get, LEASES.one("charterer", settings.namespace), within=settings.lease.renew_deadline)
+        beating = asyncio.create_task(self._pulse.beat(lease, settings.lease.renew), name="pulse")
+        stack.callback(beating.cancel)
         material = await progress_certificate(client, settings)
         leader = Leader(settings, client, self._store, self._metrics, material, self._wrap)
         await leader.start(stack)
