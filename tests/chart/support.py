@@ -40,6 +40,9 @@ podLabels: {team: platform}
 metrics: {enabled: true, from: [{namespaceSelector: {matchLabels: {name: prometheus}}}]}
 serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/charterer"}}
 serviceMonitor: {enabled: true, interval: 15s, labels: {release: prometheus}}
+jobMetrics: true
+prometheusRule: {enabled: true, labels: {release: prometheus}, runbooksUrl: "https://example.org/runbooks/"}
+grafanaDashboard: {enabled: true, annotations: {grafana_folder: Training}}
 fakeCloud:
   enabled: true
   persistence: {enabled: true, size: 2Gi, storageClassName: fast}

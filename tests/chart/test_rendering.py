@@ -91,7 +91,7 @@ def test_every_option_arrives(everything: list[Object]) -> None:
     assert container["image"] == "example/charterer@sha256:" + "0" * 64
     assert container["imagePullPolicy"] == "Always"
     assert container["env"][-1]["name"] == "CHARTERER_FAKECLOUD_TOKEN"
-    assert {"--log-level=DEBUG", "--survey-seconds=5", "--resync-seconds=60"} <= set(container["args"])
+    assert {"--log-level=DEBUG", "--survey-seconds=5", "--resync-seconds=60", "--job-metrics"} <= set(container["args"])
     assert "--moving-survey-seconds=2" in container["args"]
     assert only(everything, "PodDisruptionBudget", "charterer")["spec"]["maxUnavailable"] == 1
     assert container["resources"] == {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
@@ -99,7 +99,7 @@ def test_every_option_arrives(everything: list[Object]) -> None:
     assert annotations == {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/charterer"}
     monitor = only(everything, "ServiceMonitor", "charterer")
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
-    assert monitor["spec"]["endpoints"] == [{"port": "http", "interval": "15s"}]
+    assert monitor["spec"]["endpoints"] == [{"port": "http", "interval": "15s", "honorLabels": True}]
     claim = only(everything, "PersistentVolumeClaim", "charterer-fakecloud")["spec"]
     assert claim["storageClassName"] == "fast"
     assert claim["resources"]["requests"]["storage"] == "2Gi"

@@ -12,11 +12,17 @@ from typing import Any, Final, TypeGuard
 from charterer.api.metadata import gpus_of, whole_quantity
 from charterer.api.models.base import Json, Rule, rules
 from charterer.api.names import GPU_RESOURCE
+from charterer.api.stored_size import stored_bytes
 
 DEFAULT_GRACE_SECONDS: Final = 30
 """Kubernetes' default of terminationGracePeriodSeconds."""
 _LONGEST_GRACE_SECONDS: Final = 86_400
 """A day. Money is held back for the time that a job may take to stop, so that time needs a bound."""
+MOST_GPUS: Final = 100_000
+"""Most GPUs of a job: as many as the largest clusters have."""
+_TEMPLATE_BYTES: Final = 256 * 1024
+"""Most bytes of a template: a sixth of what etcd takes of one object. It is in the TrainingJob, in each run's object
+and, where it was applied by a client, once more in an annotation."""
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 _SYSTEM_PRIORITY: Final = "system-"
 _VENDOR: Final = GPU_RESOURCE.rpartition("/")[0] + "/"
@@ -96,16 +102,30 @@ TEMPLATE_SCHEMA: Final[Json] = {
 def template_problem(template: Mapping[str, Any]) -> str:
     """Why no run can be made of the template, naming the field, its value and what to do; empty if one can."""
     spec: Mapping[str, Any] = template.get("spec") or {}
-    return next((problem for check in _CHECKS for problem in check(spec)), "")
+    return _too_large(template) or next((problem for check in _CHECKS for problem in check(spec)), "")
+
+
+def _too_large(template: Mapping[str, Any]) -> str:
+    try:
+        size = stored_bytes(template)
+    except RecursionError:
+        return "spec.template is nested too deeply"
+    if size <= _TEMPLATE_BYTES:
+        return ""
+    return (
+        f"spec.template takes {size:,} bytes; at most {_TEMPLATE_BYTES:,} can be used: put large files and scripts "
+        "into the image or a ConfigMap"
+    )
 
 
 def trainer_gpus(template: Mapping[str, Any]) -> int:
     """GPUs in the limits of the first container; 0 where there are none or they cannot be read."""
     containers = (template.get("spec") or {}).get("containers") or [{}]
     try:
-        return gpus_of(containers[0], GPU_RESOURCE)
+        count = gpus_of(containers[0], GPU_RESOURCE)
     except (AttributeError, ValueError):
         return 0
+    return count if count <= MOST_GPUS else 0
 
 
 def grace_seconds(template: Mapping[str, Any]) -> int:
@@ -148,9 +168,11 @@ def _bad_count(list_name: str, index: int, where: str, quantity: object) -> Iter
     try:
         count = whole_quantity(quantity)
     except ValueError:
-        yield f"{_PATH}.{where}: {GPU_RESOURCE} is {quantity!r:.40}; it must be a whole number of GPUs"
-        return
-    if count and list_name == "initContainers":
+        count = -1
+    if not 0 <= count <= MOST_GPUS:
+        wanted = f"a whole number of GPUs from 0 to {MOST_GPUS}"
+        yield f"{_PATH}.{where}: {GPU_RESOURCE} is {quantity!r:.40}; it must be {wanted}"
+    elif count and list_name == "initContainers":
         yield _said(f"{where}[{GPU_RESOURCE}]", count, _NO_INIT_GPUS)
     elif count and index:
         yield f"{_PATH}.{list_name}[{index}] asks for {count} {GPU_RESOURCE}; only the first container may have GPUs"

@@ -7,6 +7,7 @@ of the machine is removed after that. The functions of this file are in the orde
 from __future__ import annotations
 
 from charterer.domain.billing import accrued, accrued_in
+from charterer.domain.budget import FOLDED_KEPT
 from charterer.domain.ids import RentalId
 from charterer.domain.job import PodPhase, run_name
 from charterer.domain.money import ZERO
@@ -111,7 +112,7 @@ def _drain(rental: Rental, view: LifecycleView) -> RentalStep | Wait:
         return Wait(f"the cloud to list instance {rental.instance}")
     if instance.state not in COUNTED_STATES:
         return Wait(f"the end of instance {instance.id}")
-    return Terminate(rental.id, rental.pool, instance, None if node is None else node.name)
+    return Terminate(rental.id, view.acting(rental.pool), instance, None if node is None else node.name)
 
 
 def _in_use(rental: Rental, view: LifecycleView) -> str:
@@ -152,7 +153,7 @@ def _remove_from_kubernetes(rental: Rental, view: LifecycleView) -> RentalStep |
         return None
     instance, survey = view.instance(rental), view.survey(rental)
     if instance is not None and survey is not None and instance.state in COUNTED_STATES:
-        return _end_again(rental, instance, survey)
+        return _end_again(rental, instance, survey, view)
     pods = view.pods(rental)
     for bound in pods:
         if bound.pod.live:
@@ -169,10 +170,10 @@ def _remove_from_kubernetes(rental: Rental, view: LifecycleView) -> RentalStep |
     return DeleteNode(rental.id, node.name, node.uid)
 
 
-def _end_again(rental: Rental, instance: Instance, survey: Survey) -> RentalStep | Wait:
+def _end_again(rental: Rental, instance: Instance, survey: Survey, view: LifecycleView) -> RentalStep | Wait:
     """An ended rental's instance is listed as alive: the list is too old, or the cloud had reported a wrong end."""
     if rental.ended is not None and must_show(survey, rental.ended):
-        return Terminate(rental.id, rental.pool, instance, None)
+        return Terminate(rental.id, view.acting(rental.pool), instance, None)
     return Wait(f"a list that must_show the end of instance {instance.id}")
 
 
@@ -199,6 +200,8 @@ def _settle(rental: Rental, view: LifecycleView, also_wait_for: str = "") -> Ren
         end = period_end(budget.time_zone, balance.period_start)
         if rental.ended is not None and rental.ended > end:
             return Wait(f"the next period of GPUBudget {budget.id}, in which it ended", until=end)
+        if len(balance.folded) >= FOLDED_KEPT:
+            return Wait(f"some of the {FOLDED_KEPT} rentals that GPUBudget {budget.id} has counted to be gone")
         whole = ZERO if rental.cost is None else rental.cost
         in_period = whole if rental.ended is None else accrued_in(rental, balance.period_start, rental.ended)
         return Fold(rental.id, rental.uid, budget.id, in_period, whole, balance.period_start)
@@ -206,15 +209,19 @@ def _settle(rental: Rental, view: LifecycleView, also_wait_for: str = "") -> Ren
 
 
 def _forget(rental: Rental, view: LifecycleView) -> RentalStep | Wait:
-    """Forget the rental once no list can show its instance again: it would be adopted anew and paid twice."""
-    node, survey = view.node(rental), view.survey(rental)
+    """Forget the rental once no list can show its instance again: it would be adopted anew and paid twice.
+
+    That goes for the lists of all pools with the same machines, since any of them may have to act next.
+    """
+    node = view.node(rental)
     if rental.instance is not None:
-        if survey is None:
+        if view.survey(rental) is None:
             return Wait(f"the cloud to be asked about GPUPool {rental.pool}")
-        if view.instance(rental) is not None:
-            return Wait(f"instance {rental.instance} to leave the cloud's list")
-        if rental.ended is not None and not must_show(survey, after(rental.ended, survey.listed_seconds)):
-            return Wait(f"instance {rental.instance} to have left the cloud's list for good")
+        for survey in view.surveys_of_group(rental):
+            if any(instance.id == rental.instance for instance in survey.instances):
+                return Wait(f"instance {rental.instance} to leave the cloud's list of GPUPool {survey.pool}")
+            if rental.ended is not None and not must_show(survey, after(rental.ended, survey.listed_seconds)):
+                return Wait(f"instance {rental.instance} to have left the cloud's list for good")
     if node is not None:
         return Wait(f"Node {node.name} to be gone")
     return Forget(rental.id)

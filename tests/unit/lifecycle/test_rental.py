@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.domain.budget import Mode
+from charterer.domain.budget import FOLDED_KEPT, Mode
 from charterer.domain.ids import BudgetId, NodeName
 from charterer.domain.job import PodPhase, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Price
@@ -211,6 +211,13 @@ def test_a_succeeded_pod_is_kept_with_its_node_until_its_run_is_recorded() -> No
     assert "sft-r1" in waiting.reason
     recorded = job(runs=(proof,), records=(past(),))
     assert isinstance(step(snapshot(OVER, survey(DEAD), node(), recorded)), DeletePod)
+
+
+def test_a_ledger_that_is_full_takes_no_further_rental_until_others_are_gone() -> None:
+    books = budget(balance=balance(folded=frozenset(f"uid-{number}" for number in range(FOLDED_KEPT))))
+    waiting = step(snapshot(OVER, survey(DEAD), books))
+    assert isinstance(waiting, Wait)
+    assert "has counted" in waiting.reason
 
 
 def test_the_final_cost_is_folded_with_the_part_that_fell_in_the_period() -> None:

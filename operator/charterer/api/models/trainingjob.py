@@ -9,23 +9,23 @@ from pydantic import Field
 
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
-    Amount,
     ApiModel,
     ObjectName,
     PrinterColumn,
     ResourceKind,
     Rule,
+    SpecAmount,
     Time,
     ruled,
 )
 from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobStatus
 from charterer.api.names import GPU_RESOURCE
-from charterer.api.template import TEMPLATE_SCHEMA, grace_seconds, template_problem, trainer_gpus
+from charterer.api.template import MOST_GPUS, TEMPLATE_SCHEMA, grace_seconds, template_problem, trainer_gpus
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Job, ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import ZERO
 
-_Gpus = Annotated[int, Field(ge=1, le=100_000)]
+_Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
 
 
 class GpuRange(ApiModel):
@@ -125,7 +125,7 @@ class TrainingJobSpec(ApiModel):
     and the job rests for minutes. After three such runs in a row the job has failed: CannotStart."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2_147_483_647)] | None = None
     """Seconds after its end at which the job is deleted. Absent: never."""
-    max_cost: Amount | None = None
+    max_cost: SpecAmount | None = None
     """Maximum dollars that the job may cost, as status.cost counts them. Absent: no maximum but the budget. The cost of
     a job is its share of the nodes that it runs on, from the time it is given them until its pods have left them, over
     all runs, at the price with which each run began. Restarts and grace periods count; the time in which nodes start or
@@ -153,7 +153,7 @@ class TrainingJobSpec(ApiModel):
             if self.profile_name
             else ClassId.of_job(JobId(meta.uid)),
             weight=1.0,
-            widths=Widths(pod_gpus, pod_gpus, pod_gpus) if self.gpus is None else self.gpus.to_domain(),
+            widths=Widths(*[max(pod_gpus, 1)] * 3) if self.gpus is None else self.gpus.to_domain(),
             gpu_types=self.gpu_types,
             spot=self.spot_policy,
             resize=self.resize_policy,

@@ -58,7 +58,7 @@ class PlanBuilder:
         for nodes in solution.nodes.values():
             self.purse.hold_all(nodes.exposed)
             for rental in nodes.rentals.booting:
-                self.purse.hold(rental.id, rental.worst, self._exposure(rental, capacity.grace.get(rental.id, 0)))
+                self.purse.hold(rental.id, rental.dearest, self._exposure(rental, capacity.grace.get(rental.id, 0)))
 
     # --- leaving nodes -----------------------------------------------------------------------------------------------
 
@@ -76,8 +76,8 @@ class PlanBuilder:
         ending: dict[RentalId, Reason] = {}
         for pool_id, nodes in pools.items():
             pool = self.snapshot.pools.get(pool_id)
-            if pool is not None and pool.deleting:
-                why = reason(ReasonCode.POOL_DELETED, f"GPUPool {pool_id} is being deleted")
+            if pool is not None and pool.closed_because:
+                why = reason(ReasonCode.POOL_DELETED, pool.closed_because)
                 ending |= dict.fromkeys(nodes.rentals.staying, why)
             elif pool_id in self.snapshot.surveys:
                 lost = {rental.id: self._lost(node, rental) for rental, node in nodes.unwell}
