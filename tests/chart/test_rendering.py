@@ -215,7 +215,7 @@ def test_nobody_reaches_metrics_unless_they_are_turned_on(default: list[Object],
 
     def arguments(objects: list[Object]) -> list[str]:
         (container,) = only(objects, "Deployment", "charterer")["spec"]["template"]["spec"]["containers"]
-        return [argument for argument in container["args"] if "metrics" in argument]
+        return [argument for argument in container["args"] if argument.startswith("--metrics")]
 
     assert (ports(default), arguments(default)) == (["progress"], [])
     assert (ports(everything), arguments(everything)) == (["progress", "metrics"], ["--metrics-port=8081"])

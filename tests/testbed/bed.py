@@ -101,6 +101,7 @@ class Bed:
             kubeconfig=kubeconfig,
             host="127.0.0.1",
             http_port=0,
+            metrics_port=0,
             progress_port=0,
             progress_url="https://localhost",
             surveys=SurveyPace(quiet_seconds=0.5, moving_seconds=0.15, quote_seconds=1.0),
