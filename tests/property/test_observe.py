@@ -61,7 +61,11 @@ def test_a_run_is_an_orphan_once_its_job_is_gone_and_not_because_it_cannot_be_re
     world.runs_on("train", "a100-1", gpus=8)
     seen = seen_of(world)
     assert observe(seen, world.now).orphans == ()
+    lost = {key: (job, replace(run, owned=False)) for key, (job, run) in seen.runs.items()}
+    assert observe(replace(seen, runs=lost), world.now).orphans == ()
+    (lost_run,) = observe(replace(seen, jobs={}, runs=lost), world.now).orphans
     (orphan,) = observe(replace(seen, jobs={}), world.now).orphans
+    assert lost_run == replace(orphan, run=replace(orphan.run, owned=False))
     (key,) = seen.runs
     assert (orphan.job, orphan.namespace, orphan.job_name, orphan.budget) == (
         "train",
@@ -85,12 +89,15 @@ def strangers(draw: Random, seen: ClusterState) -> ClusterState:
         number = draw.choice([run.number for run in job.runs] or [1]) + draw.choice([0, 7])
         forged = factory.run(number, job=job.name, uid=f"forged-{job.id}", suspended=draw.random() < 0.5)
         runs[ObjectKey(evil, forged.name)] = (job.id, forged)
+        beside = factory.run(number + 20, job=job.name, uid=f"beside-{job.id}", owned=False)
+        runs[ObjectKey(job.namespace, beside.name)] = (job.id, beside)
         services[ObjectKey(evil, job.name)] = job.id
         at = draw.choice(sorted(seen.nodes)).name if seen.nodes else None
         for namespace, controller in (
             (evil, forged.uid),
             (evil, draw.choice([run.uid for run in job.runs] or ["none"])),
             (job.namespace, "another-job"),
+            (job.namespace, beside.uid),
         ):
             pod = factory.pod(0, number, job.name, uid=f"forged-{namespace}-{controller}", gpus=1, node=at)
             pods[ObjectKey(namespace, pod.uid)] = JobPod(forged.name, controller, pod)

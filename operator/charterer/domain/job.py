@@ -167,7 +167,8 @@ class Run:
 
     ``complete`` / ``failed``: since when the object has that terminal condition, which is evidence and not yet truth:
     see ``lifecycle.run``. ``failed_by_disruption``: it says that it failed because a pod was disrupted. ``warning``:
-    the last Warning Event about the object or its pods, known only of a run that takes long to start.
+    the last Warning Event about the object or its pods, known only of a run that takes long to start. ``owned``: its
+    TrainingJob controls it; to delete that one without its dependents takes the owner away.
     """
 
     number: int
@@ -185,6 +186,7 @@ class Run:
     pods: tuple[Pod, ...]
     failed_by_disruption: bool = False
     warning: str = ""
+    owned: bool = True
 
     @property
     def trouble(self) -> str:

@@ -36,13 +36,15 @@ class ConnectionTable(Generic[C]):
         return self._size
 
     def add(self, connection: C, address: str) -> C | None:
-        """Take in a connection. Returns the one that must be closed for it, if any; ``remove`` it then."""
+        """Take in a connection. Returns the one that must be closed for it, if any, which counts no more."""
         self._by_address.setdefault(address, {})[connection] = None
         self._size += 1
         if self._size <= self._limit:
             return None
         busiest = max(self._by_address, key=lambda address: len(self._by_address[address]))
-        return next(iter(self._by_address[busiest]))
+        oldest = next(iter(self._by_address[busiest]))
+        self.remove(oldest, busiest)
+        return oldest
 
     def remove(self, connection: C, address: str) -> None:
         """Forget a connection; one that is not there is no error."""
@@ -97,6 +99,7 @@ class Listener:
             surplus = self._table.add(task, address)
             if surplus is not None:
                 surplus.cancel()
+            await asyncio.sleep(0)  # while connections wait to be accepted, nothing else would have its turn
 
     def _ended(self, accepted: socket.socket, address: str, task: asyncio.Task[None]) -> None:
         accepted.close()

@@ -26,12 +26,13 @@ _DISRUPTED: Final = "DisruptionTarget"
 def decode_job(raw: Raw) -> tuple[JobId, Run] | None:
     """A Job that is a run of a TrainingJob, as its owner and name say, with ``pods`` empty until they are joined.
 
-    None for any other Job, whatever its labels.
+    A Job of such a name that has a run's labels and no owner may have lost it (``Run.owned``). None for any other Job.
     """
     meta = ObjectMeta.of("Job", raw)
     owner = training_job_of(meta)
-    number = None if owner is None else run_number(meta.name, owner[1])
-    if owner is None or number is None:
+    claimed = owner or (JobId(meta.labels.get(LABEL_JOB_UID, "")), meta.labels.get(LABEL_JOB, ""))
+    number = run_number(meta.name, claimed[1])
+    if number is None or not claimed[0] or (owner is None and meta.controller is not None):
         return None
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     failed = true_condition(status, "Failed")
@@ -51,8 +52,9 @@ def decode_job(raw: Raw) -> tuple[JobId, Run] | None:
         failed_message=message,
         pods=(),
         failed_by_disruption=_DISRUPTED in message,
+        owned=owner is not None,
     )
-    return owner[0], run
+    return claimed[0], run
 
 
 class IndexedJob:

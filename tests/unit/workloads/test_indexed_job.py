@@ -15,6 +15,7 @@ from charterer.workloads import INDEXED_JOB, RunEnvironment
 from tests.unit.api import values
 
 OWNER = {"apiVersion": "charterer.dev/v1alpha1", "kind": "TrainingJob", "name": "sft", "uid": "uid-1"}
+CLAIMS = {"charterer.dev/job-uid": "uid-1", "charterer.dev/job": "sft", "charterer.dev/run": "2"}
 OURS = {"ownerReferences": [OWNER | {"controller": True}]}
 ENVIRONMENT = RunEnvironment("https://charterer-progress.charterer.svc", "-----BEGIN CERTIFICATE-----")
 
@@ -207,9 +208,9 @@ class TestARunReadBack:
     @pytest.mark.parametrize(
         "metadata",
         [
-            {"labels": {"charterer.dev/job-uid": "uid-1", "charterer.dev/job": "sft", "charterer.dev/run": "2"}},
+            {"labels": {"charterer.dev/job-uid": "uid-1", "charterer.dev/job": "other", "charterer.dev/run": "2"}},
+            {"labels": CLAIMS, "ownerReferences": [OWNER | {"controller": True, "kind": "CronJob"}]},
             {"ownerReferences": [OWNER]},
-            {"ownerReferences": [OWNER | {"controller": True, "kind": "CronJob"}]},
             {"ownerReferences": [OWNER | {"controller": True, "apiVersion": "evil.example/v1"}]},
             {**OURS, "name": "sft"},
             {**OURS, "name": "other-r2"},
@@ -222,6 +223,11 @@ class TestARunReadBack:
         self, metadata: dict[str, Any]
     ) -> None:
         assert INDEXED_JOB.kind.decode(self._raw(metadata)) is None
+
+    def test_a_run_that_has_lost_its_owner_is_known_as_such(self) -> None:
+        found = INDEXED_JOB.kind.decode(self._raw({"labels": CLAIMS}))
+        assert found is not None
+        assert (found[0], found[1].number, found[1].owned) == ("uid-1", 2, False)
 
     def test_a_suspended_run(self) -> None:
         found = INDEXED_JOB.kind.decode(self._raw(OURS))

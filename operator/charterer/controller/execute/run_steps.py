@@ -237,7 +237,7 @@ async def _is_or_was_run(context: ExecutionContext, job: Job, name: str, uid: st
     except NotFound:
         return True
     found = kind.decode(raw)
-    return raw["metadata"]["uid"] != uid or (found is not None and found[0] == job.id)
+    return raw["metadata"]["uid"] != uid or (found is not None and found[0] == job.id and found[1].owned)
 
 
 RUN_HANDLERS: Mapping[type, Handler] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -69,9 +69,9 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     sources = _JobSources(runs, payers, profiles, memo(_owners, state.services), state.progress, state.refusals, clocks)
     parts = memo.stable(memo(_job_parts, state.jobs, *sources), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
-    gone = frozenset(runs.keys() - {_Owner(job.namespace, job.id) for job in jobs.values()})
+    owners = memo(_owners_of_runs, state.jobs)
     prices = memo(recorded_segments, state.rentals)
-    foreign = memo(_foreign_gpus, state.pods, state.runs, gone)
+    foreign = memo(_foreign_gpus, state.pods, state.runs, owners)
     return Snapshot(
         now=now,
         budgets=memo(_budgets_by_id, state.budgets),
@@ -82,7 +82,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         rentals=memo(_rentals_by_id, state.rentals),
         nodes=memo.stable(memo(_nodes, state.nodes, foreign), "nodes"),
         problems=(*state.problems, *_without_profile(state, jobs, profiles)),
-        orphans=tuple(_orphans(state, gone, payers)),
+        orphans=memo(_orphans, state.runs, owners, state.problems, payers),
     )
 
 
@@ -297,6 +297,8 @@ def _run_parts(
     """The runs of each job, each with its pods and the last warning about it."""
     parts: dict[_Owner, tuple[tuple[Run, tuple[Pod, ...]], ...]] = {}
     for key, (job, run) in runs.items():
+        if not run.owned:
+            continue
         owner = _Owner(key.namespace, job)
         warned = replace(run, warning=warnings[run.uid]) if run.uid in warnings else run
         parts[owner] = (*parts.get(owner, ()), (warned, pods.get((key.namespace, run.uid), ())))
@@ -309,17 +311,26 @@ def _with_pods(parts: tuple[tuple[Run, tuple[Pod, ...]], ...]) -> tuple[Run, ...
     return tuple(sorted(runs, key=lambda run: run.number))
 
 
-def _orphans(state: ClusterState, gone: frozenset[_Owner], payers: Mapping[str, Budget]) -> Iterable[Orphan]:
+def _owners_of_runs(jobs: Mapping[ObjectKey, DecodedJob]) -> frozenset[_Owner]:
+    return frozenset(_Owner(key.namespace, decoded.job.id) for key, decoded in jobs.items())
+
+
+def _orphans(
+    runs: Mapping[ObjectKey, tuple[JobId, Run]],
+    owners: frozenset[_Owner],
+    problems: Sequence[Problem],
+    payers: Mapping[str, Budget],
+) -> tuple[Orphan, ...]:
     """Runs of jobs that are gone: not those of a job that is there and cannot be read."""
-    if not gone:
-        return
-    unread = {(problem.namespace, problem.name) for problem in state.problems if problem.kind == "TrainingJob"}
-    for key, (job, run) in state.runs.items():
-        if _Owner(key.namespace, job) in gone:
+    unread = {(problem.namespace, problem.name) for problem in problems if problem.kind == "TrainingJob"}
+    orphans = []
+    for key, (job, run) in runs.items():
+        if _Owner(key.namespace, job) not in owners:
             payer = payers.get(key.namespace)
             orphan = Orphan(job, key.namespace, None if payer is None else payer.id, run)
             if (key.namespace, orphan.job_name) not in unread:
-                yield orphan
+                orphans.append(orphan)
+    return tuple(orphans)
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
@@ -328,14 +339,18 @@ def _orphans(state: ClusterState, gone: frozenset[_Owner], payers: Mapping[str, 
 def _foreign_gpus(
     pods: Mapping[ObjectKey, JobPod | ForeignPod],
     runs: Mapping[ObjectKey, tuple[JobId, Run]],
-    gone: frozenset[_Owner],
+    owners: frozenset[_Owner],
 ) -> Mapping[NodeName, int]:
     """The GPUs of each node that are not free for runs: of other pods, and of pods that outlive their run's object.
 
-    ``gone``: owners of runs whose TrainingJob is not there. Deleting a run's object in the background removes it at
-    once, and its pods live on until the garbage collector comes to them.
+    ``owners``: the TrainingJobs that are there. Deleting a run's object in the background removes it at once, and its
+    pods live on until the garbage collector comes to them.
     """
-    present = {(key.namespace, run.uid) for key, (job, run) in runs.items() if _Owner(key.namespace, job) not in gone}
+    present = {
+        (key.namespace, run.uid)
+        for key, (job, run) in runs.items()
+        if run.owned and _Owner(key.namespace, job) in owners
+    }
     foreign: dict[NodeName, int] = defaultdict(int)
     for key, pod in pods.items():
         if isinstance(pod, ForeignPod):
