@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from charterer.cluster.errors import ApiError
-from charterer.controller.outcome import ActionOutcome, Executor
+from charterer.controller.outcome import ActionOutcome, Executor, Held
+from charterer.controller.rent_batch import RentBatch
 from charterer.domain.ids import StepKey, StepKind
 from charterer.domain.plan import Allocate, Command, Plan, Release, Rent
 from charterer.domain.snapshot import Snapshot
@@ -43,7 +44,8 @@ class LoopTiming:
 
     ``debounce_seconds``: to gather events before planning. ``idle_seconds``: between two plans when nothing happens.
     ``first_retry_seconds``: the pause after a first failure; it doubles with each further one, up to
-    ``last_retry_seconds``, or up to ``last_stale_seconds`` where the decision was only out of date.
+    ``last_retry_seconds``, or up to ``last_stale_seconds`` where the decision was only out of date. Nodes are rented
+    ``batch_idle_seconds`` after the demand for them last changed, or ``batch_longest_seconds`` after it arose.
     """
 
     debounce_seconds: float = 0.02
@@ -51,6 +53,8 @@ class LoopTiming:
     first_retry_seconds: float = 0.25
     last_retry_seconds: float = 30.0
     last_stale_seconds: float = 2.0
+    batch_idle_seconds: float = 1.0
+    batch_longest_seconds: float = 5.0
 
 
 class TurnObserver(Protocol):
@@ -91,6 +95,7 @@ class Loop:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pauses: dict[StepKey, _Pause] = {}
         self._plan_seconds = 0.0
+        self._batch = RentBatch(timing.batch_idle_seconds, timing.batch_longest_seconds)
         self._plans = Memo()
         self._faults: Faults = {}
         self._failures: dict[str, str] = {}
@@ -125,8 +130,9 @@ class Loop:
         snapshot = self._observe()
         decided = self._plan(snapshot)
         self._plan_seconds = self._clock() - began
-        if decided.commands:
-            await self._write_intents(decided.commands)
+        commands, held_seconds = self._batch.ready(decided.commands, self._clock())
+        if commands:
+            await self._write_intents(commands)
             snapshot = self._observe()
         steps, waits = next_steps(snapshot, self._steps)
         for key, wait in waits.items():
@@ -137,6 +143,8 @@ class Loop:
                 self._begin(key, step)
         self._forget_old_pauses()
         instants = [wait.until for wait in waits.values() if wait.until is not None]
+        if held_seconds is not None:
+            instants.append(after(self._now(), held_seconds))
         return min([*instants, *([] if decided.again_at is None else [decided.again_at])], default=None)
 
     def _plan(self, snapshot: Snapshot) -> Plan:
@@ -211,6 +219,9 @@ class Loop:
         try:
             outcome = await self._executor.execute(action)
             message = ""
+        except Held as held:
+            outcome, message = ActionOutcome.HELD, str(held)
+            _log.info("%s %s: held: %s", key, type(action).__name__, message)
         except Exception as error:
             outcome, message = ActionOutcome.FAILED, f"{type(error).__name__}: {error}"
             _log.warning("%s %s failed: %s", key, type(action).__name__, message, exc_info=_unexpected(error))

@@ -31,8 +31,9 @@ class Rental:
     """A GPURental. ``reserved`` is its worst-case cost held back from the hard limit until it has ended.
 
     ``worst`` is the most it can cost an hour; ``launched``, ``ended`` and ``segments`` come from the cloud.
-    ``released_because``: why it drains. ``node`` and ``provider_id`` are known once adopted. ``cloud`` and
-    ``capacity_type`` are the pool's, so that the machine can be ended when the pool's object is gone.
+    ``released_because``: why it drains; ``released``: since when. ``node`` and ``provider_id`` are known once adopted.
+    ``held_by``: pods that Charterer did not start, which kept its machine from being ended at the last look. ``cloud``
+    and ``capacity_type`` are the pool's, so that the machine can be ended when the pool's object is gone.
     """
 
     id: RentalId
@@ -57,6 +58,8 @@ class Rental:
     cost: Money | None
     released_because: str
     deleting: bool
+    released: Instant | None = None
+    held_by: str = ""
 
     @property
     def billed(self) -> bool:

@@ -33,6 +33,14 @@ class BoundPod:
 
 
 @dataclass(frozen=True, slots=True)
+class EndingRun:
+    """A replaced run whose end is not yet on record: its name, and the grace period of its job."""
+
+    run: str
+    grace_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class NodeIndex:
     """The nodes, found by name, by provider id (where they have one) and by each of their placement labels."""
 
@@ -65,7 +73,7 @@ class LifecycleView:
     ``rentals_of_pool``: by the pool that acts, with those of the pools that it acts for. ``rented``: provider ids of
     the machines that rentals of any pool name.
     ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class. ``ending``: by rental,
-    the names of replaced runs placed there whose end is not yet on record. Runs whose object is being deleted are left
+    the replaced runs placed there whose end is not yet on record. Runs whose object is being deleted are left
     out, since another controller's finalizer may keep them for ever.
     """
 
@@ -76,7 +84,7 @@ class LifecycleView:
     pods_on: Mapping[NodeName, Sequence[BoundPod]]
     nodes: NodeIndex
     uncounted: Mapping[BudgetId, Sequence[Job]]
-    ending: Mapping[RentalId, Sequence[str]]
+    ending: Mapping[RentalId, Sequence[EndingRun]]
     rented: frozenset[str]
 
     @classmethod
@@ -89,7 +97,7 @@ class LifecycleView:
             by_budget[rental.budget].append(rental)
         pods: dict[NodeName, list[BoundPod]] = defaultdict(list)
         uncounted: dict[BudgetId, list[Job]] = defaultdict(list)
-        ending: dict[RentalId, list[str]] = defaultdict(list)
+        ending: dict[RentalId, list[EndingRun]] = defaultdict(list)
         for job in snapshot.jobs.values():
             if job.budget is not None and _uncounted(job, snapshot):
                 uncounted[job.budget].append(job)
@@ -99,7 +107,8 @@ class LifecycleView:
                         pods[pod.node].append(BoundPod(job, pod))
             for allocation in _unrecorded(job, snapshot):
                 for placement in allocation.placements:
-                    ending[placement.rental].append(run_name(job.name, allocation.run))
+                    ended = EndingRun(run_name(job.name, allocation.run), job.grace_seconds)
+                    ending[placement.rental].append(ended)
         nodes = remember(NodeIndex.of, snapshot.nodes)
         instances = {pool: {item.id: item for item in survey.instances} for pool, survey in snapshot.surveys.items()}
         rented = frozenset(rental.provider_id for rental in snapshot.rentals.values() if rental.provider_id)

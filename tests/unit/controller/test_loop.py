@@ -62,7 +62,12 @@ def a_job_waits() -> World:
 
 
 def loop_over(
-    world: World, recorder: Recorder, awake: asyncio.Event, in_flight: set[StepKey], plan_seconds: float = 0.0
+    world: World,
+    recorder: Recorder,
+    awake: asyncio.Event,
+    in_flight: set[StepKey],
+    plan_seconds: float = 0.0,
+    batch_idle_seconds: float = 0.0,
 ) -> Loop:
     def observe() -> Snapshot:
         advance(plan_seconds)
@@ -71,7 +76,9 @@ def loop_over(
     def now() -> Instant:
         return after(Instant(0), clock())
 
-    return Loop(observe, now, recorder, recorder, awake, in_flight, LoopTiming())
+    timing = LoopTiming(batch_idle_seconds=batch_idle_seconds)
+
+    return Loop(observe, now, recorder, recorder, awake, in_flight, timing)
 
 
 def turns(
@@ -104,6 +111,28 @@ def test_what_fails_is_tried_again_after_pauses_that_double_up_to_half_a_minute(
     assert gaps(recorder.rents()) == pytest.approx([0.3, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0], abs=0.11)
     assert {outcome for outcome, _ in recorder.outcomes} == {ActionOutcome.FAILED}
     assert "no" in recorder.outcomes[0][1]
+
+
+def test_jobs_that_come_within_a_second_of_each_other_are_rented_for_together() -> None:
+    world = a_job_waits()
+    recorder = Recorder(lambda action: ActionOutcome.DONE)
+
+    async def main() -> None:
+        awake = asyncio.Event()
+        awake.set()
+        loop = loop_over(world, recorder, awake, set(), batch_idle_seconds=1.0)
+        began = clock()
+
+        def comes(name: str) -> None:
+            world.job(name, gpus=8)
+            awake.set()
+
+        for second, name in [(0.4, "second"), (0.9, "third")]:
+            asyncio.get_running_loop().call_later(second, comes, name)
+        await run_for(1.95, loop.run())
+        assert [at - began for at in recorder.rents()] == pytest.approx([1.9] * 3, abs=0.05)
+
+    run_in_virtual_time(main())
 
 
 def test_what_is_only_out_of_date_is_tried_again_within_two_seconds() -> None:

@@ -46,7 +46,8 @@ def test_a_machine_of_a_pool_that_is_gone_is_ended_by_the_pool_that_acts() -> No
     step = rental_step(
         leaving.id, LifecycleView.of(make.snapshot(make.pool(), left, leaving, node, make.survey(MACHINE)))
     )
-    assert step == Terminate(leaving.id, make.POOL, MACHINE, node.name)
+    assert isinstance(step, Terminate)
+    assert (step.rental, step.pool, step.instance, step.node) == (leaving.id, make.POOL, MACHINE, node.name)
 
 
 def test_a_machine_of_a_pool_that_is_gone_is_ended_where_no_other_pool_has_it() -> None:
@@ -54,7 +55,8 @@ def test_a_machine_of_a_pool_that_is_gone_is_ended_where_no_other_pool_has_it() 
     leaving = make.rental(machine=MACHINE, phase=RentalPhase.DRAINING)
     node = make.node(unschedulable=True)
     step = rental_step(leaving.id, LifecycleView.of(make.snapshot(left, leaving, node, make.survey(MACHINE))))
-    assert step == Terminate(leaving.id, make.POOL, MACHINE, node.name)
+    assert isinstance(step, Terminate)
+    assert (step.rental, step.pool, step.instance, step.node) == (leaving.id, make.POOL, MACHINE, node.name)
 
 
 def test_a_taken_pool_is_kept_only_by_rentals_of_its_own_name() -> None:

@@ -84,6 +84,8 @@ class GPURentalSpec(CloudChoice):
             cost=record.cost,
             released_because=record.released_because,
             deleting=meta.deleting,
+            released=record.released_at or meta.deleted,
+            held_by=record.held_by,
         )
 
 
@@ -133,6 +135,10 @@ class GPURentalRecord(ApiModel):
     """Dollars that the rental cost, once that is final."""
     released_because: Message = ""
     """Why the rental is ended."""
+    released_at: Time | None = None
+    """When it was decided to end the rental."""
+    held_by: Message = ""
+    """Pods of others that live on the node and keep it from being ended for now."""
 
     @classmethod
     def from_domain(cls, rental: Rental) -> Self:
@@ -149,6 +155,8 @@ class GPURentalRecord(ApiModel):
             billing_minimum_seconds=rental.billing_minimum_seconds,
             cost=rental.cost,
             released_because=rental.released_because,
+            released_at=rental.released,
+            held_by=rental.held_by,
         )
 
 
@@ -174,6 +182,7 @@ GPU_RENTAL = ResourceKind(
         PrinterColumn("Instance", ".status.instance", wide=True),
         PrinterColumn("Reserved", ".spec.reserved", wide=True),
         PrinterColumn("Because", ".status.releasedBecause", wide=True),
+        PrinterColumn("Held by", ".status.heldBy", wide=True, description="Pods of others on a node to be ended"),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
 )

@@ -52,7 +52,8 @@ async def release(context: ExecutionContext, command: Release) -> ActionOutcome:
     """Mark the rental Draining."""
     rental = context.decided.rental(command.rental)
     why = command.reason.code.value
-    await context.objects.record_rental(replace(rental, phase=RentalPhase.DRAINING, released_because=why))
+    released = replace(rental, phase=RentalPhase.DRAINING, released_because=why, released=context.now())
+    await context.objects.record_rental(released)
     return ActionOutcome.DONE
 
 

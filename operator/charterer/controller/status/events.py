@@ -65,6 +65,10 @@ class Events:
             case _:
                 return
 
+    def held(self, action: Command | Step, message: str, snapshot: Snapshot) -> None:
+        """Others keep a step from being carried out."""
+        self._say(_subject(action, snapshot), "Held", message, type(action).__name__, warning=True)
+
     def failed(self, action: Command | Step, message: str, snapshot: Snapshot) -> None:
         """A command or step failed; it will be tried again."""
         about = _subject(action, snapshot)

@@ -44,13 +44,16 @@ class Cordon:
 class Terminate:
     """End this one instance and lower the target with it, after an uncached look that no live pod is on its node.
 
-    ``node`` is None when no Node ever appeared.
+    ``node`` is None when no Node ever appeared, and the instants are then not needed. Pods that Charterer did not start
+    are asked to leave from ``evict_from`` on; from ``patience_until`` on the instance is ended whatever lives there.
     """
 
     rental: RentalId
     pool: PoolId
     instance: Instance
     node: NodeName | None
+    evict_from: Instant | None = None
+    patience_until: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)
