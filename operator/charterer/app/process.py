@@ -138,7 +138,7 @@ class _Replica:
         beating = asyncio.create_task(self._pulse.beat(lease, settings.lease.renew), name="pulse")
         stack.callback(beating.cancel)
         material = await progress_certificate(client, settings)
-        leader = Leader(settings, client, self._store, self._metrics, material, self._wrap)
+        leader = Leader(settings, client, self._store, self._metrics, material, self._lease.remaining, self._wrap)
         await leader.start(stack)
         self._leader = leader
         await leader.run(stack, lambda: self._label_self(client, "true"))
