@@ -8,6 +8,7 @@ from dataclasses import replace
 from charterer.api import manifests, names
 from charterer.cluster import kinds
 from charterer.cluster.paths import GPU_RENTALS
+from charterer.cluster.store import ObjectKey
 from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome
@@ -26,7 +27,9 @@ from charterer.domain.steps import (
     CountJobs,
     Fold,
     Forget,
+    MarkDraining,
     MarkEnded,
+    MarkMissing,
     MarkReady,
     OpenPeriod,
     PruneFolded,
@@ -126,6 +129,22 @@ async def mark_ready(context: ExecutionContext, step: MarkReady) -> ActionOutcom
     return ActionOutcome.DONE
 
 
+async def mark_missing(context: ExecutionContext, step: MarkMissing) -> ActionOutcome:
+    """Record since when the cloud's list lacks the instance."""
+    rental = context.decided.rental(step.rental)
+    await context.objects.record_rental(replace(rental, missing_since=step.since))
+    return ActionOutcome.DONE
+
+
+async def mark_draining(context: ExecutionContext, step: MarkDraining) -> ActionOutcome:
+    """Record that a rental whose object somebody deleted is to be ended."""
+    rental = context.decided.rental(step.rental)
+    because = rental.released_because or "Deleted"
+    draining = replace(rental, phase=RentalPhase.DRAINING, released_because=because, released=context.now())
+    await context.objects.record_rental(draining)
+    return ActionOutcome.DONE
+
+
 async def mark_ended(context: ExecutionContext, step: MarkEnded) -> ActionOutcome:
     """Record the end and the final cost."""
     rental = context.decided.rental(step.rental)
@@ -138,10 +157,10 @@ async def mark_ended(context: ExecutionContext, step: MarkEnded) -> ActionOutcom
 async def forget(context: ExecutionContext, step: Forget) -> ActionOutcome:
     """Delete the object; once it is being deleted, the step is named again and removes the finalizer."""
     rental = context.decided.rental(step.rental)
-    path = GPU_RENTALS.one(rental.id)
     if not rental.deleting:
-        await context.objects.delete(kinds.GPU_RENTALS, path, rental.uid)
+        await context.objects.delete(kinds.GPU_RENTALS, ObjectKey("", rental.id), rental.uid)
     else:
+        path = GPU_RENTALS.one(rental.id)
         await context.objects.set_finalizer(kinds.GPU_RENTALS, path, rental.uid, names.FINALIZER_LEDGER, present=False)
     return ActionOutcome.DONE
 
@@ -239,6 +258,8 @@ RENTAL_HANDLERS: Mapping[type, Handler] = {
     CloseUnfulfilled: close_unfulfilled,
     Refresh: refresh,
     MarkReady: mark_ready,
+    MarkMissing: mark_missing,
+    MarkDraining: mark_draining,
     MarkEnded: mark_ended,
     Fold: fold,
     Forget: forget,
