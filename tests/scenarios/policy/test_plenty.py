@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from charterer.domain.ids import JobId
 from charterer.domain.plan import ReasonCode, Rent
 from charterer.policy.planner import plan
 from tests.scenarios.policy.stories import placed, why
@@ -48,5 +49,5 @@ def test_jobs_wait_for_money_when_they_and_those_before_them_cost_more_than_may_
     assert len([command for command in decided.commands if isinstance(command, Rent)]) == 2
     (verdict,) = decided.budgets.values()
     assert not verdict.feasible
-    assert why(decided, "three") is ReasonCode.WAITING_FOR_BUDGET
-    assert "it costs about $51.73" in decided.jobs[world.jobs["three"].id].reason.message  # type: ignore[index]
+    assert why(decided, "two") is ReasonCode.WAITING_FOR_BUDGET  # equally old: in the order of their names
+    assert "it costs about $51.73" in decided.jobs[JobId("two")].reason.message

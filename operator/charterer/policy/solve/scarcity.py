@@ -249,7 +249,7 @@ class _PoolProgram:
         ]
 
     def _weights(self, rates: Mapping[BudgetId, Rate]) -> list[float]:
-        """Of each class, as far as a second of it is worth no more than the class's ceiling."""
+        """Each class's weight, as far as a second of it is worth no more than the class's ceiling."""
         return [
             lp_class.weight * min(1.0, lp_class.ceiling / rates[lp_class.budget])
             if rates[lp_class.budget]

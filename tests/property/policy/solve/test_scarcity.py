@@ -293,9 +293,7 @@ def test_where_no_pool_binds_it_is_the_exchange_rate_of_each_budget_exactly() ->
         solution = solve_scarce(drawn.classes, drawn.budgets, room)
         for budget, allowed in drawn.budgets.items():
             members = [at for at, lp_class in enumerate(drawn.classes) if lp_class.budget == budget]
-            chains = [
-                corners([(column.money, column.seconds) for column in drawn.classes[at].columns]) for at in members
-            ]
+            chains = [affordable(drawn.classes[at]) for at in members]
             plain = solve(
                 [demand(drawn.classes[at], chain) for at, chain in zip(members, chains, strict=True)], allowed
             )
@@ -308,6 +306,13 @@ def test_where_no_pool_binds_it_is_the_exchange_rate_of_each_budget_exactly() ->
                     expected = {chain[level]: 1.0 - plain.mix, chain[level + 1]: plain.mix}
                 assert solution.mixes[at] == expected
         assert not any(solution.prices.values())
+
+
+def affordable(lp_class: LpClass) -> list[int]:
+    """The corners of a class's hull whose seconds cost no more than its ceiling."""
+    chain = corners([(column.money, column.seconds) for column in lp_class.columns])
+    most = lp_class.ceiling * lp_class.weight
+    return chain[: 1 + sum(slope < most for slope in demand(lp_class, chain).slopes)]
 
 
 def demand(lp_class: LpClass, chain: list[int]) -> Demand:
