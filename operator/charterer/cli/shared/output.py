@@ -9,13 +9,14 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import click
 import yaml
 
-from charterer.report.document import Document
+from charterer.report.document import Document, Paragraph, Tone
 from charterer.report.text import TextRenderer
 
 JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
@@ -55,6 +56,12 @@ def _usage_errors_exit_1() -> Iterator[None]:
 
 class _WrongUsage(click.UsageError):
     exit_code = FAILED
+
+
+def with_warning(document: Document, warning: str) -> Document:
+    """The document with a sentence before everything else; unchanged where there is none."""
+    first = (Paragraph(f"Warning: {warning}", Tone.BAD),) if warning else ()
+    return replace(document, blocks=(*first, *document.blocks))
 
 
 def emit(document: Document, plain: JsonValue, output: str) -> None:
