@@ -8,7 +8,7 @@ from typing import Final
 from charterer.api.models.base import ConditionType
 from charterer.api.words.meaning import Meaning
 
-CONDITION_TYPES: Final[Mapping[ConditionType, Meaning]] = {
+CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
     ConditionType.READY: Meaning("The budget, pool or profile can be used.", "If False: read its message."),
     ConditionType.WITHIN_BUDGET: Meaning(
         "The forecast of the period's spending stays within the amount.",
@@ -25,6 +25,10 @@ CONDITION_TYPES: Final[Mapping[ConditionType, Meaning]] = {
     ConditionType.RESIZING: Meaning("The job changes its width or pool."),
     ConditionType.BUDGET_LIMITED: Meaning("Money keeps the job from the option that it would else have."),
     ConditionType.COMPLETE: Meaning("The job has completed."),
+    ConditionType.LOAD_BORNE_OUT: Meaning(
+        "All of the profile's declared `spec.arrivalsPerHour` counts in planning.",
+        "If False: fewer jobs came than declared, so less counts; correct the number, or let jobs come.",
+    ),
     ConditionType.FAILED: Meaning("The job has failed for good.", "Read its message."),
     ConditionType.SUSPENDED: Meaning("The job is suspended, and no pod of it is left."),
 }
@@ -37,6 +41,7 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "CurvesNotComparable": Meaning(
         "Two curves of the profile share no point by which they can be compared.", "Give both at one number of GPUs."
     ),
+    "Counted": Meaning("The declared load of the profile counts in planning."),
     "Draining": Meaning(
         "The object is being deleted and waits for its rentals.", "If it lasts: `kubectl get gpurentals`."
     ),
@@ -60,6 +65,9 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "NoCloud": Meaning("The pool names no cloud, or more than one.", "Give exactly one."),
     "NoPrice": Meaning("No pool's price is known, so nothing can be rented.", "See the GPUPools."),
     "NotAskedYet": Meaning("The operator has not asked the cloud yet."),
+    "NotBorneOut": Meaning(
+        "Fewer jobs came than the profile declares, so less of its load counts.", "Correct `spec.arrivalsPerHour`."
+    ),
     "NotLimited": Meaning("Money does not limit the job."),
     "NotReady": Meaning("Not all pods are ready.", "The message has the pods' own words."),
     "NotRequested": Meaning("The job is not to be suspended."),
@@ -88,6 +96,7 @@ CLOUD_REASONS: Final[Mapping[str, Meaning]] = {
     "InsufficientCapacity": Meaning("The cloud has no such machine left.", "Add a pool in another zone."),
     "InvalidRequest": Meaning("The pool's spec does not fit the cloud.", "Correct what the message names."),
     "NotFound": Meaning("The cloud does not know the group or machine.", "Check the pool's spec."),
+    "NotLeading": Meaning("This operator's time as the leader was over, so nothing was sent. The next leader goes on."),
     "OutcomeUnknown": Meaning("The cloud did not answer a change. The operator looks before it repeats it."),
     "QuotaExceeded": Meaning("The account may not have more.", "Raise the quota, or lower `spec.maxNodes`."),
     "StockOut": Meaning("The cloud was out of stock.", "Add a pool in another zone or of another GPU type."),

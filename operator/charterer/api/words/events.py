@@ -18,6 +18,7 @@ EVENT_REASONS: Final[Mapping[str, Meaning]] = {
     "LearnedUnreadable": Meaning("What was learned cannot be read and is learned anew."),
     "NodeReady": Meaning("A rented node is ready."),
     "PriceChanged": Meaning("A person changed a pool's price; it counts from now on."),
+    "Recovered": Meaning("The object can be used again."),
     "Releasing": Meaning("A rental is given back; the message says why."),
     "Renting": Meaning("A node is rented; the message says for which jobs."),
     "UnknownInstance": Meaning(
@@ -26,7 +27,7 @@ EVENT_REASONS: Final[Mapping[str, Meaning]] = {
     ),
 }
 
-_RUN_OUTCOMES: Final[Mapping[RunOutcome, Meaning]] = {
+_RUN_OUTCOMES: Final[Mapping[str, Meaning]] = {
     RunOutcome.COMPLETE: Meaning("A run completed."),
     RunOutcome.FAILED: Meaning("A run failed, which counts against `spec.backoffLimit`.", "Read the message."),
     RunOutcome.INTERRUPTED: Meaning("A run lost a machine, which counts against `spec.maxRestarts`."),

@@ -9,7 +9,7 @@ from charterer.api.models.trainingjob_status import JobState
 from charterer.api.words.meaning import Meaning
 from charterer.domain.plan import ReasonCode
 
-JOB_STATES: Final[Mapping[JobState, Meaning]] = {
+JOB_STATES: Final[Mapping[str, Meaning]] = {
     JobState.QUEUED: Meaning("The job has no GPUs and waits.", "See its `Why`, and run `charterer explain tj/NAME`."),
     JobState.STARTING: Meaning(
         "The job has its GPUs and its pods are not all ready yet.",
@@ -37,7 +37,7 @@ JOB_STATES: Final[Mapping[JobState, Meaning]] = {
     ),
 }
 
-REASONS: Final[Mapping[ReasonCode, Meaning]] = {
+REASONS: Final[Mapping[str, Meaning]] = {
     ReasonCode.BUDGET_OPTIMAL: Meaning("At the budget's exchange rate no other option is worth its price."),
     ReasonCode.RIGID: Meaning(
         "The job accepts one number of GPUs only, so only the pool was chosen.",
@@ -103,6 +103,10 @@ REASONS: Final[Mapping[ReasonCode, Meaning]] = {
     ReasonCode.BACK_OFF: Meaning(
         "A run failed or did not start; the next one starts after a pause that doubles.",
         "Correct the cause in `status.runs`; a changed template starts at once.",
+    ),
+    ReasonCode.CLOCK_BEHIND: Meaning(
+        "The budget's period has not begun by the operator's clock, so nothing new is started.",
+        "Set the clock of the operator's machine right.",
     ),
     ReasonCode.IDLE: Meaning("No job uses the node and none waits for it, so it is given back."),
     ReasonCode.NOT_NEEDED: Meaning("The job that the node was rented for does not wait for it any more."),

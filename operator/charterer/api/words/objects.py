@@ -11,7 +11,7 @@ from charterer.api.models.speedupprofile import ProfileState
 from charterer.api.words.meaning import Meaning
 from charterer.domain.rental import RentalPhase
 
-BUDGET_STATES: Final[Mapping[BudgetState, Meaning]] = {
+BUDGET_STATES: Final[Mapping[str, Meaning]] = {
     BudgetState.READY: Meaning("The budget pays for jobs."),
     BudgetState.OBSERVING: Meaning(
         "The mode is Observe: decisions are shown and not carried out.", "Set `spec.mode: Enforce` to let it act."
@@ -27,6 +27,10 @@ BUDGET_STATES: Final[Mapping[BudgetState, Meaning]] = {
         "More is spent than the amount of this period.",
         "See the attribution in the status; set `spec.hardLimit` if this must never happen.",
     ),
+    BudgetState.CLOCK_BEHIND: Meaning(
+        "The period has not begun by the operator's clock, so nothing new is started.",
+        "Set the clock of the operator's machine right.",
+    ),
     BudgetState.INVALID: Meaning("The object cannot be used.", "Correct what the condition `Ready` names."),
     BudgetState.DELETING: Meaning(
         "The budget waits until all its rentals have ended and are counted.",
@@ -34,7 +38,7 @@ BUDGET_STATES: Final[Mapping[BudgetState, Meaning]] = {
     ),
 }
 
-POOL_STATES: Final[Mapping[PoolState, Meaning]] = {
+POOL_STATES: Final[Mapping[str, Meaning]] = {
     PoolState.READY: Meaning("Nodes can be rented."),
     PoolState.FULL: Meaning("`spec.maxNodes` are rented.", "Raise `spec.maxNodes` if more should be."),
     PoolState.COOLING: Meaning(
@@ -63,12 +67,12 @@ POOL_STATES: Final[Mapping[PoolState, Meaning]] = {
     ),
 }
 
-PROFILE_STATES: Final[Mapping[ProfileState, Meaning]] = {
+PROFILE_STATES: Final[Mapping[str, Meaning]] = {
     ProfileState.READY: Meaning("Jobs are planned by the profile."),
     ProfileState.INVALID: Meaning("A curve cannot be used.", "Correct what the condition `Ready` names."),
 }
 
-RENTAL_PHASES: Final[Mapping[RentalPhase, Meaning]] = {
+RENTAL_PHASES: Final[Mapping[str, Meaning]] = {
     RentalPhase.REQUESTED: Meaning(
         "The rental is on record and the cloud has not given a machine yet.", "If it lasts, see the pool's state."
     ),

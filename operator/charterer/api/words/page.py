@@ -55,7 +55,11 @@ TABLES: Final[tuple[WordTable, ...]] = (
     WordTable("Types of conditions", "In `status.conditions` of every kind.", CONDITION_TYPES),
     WordTable("Reasons of conditions", "Those that are neither a state nor a Why from above.", CONDITION_REASONS),
     WordTable("Answers of clouds", "Reasons of the condition Ready and of Events of a GPUPool.", CLOUD_REASONS),
-    WordTable("Reasons of Events", "Those that are none of the words above.", EVENT_REASONS | RUN_EVENTS),
+    WordTable(
+        "Reasons of Events",
+        "Those that are none of the words above, which are told as Events, too, when they begin.",
+        {**EVENT_REASONS, **RUN_EVENTS},
+    ),
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from charterer.api.models.gpupool import PoolState
 from charterer.api.words.objects import POOL_STATES
 from charterer.cli.shared.formatting import when
 from charterer.cli.shared.leader import Leader
@@ -92,8 +91,8 @@ def check_pools(pools: Mapping[str, Pool], raw: Iterable[RawObject]) -> Iterable
             )
         elif ready.get("status") != "True":
             text = f"is {state}: {ready.get('message') or ready.get('reason')}"
-            known = state in set(PoolState)
-            yield Finding("pools", subject, text, _remedy(POOL_STATES[PoolState(state)].remedy if known else ""))
+            known = POOL_STATES.get(state)
+            yield Finding("pools", subject, text, _remedy("" if known is None else known.remedy))
         elif pool is None or pool.quote is None or pool.offering is None:
             yield Finding("pools", subject, "its price is not known", "set spec.price.hourly")
         else:
