@@ -38,7 +38,7 @@ REPORTING = ("controller/status", "controller/learning")
 NO_REASONS = frozenset(
     [kind.kind for kind in KINDS]
     + ["Adopt", "Allocate", "Cool", "Finish", "MarkEnded", "MarkReady", "Recall", "RecordOffer", "RecordRun"]
-    + ["Observe", "Release", "Rent", "Run", "True", "False"]
+    + ["Observe", "OpenPeriod", "Release", "Rent", "Run", "True", "False"]
 )
 """Words in those files that are no reasons: kinds, actions of Events, ``Run<outcome>``, statuses of conditions."""
 LITERAL = {**CONDITION_REASONS, **CLOUD_REASONS, **EVENT_REASONS, **FINISH_REASONS}

@@ -51,9 +51,6 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "The period is expected to end above the amount.", "Raise `spec.amount`, or submit less."
     ),
     "Fresh": Meaning("All prices are known."),
-    "InvalidRun": Meaning(
-        "A Job or pod carries a run number that is none.", "Somebody changed Charterer's labels: delete that object."
-    ),
     "InvalidSpec": Meaning("A field of the spec cannot be used.", "Correct the field that the message names."),
     "InvalidStatus": Meaning(
         "A record in the status cannot be read, because somebody else wrote it.",

@@ -21,6 +21,7 @@ EVENT_REASONS: Final[Mapping[str, Meaning]] = {
     "Recovered": Meaning("The object can be used again."),
     "Releasing": Meaning("A rental is given back; the message says why."),
     "Renting": Meaning("A node is rented; the message says for which jobs."),
+    "SpentBefore": Meaning("The budget's period began with money that was spent before, as the message says."),
     "UnknownInstance": Meaning(
         "A machine runs in the group that nobody asked for. It is billed, so it gets a rental.",
         "Find out who changes the group: only Charterer should.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from charterer.api.words.objects import POOL_STATES
 from charterer.cli.shared.formatting import when
-from charterer.cli.shared.leader import Leader
+from charterer.cli.shared.leader import LeaderSeen
 from charterer.cluster.client import RawObject
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.payers import selects
@@ -38,7 +38,7 @@ class Right:
     purpose: str
 
 
-def check_leader(leader: Leader | None) -> Finding:
+def check_leader(leader: LeaderSeen | None) -> Finding:
     """Whether an operator leads; None: the Lease may not be read."""
     if leader is None:
         return Finding(

@@ -20,8 +20,8 @@ from charterer.cli.doctor.checks import (
     check_rights,
 )
 from charterer.cli.shared.cluster import ROLE, ClusterOptions, cluster_options, run_against, wall_clock
-from charterer.cli.shared.leader import Leader, find_leader
-from charterer.cli.shared.output import FAILED, FORMATS, JsonValue, ReadOnlyCommand, emit
+from charterer.cli.shared.leader import LeaderSeen, find_leader
+from charterer.cli.shared.output import FAILED, FORMATS, JsonValue, emit
 from charterer.cluster import paths
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden
@@ -49,14 +49,14 @@ class DoctorReading:
     """What was read. ``state`` is None where the caller may not list everything; then only leader and rights are
     checked. ``leader`` is None where its Lease may not be read."""
 
-    leader: Leader | None
+    leader: LeaderSeen | None
     rights: tuple[Right, ...]
     state: ClusterState | None
     pools: tuple[RawObject, ...] = ()
     budgets: tuple[RawObject, ...] = ()
 
 
-@click.command(cls=ReadOnlyCommand)
+@click.command()
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format.")
 @cluster_options
 def doctor(output: str, cluster: ClusterOptions) -> None:

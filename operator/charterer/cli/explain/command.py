@@ -8,7 +8,7 @@ from charterer.cli.explain.document import explain_document
 from charterer.cli.explain.explain_json import explain_json
 from charterer.cli.explain.explanation import explain_job
 from charterer.cli.shared.cluster import ClusterOptions, cluster_options, read
-from charterer.cli.shared.output import FORMATS, ReadOnlyCommand, announce_when_slow, emit, with_warning
+from charterer.cli.shared.output import FORMATS, announce_when_slow, emit, with_warning
 from charterer.cli.shared.plan_report import PlanReport, plan_report
 from charterer.cli.shared.similar_names import similar_names
 from charterer.controller.snapshot.offline import snapshot_of
@@ -17,7 +17,7 @@ from charterer.domain.job import Job
 _PREFIXES = ("tj", "trainingjob", "trainingjobs", "trainingjob.charterer.dev", "trainingjobs.charterer.dev")
 
 
-@click.command(cls=ReadOnlyCommand)
+@click.command()
 @click.argument("name", metavar="[tj/]NAME")
 @click.option("-n", "--namespace", help="The job's. Default: the context's.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format.")

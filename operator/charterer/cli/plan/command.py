@@ -30,7 +30,6 @@ from charterer.cli.shared.output import (
     CHANGES,
     FORMATS,
     NOTHING,
-    ReadOnlyCommand,
     announce_when_slow,
     emit,
     with_warning,
@@ -128,7 +127,7 @@ plan_output_options = option_group(
 )
 
 
-@click.command(cls=ReadOnlyCommand)
+@click.command()
 @what_if_options
 @plan_output_options
 @click.option("--no-history", is_flag=True, help="In mode Observe: do not simulate the cluster's last days.")

@@ -20,7 +20,7 @@ _SECOND_LOOK_SECONDS: Final = 7.0
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
+class LeaderSeen:
     """The operator that leads, or last led. ``trouble``: why nobody acts; empty while somebody leads.
 
     ``holder`` and ``namespace`` are empty where there is no Lease.
@@ -33,16 +33,16 @@ class Leader:
 
 async def find_leader(
     client: Client, now: Callable[[], Instant], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-) -> Leader:
+) -> LeaderSeen:
     """Read the operator's Lease, a second time where it seems old. Raises ApiError."""
     lease = await _latest_lease(client)
     if lease is None:
-        return Leader(trouble="no operator has ever run here (there is no Lease charterer): nobody acts on this")
+        return LeaderSeen(trouble="no operator has ever run here (there is no Lease charterer): nobody acts on this")
     spec = lease["spec"]
-    leader = Leader(spec.get("holderIdentity") or "", lease["metadata"]["namespace"])
+    leader = LeaderSeen(spec.get("holderIdentity") or "", lease["metadata"]["namespace"])
     where = f"the operator's Lease in namespace {leader.namespace}"
     if not leader.holder:
-        return Leader("", leader.namespace, f"{where} was given up: nobody acts on this")
+        return LeaderSeen("", leader.namespace, f"{where} was given up: nobody acts on this")
     age = _age(spec, now())
     if age is not None and abs(age) <= _FRESH_SECONDS:
         return leader
@@ -51,7 +51,7 @@ async def find_leader(
     if again is not None and again["metadata"]["resourceVersion"] != lease["metadata"]["resourceVersion"]:
         return leader
     old = f"is {age:.0f} s old" if age is not None and age > 0 else f"was not renewed for {_SECOND_LOOK_SECONDS:.0f} s"
-    return Leader(leader.holder, leader.namespace, f"{where} {old}: nobody acts on this")
+    return LeaderSeen(leader.holder, leader.namespace, f"{where} {old}: nobody acts on this")
 
 
 async def leader_trouble(client: Client, now: Callable[[], Instant]) -> str:

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from charterer.cli.doctor.checks import Finding, Right
 from charterer.cli.doctor.command import DoctorReading, examine, read_for_doctor
 from charterer.cli.main import main
-from charterer.cli.shared.leader import Leader
+from charterer.cli.shared.leader import LeaderSeen
 from charterer.cluster.client import Listing, RawObject
 from charterer.cluster.store import ObjectKey
 from charterer.domain.errors import Problem
@@ -21,7 +21,7 @@ from charterer.domain.money import ZERO
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import NAMESPACE, World
 
-LEADS = Leader("charterer-0", "operators")
+LEADS = LeaderSeen("charterer-0", "operators")
 RIGHTS = (Right("list", "pods", True, "charterer plan"),)
 
 
@@ -58,7 +58,7 @@ def test_a_healthy_cluster_has_a_line_of_every_check_and_nothing_to_do() -> None
 
 def test_nobody_who_leads_is_said_with_where_to_look() -> None:
     _, reading = healthy()
-    (finding,) = wrong(replace(reading, leader=Leader("x", "operators", "the operator's Lease is 40 s old")))
+    (finding,) = wrong(replace(reading, leader=LeaderSeen("x", "operators", "the operator's Lease is 40 s old")))
     assert (finding.check, finding.text) == ("leader", "the operator's Lease is 40 s old")
     assert finding.remedy.startswith("kubectl -n operators get pods")
     (unknown,) = wrong(replace(reading, leader=None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from charterer.cli.shared.leader import Leader, find_leader, leader_trouble
+from charterer.cli.shared.leader import LeaderSeen, find_leader, leader_trouble
 from charterer.cluster.client import Listing
 from charterer.cluster.errors import Forbidden
 from charterer.domain.time import after, format_instant
@@ -32,14 +32,14 @@ class Leases:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
-    async def leader(self) -> Leader:
+    async def leader(self) -> LeaderSeen:
         client: Any = self
         return await find_leader(client, lambda: MID_MONTH, self.sleep)
 
 
 async def test_who_renewed_the_lease_lately_leads() -> None:
     leases = Leases([lease(5)])
-    assert await leases.leader() == Leader("charterer-0", "operators")
+    assert await leases.leader() == LeaderSeen("charterer-0", "operators")
     assert leases.slept == []
 
 
@@ -65,7 +65,7 @@ async def test_a_lease_that_was_given_up_or_never_was_names_nobody() -> None:
 
 async def test_of_two_leases_the_one_renewed_last_counts() -> None:
     leader = await Leases([lease(9_000, namespace="former"), lease(2)]).leader()
-    assert leader == Leader("charterer-0", "operators")
+    assert leader == LeaderSeen("charterer-0", "operators")
 
 
 async def test_nothing_is_said_where_the_lease_may_not_be_read() -> None:
