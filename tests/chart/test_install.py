@@ -91,6 +91,7 @@ def test_the_operator_may_read_and_watch_every_kind_that_it_keeps(
         "create jobs.batch",
         "patch pods",
         "patch pods/status",
+        "create pods/eviction",
         "create services",
         "patch nodes",
         "delete nodes",

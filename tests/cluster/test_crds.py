@@ -115,7 +115,7 @@ DEFAULTS: dict[str, Json] = {
         "readyTimeoutSeconds": 600,
     },
     "SpeedupProfile": {"restartSeconds": 30, "resizeSeconds": 0},
-    "GPURental": {"token": ""},
+    "GPURental": {"capacityType": "OnDemand", "token": ""},
 }
 
 

@@ -64,7 +64,7 @@ async def test_metrics_tell_money_gpus_and_jobs_and_the_probes_are_well(bed: Bed
     await bed.running("train")
     seen = await _metrics(operator)
     assert seen[_of("charterer_budget_spent_dollars", budget="team")] > 0
-    assert seen[_of("charterer_budget_hourly_rate_dollars", budget="team")] == 12
+    assert seen[_of("charterer_budget_rented_dollars_per_hour", budget="team")] == 12
     assert seen[_of("charterer_pool_gpus", pool="a100", state="used")] == 2
     assert seen[_of("charterer_pool_gpus", pool="a100", state="idle")] == 2
     assert seen[_of("charterer_jobs", namespace=bed.namespace, state="Running")] == 1

@@ -38,7 +38,7 @@ def _changed(offer: PoolOffer, draw: Random) -> PoolOffer:
     if draw.random() < 0.2:
         offer = offer._replace(capacity_type=CapacityType.SPOT)
     if draw.random() < 0.1:
-        offer = offer._replace(deleting=True)
+        offer = offer._replace(closed=True)
     if draw.random() < 0.1:
         offer = offer._replace(price=None)
     return offer._replace(gpus_per_node=0, gpu_type="") if draw.random() < 0.1 else offer

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate, RentalId
 from charterer.domain.job import Allocation, Job, moves_in_a_day
 from charterer.domain.money import Money, Price
@@ -46,6 +47,7 @@ class ReasonCode(StrEnum):
     POOL_DELETED = "PoolDeleted"
     INTERRUPTION = "Interruption"
     OBSERVE_ONLY = "ObserveOnly"
+    PLANNING_FAILED = "PlanningFailed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,8 @@ class Plan:
     """The commands to carry out now, a verdict on every budget, pool, class and job, and when to plan again.
 
     ``pools``: only those that are too small for what jobs would choose. ``observed_commands``: what budgets in mode
-    Observe would have done. ``again_at``: when something changes without an event; None if nothing does.
+    Observe would have done. ``again_at``: when something changes without an event; None if nothing does. ``problems``:
+    of objects that the plan was made without, because planning failed with them.
     """
 
     commands: tuple[Command, ...]
@@ -212,3 +215,4 @@ class Plan:
     jobs: Mapping[JobId, Verdict]
     observed_commands: tuple[Command, ...]
     again_at: Instant | None
+    problems: tuple[Problem, ...] = ()

@@ -27,7 +27,7 @@ from charterer.ledger.attribution import ENDING, IDLE, STARTING, by_purpose, gpu
 NAMES_KEPT = 500
 """Most pools, and most namespaces, with sums of their own, to bound a status."""
 OTHER = "(other)"
-"""Stands for all further pools or namespaces."""
+"""Stands for all further pools or namespaces, here and in metrics."""
 
 _CAUSES: Mapping[str, Cause] = {STARTING: Cause.STARTING, IDLE: Cause.IDLE, ENDING: Cause.ENDING}
 

@@ -4,7 +4,7 @@ folded rentals short."""
 from __future__ import annotations
 
 from charterer.domain.billing import spent
-from charterer.domain.budget import Balance, Budget
+from charterer.domain.budget import FOLDED_KEPT, Balance, Budget
 from charterer.domain.ids import BudgetId
 from charterer.domain.job import Job
 from charterer.domain.job_cost import job_cost
@@ -19,6 +19,8 @@ from charterer.lifecycle.view import LifecycleView, count, must_show, names
 _SURVEY_WAIT_SECONDS = 600
 """Seconds that a period is kept open for clouds that do not answer: long outages must not keep a budget in the past."""
 
+_MANY_FORGOTTEN = FOLDED_KEPT // 4
+"""Rentals that are gone at which the list of folded ones is shortened first, however many jobs are to be counted."""
 _COSTS_SECONDS = 60
 """Seconds between two additions to the costs by cause: the resolution of the counters that metrics show."""
 
@@ -32,12 +34,13 @@ def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait |
     end = period_end(budget.time_zone, budget.balance.period_start)
     if now >= end and (step := _next_period(budget, budget.balance, end, view)) is not None:
         return step
-    if jobs := view.uncounted.get(budget.id):
-        return CountJobs(budget.id, tuple(_counted(job, view) for job in jobs))
-    if (added := _costs(budget, budget.balance, view)) is not None:
-        return added
     existing = {rental.uid for rental in view.rentals_of_budget.get(budget.id, ())}
     forgotten = budget.balance.folded - existing
+    few = len(forgotten) < _MANY_FORGOTTEN
+    if few and (jobs := view.uncounted.get(budget.id)):
+        return CountJobs(budget.id, tuple(_counted(job, view) for job in jobs))
+    if few and (added := _costs(budget, budget.balance, view)) is not None:
+        return added
     return PruneFolded(budget.id, tuple(sorted(forgotten))) if forgotten else None
 
 

@@ -33,6 +33,14 @@ class BoundPod:
 
 
 @dataclass(frozen=True, slots=True)
+class EndingRun:
+    """A replaced run whose end is not yet on record: its name, and the grace period of its job."""
+
+    run: str
+    grace_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class NodeIndex:
     """The nodes, found by name, by provider id (where they have one) and by each of their placement labels."""
 
@@ -62,8 +70,10 @@ class NodeIndex:
 class LifecycleView:
     """The joins. Build it with ``LifecycleView.of``; lists of rentals are in order of creation.
 
+    ``rentals_of_pool``: by the pool that acts, with those of the pools that it acts for. ``rented``: provider ids of
+    the machines that rentals of any pool name.
     ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class. ``ending``: by rental,
-    the names of replaced runs placed there whose end is not yet on record. Runs whose object is being deleted are left
+    the replaced runs placed there whose end is not yet on record. Runs whose object is being deleted are left
     out, since another controller's finalizer may keep them for ever.
     """
 
@@ -74,7 +84,8 @@ class LifecycleView:
     pods_on: Mapping[NodeName, Sequence[BoundPod]]
     nodes: NodeIndex
     uncounted: Mapping[BudgetId, Sequence[Job]]
-    ending: Mapping[RentalId, Sequence[str]]
+    ending: Mapping[RentalId, Sequence[EndingRun]]
+    rented: frozenset[str]
 
     @classmethod
     def of(cls, snapshot: Snapshot, remember: Remember = directly) -> LifecycleView:
@@ -82,11 +93,11 @@ class LifecycleView:
         by_pool: dict[PoolId, list[Rental]] = defaultdict(list)
         by_budget: dict[BudgetId, list[Rental]] = defaultdict(list)
         for rental in sorted(snapshot.rentals.values(), key=lambda rental: (rental.created, rental.id)):
-            by_pool[rental.pool].append(rental)
+            by_pool[_acting(rental.pool, snapshot)].append(rental)
             by_budget[rental.budget].append(rental)
         pods: dict[NodeName, list[BoundPod]] = defaultdict(list)
         uncounted: dict[BudgetId, list[Job]] = defaultdict(list)
-        ending: dict[RentalId, list[str]] = defaultdict(list)
+        ending: dict[RentalId, list[EndingRun]] = defaultdict(list)
         for job in snapshot.jobs.values():
             if job.budget is not None and _uncounted(job, snapshot):
                 uncounted[job.budget].append(job)
@@ -96,25 +107,37 @@ class LifecycleView:
                         pods[pod.node].append(BoundPod(job, pod))
             for allocation in _unrecorded(job, snapshot):
                 for placement in allocation.placements:
-                    ending[placement.rental].append(run_name(job.name, allocation.run))
+                    ended = EndingRun(run_name(job.name, allocation.run), job.grace_seconds)
+                    ending[placement.rental].append(ended)
         nodes = remember(NodeIndex.of, snapshot.nodes)
         instances = {pool: {item.id: item for item in survey.instances} for pool, survey in snapshot.surveys.items()}
-        return cls(snapshot, by_pool, by_budget, instances, pods, nodes, uncounted, ending)
+        rented = frozenset(rental.provider_id for rental in snapshot.rentals.values() if rental.provider_id)
+        return cls(snapshot, by_pool, by_budget, instances, pods, nodes, uncounted, ending, rented)
+
+    def acting(self, pool: PoolId) -> PoolId:
+        """The pool that acts for the machines of this one: itself, or the older one that has the same machines."""
+        return _acting(pool, self.snapshot)
 
     def survey(self, rental: Rental) -> Survey | None:
-        """The last survey of the rental's pool; None when the cloud has not been reached."""
-        return self.snapshot.surveys.get(rental.pool)
+        """The last survey of the pool that acts for the rental; None when the cloud has not been reached."""
+        return self.snapshot.surveys.get(self.acting(rental.pool))
+
+    def surveys_of_group(self, rental: Rental) -> Iterable[Survey]:
+        """The last surveys of all pools with the machines of the rental's pool."""
+        acting = self.acting(rental.pool)
+        return (survey for pool, survey in self.snapshot.surveys.items() if self.acting(pool) == acting)
 
     def instance(self, rental: Rental) -> Instance | None:
         """The rental's instance as the cloud lists it; None when the rental names none, or the list lacks it."""
         if rental.instance is None:
             return None
-        return self.instances.get(rental.pool, {}).get(rental.instance)
+        return self.instances.get(self.acting(rental.pool), {}).get(rental.instance)
 
     def unclaimed(self, pool: PoolId) -> list[Instance]:
-        """Instances of the pool that no rental names, in order of their launch."""
+        """Instances of the pool that no rental of any pool names, in order of their launch."""
         named = {rental.instance for rental in self.rentals_of_pool.get(pool, ())}
-        unclaimed = (item for item in self.instances.get(pool, {}).values() if item.id not in named)
+        listed = self.instances.get(pool, {}).values()
+        unclaimed = (item for item in listed if item.id not in named and item.provider_id not in self.rented)
         return sorted(unclaimed, key=lambda item: (item.launched, item.id))
 
     def node(self, rental: Rental) -> Node | None:
@@ -142,6 +165,11 @@ class LifecycleView:
     def observes(self, budget: BudgetId | None) -> bool:
         """Whether the budget only observes, so that nothing may be rented, ended or run for it."""
         return _observes(budget, self.snapshot)
+
+
+def _acting(name: PoolId, snapshot: Snapshot) -> PoolId:
+    pool = snapshot.pools.get(name)
+    return name if pool is None or pool.taken_by is None else pool.taken_by
 
 
 def _observes(budget: BudgetId | None, snapshot: Snapshot) -> bool:

@@ -87,6 +87,7 @@ def survey(pool: Pool, group: Json, instances: Json, activities: Json) -> Survey
             gpus_per_node=int(group["gpusPerInstance"]),
             instance_type=group["instanceType"],
             zone=group["zone"],
+            group_id=group["id"],
         ),
     )
 

@@ -150,7 +150,7 @@ def test_a_resting_job_keeps_its_machine_only_if_another_would_not_start_sooner(
     assert releases(plan(world.snapshot())) == ({} if kept else {"a100-1": ReasonCode.IDLE})
 
 
-@pytest.mark.parametrize(("failures", "seconds"), [(1, 120.0), (2, 480.0)])
+@pytest.mark.parametrize(("failures", "seconds"), [(1, 30.0), (2, 120.0)])
 def test_a_job_whose_run_never_started_holds_no_machine_while_it_rests(failures: int, seconds: float) -> None:
     world = after_a_run(RunOutcome.NOT_STARTED, start_failures=failures)
     decided = plan(world.snapshot())

@@ -58,7 +58,8 @@ def raw_pool(status: Json | None = None, **spec: Any) -> Json:
 
 
 def raw_rental(status: Json | None = None, **spec: Any) -> Json:
-    whole = {"pool": "a100", "budget": "team", "reserved": "12.00", "worstHourly": "6.00", **spec}
+    cloud = {"fake": {"endpoint": "http://127.0.0.1:1", "group": "a100"}}
+    whole = {"pool": "a100", **cloud, "budget": "team", "reserved": "12.00", "worstHourly": "6.00", **spec}
     return raw("GPURental", whole, status=status)
 
 

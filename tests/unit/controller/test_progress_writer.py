@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any, cast
 
-from charterer.cluster.errors import Unreachable
+from charterer.cluster.errors import Invalid, Unreachable
 from charterer.controller.execute import ExecutionContext, Stale
 from charterer.controller.progress_writer import ProgressWriter
 from charterer.domain.ids import JobId, StepKey, StepKind
@@ -32,6 +32,7 @@ class Office:
         self.jobs = {each.id: each for each in jobs}
         self.written: list[tuple[str, float | None]] = []
         self.fails: dict[JobId, Exception] = {}
+        self.tried = 0
         self.in_flight: set[StepKey] = set()
         self.board = ProgressBoard(flush_seconds=60.0)
         context = SimpleNamespace(decided=self, objects=self, now=now)
@@ -44,6 +45,7 @@ class Office:
         return self.jobs[name]
 
     async def record_job(self, recorded: Job) -> None:
+        self.tried += 1
         if recorded.id in self.fails:
             raise self.fails[recorded.id]
         assert recorded.progress is not None
@@ -100,6 +102,16 @@ def test_a_write_that_fails_delays_no_other_job_and_is_tried_again() -> None:
         assert office.written == [("dpo", 0.2)]
         office.fails.clear()
         assert await office.works(6.0) == [("sft", 0.1)]
+
+    at_the_office(scene)
+
+
+def test_a_job_whose_progress_is_refused_each_time_is_tried_less_and_less() -> None:
+    async def scene(office: Office) -> None:
+        office.fails[SFT.id] = Invalid("PATCH", "/sft", 422, "Invalid", "no")
+        office.reports(SFT, 0.1)
+        await run_for(1800.0, office.writer.run())
+        assert office.tried == 11
 
     at_the_office(scene)
 

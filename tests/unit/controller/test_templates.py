@@ -162,3 +162,29 @@ def test_what_was_answered_about_a_job_that_is_gone_is_forgotten() -> None:
         assert gate.templates.refusals([JOB]) == {JOB.id: None}
 
     at_the_gate(scene)
+
+
+def _noted(length: int) -> Mapping[str, Any]:
+    """The job with an annotation of that many bytes."""
+    return {**RAW, "metadata": {**RAW["metadata"], "annotations": {"note": "x" * length}}}
+
+
+def test_nothing_is_rented_for_a_job_whose_record_could_not_be_stored() -> None:
+    async def scene(gate: Gate) -> None:
+        gate.api.raw = _noted(900_000)
+        said = (await gate.answer(JOB))[JOB.id]
+        assert said is not None
+        assert "the TrainingJob takes 900," in said
+        assert not gate.api.tried
+
+    at_the_gate(scene)
+
+
+def test_the_places_of_the_widest_run_need_room_in_the_record_too() -> None:
+    async def scene(gate: Gate) -> None:
+        gate.api.raw = _noted(200_000)
+        assert await gate.answer(JOB) == {}
+        wide = replace(JOB, widths=replace(JOB.widths, max=100_000), generation=JOB.generation + 1)
+        assert JOB.id in await gate.answer(wide)
+
+    at_the_gate(scene)

@@ -44,6 +44,16 @@ def test_a_run_of_a_budget_that_only_observes_is_left_alone() -> None:
     assert not next_steps(replace(snapshot(budget(mode=Mode.OBSERVE)), orphans=(left,)))[0]
 
 
+def test_an_object_whose_step_cannot_be_found_stops_no_other() -> None:
+    starting = replace(rental(machine=instance()), phase=RentalPhase.STARTING)
+    nowhere = budget(balance=balance(), time_zone="Nowhere/Here")
+    steps, waits = next_steps(snapshot(starting, nowhere, survey(instance()), node()))
+    assert isinstance(steps[StepKey(StepKind.RENTAL, "a100-1")], MarkReady)
+    failed = waits[StepKey(StepKind.BUDGET, nowhere.id)]
+    assert isinstance(failed.error, LookupError)
+    assert "please report it" in failed.reason
+
+
 class _Counted(dict[str, str]):
     """Labels of a node that count how often they are read."""
 

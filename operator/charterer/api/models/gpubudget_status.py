@@ -20,7 +20,7 @@ from charterer.api.models.base import (
 )
 from charterer.api.models.budget_statistics import BudgetStatistics, ClassCostStatistics
 from charterer.api.models.machine_state import PackedStatistics, packed
-from charterer.domain.budget import Balance, Cause, ClassHistory, Costs, PastPeriod
+from charterer.domain.budget import FOLDED_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
 from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.money import ZERO, Money
 from charterer.domain.time import after
@@ -157,7 +157,7 @@ class GPUBudgetRecord(ApiModel):
     """Dollars that rentals which have ended cost in the current period."""
     lifetime: Amount | None = None
     """Dollars that all rentals which have ever ended cost."""
-    folded: Annotated[tuple[str, ...], Field(max_length=20_000, json_schema_extra=ATOMIC)] = ()
+    folded: Annotated[tuple[str, ...], Field(max_length=FOLDED_KEPT, json_schema_extra=ATOMIC)] = ()
     """UIDs of rentals that are counted in settled and lifetime and whose objects may still exist."""
     history: Annotated[tuple[PeriodSpent, ...], Field(max_length=PERIODS_KEPT, json_schema_extra=ATOMIC)] = ()
     """Past periods, oldest first."""

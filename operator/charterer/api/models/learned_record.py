@@ -13,6 +13,7 @@ from charterer.api.models.class_statistics import MOST_CELLS, ClassStatistics, N
 from charterer.api.models.learned import (
     LARGEST,
     MOST_PHASES,
+    MOST_SAMPLES,
     MOST_WIDTHS,
     BatchTermsStatus,
     FailedWidthStatus,
@@ -103,7 +104,7 @@ def _width(entry: Entry) -> LearnedWidth:
         goodput=_round(entry.goodput),
         low=_round(entry.low),
         high=_round(entry.high),
-        batch=entry.batch,
+        batch=min(entry.batch, MOST_SAMPLES),
         step_seconds=_round(entry.step_seconds),
         source=entry.source,
         reports=entry.reports,

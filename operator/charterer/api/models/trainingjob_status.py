@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
@@ -18,17 +19,33 @@ from charterer.api.models.base import (
     Minute,
     ObjectName,
     Time,
+    dump,
 )
 from charterer.api.names import GPU_RESOURCE
+from charterer.api.stored_size import cut, stored_bytes
 from charterer.domain.ids import PoolId, RentalId
-from charterer.domain.job import Allocation, Finish, FinishKind, Job, Placement, Progress, RunOutcome, RunRecord
+from charterer.domain.job import (
+    MOST_PODS,
+    Allocation,
+    Finish,
+    FinishKind,
+    Job,
+    Placement,
+    Progress,
+    RunOutcome,
+    RunRecord,
+)
 from charterer.domain.money import ZERO, total
 from charterer.domain.option import Option
 
-MOVES_KEPT: Final = 10_000
+MOVES_KEPT: Final = 1_000
 """Number of resizes that a status keeps: the largest maxPerJobPerDay."""
-RUNS_KEPT: Final = 200
-"""Number of ended runs that a status keeps; the oldest are dropped first."""
+RUNS_KEPT: Final = 50
+"""Number of ended runs that a status keeps at most; the oldest are dropped first."""
+RUNS_BYTES: Final = 128 * 1024
+"""Most bytes of the ended runs in a status; of fewer runs more places and longer messages are kept."""
+RUN_MESSAGE_BYTES: Final = 1_024
+"""Most bytes of what is known about the end of a run."""
 
 
 class OptionStatus(ApiModel):
@@ -97,7 +114,7 @@ class PlacementStatus(ApiModel):
         return Placement(RentalId(self.rental), self.gpus)
 
 
-_Placements = Annotated[tuple[PlacementStatus, ...], Field(max_length=10_000, json_schema_extra=ATOMIC)]
+_Placements = Annotated[tuple[PlacementStatus, ...], Field(max_length=MOST_PODS, json_schema_extra=ATOMIC)]
 
 
 class AllocationStatus(ApiModel):
@@ -141,8 +158,8 @@ class RunStatus(ApiModel):
     instance. Stopped: by Charterer. NotStarted: by Charterer, because not all its pods ran in time."""
     option: OptionStatus
     """Pool, number of GPUs, speed and price."""
-    placements: _Placements
-    """The place of each pod, in the order of the pods' indices."""
+    placements: _Placements = ()
+    """The place of each pod, in the order of the pods' indices. Absent for older runs of many pods."""
     since: Time
     """When the run was decided on."""
     until: Time
@@ -154,7 +171,7 @@ class RunStatus(ApiModel):
 
     @classmethod
     def from_domain(cls, record: RunRecord) -> Self:
-        """The run as it is recorded."""
+        """The run as it is recorded; its message is cut."""
         return cls(
             number=record.number,
             outcome=record.outcome,
@@ -162,7 +179,7 @@ class RunStatus(ApiModel):
             placements=tuple(PlacementStatus.from_domain(placement) for placement in record.placements),
             since=record.since,
             until=record.until,
-            message=record.message,
+            message=cut(record.message, RUN_MESSAGE_BYTES),
             cost=record.cost,
         )
 
@@ -178,6 +195,23 @@ class RunStatus(ApiModel):
             message=self.message,
             cost=self.cost,
         )
+
+
+def _kept_runs(records: Sequence[RunRecord]) -> tuple[RunStatus, ...]:
+    """The latest runs, oldest first, within ``RUNS_BYTES``; the latest have their places, within half of that."""
+    kept: list[RunStatus] = []
+    left = RUNS_BYTES
+    for record in reversed(records[-RUNS_KEPT:]):
+        run = RunStatus.from_domain(record)
+        size = stored_bytes(dump(run))
+        if size > left - RUNS_BYTES // 2:
+            run = run.model_copy(update={"placements": ()})
+            size = stored_bytes(dump(run))
+        if size > left:
+            break
+        kept.append(run)
+        left -= size
+    return tuple(reversed(kept))
 
 
 class FinishStatus(ApiModel):
@@ -274,13 +308,14 @@ class TrainingJobRecord(ApiModel):
     @classmethod
     def from_domain(cls, job: Job) -> Self:
         """The job's record. Only the latest runs are listed; the cost of older ones is kept as a sum."""
-        dropped = job.records[:-RUNS_KEPT]
+        runs = _kept_runs(job.records)
+        dropped = job.records[: len(job.records) - len(runs)]
         earlier = job.earlier_cost + total(record.cost or ZERO for record in dropped)
         return cls(
             allocation=None if job.allocation is None else AllocationStatus.from_domain(job.allocation),
             replaced=tuple(AllocationStatus.from_domain(allocation) for allocation in job.replaced),
             last_run=job.last_run,
-            runs=tuple(RunStatus.from_domain(record) for record in job.records[-RUNS_KEPT:]),
+            runs=runs,
             earlier_cost=None if earlier == ZERO else earlier,
             failures=job.failures,
             restarts=job.restarts,

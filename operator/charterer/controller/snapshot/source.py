@@ -9,7 +9,7 @@ from charterer.cluster.store import Store
 from charterer.controller.run_warnings import RunWarnings
 from charterer.controller.snapshot.cluster_state import cluster_state
 from charterer.controller.snapshot.observe import observe
-from charterer.controller.surveys import Surveys
+from charterer.controller.surveys import Surveys, pools_in
 from charterer.controller.templates import Templates
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job, Progress
@@ -49,6 +49,7 @@ class SnapshotSource:
             self._refusals = refusals
         if (progress := self._progress(jobs)) != self._reported:
             self._reported = progress
+        self._surveys.keep(pools_in(self._store))
         state = cluster_state(
             self._store,
             surveys=self._surveys.latest,

@@ -9,7 +9,7 @@ from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
 from charterer.domain.job import FinishKind, RunOutcome
 from charterer.domain.plan import Allocate, Command, ReasonCode, Release, Rent
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import Cool, MarkEnded, MarkReady, RecordOrphan, RecordRun, Step
+from charterer.domain.steps import Cool, MarkEnded, MarkReady, RecordOffer, RecordOrphan, RecordRun, Step
 
 _BAD = frozenset({RunOutcome.FAILED, RunOutcome.INTERRUPTED, RunOutcome.NOT_STARTED})
 """Outcomes of runs that are told as Warnings."""
@@ -47,6 +47,8 @@ class Events:
                 self._say(_rental(action.rental, snapshot), reason, action.reason.message, "Release", warning=bad)
             case Cool():
                 self._say(_pool(action.pool, snapshot), action.because, action.message, "Cool", warning=True)
+            case RecordOffer():
+                self._priced(action, snapshot)
             case RecordOrphan():
                 instance = f"instance {action.instance.id}"
                 note = f"{instance} runs in the group but was not asked for: it gets a rental of its own"
@@ -63,10 +65,24 @@ class Events:
             case _:
                 return
 
+    def held(self, action: Command | Step, message: str, snapshot: Snapshot) -> None:
+        """Others keep a step from being carried out."""
+        self._say(_subject(action, snapshot), "Held", message, type(action).__name__, warning=True)
+
     def failed(self, action: Command | Step, message: str, snapshot: Snapshot) -> None:
         """A command or step failed; it will be tried again."""
         about = _subject(action, snapshot)
         self._say(about, "Failing", f"{type(action).__name__}: {message}", type(action).__name__, warning=True)
+
+    def _priced(self, action: RecordOffer, snapshot: Snapshot) -> None:
+        """A price that a person changed; the cloud's own come and go without an Event."""
+        quote, before = action.quote, action.replaces
+        pool = snapshot.pools.get(action.pool)
+        if quote is None or before is None or pool is None or quote.price == before.price:
+            return
+        if quote.source != before.source or pool.price_override is not None:
+            note = f"a node costs {quote.price} instead of {before.price} from now on ({quote.source})"
+            self._say(_pool(action.pool, snapshot), "PriceChanged", note, "RecordOffer")
 
     def _allocated(self, action: Allocate, snapshot: Snapshot) -> None:
         reason = action.reason.code.value if action.allocation is None else "Allocated"

@@ -62,6 +62,8 @@ class StatusPublisher:
         self._metrics.step_done(action, outcome.value)
         if outcome is ActionOutcome.DONE:
             self._events.done(action, self._last())
+        elif outcome is ActionOutcome.HELD:
+            self._events.held(action, message, self._last())
         elif outcome is ActionOutcome.FAILED:
             self._events.failed(action, message, self._last())
 
@@ -70,16 +72,20 @@ def viewed_objects(
     snapshot: Snapshot, decided: Plan, cloud_errors: Mapping[PoolId, ProviderError]
 ) -> Iterator[ViewedObject]:
     """The snapshot's objects, whose views can be made of it and its plan."""
-    problems = {(problem.kind, problem.namespace, problem.name): problem for problem in snapshot.problems}
+    known = (*snapshot.problems, *decided.problems)
+    problems = {(problem.kind, problem.namespace, problem.name): problem for problem in known}
     yield from _jobs(snapshot, decided, problems)
     tally = Tally.of(snapshot, decided)
     yield from _budgets(snapshot, decided, tally)
     for pool in snapshot.pools.values():
+        if not pool.uid:  # only its rentals are left
+            continue
         key, make = StepKey(StepKind.POOL, pool.id), partial(pool_view, pool, snapshot, decided, tally, cloud_errors)
         yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), key, None, None, True, make)
     for profile in snapshot.profiles.values():
-        good = partial(_profile_view, profile, snapshot.now)
-        yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, (profile,), None, False, good)
+        problem = problems.get(("SpeedupProfile", *profile.id))
+        good = partial(_profile_view, profile, problem, snapshot.now)
+        yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, (profile, problem), None, False, good)
 
 
 def _jobs(snapshot: Snapshot, decided: Plan, problems: Problems) -> Iterator[ViewedObject]:
@@ -133,10 +139,12 @@ def invalid_objects(store: Store, now: Instant) -> Iterator[ViewedObject]:
             yield ViewedObject(kind, key, None, (problem,), None, False, make)
 
 
-def _profile_view(profile: Profile, now: Instant) -> SpeedupProfileView:
-    return SpeedupProfileView(
-        observed_generation=profile.generation, state=ProfileState.READY, conditions=(_readable(profile, now),)
-    )
+def _profile_view(profile: Profile, problem: Problem | None, now: Instant) -> SpeedupProfileView:
+    state, ready = ProfileState.READY, _readable(profile, now)
+    if problem is not None:
+        state = ProfileState.INVALID
+        ready = condition(ConditionType.READY, False, problem.reason, problem.message, now, profile.generation)
+    return SpeedupProfileView(observed_generation=profile.generation, state=state, conditions=(ready,))
 
 
 def _readable(profile: Profile, now: Instant) -> Condition:

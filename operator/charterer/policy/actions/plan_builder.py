@@ -12,15 +12,18 @@ from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Command, Reason, ReasonCode, Release, Rent, Verdict
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import LOST_AFTER_SECONDS, Node, Snapshot
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy.budgets.reasons import name
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.capacity import Capacity
-from charterer.policy.nodes.hard_limit import Purse, exposure, reserve
+from charterer.policy.nodes.hard_limit import START_BOUND_FACTOR, Purse, exposure, reserve
 from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
 from charterer.policy.nodes.pool_quota import PoolQuota
 from charterer.policy.solve.phase_dp import key_of
+
+_REGISTRATION_SECONDS = 900.0
+"""Seconds after a launch within which the Node must be ready, or the machine is given up; Karpenter waits as long."""
 
 
 @dataclass(slots=True)
@@ -58,7 +61,7 @@ class PlanBuilder:
         for nodes in solution.nodes.values():
             self.purse.hold_all(nodes.exposed)
             for rental in nodes.rentals.booting:
-                self.purse.hold(rental.id, rental.worst, self._exposure(rental, capacity.grace.get(rental.id, 0)))
+                self.purse.hold(rental.id, rental.dearest, self._exposure(rental, capacity.grace.get(rental.id, 0)))
 
     # --- leaving nodes -----------------------------------------------------------------------------------------------
 
@@ -76,12 +79,14 @@ class PlanBuilder:
         ending: dict[RentalId, Reason] = {}
         for pool_id, nodes in pools.items():
             pool = self.snapshot.pools.get(pool_id)
-            if pool is not None and pool.deleting:
-                why = reason(ReasonCode.POOL_DELETED, f"GPUPool {pool_id} is being deleted")
+            if pool is not None and pool.closed_because:
+                why = reason(ReasonCode.POOL_DELETED, pool.closed_because)
                 ending |= dict.fromkeys(nodes.rentals.staying, why)
             elif pool_id in self.snapshot.surveys:
                 lost = {rental.id: self._lost(node, rental) for rental, node in nodes.unwell}
                 ending |= {rental: why for rental, why in lost.items() if why is not None}
+                slow = {rental.id: self._never_ready(rental) for rental in nodes.rentals.booting}
+                ending |= {rental: why for rental, why in slow.items() if why is not None}
         if budget.max_hourly_rate is None:
             return ending
         draining = [
@@ -110,6 +115,18 @@ class PlanBuilder:
             return reason(ReasonCode.LOST_NODE, f"Node {node.name} was not ready for {LOST_AFTER_SECONDS:.0f} s")
         if node.lost_at is not None:
             self.decided.again_at.append(node.lost_at)
+        return None
+
+    def _never_ready(self, rental: Rental) -> Reason | None:
+        """Why a machine that was launched long ago is given up; None while its Node may yet come."""
+        pool = self.snapshot.pools.get(rental.pool)
+        if rental.launched is None or pool is None:
+            return None
+        limit = max(_REGISTRATION_SECONDS, START_BOUND_FACTOR * pool.start_seconds)
+        if seconds_between(rental.launched, self.snapshot.now) >= limit:
+            text = f"instance {rental.instance} has no ready Node {limit / 60:.0f} minutes after its launch"
+            return reason(ReasonCode.LOST_NODE, text)
+        self.decided.again_at.append(after(rental.launched, limit))
         return None
 
     def release(self, rental: RentalId, why: Reason) -> None:

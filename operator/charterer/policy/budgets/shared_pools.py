@@ -21,12 +21,16 @@ from charterer.policy.budgets.pool_usage import expected_use, fits_into, sum_use
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.pool_size import pool_sizes
 from charterer.policy.nodes.rental_index import RentalIndex
+from charterer.policy.solve.linear_program import SolverGaveUp
 
 
 def solve_with_pool_limits(
     alone: Sequence[BudgetSolution], snapshot: Snapshot, rentals: RentalIndex
 ) -> list[BudgetSolution]:
-    """The budgets, each solved alone, as they are with the room there is; in the same order."""
+    """The budgets, each solved alone, as they are with the room there is; in the same order.
+
+    Where the solver gives up they stay as they are alone: pools have no price, and jobs wait for the full ones in turn.
+    """
     if not any(_chooses(solution) for solution in alone):
         return [*alone]
     sizes = pool_sizes(snapshot, rentals)
@@ -39,7 +43,10 @@ def solve_with_pool_limits(
         shared = dict(left)
         _subtract(left, *(held[name] for name in together))
         if not fits_into(sum_uses(held[name] for name in together), shared):
-            program = PoolProgram([solutions[name] for name in together], shared)
+            try:
+                program = PoolProgram([solutions[name] for name in together], shared)
+            except SolverGaveUp:
+                continue
             for name in together:
                 solutions[name] = program.read(solutions[name], sizes, snapshot.now)
                 held[name] = program.uses(name)

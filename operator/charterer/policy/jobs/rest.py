@@ -13,7 +13,7 @@ from charterer.domain.time import Instant, after
 _FIRST_SECONDS: Final = 10.0
 _LONGEST_SECONDS: Final = 360.0
 """Batch/v1's back-off after failed pods: 10 s, doubled each time, at most 6 minutes."""
-_FIRST_START_SECONDS: Final = 120.0
+_FIRST_START_SECONDS: Final = 30.0
 _START_FACTOR: Final = 4.0
 """Longer after runs that never started: each costs machines, and what they lack (an image, a volume) comes slowly."""
 

@@ -19,7 +19,7 @@ def refusal(pool: Pool, surveyed: bool, live_rentals: int, more: int, now: Insta
     A pool that cools is not asked, but nodes it has, ready or booting, are used. A pool whose cloud has not answered
     yet (``surveyed`` False) is not asked blindly.
     """
-    if pool.deleting:
+    if pool.closed_because:
         return ReasonCode.POOL_DELETED
     if pool.cooled_until is not None and pool.cooled_until > now:
         return ReasonCode.POOL_COOLING

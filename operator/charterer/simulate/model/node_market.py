@@ -9,7 +9,7 @@ from charterer.domain.billing import cost
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Rent
-from charterer.domain.pool import CapacityType, FakeGroup, Offering, Pool, PriceSegment, Quote
+from charterer.domain.pool import CapacityType, Cloud, FakeGroup, Offering, Pool, PriceSegment, Quote
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.simulate.model.sim_job import SimJob
 
@@ -47,6 +47,11 @@ class PoolModel:
         """The most nodes that can be rented at once."""
         return self.max_nodes if self.stock is None else min(self.max_nodes, self.stock)
 
+    @property
+    def cloud(self) -> Cloud:
+        """The group that the GPUPool names."""
+        return FakeGroup("simulated", self.name)
+
     def pool(self, now: Instant) -> Pool:
         """The GPUPool."""
         return Pool(
@@ -54,7 +59,8 @@ class PoolModel:
             uid=f"uid-{self.name}",
             resource_version="1",
             generation=1,
-            cloud=FakeGroup("simulated", self.name),
+            created=Instant(0),
+            cloud=self.cloud,
             max_nodes=self.max_nodes,
             capacity_type=self.capacity_type,
             start_seconds=self.start_seconds,
