@@ -36,7 +36,7 @@ def draw(
         raise ValueError("there is nothing to draw: the demo ended before anything was observed")
     panels = (
         ("Today: cluster autoscaler, as asked", columns.autoscaler, "simulated"),
-        ("Charterer, for the same money", columns.same_money, "simulated"),
+        ("Charterer, for no more money", columns.same_money, "simulated"),
         (f"Charterer, at ${scenario.hourly_budget:,.0f} an hour", real, "really run"),
     )
     with mpl.rc_context(

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import aiohttp
 
@@ -56,8 +57,8 @@ class Replayed:
 
     def gpu_seconds(self, at: float) -> float:
         """GPU-seconds held up to ``at``."""
-        ends = [since for since, _ in self.held[1:]] + [at]
-        return sum(gpus * (end - since) for (since, gpus), end in zip(self.held, ends, strict=True))
+        points = [*self.held, (at, 0)]
+        return sum(gpus * (end - since) for (since, gpus), (end, _) in pairwise(points))
 
     def follow(self, running: RunningRun | None, at: float, restart_seconds: float) -> None:
         """Update the training: at ``at`` the pods of this run (None: of no run) are all running."""

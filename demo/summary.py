@@ -79,7 +79,7 @@ class Summary:
         cheaper = f"{_share(run.dollars, today.dollars)} {'less' if run.dollars <= today.dollars else 'more'}"
         minutes = abs(run.mean_completion_seconds - today.mean_completion_seconds) / 60
         return (
-            f"For the same money jobs end {sooner} {_when(same, today)}; at ${self.hourly_budget:,.0f} an hour they "
+            f"For no more money jobs end {sooner} {_when(same, today)}; at ${self.hourly_budget:,.0f} an hour they "
             f"cost {cheaper} and end {minutes:.1f} min {_when(run, today)}"
         )
 
@@ -148,7 +148,7 @@ def rendered(summary: Summary) -> RenderableType:
         _table(summary),
         Text(
             "Today: a cluster autoscaler that ends a node after ten idle minutes, each job with the GPUs that its "
-            "owner asked for. Same money: Charterer with a budget that makes it spend what the autoscaler does. One "
+            "owner asked for. No more money: Charterer with a budget that makes it spend no more than that. One "
             "simulator (charterer.simulate) made these columns and the next, with the same jobs, tables, prices, stock "
             "and start-up times. Really run: the last of them, on the control plane here."
         ),
@@ -177,7 +177,7 @@ def _table(summary: Summary) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("")
     simulated = (summary.autoscaler, summary.same_money, summary.budget)
-    for name in ("today", "same money", f"${summary.hourly_budget:,.0f} an hour", "really run", "difference"):
+    for name in ("today", "no more money", f"${summary.hourly_budget:,.0f} an hour", "really run", "difference"):
         table.add_column(name, justify="right")
     rows: Sequence[tuple[str, Callable[[Figures], float], Callable[[float], str]]] = (
         ("mean completion time", lambda figures: figures.mean_completion_seconds, _minutes),

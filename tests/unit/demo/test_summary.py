@@ -63,7 +63,7 @@ def test_the_summary_says_what_the_numbers_are() -> None:
     text = " ".join(console.export_text().split())
     for words in (
         "1 of 28 jobs completed",
-        "today same money $60 an hour really run difference",
+        "today no more money $60 an hour really run difference",
         "mean completion time 20.0 min 16.0 min 21.0 min 17.5 min -16.7%",
         "spent $80.00 $79.50 $60.00 $61.50 +2.5%",
         "40 times faster",
@@ -73,7 +73,7 @@ def test_the_summary_says_what_the_numbers_are() -> None:
 
 
 def test_the_headline_compares_with_today_at_the_same_money_and_at_the_budget() -> None:
-    told = "For the same money jobs end 20% earlier; at $60 an hour they cost 23% less and end 2.5 min earlier"
+    told = "For no more money jobs end 20% earlier; at $60 an hour they cost 23% less and end 2.5 min earlier"
     assert a_summary().headline == told
 
 

@@ -65,6 +65,12 @@ def test_what_a_job_costs_so_far_is_at_least_its_gpu_time_in_the_cheapest_pool()
     assert row.dollars == pytest.approx(4 * 600 * 3.912 / 4 / 3600)
 
 
+def test_a_job_whose_pods_never_ran_has_held_no_gpus() -> None:
+    jobs = samples.replayed(samples.scenario())
+    assert jobs["ncf-56"].gpu_seconds(1_200.0) == 0.0
+    assert jobs["yolov3-52"].gpu_seconds(1_200.0) == 4 * 910.0
+
+
 def test_messages_of_the_operator_are_told_in_the_times_and_rates_of_the_workload() -> None:
     told = Pace(30).told(
         "16 GPUs on t4-a would save 10 s for $1.20; pays up to $3,000.00 per job-hour saved, $120/h now"
