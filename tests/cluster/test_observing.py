@@ -65,6 +65,7 @@ async def test_metrics_tell_money_gpus_and_jobs_and_the_probes_are_well(bed: Bed
     seen = await _metrics(operator)
     assert seen[_of("charterer_budget_spent_dollars", budget="team")] > 0
     assert seen[_of("charterer_budget_rented_dollars_per_hour", budget="team")] == 12
+    assert seen[_of("charterer_spent_dollars_total", budget="team", pool="a100", cause="starting")] > 0
     assert seen[_of("charterer_pool_gpus", pool="a100", state="used")] == 2
     assert seen[_of("charterer_pool_gpus", pool="a100", state="idle")] == 2
     assert seen[_of("charterer_jobs", namespace=bed.namespace, state="Running")] == 1

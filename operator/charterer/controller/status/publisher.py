@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -17,14 +18,19 @@ from charterer.controller.status.jobs import job_state, job_view
 from charterer.controller.status.tally import Tally
 from charterer.controller.status.view_writer import ViewedObject, ViewWriter
 from charterer.domain.errors import Problem
-from charterer.domain.ids import PoolId, StepKey, StepKind
+from charterer.domain.ids import ClassId, PoolId, StepKey, StepKind
 from charterer.domain.plan import Command, Plan
 from charterer.domain.profile import Profile
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, seconds_between
 from charterer.metrics import Metrics
 from charterer.providers.errors import ProviderError
+
+_CHECKED_SOON_SECONDS = 60.0
+"""Age in seconds up to which a job whose template is being tried shows nothing."""
+_ALL_COUNTED = 0.99
+"""Fraction of a declared load from which on it counts as all of it."""
 
 Problems = Mapping[tuple[str, str, str], Problem]
 """By kind, namespace and name of the object that has it."""
@@ -82,19 +88,25 @@ def viewed_objects(
             continue
         key, make = StepKey(StepKind.POOL, pool.id), partial(pool_view, pool, snapshot, decided, tally, cloud_errors)
         yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), key, None, None, True, make)
+    counted: dict[ClassId, float] = defaultdict(float)
+    for verdict in decided.classes:
+        counted[verdict.class_id] += verdict.arrivals_per_hour
     for profile in snapshot.profiles.values():
-        problem = problems.get(("SpeedupProfile", *profile.id))
-        good = partial(_profile_view, profile, problem, snapshot.now)
-        yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, (profile, problem), None, False, good)
+        problem, counts = problems.get(("SpeedupProfile", *profile.id)), _declared_counts(profile, counted)
+        facts, make_view = (profile, problem, counts), partial(_profile_view, profile, problem, counts, snapshot.now)
+        yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, facts, None, False, make_view)
 
 
 def _jobs(snapshot: Snapshot, decided: Plan, problems: Problems) -> Iterator[ViewedObject]:
     """The words of a job's view follow from the job, its problem, and the option and kind of reason of its verdict.
 
-    The verdict's sentence and remaining time are numbers; the cost drifts while the job holds GPUs.
+    The verdict's sentence and remaining time are numbers; the cost drifts while the job holds GPUs. Nothing is shown of
+    a new job whose template is being tried: that takes a moment, and of thousands it would double the writes.
     """
     make = partial(job_view, snapshot=snapshot, plan=decided, problems=problems)
     for job in snapshot.jobs.values():
+        if job.checking and seconds_between(job.created, snapshot.now) < _CHECKED_SOON_SECONDS:
+            continue
         verdict = decided.jobs.get(job.id)
         problem = problems.get(("TrainingJob", job.namespace, job.name)) if problems else None
         words = None if verdict is None else (verdict.option, verdict.reason.code, verdict.remaining_seconds is None)
@@ -139,12 +151,32 @@ def invalid_objects(store: Store, now: Instant) -> Iterator[ViewedObject]:
             yield ViewedObject(kind, key, None, (problem,), None, False, make)
 
 
-def _profile_view(profile: Profile, problem: Problem | None, now: Instant) -> SpeedupProfileView:
+def _declared_counts(profile: Profile, counted: Mapping[ClassId, float]) -> bool | None:
+    """Whether the whole declared load counts; None where none is declared, or nobody pays for it."""
+    if profile.arrivals_per_hour is None or profile.budget is None:
+        return None
+    return counted.get(profile.id, 0.0) >= _ALL_COUNTED * profile.arrivals_per_hour
+
+
+def _profile_view(profile: Profile, problem: Problem | None, counts: bool | None, now: Instant) -> SpeedupProfileView:
     state, ready = ProfileState.READY, _readable(profile, now)
     if problem is not None:
         state = ProfileState.INVALID
         ready = condition(ConditionType.READY, False, problem.reason, problem.message, now, profile.generation)
-    return SpeedupProfileView(observed_generation=profile.generation, state=state, conditions=(ready,))
+    borne_out = () if counts is None else (_borne_out(profile, counts, now),)
+    return SpeedupProfileView(observed_generation=profile.generation, state=state, conditions=(ready, *borne_out))
+
+
+def _borne_out(profile: Profile, counts: bool, now: Instant) -> Condition:
+    """How far the declared load counts in the plan of its budget."""
+    shown = partial(condition, ConditionType.LOAD_BORNE_OUT, counts, now=now, generation=profile.generation)
+    if counts:
+        return shown("Counted", f"the declared {profile.arrivals_per_hour:g} jobs an hour count")
+    message = (
+        f"not all of the declared {profile.arrivals_per_hour:g} jobs an hour count: only up to twice as many jobs, and "
+        "twice as costly ones, as were seen of this class"
+    )
+    return shown("NotBorneOut", message)
 
 
 def _readable(profile: Profile, now: Instant) -> Condition:
