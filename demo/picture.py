@@ -73,9 +73,13 @@ def timeline_csv(views: Sequence[View]) -> str:
 
 
 def stretches(job: ColumnJob, until: float) -> Iterator[tuple[float, float, int]]:
-    """(from, to, GPUs) in seconds from the job's submission to its end, or to ``until``; 0 GPUs while it waits."""
-    end = until if job.ended is None else job.ended
-    points = [(job.submitted, 0), *((at, int(gpus)) for at, gpus in job.widths), (end, 0)]
+    """(from, to, GPUs) in seconds from submission to the end of its pods, or to ``until``; 0 GPUs while it waits."""
+    widths = [(at, int(gpus)) for at, gpus in job.widths]
+    if job.ended is not None and widths and not widths[-1][1]:
+        end, widths = widths[-1][0], widths[:-1]
+    else:
+        end = until if job.ended is None else job.ended
+    points = [(job.submitted, 0), *widths, (end, 0)]
     for (since, gpus), (to, _) in pairwise(points):
         if since < min(to, end):
             yield since, min(to, end), gpus
@@ -155,6 +159,6 @@ def _finish(figure: Figure, rows: Any, panels: Sequence[tuple[str, Column, str]]
         mpl.lines.Line2D([], [], color=SPENT, lw=1.8, label="spent"),
         mpl.lines.Line2D([], [], color=SIMULATED, lw=1.4, ls=(0, (2, 1.5)), label="the same, simulated"),
         mpl.lines.Line2D([], [], color=BUDGET, lw=1.6, ls=(0, (6, 2)), label="budget"),
-        Patch(color=SOLD_OUT, alpha=0.25, label="the cheaper zone has no more nodes"),
+        Patch(color=SOLD_OUT, alpha=0.25, label="a zone has no more nodes"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False)

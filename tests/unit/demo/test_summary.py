@@ -86,7 +86,7 @@ def test_the_numbers_of_each_job_are_there_for_all_columns() -> None:
 
 
 def test_a_job_waits_until_it_has_gpus_and_again_between_its_runs() -> None:
-    job = ColumnJob("a", 10.0, 20.0, 90.0, [(20.0, 4), (40.0, 0), (50.0, 8), (90.0, 0)])
+    job = ColumnJob("a", 10.0, 20.0, 95.0, [(20.0, 4), (40.0, 0), (50.0, 8), (90.0, 0)])
     assert list(picture.stretches(job, 100.0)) == [(10.0, 20.0, 0), (20.0, 40.0, 4), (40.0, 50.0, 0), (50.0, 90.0, 8)]
     waiting = ColumnJob("b", 10.0, None, None, [])
     assert list(picture.stretches(waiting, 100.0)) == [(10.0, 100.0, 0)]
