@@ -10,6 +10,7 @@ from rich.console import Console
 
 from demo.live import Screen, line, rendered
 from demo.pace import Pace
+from demo.pods import RunningRun
 from demo.view import metric
 from tests.unit.demo import samples
 
@@ -69,6 +70,17 @@ def test_a_job_whose_pods_never_ran_has_held_no_gpus() -> None:
     jobs = samples.replayed(samples.scenario())
     assert jobs["ncf-56"].gpu_seconds(1_200.0) == 0.0
     assert jobs["yolov3-52"].gpu_seconds(1_200.0) == 4 * 910.0
+
+
+def test_what_a_job_held_and_when_is_kept_over_its_runs() -> None:
+    job = samples.replayed(samples.scenario())["bert-72"]
+    for at, running in ((10.0, None), (20.0, RunningRun(1, 4)), (30.0, RunningRun(1, 4)), (40.0, None)):
+        job.follow(running, at, 30.0)
+    job.follow(RunningRun(2, 8), 50.0, 30.0)
+    job.follow(RunningRun(3, 16), 60.0, 30.0)
+    assert job.held == [(20.0, 4), (40.0, 0), (50.0, 8), (60.0, 0), (60.0, 16)]
+    assert (job.began, job.widths) == (20.0, [4, 8, 16])
+    assert job.gpu_seconds(70.0) == 4 * 20.0 + 8 * 10.0 + 16 * 10.0
 
 
 def test_messages_of_the_operator_are_told_in_the_times_and_rates_of_the_workload() -> None:
