@@ -72,12 +72,11 @@ class TestTrainingJob:
         [
             ([{"name": "trainer"}], "no GPUs: set spec.gpus"),
             ([_gpus(0)], "no GPUs: set spec.gpus"),
-            ([_gpus("some")], "containers[0].resources.limits: nvidia.com/gpu must be a whole number"),
-            (
-                [_gpus(-1)],
-                "containers[0].resources.limits: nvidia.com/gpu must be a whole number of GPUs, from 0 to 100000",
-            ),
-            ([_gpus("1" + "0" * 30)], "containers[0].resources.limits: nvidia.com/gpu must be a whole number"),
+            ([_gpus("some")], "containers[0].resources: nvidia.com/gpu is 'some'; it must be a whole number of GPUs"),
+            ([_gpus("1e99999999999")], "it must be a whole number of GPUs"),
+            ([_gpus("1e999999999")], "it must be a whole number of GPUs"),
+            ([_gpus(-1)], "nvidia.com/gpu is -1; it must be a whole number of GPUs from 0 to 100000"),
+            ([_gpus("1" + "0" * 30)], "it must be a whole number of GPUs"),
             ([_gpus(1), _gpus(1)], "containers[1] asks for 1 nvidia.com/gpu; only the first container"),
         ],
     )
@@ -87,6 +86,13 @@ class TestTrainingJob:
         job = decode.training_job(values.raw_job({"lastRun": 7}, gpus=None, containers=containers)).job
         assert says in job.invalid
         assert job.last_run == 7
+
+    def test_a_job_whose_number_of_gpus_cannot_be_read_still_has_a_width(self) -> None:
+        assert decode.training_job(values.raw_job(gpus=None, containers=[_gpus("some")])).job.widths == Widths(1, 1, 1)
+
+    @pytest.mark.parametrize("amount", ["1000000000", "-1", "1e3", "0.0000001"])
+    def test_an_amount_from_a_billion_dollars_on_is_a_problem(self, amount: str) -> None:
+        assert _problem(values.raw_job(maxCost=amount), decode.training_job).field == "spec.maxCost"
 
     def test_a_template_of_more_than_a_quarter_of_a_mebibyte_makes_it_invalid_before_anything_is_rented(self) -> None:
         def invalid(script: str) -> str:
