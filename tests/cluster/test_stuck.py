@@ -22,7 +22,7 @@ HOST_PATH = {
 
 
 async def warned(bed: Bed, reason: str) -> str:
-    """The note of the first Warning Event with this reason, in the test's namespace or about a cluster-scoped object."""
+    """The note of the first Warning Event with this reason, in the test's namespace or of a cluster-scoped object."""
     async with asyncio.timeout(30):
         while True:
             for namespace in (bed.namespace, "default"):
