@@ -13,7 +13,7 @@ from typing import Any
 from charterer.api.models.trainingjob_status import RUNS_BYTES
 from charterer.api.stored_size import LARGEST_OBJECT_BYTES, stored_bytes
 from charterer.cluster.client import Client
-from charterer.cluster.errors import ApiError, BadRequest, NamespaceTerminating, NotFound
+from charterer.cluster.errors import ApiError, BadRequest, Forbidden, NamespaceTerminating, NotFound
 from charterer.cluster.paths import TRAINING_JOBS
 from charterer.controller.backoff import Backoff
 from charterer.domain.ids import JobId, PoolId, RentalId
@@ -111,6 +111,13 @@ class Templates:
             await self._client.post(runs, run, dry_run=True, strict=True)
         except NamespaceTerminating:
             return f"namespace {job.namespace} is being deleted"
+        except Forbidden as error:
+            if "cannot create resource" not in error.message:  # a quota, for instance, may let it pass later
+                raise
+            return (
+                f"the operator may not create Jobs in namespace {job.namespace}: an administrator can add it to the "
+                "value namespaces of the operator's chart"
+            )
         except BadRequest as error:
             return refusal(f"the Job API refuses it: {error.message}")
         except NotFound:

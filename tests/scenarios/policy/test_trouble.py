@@ -46,6 +46,25 @@ def test_a_job_on_an_interrupted_instance_queues_when_nothing_is_left() -> None:
     assert rents(decided) == ["a100-2"]
 
 
+def test_the_clouds_own_replacement_of_a_dead_machine_is_used_instead_of_another() -> None:
+    world = simple()
+    world.rental()
+    world.job("train", gpus=8)
+    world.runs_on("train", "a100-1", gpus=8)
+    world.rental()
+    spare = world.rental()
+    world.ends("a100-1")
+    unrecorded = plan(world.snapshot())
+    assert set(releases(unrecorded)) == {spare.id}
+    assert rents(unrecorded) == []
+    world.carry_out(unrecorded)
+    world.jobs[JobId("train")] = replace(world.jobs[JobId("train")], allocation=None, runs=())
+    recorded = plan(world.snapshot())
+    assert placed(recorded) == {"train": 8}
+    assert rents(recorded) == []
+    assert releases(recorded) == {}
+
+
 def test_an_idle_machine_that_the_cloud_takes_back_is_released_for_that_reason() -> None:
     world = simple()
     instance = world.rental().instance

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from charterer.api import decode
 from charterer.cluster.client import Client
-from charterer.cluster.errors import ApiError, BadRequest, NamespaceTerminating, NotFound, Unreachable
+from charterer.cluster.errors import ApiError, BadRequest, Forbidden, NamespaceTerminating, NotFound, Unreachable
 from charterer.controller.templates import Templates
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
@@ -139,6 +139,20 @@ def test_a_job_or_namespace_that_goes_away_is_not_planned_for() -> None:
         gate.api.raw = None
         edited = replace(JOB, generation=JOB.generation + 1)
         assert await gate.answer(edited) == {JOB.id: "the job is gone"}
+
+    at_the_gate(scene)
+
+
+def test_a_namespace_in_which_the_operator_may_not_create_jobs_is_named_and_a_quota_may_yet_let_it_pass() -> None:
+    async def scene(gate: Gate) -> None:
+        message = 'User "charterer" cannot create resource "jobs" in API group "batch" in the namespace "research"'
+        gate.api.refuses = Forbidden("POST", "/jobs", 403, "Forbidden", message)
+        said = (await gate.answer(JOB))[JOB.id]
+        assert said is not None
+        assert "may not create Jobs in namespace research" in said
+        gate.api.refuses = Forbidden("POST", "/jobs", 403, "Forbidden", "exceeded quota: jobs")
+        edited = replace(JOB, generation=JOB.generation + 1)
+        assert await gate.answer(edited) == {JOB.id: None}
 
     at_the_gate(scene)
 

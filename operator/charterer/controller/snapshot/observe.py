@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from charterer.api.decode import DecodedJob, ForeignPod, OwnPod
+from charterer.api.decode import DecodedJob, ForeignPod, JobPod
 from charterer.cluster.store import ObjectKey
 from charterer.controller.known_pools import first_come, known_pools
 from charterer.controller.snapshot.cluster_state import ClusterState
@@ -29,8 +29,21 @@ _QUOTE_RECORDED_SECONDS = 3600.0
 """Seconds after which an unchanged quote is recorded again, for its time: one write of a pool an hour costs nothing."""
 _ENDLESS = Instant(2**63)
 """Later than every time on record."""
-_OwnPods = Mapping[tuple[JobId, int], tuple[Pod, ...]]
-_RunParts = Mapping[JobId, tuple[tuple[Run, tuple[Pod, ...]], ...]]
+
+
+class _Owner(NamedTuple):
+    """What an object says it belongs to: a TrainingJob of this uid in the object's own namespace.
+
+    An owner in another namespace is none: whoever may create objects in a namespace may write any uid into them.
+    """
+
+    namespace: str
+    job: JobId
+
+
+_PodsOfJobs = Mapping[tuple[str, str], tuple[Pod, ...]]
+"""By namespace and uid of the batch/v1 Job that controls them."""
+_RunParts = Mapping[_Owner, tuple[tuple[Run, tuple[Pod, ...]], ...]]
 
 
 def observe(state: ClusterState, now: Instant, memo: Memo | None = None) -> Snapshot:
@@ -50,15 +63,15 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     known = {name: _with_offer(pool, state) for name, pool in declared.items()}
     pools = memo.stable(first_come(known, state.surveys), "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
-    pods = memo(_own_pods, state.pods)
+    pods = memo(_pods_of_jobs, state.pods)
     runs = memo.each(_with_pods, memo.stable(memo(_run_parts, state.runs, pods, state.warnings), "runs"))
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
     sources = _JobSources(runs, payers, profiles, memo(_owners, state.services), state.progress, state.refusals, clocks)
     parts = memo.stable(memo(_job_parts, state.jobs, *sources), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
-    gone = frozenset(runs.keys() - jobs.keys())
+    owners = memo(_owners_of_runs, state.jobs)
     prices = memo(recorded_segments, state.rentals)
-    foreign = memo(_foreign_gpus, state.pods, pods, state.runs, gone)
+    foreign = memo(_foreign_gpus, state.pods, state.runs, owners)
     return Snapshot(
         now=now,
         budgets=memo(_budgets_by_id, state.budgets),
@@ -69,7 +82,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         rentals=memo(_rentals_by_id, state.rentals),
         nodes=memo.stable(memo(_nodes, state.nodes, foreign), "nodes"),
         problems=(*state.problems, *_without_profile(state, jobs, profiles)),
-        orphans=tuple(_orphans(state, gone, payers)),
+        orphans=memo(_orphans, state.runs, owners, state.problems, payers),
     )
 
 
@@ -87,10 +100,10 @@ def _rentals_by_id(rentals: Mapping[ObjectKey, Rental]) -> Mapping[RentalId, Ren
 class _JobSources(NamedTuple):
     """What jobs are joined with. ``owners``: jobs that have their Service. ``clocks``: see ``_ahead``."""
 
-    runs: Mapping[JobId, tuple[Run, ...]]
+    runs: Mapping[_Owner, tuple[Run, ...]]
     payers: Mapping[str, Budget]
     profiles: Mapping[ClassId, Profile]
-    owners: frozenset[JobId]
+    owners: frozenset[_Owner]
     progress: Mapping[JobId, Progress]
     refusals: Mapping[JobId, str | None]
     clocks: Mapping[JobId, Instant]
@@ -127,16 +140,16 @@ def _ahead(state: ClusterState, now: Instant) -> Iterable[Job]:
             yield job
 
 
-def _owners(services: Mapping[ObjectKey, JobId]) -> frozenset[JobId]:
-    return frozenset(services.values())
+def _owners(services: Mapping[ObjectKey, JobId]) -> frozenset[_Owner]:
+    return frozenset(_Owner(key.namespace, job) for key, job in services.items())
 
 
 def _job_parts(
     jobs: Mapping[ObjectKey, DecodedJob],
-    runs: Mapping[JobId, tuple[Run, ...]],
+    runs: Mapping[_Owner, tuple[Run, ...]],
     payers: Mapping[str, Budget],
     profiles: Mapping[ClassId, Profile],
-    owners: frozenset[JobId],
+    owners: frozenset[_Owner],
     progress: Mapping[JobId, Progress],
     refusals: Mapping[JobId, str | None],
     clocks: Mapping[JobId, Instant],
@@ -146,14 +159,15 @@ def _job_parts(
     parts = {}
     for decoded in jobs.values():
         job = decoded.job
+        owner = _Owner(job.namespace, job.id)
         budget = payers.get(job.namespace)
         parts[job.id] = _JobParts(
             decoded,
             None if budget is None else budget.id,
             1.0 if budget is None else weights[budget.id].get(decoded.priority_class, 1.0),
-            runs.get(job.id, ()),
+            runs.get(owner, ()),
             progress.get(job.id),
-            job.id in owners,
+            owner in owners,
             refusals.get(job.id, ""),
             profiles.get(job.class_id),
             clocks.get(job.id),
@@ -268,21 +282,26 @@ def _paid(profiles: Mapping[ObjectKey, Profile], payers: Mapping[str, Budget]) -
 # --- runs and pods --------------------------------------------------------------------------------------------------
 
 
-def _own_pods(pods: Mapping[ObjectKey, OwnPod | ForeignPod]) -> _OwnPods:
-    """The pods of training jobs by job and number of the run."""
-    own: dict[tuple[JobId, int], list[Pod]] = defaultdict(list)
-    for pod in pods.values():
-        if isinstance(pod, OwnPod):
-            own[pod.job, pod.pod.run].append(pod.pod)
-    return {run: tuple(its_pods) for run, its_pods in own.items()}
+def _pods_of_jobs(pods: Mapping[ObjectKey, JobPod | ForeignPod]) -> _PodsOfJobs:
+    """The pods that are controlled by a batch/v1 Job, by that Job."""
+    controlled: dict[tuple[str, str], list[Pod]] = defaultdict(list)
+    for key, pod in pods.items():
+        if isinstance(pod, JobPod):
+            controlled[key.namespace, pod.controller_uid].append(pod.pod)
+    return {job: tuple(its_pods) for job, its_pods in controlled.items()}
 
 
-def _run_parts(runs: Mapping[ObjectKey, tuple[JobId, Run]], pods: _OwnPods, warnings: Mapping[str, str]) -> _RunParts:
+def _run_parts(
+    runs: Mapping[ObjectKey, tuple[JobId, Run]], pods: _PodsOfJobs, warnings: Mapping[str, str]
+) -> _RunParts:
     """The runs of each job, each with its pods and the last warning about it."""
-    parts: dict[JobId, tuple[tuple[Run, tuple[Pod, ...]], ...]] = {}
-    for owner, run in runs.values():
+    parts: dict[_Owner, tuple[tuple[Run, tuple[Pod, ...]], ...]] = {}
+    for key, (job, run) in runs.items():
+        if not run.owned:
+            continue
+        owner = _Owner(key.namespace, job)
         warned = replace(run, warning=warnings[run.uid]) if run.uid in warnings else run
-        parts[owner] = (*parts.get(owner, ()), (warned, pods.get((owner, run.number), ())))
+        parts[owner] = (*parts.get(owner, ()), (warned, pods.get((key.namespace, run.uid), ())))
     return parts
 
 
@@ -292,42 +311,52 @@ def _with_pods(parts: tuple[tuple[Run, tuple[Pod, ...]], ...]) -> tuple[Run, ...
     return tuple(sorted(runs, key=lambda run: run.number))
 
 
-def _orphans(state: ClusterState, gone: frozenset[JobId], payers: Mapping[str, Budget]) -> Iterable[Orphan]:
+def _owners_of_runs(jobs: Mapping[ObjectKey, DecodedJob]) -> frozenset[_Owner]:
+    return frozenset(_Owner(key.namespace, decoded.job.id) for key, decoded in jobs.items())
+
+
+def _orphans(
+    runs: Mapping[ObjectKey, tuple[JobId, Run]],
+    owners: frozenset[_Owner],
+    problems: Sequence[Problem],
+    payers: Mapping[str, Budget],
+) -> tuple[Orphan, ...]:
     """Runs of jobs that are gone: not those of a job that is there and cannot be read."""
-    if not gone:
-        return
-    unread = {(problem.namespace, problem.name) for problem in state.problems if problem.kind == "TrainingJob"}
-    for key, (owner, run) in state.runs.items():
-        if owner in gone:
+    unread = {(problem.namespace, problem.name) for problem in problems if problem.kind == "TrainingJob"}
+    orphans = []
+    for key, (job, run) in runs.items():
+        if _Owner(key.namespace, job) not in owners:
             payer = payers.get(key.namespace)
-            orphan = Orphan(owner, key.namespace, None if payer is None else payer.id, run)
+            orphan = Orphan(job, key.namespace, None if payer is None else payer.id, run)
             if (key.namespace, orphan.job_name) not in unread:
-                yield orphan
+                orphans.append(orphan)
+    return tuple(orphans)
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
 def _foreign_gpus(
-    pods: Mapping[ObjectKey, OwnPod | ForeignPod],
-    own: _OwnPods,
+    pods: Mapping[ObjectKey, JobPod | ForeignPod],
     runs: Mapping[ObjectKey, tuple[JobId, Run]],
-    gone: frozenset[JobId],
+    owners: frozenset[_Owner],
 ) -> Mapping[NodeName, int]:
     """The GPUs of each node that are not free for runs: of other pods, and of pods that outlive their run's object.
 
-    ``gone``: owners of runs whose TrainingJob is not there. Deleting a run's object in the background removes it at
-    once, and its pods live on until the garbage collector comes to them.
+    ``owners``: the TrainingJobs that are there. Deleting a run's object in the background removes it at once, and its
+    pods live on until the garbage collector comes to them.
     """
+    present = {
+        (key.namespace, run.uid)
+        for key, (job, run) in runs.items()
+        if run.owned and _Owner(key.namespace, job) in owners
+    }
     foreign: dict[NodeName, int] = defaultdict(int)
-    for pod in pods.values():
+    for key, pod in pods.items():
         if isinstance(pod, ForeignPod):
             foreign[pod.node] += pod.gpus
-    present = {(owner, run.number) for owner, run in runs.values() if owner not in gone}
-    for run in own.keys() - present:
-        for left in own[run]:
-            if left.live and left.node is not None:
-                foreign[left.node] += left.gpus
+        elif (key.namespace, pod.controller_uid) not in present and pod.pod.live and pod.pod.node is not None:
+            foreign[pod.pod.node] += pod.pod.gpus
     return foreign
 
 
