@@ -19,7 +19,7 @@ from charterer.cli.doctor.checks import (
     check_prices,
     check_rights,
 )
-from charterer.cli.shared.cluster import ROLE, ClusterOptions, cluster_options, run_against, wall_clock
+from charterer.cli.shared.cluster import ROLE, ClusterOptions, cluster_options, read_with, wall_clock
 from charterer.cli.shared.leader import LeaderSeen, find_leader
 from charterer.cli.shared.output import FAILED, FORMATS, JsonValue, emit
 from charterer.cluster import paths
@@ -70,7 +70,7 @@ def doctor(output: str, cluster: ClusterOptions) -> None:
 
     Exit code: 0 if all is well, 1 if something is wrong or the cluster cannot be read.
     """
-    findings = examine(run_against(cluster.access(), read_for_doctor))
+    findings = examine(read_with(cluster, read_for_doctor))
     emit(doctor_document(findings), doctor_json(findings), output)
     if any(finding.remedy for finding in findings):
         raise click.exceptions.Exit(FAILED)

@@ -72,7 +72,7 @@ cluster_options = option_group(
 def read(cluster: ClusterOptions) -> ClusterReading:
     """Read everything that a plan needs, once. ClickException with one line where that is impossible."""
     access = cluster.access()
-    state, trouble = run_against(access, _read_all)
+    state, trouble = read_with(cluster, _read_all)
     return ClusterReading(state, wall_clock(), access.namespace, trouble)
 
 
@@ -87,25 +87,30 @@ def wall_clock() -> Instant:
 
 def read_others(cluster: ClusterOptions) -> OtherJobs:
     """Read the jobs that train in the cluster without Charterer. ClickException like ``read``."""
-    return run_against(cluster.access(), read_other_jobs)
+    return read_with(cluster, read_other_jobs)
 
 
-def run_against(access: Access, reader: Callable[[Client], Awaitable[_T]]) -> _T:
-    """The answer of ``reader``. ClickException with one line where the cluster does not give one."""
+def call(cluster: ClusterOptions, use: Callable[[Client], Awaitable[_T]]) -> _T:
+    """Use a client of the cluster. ClickException like ``read``."""
+    access = cluster.access()
 
     async def with_client() -> _T:
         async with Client(access) as client:
-            return await reader(client)
+            return await use(client)
 
     try:
-        with announce_when_slow("reading the cluster"):
-            return asyncio.run(with_client())
+        return asyncio.run(with_client())
     except ApiError as error:
-        raise click.ClickException(explained(error, access)) from error
+        raise click.ClickException(_explained(error, access)) from error
 
 
-def explained(error: ApiError, access: Access) -> str:
-    """What is wrong, and what to do, in one line."""
+def read_with(cluster: ClusterOptions, reader: Callable[[Client], Awaitable[_T]]) -> _T:
+    """The answer of ``reader``, with a line on stderr when it is slow. ClickException like ``read``."""
+    with announce_when_slow("reading the cluster"):
+        return call(cluster, reader)
+
+
+def _explained(error: ApiError, access: Access) -> str:
     match error:
         case Forbidden():
             remedy = f"a ClusterRoleBinding to ClusterRole {ROLE} (chart charterer) allows all that is read here"

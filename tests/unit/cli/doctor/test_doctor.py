@@ -140,8 +140,7 @@ def test_an_empty_cluster_is_told_what_it_lacks() -> None:
 
 
 def ran(monkeypatch: pytest.MonkeyPatch, reading: DoctorReading, *arguments: str) -> Result:
-    monkeypatch.setattr("charterer.cli.doctor.command.run_against", lambda access, reader: reading)
-    monkeypatch.setattr("charterer.cli.shared.cluster.ClusterOptions.access", lambda self: None)
+    monkeypatch.setattr("charterer.cli.doctor.command.read_with", lambda cluster, reader: reading)
     return CliRunner().invoke(main, ["doctor", *arguments])
 
 
