@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from charterer.api import decode
-from charterer.api.names import LABEL_JOB_UID
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
 from charterer.cluster.errors import Conflict, NotFound, TooManyRequests
@@ -62,7 +61,7 @@ async def _empty(context: ExecutionContext, step: Terminate, node: NodeName) -> 
     alive = await _alive(context, node)
     names = ", ".join(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in alive[:_NAMED])
     more = f" and {len(alive) - _NAMED} more" if len(alive) > _NAMED else ""
-    if any(LABEL_JOB_UID in (pod["metadata"].get("labels") or {}) for pod in alive):
+    if any(isinstance(decode.pod(pod), decode.OwnPod) for pod in alive):
         _log.info("instance %s is not ended: %s%s live on Node %s", step.instance.id, names, more, node)
         raise Stale
     rental = context.decided.rental(step.rental)
