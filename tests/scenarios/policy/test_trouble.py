@@ -186,6 +186,34 @@ def test_a_job_whose_run_never_started_holds_no_machine_while_it_rests(failures:
     assert decided.again_at == after(world.now, seconds)
 
 
+def test_a_job_has_no_next_run_until_the_end_of_the_one_that_never_started_is_on_record() -> None:
+    world = simple()
+    world.rental()
+    world.job("train", gpus=8)
+    job = stuck(world)
+    former = job.allocation
+    assert former is not None
+    given_up = replace(former, withdrawn_because="late")
+    world.jobs[job.id] = replace(job, allocation=None, replaced=(given_up,))
+    for _ in range(3):
+        decided = plan(world.snapshot())
+        assert (placed(decided), rents(decided), why(decided, "train")) == ({}, [], ReasonCode.BACK_OFF)
+        world.passes(600.0)
+
+
+def test_a_run_that_waits_for_the_pods_of_its_predecessor_is_not_blamed_for_not_starting() -> None:
+    world = simple()
+    world.rental()
+    world.job("train", gpus=8)
+    job = stuck(world)
+    former = job.allocation
+    assert former is not None
+    unwell(world, suspended=True, pods=())
+    world.jobs[job.id] = replace(world.jobs[job.id], replaced=(replace(former, run=0),))
+    world.passes(job.ready_timeout_seconds + job.grace_seconds)
+    assert why(plan(world.snapshot()), "train") is ReasonCode.LOST_NODE
+
+
 @pytest.mark.parametrize("outcome", [RunOutcome.INTERRUPTED, RunOutcome.STOPPED])
 def test_a_job_whose_run_was_ended_by_others_does_not_rest(outcome: RunOutcome) -> None:
     assert placed(plan(after_a_run(outcome).snapshot())) == {"train": 8}
