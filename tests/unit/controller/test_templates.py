@@ -85,6 +85,19 @@ def test_a_job_is_not_planned_for_until_its_template_has_been_tried_once() -> No
     at_the_gate(scene)
 
 
+def test_a_job_whose_record_is_refused_is_left_alone_for_five_minutes_then_ten() -> None:
+    async def scene(gate: Gate) -> None:
+        assert await gate.answer(JOB) == {}
+        for minutes in (5, 10):
+            gate.templates.unwritten(JOB.id, "denied by policy")
+            await asyncio.sleep(minutes * 60 - 1.0)
+            assert gate.templates.refusals([JOB]) == {JOB.id: "its record cannot be written: denied by policy"}
+            await asyncio.sleep(1.5)
+            assert gate.templates.refusals([JOB]) == {}
+
+    at_the_gate(scene)
+
+
 def test_a_changed_spec_is_tried_again_and_a_job_that_holds_nodes_never() -> None:
     async def scene(gate: Gate) -> None:
         assert await gate.answer(JOB) == {}

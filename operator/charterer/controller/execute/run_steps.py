@@ -9,7 +9,7 @@ from charterer.api import decode
 from charterer.api.names import ANNOTATION_ALLOCATION, LABEL_JOB_UID
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
-from charterer.cluster.errors import BadRequest, NotFound
+from charterer.cluster.errors import BadRequest, Forbidden, NamespaceTerminating, NotFound
 from charterer.cluster.patches import pointer, uid_test
 from charterer.cluster.paths import PODS, TRAINING_JOBS
 from charterer.cluster.store import ObjectKey
@@ -40,16 +40,21 @@ async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcom
     """Write the intent. A former allocation moves to ``replaced`` and stays there until its run has been recorded."""
     job = context.decided.job(command.job)
     last_run = job.last_run if command.allocation is None else max(job.last_run, command.allocation.run)
-    await context.objects.record_job(
-        replace(
-            job,
-            allocation=command.allocation,
-            last_run=last_run,
-            replaced=_replaced(job, command),
-            predicted=job.predicted or command.predicted,
-            moves=moves_with(job, command),
-        )
+    allocated = replace(
+        job,
+        allocation=command.allocation,
+        last_run=last_run,
+        replaced=_replaced(job, command),
+        predicted=job.predicted or command.predicted,
+        moves=moves_with(job, command),
     )
+    try:
+        await context.objects.record_job(allocated)
+    except NamespaceTerminating:
+        raise
+    except (BadRequest, Forbidden) as error:
+        context.unwritten(job.id, error.message)
+        raise
     return ActionOutcome.DONE
 
 
