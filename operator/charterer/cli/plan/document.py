@@ -124,15 +124,22 @@ def _difference(answer: PlanAnswer, before: PlanReport) -> list[Block]:
         TableColumn("AS IT IS", right=True),
         TableColumn("WHAT IF", right=True),
     )
-    rows = []
+    rows, unchanged = [], 0
     for solution in report.solutions:
         solution_before = solutions_before.get(solution.budget.id)
         figures_before = {} if solution_before is None else dict(_figures(solution_before, before))
-        for number, (title, figure) in enumerate(_figures(solution, report)):
-            figure_before = figures_before.get(title, "-")
-            tone = Tone.STRONG if figure != figure_before else Tone.PLAIN
-            rows.append(row(solution.budget.id if not number else "", title, figure_before, TableCell(figure, tone)))
-    return [*blocks, Heading("The difference"), DocumentTable(columns, tuple(rows))]
+        figures = [(title, figures_before.get(title, "-"), figure) for title, figure in _figures(solution, report)]
+        changed = [figure for figure in figures if figure[1] != figure[2]]
+        unchanged += not changed
+        for number, (title, figure_before, figure) in enumerate(changed):
+            cell = TableCell(figure, Tone.STRONG)
+            rows.append(row(solution.budget.id if not number else "", title, figure_before, cell))
+    blocks.append(Heading("The difference"))
+    if rows:
+        blocks.append(DocumentTable(columns, tuple(rows)))
+    if unchanged:
+        blocks.append(Paragraph(f"{unchanged} budget{'s are' if unchanged != 1 else ' is'} as before.", Tone.FAINT))
+    return blocks
 
 
 def _figures(solution: BudgetSolution, report: PlanReport) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ import yaml
 
 from charterer.api import decode
 from charterer.api.names import API_VERSION
+from charterer.cli.plan.unknown_fields import unknown_fields
 from charterer.cli.shared.similar_names import similar_names
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
@@ -114,6 +115,9 @@ def apply_objects(state: ClusterState, objects: Iterable[ManifestSource], namesp
     budgets, pools = dict(state.budgets), dict(state.pools)
     for source in objects:
         kind, name, key = _identity(source, namespace, state)
+        unknown = next(unknown_fields(kind, source.raw.get("spec")), None)
+        if unknown is not None:
+            raise click.ClickException(f"{source.at}: {kind} {name}: {unknown}")
         raw = _complete(source.raw, kind, key, now)
         try:
             match kind:

@@ -60,9 +60,16 @@ def solve_with_pool_limits(
 
 
 def budget_outcome(solution: BudgetSolution, allowed: float) -> BudgetOutcome:
-    """What a budget would get for ``allowed`` dollars a second in the room that the others leave it now."""
+    """What a budget would get for ``allowed`` dollars a second in the room that the others leave it now.
+
+    Where the solver gives up, as if there were room for all.
+    """
     paid = replace(solution, allowed=allowed, planned=min(solution.planned, allowed))
-    return PoolProgram([paid], solution.room).outcome(solution.budget.id)
+    try:
+        program = PoolProgram([paid], solution.room)
+    except SolverGaveUp:
+        program = PoolProgram([paid], {})
+    return program.outcome(solution.budget.id)
 
 
 def _chooses(solution: BudgetSolution) -> bool:

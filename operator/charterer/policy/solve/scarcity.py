@@ -21,7 +21,7 @@ from math import isclose
 from charterer.domain.ids import BudgetId, PoolId, Rate
 from charterer.policy.solve.exchange_rate import BudgetFit, Demand, Solution, solve
 from charterer.policy.solve.hull import corners
-from charterer.policy.solve.linear_program import Optimum, Uses, minimise
+from charterer.policy.solve.linear_program import Optimum, SolverGaveUp, Uses, minimise
 
 _PROGRAMS = 4
 """Programs solved at most until the weights agree with the rates: more than one only where a ceiling binds."""
@@ -110,7 +110,7 @@ def solve_scarce(
 ) -> ScarceSolution:
     """``budgets``: dollars a second; ``capacity``: GPUs; a pool that is not named has room for all.
 
-    ValueError for a class without columns or of a budget that is not named.
+    ValueError for a class without columns or of a budget that is not named. SolverGaveUp as ``minimise``.
     """
     for number, lp_class in enumerate(classes):
         if not lp_class.columns:
@@ -291,7 +291,8 @@ class _PoolProgram:
         waiting = [((row, load),) for load in loads]
         limits = [*self._limits, least.cost + _SLACK * sum(loads)]
         optimum = minimise([*self._costs, *[0.0] * len(loads)], owners, [*self._uses, *waiting], limits)
-        assert optimum is not None, "the waiting of the first program keeps within its own limit"
+        if optimum is None:
+            raise SolverGaveUp("the least load that must wait is within its own limit only before it is rounded")
         return self._solution(optimum, least.prices)
 
     def _solution(self, optimum: Optimum, lacking: Sequence[float]) -> ScarceSolution:
