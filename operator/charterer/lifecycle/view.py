@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
+from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, Pod, run_name
 from charterer.domain.pool import Instance, InstanceState, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant, after
-from charterer.incremental import Remember, directly
+from charterer.incremental import Memo
 
 COUNTED_STATES = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 """States of an instance in which the cloud counts it towards its group's target."""
@@ -77,29 +77,28 @@ class LifecycleView:
     ending: Mapping[RentalId, Sequence[str]]
 
     @classmethod
-    def of(cls, snapshot: Snapshot, remember: Remember = directly) -> LifecycleView:
+    def of(cls, snapshot: Snapshot, memo: Memo | None = None) -> LifecycleView:
         """Index the snapshot: linear in jobs, pods, rentals, instances and nodes."""
-        by_pool: dict[PoolId, list[Rental]] = defaultdict(list)
-        by_budget: dict[BudgetId, list[Rental]] = defaultdict(list)
-        for rental in sorted(snapshot.rentals.values(), key=lambda rental: (rental.created, rental.id)):
-            by_pool[rental.pool].append(rental)
-            by_budget[rental.budget].append(rental)
-        pods: dict[NodeName, list[BoundPod]] = defaultdict(list)
+        memo = Memo() if memo is None else memo
+        by_pool, by_budget = memo(_by_pool_and_budget, snapshot.rentals)
         uncounted: dict[BudgetId, list[Job]] = defaultdict(list)
         ending: dict[RentalId, list[str]] = defaultdict(list)
         for job in snapshot.jobs.values():
             if job.budget is not None and _uncounted(job, snapshot):
                 uncounted[job.budget].append(job)
-            for run in job.runs:
-                for pod in run.pods:
-                    if pod.node is not None:
-                        pods[pod.node].append(BoundPod(job, pod))
-            for allocation in _unrecorded(job, snapshot):
+            for allocation in _unrecorded(job, snapshot) if job.replaced else ():
                 for placement in allocation.placements:
                     ending[placement.rental].append(run_name(job.name, allocation.run))
-        nodes = remember(NodeIndex.of, snapshot.nodes)
-        instances = {pool: {item.id: item for item in survey.instances} for pool, survey in snapshot.surveys.items()}
-        return cls(snapshot, by_pool, by_budget, instances, pods, nodes, uncounted, ending)
+        return cls(
+            snapshot=snapshot,
+            rentals_of_pool=by_pool,
+            rentals_of_budget=by_budget,
+            instances=memo.each(_instances_by_id, snapshot.surveys),
+            pods_on=memo(_by_node, memo.each(_bound_pods, snapshot.jobs)),
+            nodes=memo(NodeIndex.of, snapshot.nodes),
+            uncounted=uncounted,
+            ending=ending,
+        )
 
     def survey(self, rental: Rental) -> Survey | None:
         """The last survey of the rental's pool; None when the cloud has not been reached."""
@@ -142,6 +141,33 @@ class LifecycleView:
     def observes(self, budget: BudgetId | None) -> bool:
         """Whether the budget only observes, so that nothing may be rented, ended or run for it."""
         return _observes(budget, self.snapshot)
+
+
+def _by_pool_and_budget(
+    rentals: Mapping[RentalId, Rental],
+) -> tuple[Mapping[PoolId, Sequence[Rental]], Mapping[BudgetId, Sequence[Rental]]]:
+    by_pool: dict[PoolId, list[Rental]] = defaultdict(list)
+    by_budget: dict[BudgetId, list[Rental]] = defaultdict(list)
+    for rental in sorted(rentals.values(), key=lambda rental: (rental.created, rental.id)):
+        by_pool[rental.pool].append(rental)
+        by_budget[rental.budget].append(rental)
+    return by_pool, by_budget
+
+
+def _instances_by_id(survey: Survey) -> Mapping[InstanceId, Instance]:
+    return {item.id: item for item in survey.instances}
+
+
+def _bound_pods(job: Job) -> Sequence[tuple[NodeName, BoundPod]]:
+    return [(pod.node, BoundPod(job, pod)) for run in job.runs for pod in run.pods if pod.node is not None]
+
+
+def _by_node(bound: Mapping[JobId, Sequence[tuple[NodeName, BoundPod]]]) -> Mapping[NodeName, Sequence[BoundPod]]:
+    pods: dict[NodeName, list[BoundPod]] = defaultdict(list)
+    for of_job in bound.values():
+        for node, pod in of_job:
+            pods[node].append(pod)
+    return pods
 
 
 def _observes(budget: BudgetId | None, snapshot: Snapshot) -> bool:

@@ -15,7 +15,7 @@ from charterer.controller.snapshot.payers import payers_of
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
-from charterer.domain.job import TRUSTED_FRACTION, Job, Orphan, Pod, Progress, Run
+from charterer.domain.job import TRUSTED_FRACTION, Job, Orphan, Progress, Run
 from charterer.domain.pool import Instance, Pool, PriceSegment, Quote, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
@@ -27,8 +27,10 @@ _QUOTE_RECORDED_SECONDS = 3600.0
 """Seconds after which an unchanged quote is recorded again, for its time: one write of a pool an hour costs nothing."""
 _ENDLESS = Instant(2**63)
 """Later than every time on record."""
-_OwnPods = Mapping[tuple[JobId, int], tuple[Pod, ...]]
-_RunParts = Mapping[JobId, tuple[tuple[Run, tuple[Pod, ...]], ...]]
+_Owned = tuple[tuple[JobId, Run], ...]
+"""The runs of one job, by their numbers, with their owner."""
+_Pods = tuple[OwnPod | ForeignPod, ...]
+"""The pods of one job, by their runs and indices; or those that are of no job."""
 
 
 def observe(state: ClusterState, now: Instant, memo: Memo | None = None) -> Snapshot:
@@ -45,14 +47,17 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     payers = memo(payers_of, state.budgets, state.namespaces)
     pools = memo.stable({pool.id: _with_offer(pool, state) for pool in state.pools.values()}, "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
-    pods = memo(_own_pods, state.pods)
-    runs = memo.each(_with_pods, memo.stable(memo(_run_parts, state.runs, pods), "runs"))
+    decoded = memo(_by_id, state.jobs)
+    objects = memo.grouped(_owner_of_run, _run_order, state.runs)
+    pods = memo.grouped(_owner_of_pod, _pod_order, state.pods)
+    runs = memo.each(_with_pods, (objects, pods))
+    trials, owners = memo(_trials, state.refusals), memo(_owners, state.services)
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
-    sources = _JobSources(runs, payers, profiles, memo(_owners, state.services), state.progress, state.refusals, clocks)
-    parts = memo.stable(memo(_job_parts, state.jobs, *sources), "jobs")
+    joined = decoded, runs, state.progress, trials, owners, clocks
+    parts = memo.stable(memo.each(_job_parts, joined, memo(_weights, payers), profiles), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
     gone = frozenset(runs.keys() - jobs.keys())
-    foreign = memo(_foreign_gpus, state.pods, pods, state.runs, gone)
+    foreign = memo(_sum_by_node, memo.each(_not_for_runs, (pods, objects, decoded)))
     return Snapshot(
         now=now,
         budgets=memo(_budgets_by_id, state.budgets),
@@ -78,20 +83,11 @@ def _rentals_by_id(rentals: Mapping[ObjectKey, Rental]) -> Mapping[RentalId, Ren
 # --- jobs -----------------------------------------------------------------------------------------------------------
 
 
-class _JobSources(NamedTuple):
-    """What jobs are joined with. ``owners``: jobs that have their Service. ``clocks``: see ``_ahead``."""
-
-    runs: Mapping[JobId, tuple[Run, ...]]
-    payers: Mapping[str, Budget]
-    profiles: Mapping[ClassId, Profile]
-    owners: frozenset[JobId]
-    progress: Mapping[JobId, Progress]
-    refusals: Mapping[JobId, str | None]
-    clocks: Mapping[JobId, Instant]
-
-
 class _JobParts(NamedTuple):
-    """All that a job is joined from. ``refusal``: as in ClusterState, empty where the template was accepted."""
+    """All that a job is joined from.
+
+    ``refusal``: as in ClusterState, empty where the template was accepted. ``clock``: see ``_ahead``.
+    """
 
     decoded: DecodedJob
     budget: BudgetId | None
@@ -121,55 +117,68 @@ def _ahead(state: ClusterState, now: Instant) -> Iterable[Job]:
             yield job
 
 
-def _owners(services: Mapping[ObjectKey, JobId]) -> frozenset[JobId]:
-    return frozenset(services.values())
+def _by_id(jobs: Mapping[ObjectKey, DecodedJob]) -> Mapping[JobId, DecodedJob]:
+    return {decoded.job.id: decoded for decoded in jobs.values()}
+
+
+def _owners(services: Mapping[ObjectKey, JobId]) -> Mapping[JobId, bool]:
+    """The jobs that have their Service."""
+    return dict.fromkeys(services.values(), True)
+
+
+def _trials(refusals: Mapping[JobId, str | None]) -> Mapping[JobId, tuple[str | None]]:
+    """The same in tuples, since None would be the same as no entry."""
+    return {job: (refusal,) for job, refusal in refusals.items()}
+
+
+def _weights(payers: Mapping[str, Budget]) -> Mapping[str, tuple[BudgetId, Mapping[str, float]]]:
+    """The budget that pays for each namespace, and its weights of priority classes."""
+    return {namespace: (budget.id, dict(budget.weights)) for namespace, budget in payers.items()}
 
 
 def _job_parts(
-    jobs: Mapping[ObjectKey, DecodedJob],
-    runs: Mapping[JobId, tuple[Run, ...]],
-    payers: Mapping[str, Budget],
+    decoded: DecodedJob,
+    runs: tuple[Run, ...] | None,
+    progress: Progress | None,
+    trial: tuple[str | None] | None,
+    has_service: bool | None,
+    clock: Instant | None,
+    payers: Mapping[str, tuple[BudgetId, Mapping[str, float]]],
     profiles: Mapping[ClassId, Profile],
-    owners: frozenset[JobId],
-    progress: Mapping[JobId, Progress],
-    refusals: Mapping[JobId, str | None],
-    clocks: Mapping[JobId, Instant],
-) -> Mapping[JobId, _JobParts]:
-    """For every job, what other objects say about it."""
-    weights = {budget.id: dict(budget.weights) for budget in payers.values()}
-    parts = {}
-    for decoded in jobs.values():
-        job = decoded.job
-        budget = payers.get(job.namespace)
-        parts[job.id] = _JobParts(
-            decoded,
-            None if budget is None else budget.id,
-            1.0 if budget is None else weights[budget.id].get(decoded.priority_class, 1.0),
-            runs.get(job.id, ()),
-            progress.get(job.id),
-            job.id in owners,
-            refusals.get(job.id, ""),
-            profiles.get(job.class_id),
-            clocks.get(job.id),
-        )
-    return parts
+) -> _JobParts:
+    """What other objects say about a job."""
+    job = decoded.job
+    budget, weights = payers.get(job.namespace, (None, {}))
+    return _JobParts(
+        decoded,
+        budget,
+        weights.get(decoded.priority_class, 1.0),
+        runs or (),
+        progress,
+        bool(has_service),
+        "" if trial is None else trial[0],
+        profiles.get(job.class_id),
+        clock,
+    )
 
 
 def _joined(parts: _JobParts, gpu_types: tuple[tuple[PoolId, str], ...]) -> Job:
     """The job with its parts; ``gpu_types`` of the pools, by which work is measured."""
     job = parts.decoded.job
-    joined = replace(
+    progress = _latest(job.progress, parts.progress)
+    if progress is not job.progress:
+        job = replace(job, progress=progress)
+    now = _ENDLESS if parts.clock is None else parts.clock
+    return replace(
         job,
         budget=parts.budget,
         weight=parts.weight,
+        remaining=_remaining(job, parts.profile, dict(gpu_types), now),
         runs=parts.runs,
-        progress=_latest(job.progress, parts.progress),
         has_service=parts.has_service,
         invalid=job.invalid or parts.refusal or "",
         checking=parts.refusal is None,
     )
-    now = _ENDLESS if parts.clock is None else parts.clock
-    return replace(joined, remaining=_remaining(joined, parts.profile, dict(gpu_types), now))
 
 
 def _gpu_types(pools: Mapping[PoolId, Pool]) -> tuple[tuple[PoolId, str], ...]:
@@ -271,27 +280,28 @@ def _paid(profiles: Mapping[ObjectKey, Profile], payers: Mapping[str, Budget]) -
 # --- runs and pods --------------------------------------------------------------------------------------------------
 
 
-def _own_pods(pods: Mapping[ObjectKey, OwnPod | ForeignPod]) -> _OwnPods:
-    """The pods of training jobs by job and number of the run."""
-    own: dict[tuple[JobId, int], list[Pod]] = defaultdict(list)
-    for pod in pods.values():
-        if isinstance(pod, OwnPod):
-            own[pod.job, pod.pod.run].append(pod.pod)
-    return {run: tuple(its_pods) for run, its_pods in own.items()}
+def _owner_of_run(run: tuple[JobId, Run]) -> JobId:
+    return run[0]
 
 
-def _run_parts(runs: Mapping[ObjectKey, tuple[JobId, Run]], pods: _OwnPods) -> _RunParts:
-    """The runs of each job, each with its pods."""
-    parts: dict[JobId, tuple[tuple[Run, tuple[Pod, ...]], ...]] = {}
-    for owner, run in runs.values():
-        parts[owner] = (*parts.get(owner, ()), (run, pods.get((owner, run.number), ())))
-    return parts
+def _run_order(run: tuple[JobId, Run]) -> tuple[JobId, int, str]:
+    return run[0], run[1].number, run[1].name
 
 
-def _with_pods(parts: tuple[tuple[Run, tuple[Pod, ...]], ...]) -> tuple[Run, ...]:
-    """The runs of one job in order, their pods in order."""
-    runs = (replace(run, pods=tuple(sorted(pods, key=lambda pod: (pod.index, pod.uid)))) for run, pods in parts)
-    return tuple(sorted(runs, key=lambda run: run.number))
+def _owner_of_pod(pod: OwnPod | ForeignPod) -> JobId | None:
+    return pod.job if isinstance(pod, OwnPod) else None
+
+
+def _pod_order(pod: OwnPod | ForeignPod) -> tuple[str, int, int, str]:
+    if isinstance(pod, OwnPod):
+        return pod.job, pod.pod.run, pod.pod.index, pod.pod.uid
+    return "", 0, 0, pod.node
+
+
+def _with_pods(owned: _Owned, pods: _Pods | None) -> tuple[Run, ...]:
+    """The runs of one job in order, each with its pods in order."""
+    own = [pod.pod for pod in pods or () if isinstance(pod, OwnPod)]
+    return tuple([replace(run, pods=tuple([pod for pod in own if pod.run == run.number])) for _, run in owned])
 
 
 def _orphans(state: ClusterState, gone: frozenset[JobId], payers: Mapping[str, Budget]) -> Iterable[Orphan]:
@@ -310,26 +320,27 @@ def _orphans(state: ClusterState, gone: frozenset[JobId], payers: Mapping[str, B
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
-def _foreign_gpus(
-    pods: Mapping[ObjectKey, OwnPod | ForeignPod],
-    own: _OwnPods,
-    runs: Mapping[ObjectKey, tuple[JobId, Run]],
-    gone: frozenset[JobId],
-) -> Mapping[NodeName, int]:
-    """The GPUs of each node that are not free for runs: of other pods, and of pods that outlive their run's object.
+def _not_for_runs(pods: _Pods, owned: _Owned | None, job: DecodedJob | None) -> tuple[tuple[NodeName, int], ...]:
+    """The GPUs of nodes that are not free for runs, because of these pods: those of no job, or all pods of ``job``.
 
-    ``gone``: owners of runs whose TrainingJob is not there. Deleting a run's object in the background removes it at
-    once, and its pods live on until the garbage collector comes to them.
+    The latter may outlive their run's object: deleting that in the background removes it at once, and its pods live on
+    until the garbage collector comes to them. ``job`` is None where the TrainingJob is not there.
     """
-    foreign: dict[NodeName, int] = defaultdict(int)
-    for pod in pods.values():
+    present = set() if job is None else {run.number for _, run in owned or ()}
+    held = []
+    for pod in pods:
         if isinstance(pod, ForeignPod):
-            foreign[pod.node] += pod.gpus
-    present = {(owner, run.number) for owner, run in runs.values() if owner not in gone}
-    for run in own.keys() - present:
-        for left in own[run]:
-            if left.live and left.node is not None:
-                foreign[left.node] += left.gpus
+            held.append((pod.node, pod.gpus))
+        elif pod.pod.run not in present and pod.pod.live and pod.pod.node is not None:
+            held.append((pod.pod.node, pod.pod.gpus))
+    return tuple(held)
+
+
+def _sum_by_node(held: Mapping[JobId | None, tuple[tuple[NodeName, int], ...]]) -> Mapping[NodeName, int]:
+    foreign: dict[NodeName, int] = defaultdict(int)
+    for gpus_of_nodes in held.values():
+        for node, gpus in gpus_of_nodes:
+            foreign[node] += gpus
     return foreign
 
 
