@@ -118,16 +118,22 @@ class Memo:
         return groups
 
     def stable(self, values: Mapping[Key, Value], name: Hashable) -> Mapping[Key, Value]:
-        """``values``, with the objects of the turn before in the place of those that equal them."""
+        """``values``, with the objects of the turn before in the place of those that equal them.
+
+        The same mapping as in the turn before if all do.
+        """
         slot = Memo.stable, name
         entry = self._entry(slot)
         if entry is not None and entry[0] is values:
             settled: Mapping[Key, Value] = entry[1]
             return settled
         before: Mapping[Key, Value] = {} if entry is None else entry[1]
-        changed, _ = identity_diff(values, before)
+        changed, gone = identity_diff(values, before)
         same = {key: old for key in changed if (old := before.get(key)) is not None and old == values[key]}
-        kept = {**values, **same} if same else values
+        if entry is not None and len(same) == len(changed) and not gone:
+            kept = before
+        else:
+            kept = {**values, **same} if same else values
         self._turn[slot] = values, kept
         return kept
 

@@ -50,7 +50,7 @@ def _all(view: LifecycleView, memo: Memo) -> Iterator[tuple[StepKind, str, Step 
     for budget in snapshot.budgets:
         yield StepKind.BUDGET, budget, budget_step(budget, view)
         yield StepKind.BUDGET_GUARD, budget, budget_guard(budget, view)
-    placed = memo.each(Placed.of, snapshot.jobs)
+    placed = memo.stable(memo.each(Placed.of, snapshot.jobs), "placed")
     wrong = memo(misplaced, placed, snapshot.rentals, view.nodes)
     for job, undisturbed in memo.each(goes_on, snapshot.jobs).items():
         if not undisturbed or placed[job].label in wrong:

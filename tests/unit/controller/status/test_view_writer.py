@@ -13,11 +13,14 @@ from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.status.conditions import condition
 from charterer.controller.status.view_writer import ViewedObject, ViewWriter
 from charterer.domain.ids import StepKey, StepKind
+from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from tests.virtual_time import advance, clock, run_for, run_in_virtual_time
+from tests.worlds import World
 
 KEY = ObjectKey("", "team")
 STEP = StepKey(StepKind.BUDGET, "team")
+NOW = World().snapshot()
 
 
 class Api:
@@ -77,7 +80,7 @@ class Desk:
         facts = (self.word,)
         return ViewedObject(kinds.GPU_BUDGETS, KEY, STEP, facts, self.estimate, self.drifts, self.make)
 
-    def make(self) -> InvalidObjectView:
+    def make(self, snapshot: Snapshot) -> InvalidObjectView:
         self.made += 1
         ready = condition(ConditionType.READY, True, self.word, self.sentence, Instant(0), 0)
         return InvalidObjectView(observed_generation=0, state="Invalid", conditions=(ready,))
@@ -88,7 +91,7 @@ class Desk:
         self.word = word or self.word
         if sentence:
             self.sentence, self.estimate = sentence, object()
-        self.writer.show([self.shown()])
+        self.writer.show([self.shown()], NOW)
         await self.writer.write_due()
         return len(self.api.writes)
 
@@ -162,7 +165,7 @@ def test_an_object_that_was_away_is_written_when_it_is_back() -> None:
     async def main() -> None:
         desk = Desk()
         await desk.turns()
-        desk.writer.show([])
+        desk.writer.show([], NOW)
         assert await desk.turns() == 2
 
     run_in_virtual_time(main())
@@ -187,7 +190,7 @@ def test_a_write_that_fails_or_meets_another_is_tried_again_a_second_later() -> 
             Unreachable("PATCH", "/x", 0, "Unreachable", "no answer"),
         ]
         began = clock()
-        desk.writer.show([desk.shown()])
+        desk.writer.show([desk.shown()], NOW)
         await run_for(10.0, desk.writer.run())
         assert [round(at - began) for at in desk.api.writes] == [0, 1, 2]
 
