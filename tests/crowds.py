@@ -34,8 +34,8 @@ def held(found: list[BudgetSolution]) -> dict[PoolId, float]:
                 (taken.fraction, lp_column(taken.path, share.group.menu, share.group.work).use)
                 for taken in share.path_shares
             ],
-            share.arrivals * holding_factor(one, key, share.group),
+            share.arrivals * holding_factor(solution, key, share.group),
         )
-        for one in found
-        for key, share in one.shares.items()
+        for solution in found
+        for key, share in solution.shares.items()
     )

@@ -163,8 +163,8 @@ def others(name: str, number: int, model_misfit: float = 0.0) -> Learner:
     known = learner(sorted(EPOCHS), model_misfit)
     for other in sorted(EPOCHS):
         if other != name:
-            for one in reports(tables()[other], OFFERED, number, 7):
-                known.report(one)
+            for report in reports(tables()[other], OFFERED, number, 7):
+                known.report(report)
             known.profile(ClassId("team", other), OFFERED)
     return known
 
@@ -184,12 +184,12 @@ def main() -> None:
     for number in (0, 10, 50, 200):
         head = ("step seen", "step new", "p90 new", "batch mean", "batch p90", "curve seen", "curve new", "bias new")
         print(f"\n{number} reports at {SEEN}, others known".ljust(40))
-        print(f"{'':14}" + "".join(f"{one:>12}" for one in (*head, "regret", "worst", "covered")))
+        print(f"{'':14}" + "".join(f"{column:>12}" for column in (*head, "regret", "worst", "covered")))
         for name in sorted(EPOCHS):
             table = tables()[name]
             known = others(name, 300)
-            for one in reports(table, SEEN, number, 1):
-                known.report(one)
+            for report in reports(table, SEEN, number, 1):
+                known.report(report)
             learned = known.profile(ClassId("team", name), OFFERED, (GPU,))
             new = [gpus for gpus in OFFERED if gpus not in SEEN]
             lost = batch_losses(table, learned, OFFERED)
@@ -213,8 +213,8 @@ def main() -> None:
         print(f"\nregret where all widths ran, model_misfit {model_misfit}; mean and worst over exchange rates")
         for name in sorted(EPOCHS):
             known = others(name, 300, model_misfit)
-            for one in reports(tables()[name], OFFERED, 1000, 1):
-                known.report(one)
+            for report in reports(tables()[name], OFFERED, 1000, 1):
+                known.report(report)
             learned = known.profile(ClassId("team", name), OFFERED)
             regret = regrets(tables()[name], learned, OFFERED)
             row(name, {"mean": sum(regret) / len(regret), "worst": max(regret)}, _percent)
@@ -223,9 +223,9 @@ def main() -> None:
         known = others(name, 300)
         told = list(reports(tables()[name], OFFERED, 2000, 3))
         slowest, begin = 0.0, time.process_time()
-        for one in told:
+        for report in told:
             before = time.process_time()
-            known.report(one)
+            known.report(report)
             known.profile(ClassId("team", name), OFFERED)
             slowest = max(slowest, time.process_time() - before)
         mean = (time.process_time() - begin) / len(told)

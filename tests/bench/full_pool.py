@@ -97,7 +97,7 @@ def run(case: Case) -> Figures:
     dear = Price.parse(f"{16 * case.dearer:.2f}")
     scenario = Scenario(
         start=START,
-        submissions=tuple(sorted(submissions, key=lambda one: one.at)),
+        submissions=tuple(sorted(submissions, key=lambda submission: submission.at)),
         applications={kind.name: kind.application() for kind in KINDS},
         pools=(
             PoolModel("cheap", 8, Price.parse("16"), "cheap", start_seconds=120.0, max_nodes=case.nodes),
@@ -106,7 +106,7 @@ def run(case: Case) -> Figures:
         budget=new_budget(START, Money.parse(str(case.amount))),
         terms=lambda _: JobTerms(Widths(1, 8, WIDTHS[-1]), ResizePolicy.NEVER),
     )
-    known = {class_of(one.name): one.profile(anywhere=case.anywhere or one.name != BOUND) for one in KINDS}
+    known = {class_of(kind.name): kind.profile(anywhere=case.anywhere or kind.name != BOUND) for kind in KINDS}
     memo = Memo()
     simulation = Simulation(scenario, lambda snapshot: plan(snapshot, memo), ExactKnowledge(known))
     if case.priced:
@@ -134,8 +134,8 @@ def main() -> None:
             ratios = []
             for nodes in NODES:
                 for seed in range(chosen.seeds):
-                    one = Case(seed, chosen.amount, nodes, chosen.dearer, anywhere, priced=False)
-                    bare, priced = pool.map(run, (one, replace(one, priced=True)))
+                    case = Case(seed, chosen.amount, nodes, chosen.dearer, anywhere, priced=False)
+                    bare, priced = pool.map(run, (case, replace(case, priced=True)))
                     ratios.append(bare.hours / priced.hours)
                     print(
                         f"{nodes:5} {seed:5} {bare.hours:18.2f} {priced.hours:7.2f} {bare.dollars:15.0f} "

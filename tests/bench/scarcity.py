@@ -67,9 +67,9 @@ def main() -> None:
         draw = random.Random(seed)
         classes = classes_of(chosen.classes, 20, 5, seed)
         rooms = {}
-        for budget in sorted({one.budget for one in classes}):
-            mine = [one for one in classes if one.budget == budget]
-            low = sum(one.load * min(way.money for way in one.columns) for one in mine)
+        for budget in sorted({lp_class.budget for lp_class in classes}):
+            mine = [lp_class for lp_class in classes if lp_class.budget == budget]
+            low = sum(lp_class.load * min(way.money for way in lp_class.columns) for lp_class in mine)
             rooms[budget] = low * draw.uniform(1.2, 3.0)
         pools = [PoolId(f"p{number}") for number in range(20)]
         plain = solve_scarce(classes, rooms, {})

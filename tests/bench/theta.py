@@ -52,10 +52,10 @@ def main() -> None:
     """Compare at several budgets between the cheapest and the fastest corners."""
     draw = random.Random(1)
     classes = [AmdahlClass(draw) for _ in range(CLASSES)]
-    base = sum(one.load * one.money[0] for one in classes)
-    top = sum(one.load * one.money[-1] for one in classes)
-    slopes = np.array([one.slopes for one in classes])
-    steps = np.array([np.diff(one.money) * one.load for one in classes])
+    base = sum(choosers.load * choosers.money[0] for choosers in classes)
+    top = sum(choosers.load * choosers.money[-1] for choosers in classes)
+    slopes = np.array([choosers.slopes for choosers in classes])
+    steps = np.array([np.diff(choosers.money) * choosers.load for choosers in classes])
     for share in (0.02, 0.1, 0.3, 0.6, 0.9):
         allowed = base + share * (top - base)
 
@@ -65,7 +65,7 @@ def main() -> None:
             return float(slopes.ravel()[order[reached]])
 
         def product(allowed: float = allowed) -> float:
-            return solve([one.demand() for one in classes], allowed).rate
+            return solve([choosers.demand() for choosers in classes], allowed).rate
 
         assert product() == reproduction()
         ours, theirs = milliseconds(product), milliseconds(reproduction)

@@ -34,6 +34,9 @@ podAnnotations: {a: b}
 podLabels: {team: platform}
 serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/charterer"}}
 serviceMonitor: {enabled: true, interval: 15s, labels: {release: prometheus}}
+jobMetrics: true
+prometheusRule: {enabled: true, labels: {release: prometheus}, runbooksUrl: "https://example.org/runbooks/"}
+grafanaDashboard: {enabled: true, annotations: {grafana_folder: Training}}
 fakeCloud:
   enabled: true
   persistence: {enabled: true, size: 2Gi, storageClassName: fast}

@@ -91,10 +91,12 @@ def test_the_operator_may_read_and_watch_every_kind_that_it_keeps(
         "create jobs.batch",
         "patch pods",
         "patch pods/status",
+        "create pods/eviction",
         "create services",
         "patch nodes",
         "delete nodes",
         "create events.events.k8s.io",
+        "list events.events.k8s.io",
         "create tokenreviews.authentication.k8s.io",
     ],
 )

@@ -81,13 +81,13 @@ def test_every_option_arrives(everything: list[Object]) -> None:
     assert container["image"] == "example/charterer@sha256:" + "0" * 64
     assert container["imagePullPolicy"] == "Always"
     assert container["env"][-1]["name"] == "CHARTERER_FAKECLOUD_TOKEN"
-    assert {"--log-level=DEBUG", "--survey-seconds=5", "--resync-seconds=60"} <= set(container["args"])
+    assert {"--log-level=DEBUG", "--survey-seconds=5", "--resync-seconds=60", "--job-metrics"} <= set(container["args"])
     assert container["resources"] == {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
     annotations = only(everything, "ServiceAccount", "charterer")["metadata"]["annotations"]
     assert annotations == {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/charterer"}
     monitor = only(everything, "ServiceMonitor", "charterer")
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
-    assert monitor["spec"]["endpoints"] == [{"port": "http", "interval": "15s"}]
+    assert monitor["spec"]["endpoints"] == [{"port": "http", "interval": "15s", "honorLabels": True}]
     claim = only(everything, "PersistentVolumeClaim", "charterer-fakecloud")["spec"]
     assert claim["storageClassName"] == "fast"
     assert claim["resources"]["requests"]["storage"] == "2Gi"

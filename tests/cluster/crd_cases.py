@@ -34,7 +34,13 @@ SMALLEST: dict[str, Json] = {
     "GPUPool": {"fake": {"endpoint": "http://127.0.0.1:1", "group": "a100"}, "maxNodes": 6},
     "TrainingJob": {"gpus": {"min": 1, "max": 8}, "template": {"spec": POD_SPEC}},
     "SpeedupProfile": {"curves": [{"gpuType": "A100", "throughput": [{"gpus": 8, "value": 410}]}]},
-    "GPURental": {"pool": "a100", "budget": "team", "reserved": "12.00", "worstHourly": "12.00"},
+    "GPURental": {
+        "pool": "a100",
+        "fake": {"endpoint": "http://127.0.0.1:1", "group": "a100"},
+        "budget": "team",
+        "reserved": "12.00",
+        "worstHourly": "12.00",
+    },
 }
 """The smallest spec of each kind."""
 
@@ -73,6 +79,15 @@ def _selecting(**expression: Any) -> Json:
 
 def _quiet(**hours: Any) -> Json:
     return make("GPUBudget", moves={"quietHours": [hours]})
+
+
+def _types(throughput: list[Json], other: float) -> Json:
+    """A profile with a table, and the throughput of one GPU of another type."""
+    power = {"exponent": 0.8, "value": other}
+    return make(
+        "SpeedupProfile",
+        curves=[{"gpuType": "A100", "throughput": throughput}, {"gpuType": "H100", "power": power}],
+    )
 
 
 def _curve(**form: Any) -> Json:
@@ -185,6 +200,12 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "SpeedupProfile",
+        "no throughput may be more than 1e+09 times as much or as little as the first one: give all curves in one unit",
+        _types([{"gpus": 8, "value": 410}, {"gpus": 16, "value": 4e11}], 5e-7),
+        _types([{"gpus": 8, "value": 410}], 1e-7),
+    ),
+    Case(
+        "SpeedupProfile",
         "a curve needs exactly one of throughput, amdahl and power",
         _curve(power={"exponent": 0.8, "value": 55}),
         _curve(power={"exponent": 0.8, "value": 55}, amdahl={"parallelFraction": 0.9, "value": 55}),
@@ -213,6 +234,12 @@ CASES: tuple[Case, ...] = (
         {**make("GPURental", "rule-spec"), "metadata": {"name": "rule-spec", "labels": {"seen": "yes"}}},
         make("GPURental", "rule-spec", reserved="1.00"),
         before=make("GPURental", "rule-spec"),
+    ),
+    Case(
+        "GPURental",
+        "a pool needs exactly one cloud: set exactly one of fake",
+        make("GPURental"),
+        {**make("GPURental"), "spec": {"pool": "a100", "budget": "team", "reserved": "1", "worstHourly": "1"}},
     ),
     Case(
         "GPURental",
@@ -261,6 +288,11 @@ REFUSED: dict[str, Json] = {
     "two curves of one GPU type": make("SpeedupProfile", curves=SMALLEST["SpeedupProfile"]["curves"] * 2),
     "two throughputs of one width": _curve(throughput=[{"gpus": 8, "value": 1}, {"gpus": 8, "value": 2}]),
     "a throughput of zero": _curve(throughput=[{"gpus": 8, "value": 0}]),
+    "a throughput that is next to nothing": _curve(power={"exponent": 0.8, "value": 5e-324}),
+    "an exponent that is next to nothing": _curve(power={"exponent": 5e-324, "value": 1}),
+    "a mean work of zero": make("SpeedupProfile", meanWork=0),
+    "a mean work that is next to nothing": make("SpeedupProfile", meanWork=1e-300),
+    "arrivals that are next to nothing": make("SpeedupProfile", arrivalsPerHour=1e-300),
     "a throughput in quotes": _curve(throughput=[{"gpus": 8, "value": "410"}]),
 }
 """What the schemas refuse, by what is wrong with it."""

@@ -121,7 +121,8 @@ async def test_a_job_whose_pods_no_node_takes_is_withdrawn_and_says_so(bed: Bed)
     picky = {"spec": {"containers": [_container()], "nodeSelector": {"disk": "holographic"}}}
     await _job_of(bed, "picky", picky, readyTimeoutSeconds=2)
     await bed.until(lambda: bed.tj("picky").get("runs"))
-    assert bed.tj("picky")["runs"][0]["outcome"] == "Stopped"
+    assert bed.tj("picky")["runs"][0]["outcome"] == "NotStarted"
+    assert "Unschedulable" in bed.tj("picky")["runs"][0]["message"]
     await _edit(bed, "picky", {"template": {"spec": {"nodeSelector": None}}})
     await bed.running("picky")
     await _a_good_job_completes(bed)

@@ -189,7 +189,7 @@ async def test_the_past_of_charterer_and_of_others_is_simulated_saved_and_simula
     told = await charterer(me, "simulate", "--from-cluster", "-n", bed.namespace, "--last", "1d", *few)
     assert told.code == 0
     assert "3 x Jobs whose pods are gone" in told.err
-    assert {(one["jobs"], one["complete"]) for one in told.json} == {(4, 4)}
+    assert {(row["jobs"], row["complete"]) for row in told.json} == {(4, 4)}
     file = tmp_path / "history.csv"
     saved = await charterer(me, "simulate", "--from-cluster", "--save", str(file))
     assert (saved.code, saved.out) == (0, "")

@@ -46,8 +46,8 @@ def kept(api: ControlPlane) -> Iterator[list[Json]]:
     """Objects to delete at the end."""
     objects: list[Json] = []
     yield objects
-    for one in objects:
-        api.kubectl("delete", "-f", "-", input=json.dumps(one))
+    for raw in objects:
+        api.kubectl("delete", "-f", "-", input=json.dumps(raw))
 
 
 def _rules(schema: Json) -> Iterator[str]:
@@ -115,7 +115,7 @@ DEFAULTS: dict[str, Json] = {
         "readyTimeoutSeconds": 600,
     },
     "SpeedupProfile": {"restartSeconds": 30, "resizeSeconds": 0},
-    "GPURental": {"token": ""},
+    "GPURental": {"capacityType": "OnDemand", "token": ""},
 }
 
 
@@ -288,6 +288,6 @@ def test_two_field_managers_write_their_parts_of_a_status(api: ControlPlane, kep
 
 def test_helm_renders_the_same_definitions_and_keeps_them_when_it_is_uninstalled(control_plane: ControlPlane) -> None:
     rendered = control_plane.helm("template", "crds", str(ROOT / "charts/charterer-crds"), "--kube-version", "1.36.0")
-    definitions = [one for one in yaml.safe_load_all(rendered) if one]
+    definitions = [document for document in yaml.safe_load_all(rendered) if document]
     assert sorted(definitions, key=str) == sorted((crd(kind) for kind in KINDS), key=str)
-    assert all(one["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep" for one in definitions)
+    assert all(crd["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep" for crd in definitions)

@@ -46,7 +46,7 @@ class Trainer:
 
     async def _environ(self, operator: OperatorProcess) -> dict[str, str]:
         bed = self._bed
-        (pod,) = [one for one in bed.pods(self._job) if one["status"].get("phase") == "Running"]
+        (pod,) = [pod for pod in bed.pods(self._job) if pod["status"].get("phase") == "Running"]
         job = bed.mirror.one(TRAINING_JOBS, self._job, bed.namespace) or {}
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         bound = ("--bound-object-kind", "Pod", "--bound-object-name", name, "--bound-object-uid", uid)
@@ -113,7 +113,7 @@ async def test_a_class_is_learned_into_a_profile_and_the_next_operator_remembers
     await trainer.report(operator)
     await bed.until(lambda: learned(bed).get("reports") == 3)
     assert profile(bed)["metadata"]["labels"][LABEL_LEARNED] == "true"
-    widths = {one["gpus"]: one for one in learned(bed)["phases"][0]["widths"]}
+    widths = {width["gpus"]: width for width in learned(bed)["phases"][0]["widths"]}
     assert (widths[4]["source"], widths[4]["reports"], widths[4]["batch"]) == ("Measured", 3, 256)
     assert {gpus: widths[gpus]["source"] for gpus in (1, 2, 8)} == dict.fromkeys((1, 2, 8), "Extrapolated")
     await bed.until(lambda: bed.condition(profile(bed), "Ready").get("reason") == "Learned")
@@ -138,7 +138,7 @@ async def test_what_somebody_spoilt_is_ignored_and_said_and_learned_anew(bed: Be
     await bed.until(lambda: learned(bed).get("reports") == 5)
     assert learned(bed)["batch"]["own"] == 256
     events = (await bed.kube.list(EVENTS.all(bed.namespace), fields="reason=LearnedUnreadable")).items
-    assert ["status.learned.batch: own 512 exceeds largest 256" in one["note"] for one in events] == [True]
+    assert ["status.learned.batch: own 512 exceeds largest 256" in event["note"] for event in events] == [True]
 
 
 async def test_deleting_a_profile_forgets_its_class(bed: Bed, tmp_path: Path) -> None:

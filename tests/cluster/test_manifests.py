@@ -26,6 +26,7 @@ from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import Offering, PriceSegment, Quote
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import parse_instant
+from tests import factory
 from tests.cluster.crd_cases import Json, install_crds, make
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
@@ -50,12 +51,12 @@ def make_kept(api: ControlPlane) -> Iterator[Any]:
         return created
 
     yield create
-    for one in kept:
+    for raw in kept:
         with suppress(ControlPlaneError):  # the garbage collector may be quicker, when its owner is gone
             api.kubectl(
-                *("patch", "--type=merge", "-p", '{"metadata":{"finalizers":null}}', "-f", "-"), input=json.dumps(one)
+                *("patch", "--type=merge", "-p", '{"metadata":{"finalizers":null}}', "-f", "-"), input=json.dumps(raw)
             )
-        api.kubectl("delete", "--ignore-not-found", "-f", "-", input=json.dumps(one))
+        api.kubectl("delete", "--ignore-not-found", "-f", "-", input=json.dumps(raw))
 
 
 def _write_status(api: ControlPlane, of: Json, status: Json) -> Json:
@@ -101,7 +102,7 @@ def test_a_pools_offer_and_cooling_survive_the_api_server(api: ControlPlane, mak
     raw = make_kept(make("GPUPool", "record-pool"))
     pool = replace(
         decode.pool(raw),
-        offering=Offering("NVIDIA-A100-SXM4-40GB", 8, "p4d.24xlarge", "use1-az1"),
+        offering=Offering("NVIDIA-A100-SXM4-40GB", 8, "p4d.24xlarge", "use1-az1", "account/a100"),
         quote=Quote(Price(19_800_000), Price(32_770_000), 60, "list", SINCE),
         cooled_until=SINCE,
         cooled_because="StockOut",
@@ -114,7 +115,7 @@ def test_a_pools_offer_and_cooling_survive_the_api_server(api: ControlPlane, mak
 def test_a_rental_is_made_and_its_record_survives_the_api_server(api: ControlPlane, make_kept: Any) -> None:
     reason = Reason(ReasonCode.DEMAND, 0.0, Money(0), "8 GPUs are wanted")
     rent = Rent(RentalId("a100-7"), PoolId("a100"), BudgetId("team"), Money(12_000_000), Price(6_000_000), reason)
-    raw = make_kept(manifests.rental(rent, "token-7"))
+    raw = make_kept(manifests.rental(rent, factory.pool(), "token-7"))
     rental = replace(
         decode.rental(raw),
         phase=RentalPhase.ENDED,

@@ -64,7 +64,8 @@ async def test_metrics_tell_money_gpus_and_jobs_and_the_probes_are_well(bed: Bed
     await bed.running("train")
     seen = await _metrics(operator)
     assert seen[_of("charterer_budget_spent_dollars", budget="team")] > 0
-    assert seen[_of("charterer_budget_hourly_rate_dollars", budget="team")] == 12
+    assert seen[_of("charterer_budget_rented_dollars_per_hour", budget="team")] == 12
+    assert seen[_of("charterer_spent_dollars_total", budget="team", pool="a100", cause="starting")] > 0
     assert seen[_of("charterer_pool_gpus", pool="a100", state="used")] == 2
     assert seen[_of("charterer_pool_gpus", pool="a100", state="idle")] == 2
     assert seen[_of("charterer_jobs", namespace=bed.namespace, state="Running")] == 1
@@ -174,7 +175,9 @@ async def test_a_trainer_in_its_pod_reports_and_hears_its_allocation_and_status_
     await bed.running("train")
     (pod,) = bed.pods("train")
     (tmp_path / "token").write_text(_token(bed, pod, _uid(bed, "train")))
-    given = {one["name"]: one["value"] for one in pod["spec"]["containers"][0]["env"] if "value" in one}
+    given = {
+        variable["name"]: variable["value"] for variable in pod["spec"]["containers"][0]["env"] if "value" in variable
+    }
     where = f"https://localhost:{_port(operator, 'progress')}"
     environ = {**given, "CHARTERER_PROGRESS_URL": where, "CHARTERER_TOKEN_FILE": str(tmp_path / "token")}
     process = await start(TRAIN, environ)
@@ -200,7 +203,7 @@ async def test_a_report_counts_only_from_a_pod_of_the_jobs_own_current_run(bed: 
     await bed.kube.merge_patch(TRAINING_JOBS.one("train", bed.namespace), {"spec": {"gpus": gpus}})
     await bed.until(lambda: bed.tj("train")["gpus"] == 2 and bed.state("train") == "Running")
     assert (await _report(bed, operator, early, run=1, fraction=0.9))[0] in (401, 403)
-    (pod,) = (one for one in bed.pods("train") if one["metadata"]["labels"]["charterer.dev/run"] == "2")
+    (pod,) = (pod for pod in bed.pods("train") if pod["metadata"]["labels"]["charterer.dev/run"] == "2")
     assert await _report(bed, operator, _token(bed, pod, job), run=1, fraction=0.9) == (409, "RunIsOver")
     await bed.until(lambda: (bed.tj("train").get("progress") or {}).get("fraction") == 0.5)
 
@@ -283,9 +286,9 @@ def _without_views(bed: Bed) -> Mapping[str, str]:
     found = dict(_versions(bed))
     for resource in shown:
         for raw in bed.mirror.all(resource):
-            others = [one for one in raw["metadata"]["managedFields"] if one["manager"] != "charterer-status"]
+            others = [entry for entry in raw["metadata"]["managedFields"] if entry["manager"] != "charterer-status"]
             found[f"{resource} {raw['metadata']['name']}"] = json.dumps(
-                [(one["manager"], one["time"]) for one in others]
+                [(entry["manager"], entry["time"]) for entry in others]
             )
     return found
 

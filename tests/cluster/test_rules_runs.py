@@ -94,11 +94,11 @@ async def test_completion_is_recorded_before_the_pods_that_prove_it_may_go(bed: 
     assert all(at > recorded for at in gone)
 
 
-def _ever(jobs: History, name: str, condition: str) -> bool:
+def _ever(jobs: History, name: str, kind: str) -> bool:
     return any(
-        one["type"] == condition and one["status"] == "True"
+        condition["type"] == kind and condition["status"] == "True"
         for raw in jobs.versions(name)
-        for one in raw["status"].get("conditions") or []
+        for condition in raw["status"].get("conditions") or []
     )
 
 
@@ -195,7 +195,7 @@ async def test_pods_of_a_dead_machine_are_failed_as_disrupted_and_gone_with_thei
         await bed.until(lambda: bed.mirror.one(NODES, node) is None)
         await bed.until(lambda: len(bed.pods("train")) == 1)
     last = pods.versions(name)[-1]
-    (disrupted,) = (one for one in last["status"]["conditions"] if one["type"] == "DisruptionTarget")
+    (disrupted,) = (condition for condition in last["status"]["conditions"] if condition["type"] == "DisruptionTarget")
     assert (last["status"]["phase"], disrupted["reason"]) == ("Failed", "InstanceTerminated")
 
 
@@ -222,7 +222,7 @@ async def test_pods_leave_a_node_that_is_not_heard_of_after_30_seconds_whatever_
     await bed.running("train")
     tolerations = bed.pods("train")[0]["spec"]["tolerations"]
     for gone in ("not-ready", "unreachable"):
-        (ours,) = (one for one in tolerations if one.get("key") == f"node.kubernetes.io/{gone}")
+        (ours,) = (toleration for toleration in tolerations if toleration.get("key") == f"node.kubernetes.io/{gone}")
         assert (ours["effect"], ours["tolerationSeconds"]) == ("NoExecute", 30)
     assert {"operator": "Exists"} in tolerations
 
@@ -306,7 +306,7 @@ async def test_gpus_that_a_stranger_holds_are_not_given_away_and_its_node_is_not
     await bed.complete("one", "two")
     await bed.until(lambda: [rental["status"].get("node") for rental in bed.rentals()] == [node])
     await bed.until(lambda: (bed.mirror.one(NODES, node) or {})["spec"].get("unschedulable"))
-    assert [one["id"] for one in await bed.instances()] == [node]
+    assert [instance["id"] for instance in await bed.instances()] == [node]
     await bed.kube.delete(PODS.one("stranger", bed.namespace), grace=0)
     await bed.until(lambda: not bed.rentals())
 

@@ -26,13 +26,13 @@ async def _edit(bed: Bed, job: str, spec: Mapping[str, object]) -> None:
 
 
 def _finalizers(objects: list[RawObject]) -> set[str]:
-    return {one for raw in objects for one in raw["metadata"].get("finalizers") or []}
+    return {finalizer for raw in objects for finalizer in raw["metadata"].get("finalizers") or []}
 
 
 def _departed(bed: Bed) -> set[str]:
     """Names of this test's objects that are gone: those of the test before may go late."""
     departed = (raw["metadata"] for raw in bed.mirror.departed)
-    return {one["name"] for one in departed if one.get("namespace") == bed.namespace}
+    return {metadata["name"] for metadata in departed if metadata.get("namespace") == bed.namespace}
 
 
 # --- what the operator may and does write -----------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 
 import pytest
 
@@ -48,7 +49,8 @@ async def test_a_survey_tells_target_instances_and_offering(market: OpenMarket) 
     await m.raise_to(2, "t")
     survey = await m.survey()
     assert survey.target == 2
-    assert survey.offering == Offering("NVIDIA-A100-SXM4-40GB", 4, "fake.a100-4x", "fake-1a")
+    assert replace(survey.offering, group_id="") == Offering("NVIDIA-A100-SXM4-40GB", 4, "fake.a100-4x", "fake-1a")
+    assert survey.offering.group_id
     assert (survey.lag_seconds, survey.listed_seconds, survey.failures, survey.notices) == (0.0, 77.0, (), ())
     for instance in survey.instances:
         assert (instance.state, instance.ended, instance.billing_minimum_seconds) == (InstanceState.PENDING, None, 60)

@@ -38,7 +38,7 @@ def _changed(offer: PoolOffer, draw: Random) -> PoolOffer:
     if draw.random() < 0.2:
         offer = offer._replace(capacity_type=CapacityType.SPOT)
     if draw.random() < 0.1:
-        offer = offer._replace(deleting=True)
+        offer = offer._replace(closed=True)
     if draw.random() < 0.1:
         offer = offer._replace(price=None)
     return offer._replace(gpus_per_node=0, gpu_type="") if draw.random() < 0.1 else offer
@@ -72,20 +72,22 @@ def test_candidates_are_what_the_jobs_may_have_and_the_pools_can_give(source: Op
     curves = curves_of(profile, draw.random() < 0.5)
     candidates = list(source.candidates(key, pools, curves))
     assert candidates == list(source.candidates(key, pools, curves)), "the same question has the same answer"
-    assert len({key_of(one.stages[0]) for one in candidates}) == len(candidates), "each way comes once"
-    for one in candidates:
-        option = one.stages[0]
+    assert len({key_of(candidate.stages[0]) for candidate in candidates}) == len(candidates), "each way comes once"
+    for candidate in candidates:
+        option = candidate.stages[0]
         offer = pools.offers[option.pool]
         assert (offer, offer.price) in pools.open_to(key.gpu_types, key.spot)
-        assert one.gpu_type == offer.gpu_type
-        assert key.least <= option.gpus <= (key.most if one.known else key.preferred)
+        assert candidate.gpu_type == offer.gpu_type
+        assert key.least <= option.gpus <= (key.most if candidate.known else key.preferred)
         assert option.resources == {offer.resource: option.gpus}
         assert option.gpus <= offer.max_nodes * offer.gpus_per_node or option.gpus < offer.gpus_per_node
         assert option.price.micros_per_hour > 0
         assert option.entry_seconds >= offer.start_seconds
-        assert len(one.stages) == (len(profile.phases) if profile is not None and one.known else 1)
-        assert all(stage.speed > 0 for stage in one.stages)
-        assert {_without_speed(stage) for stage in one.stages} == {_without_speed(option)}, "only the speed changes"
+        assert len(candidate.stages) == (len(profile.phases) if profile is not None and candidate.known else 1)
+        assert all(stage.speed > 0 for stage in candidate.stages)
+        assert {_without_speed(stage) for stage in candidate.stages} == {_without_speed(option)}, (
+            "only the speed changes"
+        )
 
 
 def _without_speed(option: Option) -> tuple[object, ...]:

@@ -18,9 +18,9 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO
 
@@ -56,7 +56,8 @@ PROGRAMS = tuple(field.name.replace("_", "-") for field in fields(Binaries))
 class Target:
     """One ``go build``: ``package`` of the module in folder ``module``, serving ``programs`` (links where several).
 
-    ``seconds`` is what it took from nothing on two cores, to tell people how long they will wait.
+    ``seconds`` is what it took from nothing on two cores, to tell people how long they will wait. ``tags``: Go's build
+    tags.
     """
 
     name: str
@@ -65,9 +66,10 @@ class Target:
     programs: tuple[str, ...]
     variables: tuple[tuple[str, str], ...]
     seconds: int
+    tags: str = field(default="", repr=False)
 
 
-def _pinned(module: str, path: str) -> str:
+def pinned(module: str, path: str) -> str:
     """The version of ``path`` in a go.mod of ours, like v1.36.3."""
     match = re.search(rf"^\s*(?:require )?{re.escape(path)} (v\S+)", (HERE / module / "go.mod").read_text(), re.M)
     if match is None:
@@ -77,7 +79,7 @@ def _pinned(module: str, path: str) -> str:
 
 def targets() -> tuple[Target, ...]:
     """What is built, in order. Link-time variables make each program tell its true version."""
-    kubernetes = _pinned("go", "k8s.io/kubernetes")
+    kubernetes = pinned("go", "k8s.io/kubernetes")
     major, minor, _ = kubernetes.removeprefix("v").split(".", 2)
     component = tuple(
         (f"k8s.io/component-base/version.{variable}", value)
@@ -85,7 +87,7 @@ def targets() -> tuple[Target, ...]:
     )
     # helm renders charts for this version of Kubernetes when it is asked without a cluster.
     helm = (
-        ("helm.sh/helm/v3/internal/version.version", _pinned("go-helm", "helm.sh/helm/v3")),
+        ("helm.sh/helm/v3/internal/version.version", pinned("go-helm", "helm.sh/helm/v3")),
         *(
             (f"helm.sh/helm/v3/pkg/{package}.k8sVersion{part}", value)
             for package in ("chartutil", "lint/rules")
@@ -108,16 +110,19 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "charterer"
 
 
-def directory() -> Path:
-    """Where this checkout's programs are, or will be once built."""
-    digest = hashlib.sha256(f"{sys.platform} {platform.machine()} {targets()}".encode())
-    for module in sorted({target.module for target in targets()}):
+def directory(wanted: tuple[Target, ...] | None = None) -> Path:
+    """Where this checkout's programs are, or will be once built; those of ``wanted`` instead of the test bed's own."""
+    wanted = targets() if wanted is None else wanted
+    digest = hashlib.sha256(f"{sys.platform} {platform.machine()} {wanted}".encode())
+    digest.update("".join(target.tags for target in wanted).encode())
+    for module in sorted({target.module for target in wanted}):
         for file in sorted((HERE / module).iterdir()):
             digest.update(f"\0{module}/{file.name}\0".encode() + file.read_bytes())
     return cache_directory() / "testbed" / digest.hexdigest()[:32]
 
 
-def _find(program: str, built: Path) -> Path | None:
+def find(program: str, built: Path) -> Path | None:
+    """The program among those given by KUBEBUILDER_ASSETS, or in the folder of those built; None where it is not."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     places = ([Path(assets)] if assets else []) + [built]
     return next((place / program for place in places if os.access(place / program, os.X_OK)), None)
@@ -126,7 +131,7 @@ def _find(program: str, built: Path) -> Path | None:
 def locate() -> Binaries:
     """The built programs; MissingProgramsError when any is absent."""
     built = directory()
-    paths = {program: _find(program, built) for program in PROGRAMS}
+    paths = {program: find(program, built) for program in PROGRAMS}
     missing = [program for program, path in paths.items() if path is None]
     if missing:
         raise MissingProgramsError(f"the test bed lacks {', '.join(missing)} (looked in {built}): run `make testbed`")
@@ -147,14 +152,14 @@ def _go_environment() -> dict[str, str]:
     return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
 
 
-def _needed_go() -> tuple[int, ...]:
-    lines = [re.search(r"^go (\S+)$", (HERE / t.module / "go.mod").read_text(), re.M) for t in targets()]
+def _needed_go(todo: Iterable[Target]) -> tuple[int, ...]:
+    lines = [re.search(r"^go (\S+)$", (HERE / t.module / "go.mod").read_text(), re.M) for t in todo]
     return max(tuple(int(part) for part in line[1].split(".")) for line in lines if line)
 
 
-def find_go() -> str:
-    """A Go that is new enough: from PATH, or installed by pip into this project's virtual environment."""
-    needed = _needed_go()
+def find_go(todo: Iterable[Target]) -> str:
+    """A Go that is new enough to build them: from PATH, or installed by pip into the project's virtual environment."""
+    needed = _needed_go(todo)
     wanted = ".".join(map(str, needed))
     for go in ("go", str(ROOT / ".venv/bin/go")):
         version = _go_version(go)
@@ -199,7 +204,8 @@ def _build(target: Target, go: str, into: Path) -> None:
     partial = into / f".{target.name}.partial"
     log = into / f"{target.name}.log"
     flags = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in target.variables)])
-    command = [go, "build", "-trimpath", "-ldflags", flags, "-o", str(partial), target.package]
+    tags = ["-tags", target.tags] if target.tags else []
+    command = [go, "build", *tags, "-trimpath", "-ldflags", flags, "-o", str(partial), target.package]
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, cwd=HERE / target.module, env=_go_environment(), stdout=output, stderr=subprocess.STDOUT
@@ -250,17 +256,23 @@ def _alone(into: Path) -> Iterator[None]:
 
 
 def _lacking(into: Path) -> list[Target]:
-    return [t for t in targets() if any(_find(program, into) is None for program in t.programs)]
+    return [t for t in targets() if any(find(program, into) is None for program in t.programs)]
 
 
 def build() -> Binaries:
     """Builds what is lacking and says so; BuildError when that fails."""
     into = directory()
-    if not _lacking(into):
-        return locate()
+    build_into(into, lambda: _lacking(into))
+    return locate()
+
+
+def build_into(into: Path, lacking: Callable[[], Sequence[Target]]) -> None:
+    """Builds what ``lacking`` names, once however many ask for it at once; BuildError when that fails."""
+    if not lacking():
+        return
     into.mkdir(parents=True, exist_ok=True)
     with _alone(into):
-        todo = _lacking(into)
+        todo = lacking()
         if todo:
             started = time.monotonic()
             minutes = max(1, round(sum(target.seconds for target in todo) / 60))
@@ -269,11 +281,10 @@ def build() -> Binaries:
                 "2 cores when nothing is cached (once per machine; 1 GB to fetch, 4 GB of Go caches)",
                 flush=True,
             )
-            go = find_go()
+            go = find_go(todo)
             for target in todo:
                 _build(target, go, into)
             print(f"testbed: ready in {into} after {time.monotonic() - started:.0f} s", flush=True)
-    return locate()
 
 
 def main() -> int:

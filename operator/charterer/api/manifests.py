@@ -10,15 +10,17 @@ from hashlib import sha256
 from typing import Final
 
 from charterer.api.models.base import Json
+from charterer.api.models.gpupool import cloud_fields
 from charterer.api.names import (
     API_VERSION,
     FINALIZER_LEDGER,
     LABEL_BUDGET,
     LABEL_POOL,
 )
-from charterer.domain.ids import BudgetId, PoolId
+from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Rent
+from charterer.domain.pool import Pool
 from charterer.domain.steps import RecordOrphan
 from charterer.domain.time import Instant, format_instant
 
@@ -29,27 +31,29 @@ _NOTE_BYTES: Final = 1024
 # --- GPURental --------------------------------------------------------------------------------------------------------
 
 
-def rental(rent: Rent, token: str) -> Json:
-    """The GPURental of a command to rent."""
-    return _rental(rent.rental, rent.pool, rent.budget, rent.reserve, rent.worst, {"token": token})
+def rental(rent: Rent, pool: Pool, token: str) -> Json:
+    """The GPURental of a command to rent in the pool."""
+    return _rental(rent.rental, pool, rent.budget, rent.reserve, rent.worst, {"token": token})
 
 
-def orphan_rental(step: RecordOrphan) -> Json:
-    """The GPURental, without a reserve, of an instance that no rental asked for."""
-    return _rental(step.rental, step.pool, step.budget, ZERO, step.worst, {"instance": step.instance.id})
+def orphan_rental(step: RecordOrphan, pool: Pool) -> Json:
+    """The GPURental, without a reserve, of an instance of the pool that no rental asked for."""
+    return _rental(step.rental, pool, step.budget, ZERO, step.worst, {"instance": step.instance.id})
 
 
-def _rental(name: str, pool: PoolId, budget: BudgetId, reserved: Money, worst: Price, more: Json) -> Json:
+def _rental(name: str, pool: Pool, budget: BudgetId, reserved: Money, worst: Price, more: Json) -> Json:
     return {
         "apiVersion": API_VERSION,
         "kind": "GPURental",
         "metadata": {
             "name": name,
             "finalizers": [FINALIZER_LEDGER],
-            "labels": {LABEL_POOL: pool, LABEL_BUDGET: budget},
+            "labels": {LABEL_POOL: pool.id, LABEL_BUDGET: budget},
         },
         "spec": {
-            "pool": pool,
+            "pool": pool.id,
+            **cloud_fields(pool.cloud),
+            "capacityType": pool.capacity_type.value,
             "budget": budget,
             "reserved": reserved.decimal(),
             "worstHourly": worst.decimal(),

@@ -20,7 +20,10 @@ _M = TypeVar("_M", bound=ApiModel)
 
 @dataclass(frozen=True, slots=True)
 class ObjectMeta:
-    """The part of metadata that matters; ``kind`` is the caller's, since items of a list do not carry it."""
+    """The part of metadata that matters; ``kind`` is the caller's, since items of a list do not carry it.
+
+    ``deleted``: when its deletion was asked for (plus its grace period, which only pods have); None if it was not.
+    """
 
     kind: str
     namespace: str
@@ -30,6 +33,7 @@ class ObjectMeta:
     generation: int
     created: Instant
     deleting: bool
+    deleted: Instant | None
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     finalizers: tuple[str, ...]
@@ -47,6 +51,7 @@ class ObjectMeta:
             generation=metadata.get("generation", 0),
             created=parse_instant(metadata["creationTimestamp"]),
             deleting="deletionTimestamp" in metadata,
+            deleted=parse_instant(metadata["deletionTimestamp"]) if metadata.get("deletionTimestamp") else None,
             labels=metadata.get("labels") or {},
             annotations=metadata.get("annotations") or {},
             finalizers=tuple(metadata.get("finalizers") or ()),

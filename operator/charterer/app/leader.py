@@ -36,6 +36,7 @@ from charterer.controller.learning.report_collector import ReportCollector
 from charterer.controller.loop import Loop
 from charterer.controller.outcome import Executor
 from charterer.controller.progress_writer import ProgressWriter
+from charterer.controller.run_warnings import RunWarnings
 from charterer.controller.snapshot.source import SnapshotSource
 from charterer.controller.status.events import Events
 from charterer.controller.status.publisher import StatusPublisher
@@ -97,7 +98,8 @@ class Leader:
         moving = partial(pools_in_motion, store)
         self._surveys = Surveys(self._accounts, partial(pools_in, store), moving, self._awake.set, settings.surveys)
         templates = Templates(client, INDEXED_JOB, environment, self._awake.set)
-        self._source = source = SnapshotSource(store, self._surveys, templates, self._board, now)
+        self._warnings = RunWarnings(client, self._awake.set)
+        self._source = source = SnapshotSource(store, self._surveys, templates, self._board, self._warnings, now)
 
         # Learning
         self._collector = ReportCollector(source.last_or_none)
@@ -152,6 +154,7 @@ class Leader:
             tasks.create_task(self.loop.run(), name="loop")
             tasks.create_task(self._surveys.run(), name="surveys")
             tasks.create_task(self.resync.run(), name="resync")
+            tasks.create_task(self._warnings.run(self._source.last_or_none), name="warnings")
             tasks.create_task(self._recorder.run(), name="events")
             tasks.create_task(self._views.run(), name="views")
             tasks.create_task(self._progress.run(), name="progress")

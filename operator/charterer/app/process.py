@@ -71,7 +71,7 @@ class _Replica:
         self._settings = settings
         self._access = access
         self._wrap = wrap
-        self._metrics = Metrics(__version__)
+        self._metrics = Metrics(__version__, per_job=settings.job_metrics)
         self._store = Store(ALL_KINDS)
         self._heartbeat = Heartbeat()
         self._watch = Watch(

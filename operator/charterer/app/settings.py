@@ -24,6 +24,7 @@ class Settings:
     progress_port: int = 8443
     progress_url: str = ""
     resync_seconds: float = 300.0
+    job_metrics: bool = False
     surveys: SurveyPace = field(default_factory=SurveyPace)
     timing: LoopTiming = field(default_factory=LoopTiming)
     lease: LeaseTimes = field(default_factory=LeaseTimes)

@@ -33,6 +33,7 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 @click.option("--survey-seconds", default=15.0, show_default=True, help="Seconds between two surveys of a quiet pool.")
 @click.option("--moving-survey-seconds", default=1.0, show_default=True, help="The same while nodes start or end.")
 @click.option("--resync-seconds", default=300.0, show_default=True, help="Seconds between full lists of the cluster.")
+@click.option("--job-metrics", is_flag=True, help="Metrics of each job: as many series as there are jobs.")
 @click.option("--log-level", type=click.Choice(_LEVELS, case_sensitive=False), default="INFO", show_default=True)
 def run(survey_seconds: float, moving_survey_seconds: float, log_level: str, **settings: Any) -> None:
     """Run the operator until it is stopped.

@@ -33,6 +33,10 @@ class Invalid(BadRequest):
         self.fields = fields
 
 
+class TooLarge(BadRequest):
+    """The object is larger than the API server or its store takes; nothing was written."""
+
+
 class Unauthorized(ApiError):
     """401, also after the token was read again."""
 
@@ -82,6 +86,8 @@ class OutcomeUnknown(ApiError):
 
 
 READS = frozenset({"GET", "HEAD"})
+_STORE_REFUSES = "request is too large"
+"""What etcd says of an object above its limit, for which the API server answers 500."""
 
 
 def classify(method: str, path: str, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
@@ -92,6 +98,8 @@ def classify(method: str, path: str, status: int, headers: Mapping[str, str], bo
     args = (method, path, status, reason, message)
     if status == 429:
         return TooManyRequests(*args, _retry_after(headers, answer))
+    if status == 413 or _STORE_REFUSES in message:
+        return TooLarge(*args)
     if status >= 500:
         return Unreachable(*args) if method in READS else OutcomeUnknown(*args)
     if status == 403 and "NamespaceTerminating" in _cause_reasons(answer):

@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from charterer.cluster.errors import ApiError
-from charterer.controller.outcome import ActionOutcome, Executor
+from charterer.controller.outcome import ActionOutcome, Executor, Held
+from charterer.controller.rent_batch import RentBatch
 from charterer.domain.ids import StepKey, StepKind
 from charterer.domain.plan import Allocate, Command, Plan, Release, Rent
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
-from charterer.domain.time import Instant, seconds_between
+from charterer.domain.time import Instant, after, seconds_between
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
-from charterer.policy.planner import plan
+from charterer.policy.set_aside import Faults, PlanAroundFaults, plan_around
 from charterer.providers.errors import ProviderError
 
 _log = logging.getLogger(__name__)
@@ -31,6 +32,8 @@ _COOLDOWN_FACTOR = 1.0
 and the other half is left for mutations, reports and status writes."""
 _SHORTEST_WAIT_SECONDS = 0.05
 """Seconds to wait at least for an instant that a plan named: one that has just passed must not make the loop spin."""
+_FAILED_TURN_SECONDS = 5.0
+"""Seconds after a turn that failed until the next. If all fail, ``seconds_since_turn`` says so."""
 _FORGET_RETRY_SECONDS = 60.0
 """Seconds after the end of a pause at which its length is forgotten: the next failure begins with the first pause."""
 
@@ -41,7 +44,8 @@ class LoopTiming:
 
     ``debounce_seconds``: to gather events before planning. ``idle_seconds``: between two plans when nothing happens.
     ``first_retry_seconds``: the pause after a first failure; it doubles with each further one, up to
-    ``last_retry_seconds``, or up to ``last_stale_seconds`` where the decision was only out of date.
+    ``last_retry_seconds``, or up to ``last_stale_seconds`` where the decision was only out of date. Nodes are rented
+    ``batch_idle_seconds`` after the demand for them last changed, or ``batch_longest_seconds`` after it arose.
     """
 
     debounce_seconds: float = 0.02
@@ -49,6 +53,8 @@ class LoopTiming:
     first_retry_seconds: float = 0.25
     last_retry_seconds: float = 30.0
     last_stale_seconds: float = 2.0
+    batch_idle_seconds: float = 1.0
+    batch_longest_seconds: float = 5.0
 
 
 class TurnObserver(Protocol):
@@ -57,7 +63,7 @@ class TurnObserver(Protocol):
     def planned(self, snapshot: Snapshot, decided: Plan, seconds: float) -> None:
         """A plan was made; it took that many seconds."""
 
-    def done(self, do: Command | Step, outcome: ActionOutcome, message: str) -> None:
+    def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
         """A command or step was carried out, was found stale, or failed with ``message``."""
 
 
@@ -89,7 +95,10 @@ class Loop:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pauses: dict[StepKey, _Pause] = {}
         self._plan_seconds = 0.0
+        self._batch = RentBatch(timing.batch_idle_seconds, timing.batch_longest_seconds)
         self._plans = Memo()
+        self._faults: Faults = {}
+        self._failures: dict[str, str] = {}
         self._steps = Memo()
         self._turned: float | None = None
 
@@ -104,8 +113,13 @@ class Loop:
         try:
             while True:
                 await self._rest(again_at)
-                again_at = await self.turn()
-                self._turned = self._clock()
+                try:
+                    again_at = await self.turn()
+                except Exception as error:
+                    self._log_once("a turn", error)
+                    again_at = after(self._now(), _FAILED_TURN_SECONDS)
+                else:
+                    self._turned = self._clock()
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -116,22 +130,47 @@ class Loop:
         snapshot = self._observe()
         decided = self._plan(snapshot)
         self._plan_seconds = self._clock() - began
-        if decided.commands:
-            await self._write_intents(decided.commands)
+        commands, held_seconds = self._batch.ready(decided.commands, self._clock())
+        if commands:
+            await self._write_intents(commands)
             snapshot = self._observe()
         steps, waits = next_steps(snapshot, self._steps)
+        for key, wait in waits.items():
+            if wait.error is not None:
+                self._log_once(f"the next step of {key}", wait.error)
         for key, step in steps.items():
             if self._free(key):
                 self._begin(key, step)
         self._forget_old_pauses()
         instants = [wait.until for wait in waits.values() if wait.until is not None]
+        if held_seconds is not None:
+            instants.append(after(self._now(), held_seconds))
         return min([*instants, *([] if decided.again_at is None else [decided.again_at])], default=None)
 
     def _plan(self, snapshot: Snapshot) -> Plan:
         began = self._clock()
-        decided = plan(snapshot, self._plans)
-        self._observer.planned(snapshot, decided, self._clock() - began)
-        return decided
+        made = plan_around(snapshot, self._plans, self._faults)
+        self._log_faults(made)
+        self._faults = made.faults
+        try:
+            self._observer.planned(snapshot, made.plan, self._clock() - began)
+        except Exception as error:
+            self._log_once("publishing", error)
+        return made.plan
+
+    def _log_faults(self, made: PlanAroundFaults) -> None:
+        """Log each object that was set aside now, and a plan that failed for no single object."""
+        for at, fault in made.faults.items():
+            if at not in self._faults:
+                _log.error("%s %s is set aside: %s", at.kind, at.id, fault.problem.message, exc_info=fault.error)
+        if made.error is not None:
+            self._log_once("planning", made.error)
+
+    def _log_once(self, what: str, error: Exception) -> None:
+        """Log an error with its traceback, unless it is the last one of its kind again."""
+        if self._failures.get(what) != repr(error):
+            self._failures[what] = repr(error)
+            _log.error("%s fails; please report it", what, exc_info=error)
 
     async def _rest(self, again_at: Instant | None) -> None:
         delay = self._timing.idle_seconds
@@ -175,17 +214,20 @@ class Loop:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _attempt(self, key: StepKey, do: Command | Step) -> ActionOutcome:
+    async def _attempt(self, key: StepKey, action: Command | Step) -> ActionOutcome:
         """Carry out one mutation. After a failure the key is left alone for a pause that grows with each failure."""
         try:
-            outcome = await self._executor.execute(do)
+            outcome = await self._executor.execute(action)
             message = ""
+        except Held as held:
+            outcome, message = ActionOutcome.HELD, str(held)
+            _log.info("%s %s: held: %s", key, type(action).__name__, message)
         except Exception as error:
             outcome, message = ActionOutcome.FAILED, f"{type(error).__name__}: {error}"
-            _log.warning("%s %s failed: %s", key, type(do).__name__, message, exc_info=_unexpected(error))
+            _log.warning("%s %s failed: %s", key, type(action).__name__, message, exc_info=_unexpected(error))
         else:
-            _log.info("%s %s: %s%s", key, type(do).__name__, outcome.value, _reason(do))
-        self._observer.done(do, outcome, message)
+            _log.info("%s %s: %s%s", key, type(action).__name__, outcome.value, _reason(action))
+        self._observer.done(action, outcome, message)
         if outcome is ActionOutcome.DONE:
             self._pauses.pop(key, None)
         else:
@@ -222,8 +264,12 @@ def command_key(command: Command) -> StepKey:
             return StepKey(StepKind.JOB, command.job)
 
 
-def _reason(do: Command | Step) -> str:
-    return f" ({do.reason.why.value}: {do.reason.message})" if isinstance(do, Rent | Release | Allocate) else ""
+def _reason(action: Command | Step) -> str:
+    return (
+        f" ({action.reason.code.value}: {action.reason.message})"
+        if isinstance(action, Rent | Release | Allocate)
+        else ""
+    )
 
 
 def _unexpected(error: Exception) -> bool:

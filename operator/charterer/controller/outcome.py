@@ -10,11 +10,19 @@ from charterer.domain.steps import Step
 
 
 class ActionOutcome(StrEnum):
-    """DONE: it took effect, now or before. STALE: what it was decided on has changed. FAILED: an error was raised."""
+    """DONE: it took effect, now or before. STALE: what it was decided on has changed. FAILED: an error was raised.
+
+    HELD: others keep it from being carried out for now.
+    """
 
     DONE = "done"
     STALE = "stale"
+    HELD = "held"
     FAILED = "failed"
+
+
+class Held(Exception):
+    """Others keep a step from being carried out for now; the message says who, and until when."""
 
 
 class Executor(Protocol):
@@ -24,4 +32,4 @@ class Executor(Protocol):
     """
 
     async def execute(self, action: Command | Step) -> ActionOutcome:
-        """Carry one out. Returns DONE or STALE, or raises ApiError or ProviderError."""
+        """Carry one out. Returns DONE or STALE, or raises ApiError, ProviderError or Held."""

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from charterer.cluster import kinds
 from charterer.cluster.store import Store
+from charterer.controller.known_pools import known_pools
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import Pool, Quote, Survey
+from charterer.domain.pool import Cloud, Pool, Quote, Survey
 from charterer.domain.rental import RentalPhase
 from charterer.providers.accounts import Account, Accounts
 from charterer.providers.errors import ProviderError
@@ -27,8 +28,10 @@ _NEVER = float("-inf")
 
 
 def pools_in(store: Store) -> Mapping[PoolId, Pool]:
-    """The pools there are."""
-    return {pool.id: pool for pool in store.view(kinds.GPU_POOLS).objects.values()}
+    """The pools there are, and those of which only rentals are left."""
+    pools = store.view(kinds.GPU_POOLS)
+    unread = {key.name for key in pools.problems}
+    return known_pools(pools.objects, store.view(kinds.GPU_RENTALS).objects, unread)
 
 
 def pools_in_motion(store: Store) -> frozenset[PoolId]:
@@ -71,6 +74,7 @@ class Surveys:
         self._asked: dict[PoolId, float] = {}
         self._quoted: dict[PoolId, float] = {}
         self._in_flight: set[PoolId] = set()
+        self._clouds: dict[PoolId, Cloud] = {}
         self._nudge = asyncio.Event()
         self.latest: dict[PoolId, Survey] = {}
         self.quotes: dict[PoolId, Quote] = {}
@@ -116,8 +120,7 @@ class Surveys:
 
     def _due(self) -> list[Pool]:
         pools, moving = self._pools(), self._moving()
-        for gone in self._asked.keys() - pools.keys():
-            self._drop(gone)
+        self.keep(pools)
         return [pool for name, pool in pools.items() if name not in self._in_flight and self._due_in(name, moving) <= 0]
 
     async def _ask_and_notify(self, account: Account, pools: Sequence[Pool]) -> None:
@@ -130,19 +133,23 @@ class Surveys:
         finally:
             self._in_flight -= names
             self._nudge.set()
-            for gone in names - self._pools().keys():
-                self._drop(gone)
+            self.keep(self._pools())
         if names & self._moving() or before != self._answers(names):
             self._changed()
 
-    def _drop(self, pool: PoolId) -> None:
-        for by_pool in (self._asked, self._quoted, self.latest, self.quotes, self.errors):
-            by_pool.pop(pool, None)
+    def keep(self, pools: Mapping[PoolId, Pool]) -> None:
+        """Drop what was said of other pools, also of former ones whose name another group's pool has now."""
+        for name, cloud in list(self._clouds.items()):
+            if name not in pools or pools[name].cloud != cloud:
+                for by_pool in (self._clouds, self._asked, self._quoted, self.latest, self.quotes, self.errors):
+                    by_pool.pop(name, None)
 
     async def _ask(self, account: Account, pools: Sequence[Pool]) -> None:
+        self._clouds |= {pool.id: pool.cloud for pool in pools}
         answers, _ = await asyncio.gather(
             account.survey(pools), asyncio.gather(*(self._quote(account, pool) for pool in pools))
         )
+        self._clouds |= {pool.id: pool.cloud for pool in pools}
         for pool in pools:
             match answers[pool.id]:
                 case Survey() as survey:

@@ -8,12 +8,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from charterer.api.models.trainingjob_status import RUNS_BYTES
+from charterer.api.stored_size import LARGEST_OBJECT_BYTES, stored_bytes
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, BadRequest, NamespaceTerminating, NotFound
 from charterer.cluster.paths import TRAINING_JOBS
 from charterer.domain.ids import JobId, PoolId, RentalId
-from charterer.domain.job import Allocation, Job, Placement
+from charterer.domain.job import MOST_PODS, Allocation, Job, Placement
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.time import Instant
@@ -23,6 +26,11 @@ _log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
 """Dry runs in flight: a queue of jobs that arrives at once must not crowd out the loop's own requests."""
+
+_PLACE_BYTES = 92
+"""Most bytes of one place in a record: the name of a rental is that of its pool and a number."""
+_VIEW_BYTES = 65_536
+"""More than what else is in a job's status takes."""
 
 
 class Templates:
@@ -75,6 +83,8 @@ class Templates:
     async def _verdict(self, job: Job) -> str:
         try:
             raw = await self._client.get(TRAINING_JOBS.one(job.name, job.namespace))
+            if too_large := _too_large(job, raw):
+                return refusal(too_large)
             runs = self._workload.kind.resource.all(job.namespace)
             try:
                 run = self._workload.manifest(job, raw, _example(job), self._environment)
@@ -94,6 +104,22 @@ class Templates:
 def refusal(why: str) -> str:
     """The message to the user whose template no run can be made from."""
     return f"spec.template: {why}; correct the template"
+
+
+def _too_large(job: Job, raw: Mapping[str, Any]) -> str:
+    """Why the job's record may come to be more than can be stored; empty where it cannot.
+
+    A node is never rented for a job whose allocation cannot be written. The record has the places of two runs at most
+    while one replaces the other.
+    """
+    places = 2 * min(job.widths.max, MOST_PODS) * _PLACE_BYTES
+    size, record = stored_bytes(raw), places + RUNS_BYTES + _VIEW_BYTES
+    if size + record <= LARGEST_OBJECT_BYTES:
+        return ""
+    return (
+        f"the TrainingJob takes {size:,} bytes, and up to {record:,} more with what is recorded of its runs, but only "
+        f"{LARGEST_OBJECT_BYTES:,} can be stored: make the template, the annotations or spec.gpus.max smaller"
+    )
 
 
 def _example(job: Job) -> Allocation:

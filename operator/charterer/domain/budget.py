@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import exp2
 
-from charterer.domain.ids import BudgetId, ClassId, Rate
-from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.ids import BudgetId, ClassId, PoolId, Rate
+from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.period import QuietHours
 from charterer.domain.time import Instant, seconds_between
 
@@ -32,6 +32,10 @@ HISTORY_HALF_LIFE_SECONDS = 30 * 86_400.0
 """Half life of class statistics, in seconds: a month, because what jobs cost drifts with their code."""
 WEEK_SECONDS = 7 * 86_400.0
 """Half life of recent arrivals, in seconds: a week, the shortest span with a whole cycle of work days and week ends."""
+
+FOLDED_KEPT = 10_000
+"""Most rentals whose cost is in a balance and whose uid it keeps, because their objects may still exist: the ledger's
+size is bounded, and none is left out. Further ones are folded as soon as others are gone."""
 
 
 def decay(seconds: float, half_life: float) -> float:
@@ -96,6 +100,36 @@ class MoveLimits:
     quiet_hours: tuple[QuietHours, ...] = ()
 
 
+class Cause(StrEnum):
+    """What a node's time was paid for.
+
+    JOB: GPUs that a job held. STARTING: from the launch until the node took pods. IDLE: GPUs of a ready node that no
+    job held. ENDING: from the last job's leaving a released node to the node's end.
+    """
+
+    JOB = "job"
+    STARTING = "starting"
+    IDLE = "idle"
+    ENDING = "ending"
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """All that a budget's rentals ever cost, by cause and by namespace, as of ``through``; no amount ever falls.
+
+    ``by_pool``: dollars by pool and cause. ``by_namespace``: of them, those with the cause JOB, by the job's namespace.
+    """
+
+    by_pool: Mapping[tuple[PoolId, Cause], Money] = field(default_factory=dict)
+    by_namespace: Mapping[str, Money] = field(default_factory=dict)
+    through: Instant | None = None
+
+    @property
+    def total(self) -> Money:
+        """The sum over pools and causes."""
+        return total(self.by_pool.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Balance:
     """The ledger's record for one budget, read back from its status.
@@ -107,6 +141,8 @@ class Balance:
 
     ``class_history``: statistics of finished jobs by class (``Job.statistics``). ``jobs_cost``: their whole cost. Both
     hold the jobs that finished up to ``counted_through`` and those in ``counted`` (uid → when it finished).
+
+    ``costs``: what the dollars of folded and running rentals were for, since the budget exists.
     """
 
     period_start: Instant
@@ -119,6 +155,7 @@ class Balance:
     jobs_cost: Money = ZERO
     counted: Mapping[str, Instant] = field(default_factory=dict)
     counted_through: Instant | None = None
+    costs: Costs = Costs()
 
     def counts(self, job_uid: str, finished: Instant) -> bool:
         """Whether the job that finished at ``finished`` is in the sums already."""

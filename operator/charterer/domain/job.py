@@ -14,6 +14,9 @@ from charterer.domain.time import Instant, after
 RUN_LABEL_PREFIX = "run.charterer.dev/"
 """Node labels ``run.charterer.dev/<first 8 of the job's uid>: r<run>`` carry out a placement (``Job.run_label``)."""
 
+MOST_PODS = 4_000
+"""Most pods of a run, to bound the size of its record: 32,000 GPUs on nodes of eight."""
+
 
 def run_name(job_name: str, run: int) -> str:
     """The name of a run and of its Kubernetes object; its pods are ``<run name>-<index>``."""
@@ -54,12 +57,16 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """The intent: run number ``run`` uses ``option`` on ``placements`` (one pod each, in index order)."""
+    """The intent: run number ``run`` uses ``option`` on ``placements`` (one pod each, in index order).
+
+    ``withdrawn_because``: why the run was given up before all its pods ran; empty if it was not.
+    """
 
     run: int
     option: Option
     placements: tuple[Placement, ...]
     since: Instant
+    withdrawn_because: str = ""
 
     @property
     def annotation(self) -> str:
@@ -69,12 +76,17 @@ class Allocation:
 
 
 class RunOutcome(StrEnum):
-    """How a run ended. Only FAILED counts against the job's backoffLimit, only INTERRUPTED against maxRestarts."""
+    """How a run ended.
+
+    Only FAILED counts against the job's backoffLimit, only INTERRUPTED against maxRestarts, and only NOT_STARTED, a run
+    that was withdrawn because not all its pods ever ran, against ``START_ATTEMPTS``.
+    """
 
     COMPLETE = "Complete"
     FAILED = "Failed"
     INTERRUPTED = "Interrupted"
     STOPPED = "Stopped"
+    NOT_STARTED = "NotStarted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +118,11 @@ class PodPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod of a run. ``disrupted``: it has a true DisruptionTarget condition. ``allocation``: its annotation."""
+    """A pod of a run.
+
+    ``disrupted``: it has a true DisruptionTarget condition. ``allocation``: its annotation. ``trouble``: why it does
+    not run, in Kubernetes' own words (its conditions, its containers' waiting states); empty where those say nothing.
+    """
 
     name: str
     uid: str
@@ -123,6 +139,7 @@ class Pod:
     message: str
     allocation: str
     resource_version: str
+    trouble: str = ""
 
     @property
     def live(self) -> bool:
@@ -140,7 +157,8 @@ class Run:
     """The fact: one run's Kubernetes object (see ``workloads``) and its pods, of which ``completions`` must succeed.
 
     ``complete`` / ``failed``: since when the object has that terminal condition, which is evidence and not yet truth:
-    see ``lifecycle.run``. ``failed_by_disruption``: it says that it failed because a pod was disrupted.
+    see ``lifecycle.run``. ``failed_by_disruption``: it says that it failed because a pod was disrupted. ``warning``:
+    the last Warning Event about the object or its pods, known only of a run that takes long to start.
     """
 
     number: int
@@ -157,6 +175,17 @@ class Run:
     failed_message: str
     pods: tuple[Pod, ...]
     failed_by_disruption: bool = False
+    warning: str = ""
+
+    @property
+    def trouble(self) -> str:
+        """Why the run does not start, in Kubernetes' own words; empty where nothing is known."""
+        troubled = [pod for pod in self.pods if pod.trouble]
+        if not troubled:
+            return self.warning
+        others = len(troubled) - 1
+        alike = f" ({others} more like it)" if others else ""
+        return f"pod {troubled[0].name}: {troubled[0].trouble}{alike}"
 
     @property
     def unproven(self) -> tuple[int, ...]:
@@ -202,6 +231,12 @@ class FinishKind(StrEnum):
     FAILED = "Failed"
 
 
+CANNOT_START = "CannotStart"
+"""``Finish.reason`` of a job none of whose last runs ever started."""
+START_ATTEMPTS = 3
+"""Runs in a row that may fail to start before the job fails. Each holds machines for up to readyTimeoutSeconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finish:
     """The job's end, recorded once in its status; no run is started after it."""
@@ -231,7 +266,8 @@ class Job:
     planned for the job, and what it may need is kept. ``max_cost``: the most it may cost. ``target_completion``: when
     its owner wants it done. ``predicted``: the expected cost from its first start to its end, as of when it first got
     GPUs; None before that. ``moves``: when it was moved because that paid, in the 24 h up to the last such move.
-    ``earlier_cost``: of runs that are no longer in ``records``.
+    ``earlier_cost``: of runs that are no longer in ``records``. ``start_failures``: the latest runs, in a row, that
+    were NOT_STARTED.
     """
 
     id: JobId
@@ -273,6 +309,7 @@ class Job:
     predicted: Money | None = None
     moves: tuple[Instant, ...] = ()
     earlier_cost: Money = ZERO
+    start_failures: int = 0
 
     @property
     def statistics(self) -> ClassId:

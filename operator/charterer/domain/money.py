@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _MICROS = 1_000_000
+_MOST_MICROS = 10**18 - 1
+"""A trillion dollars, the most that can be written: expected amounts may be larger where nothing can be afforded."""
 _HOUR = 3600
 _DECIMAL = re.compile(r"(-?)(\d{1,12})(?:\.(\d{1,6}))?")
 
@@ -31,6 +33,10 @@ def _format_micros(micros: int, least_decimals: int) -> str:
     return f"{'-' if micros < 0 else ''}{whole}{'.' if digits else ''}{digits}"
 
 
+def _whole(micros: float) -> int:
+    return round(min(max(micros, -_MOST_MICROS), _MOST_MICROS))
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Money:
     """An amount of money in micro-dollars (1,000,000 are one dollar)."""
@@ -44,8 +50,8 @@ class Money:
 
     @classmethod
     def of(cls, dollars: float) -> Money:
-        """The amount nearest to ``dollars``, for what planning computed in floats."""
-        return cls(round(dollars * _MICROS))
+        """The amount nearest to ``dollars``, for what planning computed in floats; ValueError for NaN."""
+        return cls(_whole(dollars * _MICROS))
 
     @property
     def dollars(self) -> float:
@@ -92,8 +98,8 @@ class Price:
 
     @classmethod
     def per_second(cls, dollars: float) -> Price:
-        """The price nearest to ``dollars`` a second, for what planning computed in floats."""
-        return cls(round(dollars * _HOUR * _MICROS))
+        """The price nearest to ``dollars`` a second, for what planning computed in floats; ValueError for NaN."""
+        return cls(_whole(dollars * _HOUR * _MICROS))
 
     def cost(self, seconds: int) -> Money:
         """The cost of ``seconds`` whole seconds, rounded half up to the micro-dollar; ValueError if negative."""

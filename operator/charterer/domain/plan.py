@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate, RentalId
 from charterer.domain.job import Allocation, Job, moves_in_a_day
 from charterer.domain.money import Money, Price
@@ -38,6 +39,7 @@ class ReasonCode(StrEnum):
     DELETED = "Deleted"
     LOST_NODE = "LostNode"
     NOT_STARTING = "NotStarting"
+    BACK_OFF = "BackOff"
     IDLE = "Idle"
     NOT_NEEDED = "NotNeeded"
     DEMAND = "Demand"
@@ -45,6 +47,7 @@ class ReasonCode(StrEnum):
     POOL_DELETED = "PoolDeleted"
     INTERRUPTION = "Interruption"
     OBSERVE_ONLY = "ObserveOnly"
+    PLANNING_FAILED = "PlanningFailed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class Reason:
     ``message``: one sentence for people, with the numbers.
     """
 
-    why: ReasonCode
+    code: ReasonCode
     seconds: float
     money: Money
     message: str
@@ -95,11 +98,11 @@ class Allocate:
     predicted: Money | None = None
 
 
-def moves_with(job: Job, do: Allocate) -> tuple[Instant, ...]:
-    """The job's ``moves`` once ``do`` is written: those of the last day that were made because they paid."""
-    if do.allocation is None or do.reason.why is not ReasonCode.MOVE_PAYS:
+def moves_with(job: Job, command: Allocate) -> tuple[Instant, ...]:
+    """The job's ``moves`` once ``command`` is written: those of the last day that were made because they paid."""
+    if command.allocation is None or command.reason.code is not ReasonCode.MOVE_PAYS:
         return job.moves
-    return (*moves_in_a_day(job.moves, do.allocation.since), do.allocation.since)
+    return (*moves_in_a_day(job.moves, command.allocation.since), command.allocation.since)
 
 
 Command = Rent | Release | Allocate
@@ -201,7 +204,8 @@ class Plan:
     """The commands to carry out now, a verdict on every budget, pool, class and job, and when to plan again.
 
     ``pools``: only those that are too small for what jobs would choose. ``observed_commands``: what budgets in mode
-    Observe would have done. ``again_at``: when something changes without an event; None if nothing does.
+    Observe would have done. ``again_at``: when something changes without an event; None if nothing does. ``problems``:
+    of objects that the plan was made without, because planning failed with them.
     """
 
     commands: tuple[Command, ...]
@@ -211,3 +215,4 @@ class Plan:
     jobs: Mapping[JobId, Verdict]
     observed_commands: tuple[Command, ...]
     again_at: Instant | None
+    problems: tuple[Problem, ...] = ()

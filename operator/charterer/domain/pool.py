@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
+from urllib.parse import urlsplit
 
 from charterer.domain.ids import InstanceId, NodeName, PoolId
 from charterer.domain.money import Price
@@ -25,6 +26,16 @@ class FakeGroup:
     endpoint: str
     group: str
 
+    @property
+    def account(self) -> str:
+        """The endpoint in the one way of writing it: without case, default port or slash at its end."""
+        try:
+            url = urlsplit(self.endpoint)
+            port = url.port or {"http": 80, "https": 443}.get(url.scheme)
+        except ValueError:
+            return self.endpoint.rstrip("/")
+        return f"{url.scheme}://{(url.hostname or '').rstrip('.')}:{port}{url.path.rstrip('/')}"
+
 
 Cloud: TypeAlias = FakeGroup
 """Where a pool's nodes come from: one type for each cloud. Everything that depends on the cloud matches on the type."""
@@ -32,12 +43,16 @@ Cloud: TypeAlias = FakeGroup
 
 @dataclass(frozen=True, slots=True)
 class Offering:
-    """One node of the pool, as the cloud describes it. ``gpu_type`` as in the label nvidia.com/gpu.product."""
+    """One node of the pool, as the cloud describes it. ``gpu_type`` as in the label nvidia.com/gpu.product.
+
+    ``group_id``: the cloud's own name of the group, which no other group of any account has; empty if it gives none.
+    """
 
     gpu_type: str
     gpus_per_node: int
     instance_type: str
     zone: str
+    group_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +75,16 @@ class Pool:
     ``guarded``: it has the finalizer ``charterer.dev/in-use``, which keeps it while rentals name it.
     ``price_override`` and ``price_adjustment`` (hundredths of a percent) correct the list price: see ``priced``.
     ``offer_recorded``: whether the object's status holds this offering and (its time aside) this quote.
+    ``quote_on_record``: the quote that it holds. ``taken_by``: the older pool that acts for the same machines.
+    ``gone``: no such GPUPool is there any more, and all that is known of it is what its rentals say; ``uid`` is then
+    that of another pool of its name, if there is one.
     """
 
     id: PoolId
     uid: str
     resource_version: str
     generation: int
+    created: Instant
     cloud: Cloud
     max_nodes: int
     capacity_type: CapacityType
@@ -81,12 +100,30 @@ class Pool:
     price_adjustment: int = 0
     cooled_message: str = ""
     offer_recorded: bool = True
+    taken_by: PoolId | None = None
+    gone: bool = False
+    quote_on_record: Quote | None = None
+
+    @property
+    def closed_because(self) -> str:
+        """Why no job may use the pool and what is rented in it is ended; empty while it is open."""
+        if self.gone:
+            return f"GPUPool {self.id} is gone"
+        if self.deleting:
+            return f"GPUPool {self.id} is being deleted"
+        return "" if self.taken_by is None else f"GPUPool {self.id} has the same machines as GPUPool {self.taken_by}"
 
     def priced(self, listed: Price) -> Price:
         """The price that the user really pays for a list price, rounded half up to the micro-dollar an hour."""
         if self.price_override is not None:
             return self.price_override
         return Price((listed.micros_per_hour * (10_000 + self.price_adjustment) + 5_000) // 10_000)
+
+    def price_source(self, listed: str) -> str:
+        """Where a price comes from that is ``priced``; ``listed`` says where the list price comes from."""
+        if self.price_override is not None:
+            return "spec.price.hourly"
+        return f"{listed}, {self.price_adjustment / 100:+g}%" if self.price_adjustment else listed
 
 
 class InstanceState(StrEnum):
@@ -100,10 +137,19 @@ class InstanceState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PriceSegment:
-    """From ``since`` on (until the next segment or the end) the instance costs ``price``."""
+    """From ``since`` on (until the next segment or the end) the instance costs ``price``.
+
+    ``listed``: what the cloud itself asks, where ``spec.price`` of the pool has made it another price.
+    """
 
     since: Instant
     price: Price
+    listed: Price | None = None
+
+    @property
+    def list_price(self) -> Price:
+        """The cloud's own price."""
+        return self.price if self.listed is None else self.listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.money import Money, Price
-from charterer.domain.pool import PriceSegment
+from charterer.domain.pool import CapacityType, Cloud, PriceSegment
 from charterer.domain.time import Instant
 
 
@@ -31,13 +31,17 @@ class Rental:
     """A GPURental. ``reserved`` is its worst-case cost held back from the hard limit until it has ended.
 
     ``worst`` is the most it can cost an hour; ``launched``, ``ended`` and ``segments`` come from the cloud.
-    ``released_because``: why it drains. ``node`` and ``provider_id`` are known once adopted.
+    ``released_because``: why it drains; ``released``: since when. ``node`` and ``provider_id`` are known once adopted.
+    ``held_by``: pods that Charterer did not start, which kept its machine from being ended at the last look. ``cloud``
+    and ``capacity_type`` are the pool's, so that the machine can be ended when the pool's object is gone.
     """
 
     id: RentalId
     uid: str
     resource_version: str
     pool: PoolId
+    cloud: Cloud
+    capacity_type: CapacityType
     budget: BudgetId
     created: Instant
     phase: RentalPhase
@@ -54,6 +58,8 @@ class Rental:
     cost: Money | None
     released_because: str
     deleting: bool
+    released: Instant | None = None
+    held_by: str = ""
 
     @property
     def billed(self) -> bool:
@@ -64,3 +70,8 @@ class Rental:
     def price(self) -> Price:
         """Its newest price; the worst one until the cloud has listed a price."""
         return self.segments[-1].price if self.segments else self.worst
+
+    @property
+    def dearest(self) -> Price:
+        """The most it can cost an hour: what was reserved for, or its newest price where that was raised above it."""
+        return max(self.worst, self.price)

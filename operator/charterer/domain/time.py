@@ -11,6 +11,9 @@ Instant = NewType("Instant", int)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_WITHOUT_ZONE = _EPOCH.replace(tzinfo=None)
 _MICROS = 1_000_000
+LAST = Instant((datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1))
+"""The last day that can be written: what is expected for later is expected never."""
+_LONGEST_SECONDS = LAST / _MICROS
 
 
 def instant(moment: datetime) -> Instant:
@@ -42,5 +45,5 @@ def seconds_between(start: Instant, end: Instant) -> float:
 
 
 def after(at: Instant, seconds: float) -> Instant:
-    """The instant ``seconds`` later, to the microsecond."""
-    return Instant(at + round(seconds * _MICROS))
+    """The instant ``seconds`` later, to the microsecond; ``LAST`` for any later one. ValueError for NaN."""
+    return Instant(min(at + round(min(seconds, _LONGEST_SECONDS) * _MICROS), LAST))

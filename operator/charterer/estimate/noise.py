@@ -115,15 +115,15 @@ class NoiseReports:
     def scatter(self) -> float:
         """Variance of a report about its bin's mean, without what the batch size explains."""
         squares, degrees = SCATTER_REPORTS * REPORT_SCATTER**2, SCATTER_REPORTS
-        for one in self.bins:
-            if one.weight > 2.0:
-                across = one.xx - one.x * one.x / one.weight
-                along = one.xy - one.x * one.y / one.weight
-                left = one.yy - one.y * one.y / one.weight
-                if across > 1e-9 * one.weight:
+        for noise_bin in self.bins:
+            if noise_bin.weight > 2.0:
+                across = noise_bin.xx - noise_bin.x * noise_bin.x / noise_bin.weight
+                along = noise_bin.xy - noise_bin.x * noise_bin.y / noise_bin.weight
+                left = noise_bin.yy - noise_bin.y * noise_bin.y / noise_bin.weight
+                if across > 1e-9 * noise_bin.weight:
                     left -= along * along / across
                 squares += max(left, 0.0)
-                degrees += one.weight - 2.0
+                degrees += noise_bin.weight - 2.0
         return squares / degrees
 
     def curve(self, prior: NoisePrior) -> tuple[Noise, ...]:
@@ -140,9 +140,9 @@ def _smooth(bins: Sequence[NoiseBin], prior: NoisePrior, scatter: float) -> tupl
     ahead: _State = (level, 0.0, spread, 0.0, TILT_SPREAD**2)
     foreseen: list[_State] = []
     known: list[_State] = []
-    for at, one in enumerate(bins):
+    for at, noise_bin in enumerate(bins):
         foreseen.append(ahead)
-        here = _update(ahead, one, scatter) if one.weight else ahead
+        here = _update(ahead, noise_bin, scatter) if noise_bin.weight else ahead
         known.append(here)
         if at + 1 < len(bins):
             h, b, hh, hb, bb = here
@@ -150,19 +150,19 @@ def _smooth(bins: Sequence[NoiseBin], prior: NoisePrior, scatter: float) -> tupl
     found = [known[-1]]
     for here, ahead in zip(reversed(known[:-1]), reversed(foreseen[1:]), strict=True):
         found.append(_backward(here, ahead, found[-1]))
-    return tuple(Noise(*state, one.weight) for state, one in zip(reversed(found), bins, strict=True))
+    return tuple(Noise(*state, noise_bin.weight) for state, noise_bin in zip(reversed(found), bins, strict=True))
 
 
-def _update(state: _State, one: NoiseBin, scatter: float) -> _State:
+def _update(state: _State, noise_bin: NoiseBin, scatter: float) -> _State:
     """The state after a bin's reports (Bayes for normal distributions, by precisions)."""
     h, b, hh, hb, bb = state
     determinant = hh * bb - hb * hb
     p, q, r = bb / determinant, -hb / determinant, hh / determinant
-    right_h = p * h + q * b + one.y / scatter
-    right_b = q * h + r * b + one.xy / scatter
-    p += one.weight / scatter
-    q += one.x / scatter
-    r += one.xx / scatter
+    right_h = p * h + q * b + noise_bin.y / scatter
+    right_b = q * h + r * b + noise_bin.xy / scatter
+    p += noise_bin.weight / scatter
+    q += noise_bin.x / scatter
+    r += noise_bin.xx / scatter
     determinant = p * r - q * q
     hh, hb, bb = r / determinant, -q / determinant, p / determinant
     return hh * right_h + hb * right_b, hb * right_h + bb * right_b, hh, hb, bb

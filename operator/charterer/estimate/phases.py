@@ -30,7 +30,7 @@ class PhaseSegment:
 
     def unlike(self, other: PhaseSegment) -> float:
         """The largest difference of log gains."""
-        return max(abs(one - two) for one, two in zip(self.gains, other.gains, strict=True))
+        return max(abs(mine - theirs) for mine, theirs in zip(self.gains, other.gains, strict=True))
 
     def joined(self, other: PhaseSegment, scales: Sequence[float]) -> PhaseSegment:
         """Both joined; means are weighted by bins."""

@@ -130,7 +130,7 @@ class Api:
     # --- /v1 ----------------------------------------------------------------------------------------------------------
 
     def _shown(self, group: InstanceGroup) -> Json:
-        return wire.group_json(group, group.seen_at(self.cloud.now()))
+        return wire.group_json(group, self.cloud.account.id, group.seen_at(self.cloud.now()))
 
     async def _groups(self, request: web.Request) -> web.Response:
         return self._answer({"groups": [self._shown(group) for group in self.cloud.groups()]})
@@ -149,7 +149,7 @@ class Api:
     async def _set_target(self, request: web.Request) -> web.Response:
         body = await _body(request, _Target)
         group = self.cloud.set_target(request.match_info["group"], body.target, body.token, body.expected)
-        return self._answer(wire.group_json(group, self.cloud.now()))
+        return self._answer(wire.group_json(group, self.cloud.account.id, self.cloud.now()))
 
     async def _terminate(self, request: web.Request) -> web.Response:
         decrement = request.query.get("decrement", "")
@@ -177,7 +177,7 @@ class Api:
 
     async def _change_group(self, request: web.Request) -> web.Response:
         group = self.cloud.change_group(request.match_info["group"], await _object(request))
-        return self._answer(wire.group_json(group, self.cloud.now()))
+        return self._answer(wire.group_json(group, self.cloud.account.id, self.cloud.now()))
 
     async def _change_quotas(self, request: web.Request) -> web.Response:
         quotas = await _object(request)

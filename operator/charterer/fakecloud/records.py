@@ -176,6 +176,11 @@ class CloudAccount:
     machines: int = 0
     activities: int = 0
 
+    @property
+    def id(self) -> str:
+        """The account's identifier, which no other fake cloud has unless it was first started in the same moment."""
+        return f"fake-{self.born:x}-{self.seed}"
+
     def quota(self, gpu_type: str) -> int | None:
         """The most GPUs of that type at a time; None: unlimited."""
         return dict(self.quotas).get(gpu_type)

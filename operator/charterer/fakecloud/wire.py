@@ -23,10 +23,11 @@ def _optional(at: int | None, seen: int) -> str | None:
     return None if at is None or at > seen else timestamp(at)
 
 
-def group_json(group: InstanceGroup, seen: int) -> Json:
-    """A group with its target as of ``seen``."""
+def group_json(group: InstanceGroup, account: str, seen: int) -> Json:
+    """A group of an account with its target as of ``seen``."""
     spec = group.spec
     return {
+        "id": f"{account}/{spec.name}",
         "name": spec.name,
         "target": group.target_at(seen),
         "minSize": spec.min_size,

@@ -59,6 +59,23 @@ def holdings(job: Job, now: Instant) -> list[Holding]:
     ]
 
 
+def held_on(jobs: Iterable[Job], now: Instant) -> Mapping[RentalId, Sequence[Holding]]:
+    """What the jobs held up to ``now``, by rental."""
+    held: dict[RentalId, list[Holding]] = defaultdict(list)
+    for job in jobs:
+        for holding in holdings(job, now):
+            held[holding.rental].append(holding)
+    return held
+
+
+def gpus_of(rental: Rental, snapshot: Snapshot) -> int:
+    """GPUs of the rental's node: what its pool offers, else what its Node has; 0 while neither is known."""
+    pool = snapshot.pools.get(rental.pool)
+    node = None if rental.node is None else snapshot.nodes.get(rental.node)
+    offered = 0 if pool is None or pool.offering is None else pool.offering.gpus_per_node
+    return offered or (0 if node is None else node.gpus)
+
+
 def by_purpose(rental: Rental, held: Sequence[Holding], gpus: int, start: Instant, now: Instant) -> dict[str, Money]:
     """The rental's cost in [start, now) by purpose; it adds up to ``accrued_in(rental, start, now)`` exactly.
 
@@ -120,17 +137,11 @@ def attribute(budget: Budget, snapshot: Snapshot) -> list[tuple[str, Money]]:
     now, balance = snapshot.now, budget.balance
     start = period_bounds(budget.time_zone, now)[0] if balance is None else balance.period_start
     rentals = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id]
-    held: dict[RentalId, list[Holding]] = defaultdict(list)
-    for job in snapshot.jobs.values():
-        for holding in holdings(job, now):
-            held[holding.rental].append(holding)
+    held = held_on(snapshot.jobs.values(), now)
     sums: dict[str, int] = defaultdict(int)
     for rental in rentals:
-        node = None if rental.node is None else snapshot.nodes.get(rental.node)
-        pool = snapshot.pools.get(rental.pool)
-        offered = 0 if pool is None or pool.offering is None else pool.offering.gpus_per_node
-        gpus = offered or (0 if node is None else node.gpus)
-        for name, amount in by_purpose(rental, held[rental.id], gpus, start, now).items():
+        gpus = gpus_of(rental, snapshot)
+        for name, amount in by_purpose(rental, held.get(rental.id, ()), gpus, start, now).items():
             sums[name] += amount.micros
     opening = opening_in(budget, start)
     sums[OPENING] += opening.micros

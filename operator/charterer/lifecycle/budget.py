@@ -1,21 +1,28 @@
-"""Budgets: open each period when it begins, count finished jobs, and keep the list of folded rentals short."""
+"""Budgets: open each period when it begins, count finished jobs, record what the money was for, and keep the list of
+folded rentals short."""
 
 from __future__ import annotations
 
 from charterer.domain.billing import spent
-from charterer.domain.budget import Balance, Budget
+from charterer.domain.budget import FOLDED_KEPT, Balance, Budget
 from charterer.domain.ids import BudgetId
 from charterer.domain.job import Job
 from charterer.domain.job_cost import job_cost
 from charterer.domain.period import period_bounds, period_end
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.steps import BudgetStep, CountedJob, CountJobs, OpenPeriod, PruneFolded, Wait
+from charterer.domain.steps import AddCosts, BudgetStep, CountedJob, CountJobs, OpenPeriod, PruneFolded, Wait
 from charterer.domain.time import Instant, after
+from charterer.ledger.costs import next_costs
 from charterer.lifecycle.rental import cloud_update
 from charterer.lifecycle.view import LifecycleView, count, must_show, names
 
 _SURVEY_WAIT_SECONDS = 600
 """Seconds that a period is kept open for clouds that do not answer: long outages must not keep a budget in the past."""
+
+_MANY_FORGOTTEN = FOLDED_KEPT // 4
+"""Rentals that are gone at which the list of folded ones is shortened first, however many jobs are to be counted."""
+_COSTS_SECONDS = 60
+"""Seconds between two additions to the costs by cause: the resolution of the counters that metrics show."""
 
 
 def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait | None:
@@ -27,10 +34,13 @@ def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait |
     end = period_end(budget.time_zone, budget.balance.period_start)
     if now >= end and (step := _next_period(budget, budget.balance, end, view)) is not None:
         return step
-    if jobs := view.uncounted.get(budget.id):
-        return CountJobs(budget.id, tuple(_counted(job, view) for job in jobs))
     existing = {rental.uid for rental in view.rentals_of_budget.get(budget.id, ())}
     forgotten = budget.balance.folded - existing
+    few = len(forgotten) < _MANY_FORGOTTEN
+    if few and (jobs := view.uncounted.get(budget.id)):
+        return CountJobs(budget.id, tuple(_counted(job, view) for job in jobs))
+    if few and (added := _costs(budget, budget.balance, view)) is not None:
+        return added
     return PruneFolded(budget.id, tuple(sorted(forgotten))) if forgotten else None
 
 
@@ -56,6 +66,17 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: Lifecycle
     before = [rental for rental in rentals if rental.launched is not None and rental.launched < end]
     used = spent(budget, before, end)
     return OpenPeriod(budget.id, end, used, balance.period_start, budget.carries(used), budget.aim)
+
+
+def _costs(budget: Budget, balance: Balance, view: LifecycleView) -> AddCosts | None:
+    """What was spent since the last addition, once a minute, and at once when a rental has ended."""
+    rentals = view.rentals_of_budget.get(budget.id, ())
+    now, through = view.snapshot.now, balance.costs.through
+    last = Instant(0) if through is None else through
+    recent = now < after(last, _COSTS_SECONDS)
+    if recent and not any(rental.ended is not None and last < rental.ended <= now for rental in rentals):
+        return None
+    return next_costs(budget.id, balance, rentals, view.snapshot)
 
 
 def _counted(job: Job, view: LifecycleView) -> CountedJob:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from typing import TypeVar
 
 from charterer.domain.ids import JobId, StepKey, StepKind
 from charterer.domain.job import RUN_LABEL_PREFIX
@@ -16,6 +17,8 @@ from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.run import Placed, active, goes_on, misplaced, run_step
 from charterer.lifecycle.view import LifecycleView
+
+_Id = TypeVar("_Id", bound=str)
 
 
 def next_steps(snapshot: Snapshot, memo: Memo | None = None) -> tuple[Mapping[StepKey, Step], Mapping[StepKey, Wait]]:
@@ -43,22 +46,32 @@ def _next_steps(snapshot: Snapshot, memo: Memo) -> tuple[Mapping[StepKey, Step],
 def _all(view: LifecycleView, memo: Memo) -> Iterator[tuple[StepKind, str, Step | Wait | None]]:
     snapshot = view.snapshot
     for rental in snapshot.rentals:
-        yield StepKind.RENTAL, rental, rental_step(rental, view)
+        yield StepKind.RENTAL, rental, _step(rental_step, rental, view)
     for pool in snapshot.pools:
-        yield StepKind.POOL, pool, pool_step(pool, view)
-        yield StepKind.POOL_GUARD, pool, pool_guard(pool, view)
+        yield StepKind.POOL, pool, _step(pool_step, pool, view)
+        yield StepKind.POOL_GUARD, pool, _step(pool_guard, pool, view)
     for budget in snapshot.budgets:
-        yield StepKind.BUDGET, budget, budget_step(budget, view)
-        yield StepKind.BUDGET_GUARD, budget, budget_guard(budget, view)
+        yield StepKind.BUDGET, budget, _step(budget_step, budget, view)
+        yield StepKind.BUDGET_GUARD, budget, _step(budget_guard, budget, view)
     placed = memo.stable(memo.each(Placed.of, snapshot.jobs), "placed")
     wrong = memo(misplaced, placed, snapshot.rentals, view.nodes)
     for job, undisturbed in memo.each(goes_on, snapshot.jobs).items():
         if not undisturbed or placed[job].label in wrong:
-            yield StepKind.JOB, job, run_step(job, view)
+            yield StepKind.JOB, job, _step(run_step, job, view)
     for orphan in snapshot.orphans:
         if active(orphan.run) and not orphan.run.deleting and not view.observes(orphan.budget):
             yield StepKind.JOB, orphan.job, StopOrphan(orphan)
     yield from _abandoned_labels(view, memo(_labels, placed))
+
+
+def _step(
+    next_step: Callable[[_Id, LifecycleView], Step | Wait | None], name: _Id, view: LifecycleView
+) -> Step | Wait | None:
+    """The object's next step; if it cannot be found, a wait with the error: one object must not stop the others."""
+    try:
+        return next_step(name, view)
+    except Exception as error:
+        return Wait(f"a fault to be corrected ({type(error).__name__}: {error}); please report it", error=error)
 
 
 def _abandoned_labels(view: LifecycleView, labels_of_jobs: AbstractSet[str]) -> Iterator[tuple[StepKind, str, Step]]:

@@ -35,15 +35,17 @@ _NAME_LIMIT = 253
 
 
 def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | Wait | None:
-    """The pool's next step, what it waits for, or None when the group is as it should be."""
+    """The pool's next step, what it waits for, or None when the group is as it should be or is another pool's."""
     pool = view.snapshot.pools[pool_id]
+    if pool.taken_by is not None:
+        return None
     survey = view.snapshot.surveys.get(pool_id)
     if survey is None:
         return Wait(f"the cloud has not yet been asked about GPUPool {pool_id}")
     inventory = _PoolInventory.of(pool, survey, view)
     step = _match_instances(inventory, view) or _adjust_target(inventory, view)
     if (step is None or isinstance(step, Wait)) and not pool.offer_recorded and not pool.deleting:
-        return RecordOffer(pool_id, pool.offering, pool.quote)
+        return RecordOffer(pool_id, pool.offering, pool.quote, pool.quote_on_record)
     return step
 
 
@@ -147,7 +149,7 @@ def orphan_name(pool: PoolId, instance: Instance) -> RentalId:
 def _adjust_target(inventory: _PoolInventory, view: LifecycleView) -> PoolStep | Wait | None:
     failure = _failure(inventory)
     cooling = inventory.pool.cooled_until is not None and inventory.pool.cooled_until > view.snapshot.now
-    if failure is not None and not cooling:
+    if failure is not None and not cooling and not inventory.pool.deleting:
         until = after(view.snapshot.now, inventory.pool.cooldown_seconds)
         return Cool(inventory.pool.id, until, failure.kind, failure.message)
     closing = cooling or inventory.pool.deleting
@@ -230,10 +232,12 @@ def _unfulfilled(rental: Rental, pool: Pool, *, cooling: bool) -> str:
 def left_behind(pool: Pool, view: LifecycleView) -> str:
     """What must be ended or paid for before the pool's object may go; empty when nothing must."""
     survey = view.snapshot.surveys.get(pool.id)
-    rentals = view.rentals_of_pool.get(pool.id, ())
+    rentals = view.rentals_of_pool.get(view.acting(pool.id), ())
+    if pool.taken_by is not None:
+        rentals = [rental for rental in rentals if rental.pool == pool.id]
     if rentals:
         return f"{count(len(rentals), 'rental')} ({names(rental.id for rental in rentals)})"
-    if survey is None:
+    if survey is None or pool.taken_by is not None:
         return ""
     inventory = _PoolInventory.of(pool, survey, view)
     running = [instance.id for instance in inventory.unclaimed if instance.state is not InstanceState.ENDED]

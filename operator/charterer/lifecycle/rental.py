@@ -7,10 +7,12 @@ of the machine is removed after that. The functions of this file are in the orde
 from __future__ import annotations
 
 from charterer.domain.billing import accrued, accrued_in
+from charterer.domain.budget import FOLDED_KEPT
 from charterer.domain.ids import RentalId
 from charterer.domain.job import PodPhase, run_name
 from charterer.domain.money import ZERO
 from charterer.domain.period import period_end
+from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Instance, InstanceState, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.steps import (
@@ -27,7 +29,7 @@ from charterer.domain.steps import (
     Terminate,
     Wait,
 )
-from charterer.domain.time import after
+from charterer.domain.time import Instant, after
 from charterer.lifecycle.view import (
     COUNTED_STATES,
     BoundPod,
@@ -38,6 +40,13 @@ from charterer.lifecycle.view import (
     names,
     vanished,
 )
+
+_PATIENCE_SECONDS = 600.0
+"""Seconds after which a released machine is ended whatever keeps it, counted from when it ought to be empty."""
+_STRANGER_GPU_SECONDS = 3600.0
+"""Seconds that pods of others with GPUs may go on on a released machine before they are asked to leave."""
+_LAST_PATIENCE_SECONDS = 60.0
+"""The same where a hard limit ends the machine, which holds money back for ``hard_limit.MARGIN_SECONDS`` only."""
 
 
 def rental_step(rental_id: RentalId, view: LifecycleView) -> RentalStep | Wait | None:
@@ -104,43 +113,78 @@ def _drain(rental: Rental, view: LifecycleView) -> RentalStep | Wait:
     if node is not None and not node.unschedulable and not node.deleting:
         return Cordon(rental.id, node.name, node.uid)
     busy = _in_use(rental, view)
-    if busy:
-        return Wait(busy)
+    if busy is not None:
+        return busy
     instance = view.instance(rental)
     if instance is None or view.survey(rental) is None:
         return Wait(f"the cloud to list instance {rental.instance}")
     if instance.state not in COUNTED_STATES:
         return Wait(f"the end of instance {instance.id}")
-    return Terminate(rental.id, rental.pool, instance, None if node is None else node.name)
+    evict_from, patience_until = _patience(rental, view)
+    name = None if node is None else node.name
+    return Terminate(rental.id, view.acting(rental.pool), instance, name, evict_from, patience_until)
 
 
-def _in_use(rental: Rental, view: LifecycleView) -> str:
-    """Why the machine may not be ended yet; empty when it may.
+def _patience(rental: Rental, view: LifecycleView) -> tuple[Instant, Instant]:
+    """From when pods that Charterer did not start are asked to leave the machine, and until when they may keep it."""
+    node, released = view.node(rental), _released(rental, view)
+    lenient = node is not None and node.foreign_gpus > 0 and not _limited(rental)
+    evict_from = after(released, _STRANGER_GPU_SECONDS) if lenient else released
+    return evict_from, after(max(evict_from, _own_end(rental, view)), _patience_seconds(rental))
+
+
+def _limited(rental: Rental) -> bool:
+    return rental.released_because == ReasonCode.HARD_LIMIT
+
+
+def _patience_seconds(rental: Rental) -> float:
+    return _LAST_PATIENCE_SECONDS if _limited(rental) else _PATIENCE_SECONDS
+
+
+def _released(rental: Rental, view: LifecycleView) -> Instant:
+    return view.snapshot.now if rental.released is None else rental.released
+
+
+def _own_end(rental: Rental, view: LifecycleView) -> Instant:
+    """When the grace periods end of the jobs that have pods on the machine, or runs to be recorded."""
+    graces = [bound.job.grace_seconds for bound in view.pods(rental)]
+    graces += [ending.grace_seconds for ending in view.ending.get(rental.id, ())]
+    return after(_released(rental, view), max(graces, default=0))
+
+
+def _in_use(rental: Rental, view: LifecycleView) -> Wait | None:
+    """Why the machine may not be ended yet, for reasons of Charterer's own; None when it may.
 
     A finished pod counts until its run is recorded: it is the only proof that the run completed, and would be lost with
     the machine. A run that failed is recorded once its machines were seen healthy afterwards. A run that was stopped
     must be recorded before its machine ends, or it would count as interrupted (its Job is watched apart from its pods).
-    A node that is lost, or whose Node object was deleted, holds nothing: only its end can still stop its pods.
+    A node that is lost, or whose Node object was deleted, holds nothing: only its end can still stop its pods. Nor does
+    anything hold it for long after the jobs' grace period (``_patience_seconds``): the machine is paid for.
     """
     node = view.node(rental)
     if rental.ready is not None and (node is None or node.lost(view.snapshot.now)):
-        return ""
+        return None
+    until = after(_own_end(rental, view), _patience_seconds(rental))
+    if view.snapshot.now >= until:
+        return None
     holding = [bound for bound in view.pods(rental) if bound.pod.live or not bound.recorded]
     if holding:
-        return f"{count(len(holding), 'pod')} on its node ({names(bound.pod.name for bound in holding)})"
+        pods = f"{count(len(holding), 'pod')} on its node ({names(bound.pod.name for bound in holding)})"
+        return Wait(pods, until=until)
     if rental.id in view.ending:
-        return f"the end of {names(view.ending[rental.id])} to be on record"
-    if node is not None and node.foreign_gpus:
-        return f"pods that Charterer did not start, with {count(node.foreign_gpus, 'GPU')}, on Node {node.name}"
-    return ""
+        ended = names(ending.run for ending in view.ending[rental.id])
+        return Wait(f"the end of {ended} to be on record", until=until)
+    return None
 
 
 def may_terminate(rental: Rental, view: LifecycleView) -> bool:
-    """Whether the rental's own next step is to end its instance."""
+    """Whether the rental's own next step is to end its instance, and nobody else's pods are known to keep it."""
     if not draining(rental) or rental.instance is None or view.observes(rental.budget):
         return False
     node = view.node(rental)
-    return (node is None or node.unschedulable or node.deleting) and not _in_use(rental, view)
+    if rental.held_by or (node is not None and node.foreign_gpus):
+        return view.snapshot.now >= _patience(rental, view)[1]
+    return (node is None or node.unschedulable or node.deleting) and _in_use(rental, view) is None
 
 
 # --- after the end: Kubernetes ---------------------------------------------------------------------------------------
@@ -152,7 +196,7 @@ def _remove_from_kubernetes(rental: Rental, view: LifecycleView) -> RentalStep |
         return None
     instance, survey = view.instance(rental), view.survey(rental)
     if instance is not None and survey is not None and instance.state in COUNTED_STATES:
-        return _end_again(rental, instance, survey)
+        return _end_again(rental, instance, survey, view)
     pods = view.pods(rental)
     for bound in pods:
         if bound.pod.live:
@@ -169,10 +213,10 @@ def _remove_from_kubernetes(rental: Rental, view: LifecycleView) -> RentalStep |
     return DeleteNode(rental.id, node.name, node.uid)
 
 
-def _end_again(rental: Rental, instance: Instance, survey: Survey) -> RentalStep | Wait:
+def _end_again(rental: Rental, instance: Instance, survey: Survey, view: LifecycleView) -> RentalStep | Wait:
     """An ended rental's instance is listed as alive: the list is too old, or the cloud had reported a wrong end."""
     if rental.ended is not None and must_show(survey, rental.ended):
-        return Terminate(rental.id, rental.pool, instance, None)
+        return Terminate(rental.id, view.acting(rental.pool), instance, None)
     return Wait(f"a list that must_show the end of instance {instance.id}")
 
 
@@ -199,6 +243,8 @@ def _settle(rental: Rental, view: LifecycleView, also_wait_for: str = "") -> Ren
         end = period_end(budget.time_zone, balance.period_start)
         if rental.ended is not None and rental.ended > end:
             return Wait(f"the next period of GPUBudget {budget.id}, in which it ended", until=end)
+        if len(balance.folded) >= FOLDED_KEPT:
+            return Wait(f"some of the {FOLDED_KEPT} rentals that GPUBudget {budget.id} has counted to be gone")
         whole = ZERO if rental.cost is None else rental.cost
         in_period = whole if rental.ended is None else accrued_in(rental, balance.period_start, rental.ended)
         return Fold(rental.id, rental.uid, budget.id, in_period, whole, balance.period_start)
@@ -206,15 +252,19 @@ def _settle(rental: Rental, view: LifecycleView, also_wait_for: str = "") -> Ren
 
 
 def _forget(rental: Rental, view: LifecycleView) -> RentalStep | Wait:
-    """Forget the rental once no list can show its instance again: it would be adopted anew and paid twice."""
-    node, survey = view.node(rental), view.survey(rental)
+    """Forget the rental once no list can show its instance again: it would be adopted anew and paid twice.
+
+    That goes for the lists of all pools with the same machines, since any of them may have to act next.
+    """
+    node = view.node(rental)
     if rental.instance is not None:
-        if survey is None:
+        if view.survey(rental) is None:
             return Wait(f"the cloud to be asked about GPUPool {rental.pool}")
-        if view.instance(rental) is not None:
-            return Wait(f"instance {rental.instance} to leave the cloud's list")
-        if rental.ended is not None and not must_show(survey, after(rental.ended, survey.listed_seconds)):
-            return Wait(f"instance {rental.instance} to have left the cloud's list for good")
+        for survey in view.surveys_of_group(rental):
+            if any(instance.id == rental.instance for instance in survey.instances):
+                return Wait(f"instance {rental.instance} to leave the cloud's list of GPUPool {survey.pool}")
+            if rental.ended is not None and not must_show(survey, after(rental.ended, survey.listed_seconds)):
+                return Wait(f"instance {rental.instance} to have left the cloud's list for good")
     if node is not None:
         return Wait(f"Node {node.name} to be gone")
     return Forget(rental.id)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from charterer.domain.job import (
+    CANNOT_START,
+    START_ATTEMPTS,
     Allocation,
     Finish,
     FinishKind,
@@ -50,9 +52,7 @@ def judge(
     ``stopped``: Charterer wants the run to end, so that a suspended run has ended and is not still to begin.
     """
     if run is None:
-        return (
-            _record(job, allocation, run, _RunVerdict(RunOutcome.STOPPED, "it had no Job"), view) if stopped else None
-        )
+        return _record(job, allocation, run, _stopped(allocation, "it had no Job"), view) if stopped else None
     ended = run.complete is not None or run.failed is not None
     if not ended and not (stopped and run.suspended):
         return None
@@ -107,7 +107,14 @@ def _stop(allocation: Allocation, run: Run, view: LifecycleView) -> _RunVerdict:
     disrupted = [pod.name for pod in run.pods if pod.disrupted]
     if lost or disrupted:
         return _RunVerdict(RunOutcome.INTERRUPTED, f"{names(lost or disrupted)} lost")
-    return _RunVerdict(RunOutcome.STOPPED, "")
+    return _stopped(allocation, "")
+
+
+def _stopped(allocation: Allocation, message: str) -> _RunVerdict:
+    """Charterer ended the run: because it never started, or for a reason of its own."""
+    if allocation.withdrawn_because:
+        return _RunVerdict(RunOutcome.NOT_STARTED, allocation.withdrawn_because)
+    return _RunVerdict(RunOutcome.STOPPED, message)
 
 
 def _ended(placement: Placement, view: LifecycleView) -> bool:
@@ -173,7 +180,7 @@ def _ended_at(run: Run, now: Instant) -> Instant:
 
 
 def _finish(job: Job, record: RunRecord, now: Instant) -> Finish | None:
-    """The job's end if this run ended it: by completing, by one failure too many, or by one interruption too many."""
+    """The job's end if this run ended it: by completing, or by one failure, interruption or missed start too many."""
     if job.finish is not None:
         return None
     if record.outcome is RunOutcome.COMPLETE:
@@ -184,4 +191,7 @@ def _finish(job: Job, record: RunRecord, now: Instant) -> Finish | None:
     if record.outcome is RunOutcome.INTERRUPTED and job.restarts + 1 > job.max_restarts:
         history = f"run {record.number} was interrupted, as {job.restarts} before it; maxRestarts is {job.max_restarts}"
         return Finish(FinishKind.FAILED, now, "MaxRestartsExceeded", f"{history}: {record.message}")
+    if record.outcome is RunOutcome.NOT_STARTED and job.start_failures + 1 >= START_ATTEMPTS:
+        history = f"{count(job.start_failures + 1, 'run')} in a row never started"
+        return Finish(FinishKind.FAILED, now, CANNOT_START, f"{history}; the last one: {record.message}")
     return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, Pod, run_name
-from charterer.domain.pool import Instance, InstanceState, Survey
+from charterer.domain.pool import Instance, InstanceState, Pool, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant, after
@@ -30,6 +30,14 @@ class BoundPod:
     def recorded(self) -> bool:
         """Whether the end of its run is in the TrainingJob's status, which the pod is needed for until then."""
         return any(record.number == self.pod.run for record in self.job.records)
+
+
+@dataclass(frozen=True, slots=True)
+class EndingRun:
+    """A replaced run whose end is not yet on record: its name, and the grace period of its job."""
+
+    run: str
+    grace_seconds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +70,10 @@ class NodeIndex:
 class LifecycleView:
     """The joins. Build it with ``LifecycleView.of``; lists of rentals are in order of creation.
 
+    ``rentals_of_pool``: by the pool that acts, with those of the pools that it acts for. ``rented``: provider ids of
+    the machines that rentals of any pool name.
     ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class. ``ending``: by rental,
-    the names of replaced runs placed there whose end is not yet on record. Runs whose object is being deleted are left
+    the replaced runs placed there whose end is not yet on record. Runs whose object is being deleted are left
     out, since another controller's finalizer may keep them for ever.
     """
 
@@ -74,21 +84,23 @@ class LifecycleView:
     pods_on: Mapping[NodeName, Sequence[BoundPod]]
     nodes: NodeIndex
     uncounted: Mapping[BudgetId, Sequence[Job]]
-    ending: Mapping[RentalId, Sequence[str]]
+    ending: Mapping[RentalId, Sequence[EndingRun]]
+    rented: frozenset[str]
 
     @classmethod
     def of(cls, snapshot: Snapshot, memo: Memo | None = None) -> LifecycleView:
         """Index the snapshot: linear in jobs, pods, rentals, instances and nodes."""
         memo = Memo() if memo is None else memo
-        by_pool, by_budget = memo(_by_pool_and_budget, snapshot.rentals)
+        by_pool, by_budget = memo(_by_pool_and_budget, snapshot.rentals, snapshot.pools)
         uncounted: dict[BudgetId, list[Job]] = defaultdict(list)
-        ending: dict[RentalId, list[str]] = defaultdict(list)
+        ending: dict[RentalId, list[EndingRun]] = defaultdict(list)
         for job in snapshot.jobs.values():
             if job.budget is not None and _uncounted(job, snapshot):
                 uncounted[job.budget].append(job)
             for allocation in _unrecorded(job, snapshot) if job.replaced else ():
                 for placement in allocation.placements:
-                    ending[placement.rental].append(run_name(job.name, allocation.run))
+                    ended = EndingRun(run_name(job.name, allocation.run), job.grace_seconds)
+                    ending[placement.rental].append(ended)
         return cls(
             snapshot=snapshot,
             rentals_of_pool=by_pool,
@@ -98,22 +110,33 @@ class LifecycleView:
             nodes=memo(NodeIndex.of, snapshot.nodes),
             uncounted=uncounted,
             ending=ending,
+            rented=frozenset([rental.provider_id for rental in snapshot.rentals.values() if rental.provider_id]),
         )
 
+    def acting(self, pool: PoolId) -> PoolId:
+        """The pool that acts for the machines of this one: itself, or the older one that has the same machines."""
+        return _acting(pool, self.snapshot.pools)
+
     def survey(self, rental: Rental) -> Survey | None:
-        """The last survey of the rental's pool; None when the cloud has not been reached."""
-        return self.snapshot.surveys.get(rental.pool)
+        """The last survey of the pool that acts for the rental; None when the cloud has not been reached."""
+        return self.snapshot.surveys.get(self.acting(rental.pool))
+
+    def surveys_of_group(self, rental: Rental) -> Iterable[Survey]:
+        """The last surveys of all pools with the machines of the rental's pool."""
+        acting = self.acting(rental.pool)
+        return (survey for pool, survey in self.snapshot.surveys.items() if self.acting(pool) == acting)
 
     def instance(self, rental: Rental) -> Instance | None:
         """The rental's instance as the cloud lists it; None when the rental names none, or the list lacks it."""
         if rental.instance is None:
             return None
-        return self.instances.get(rental.pool, {}).get(rental.instance)
+        return self.instances.get(self.acting(rental.pool), {}).get(rental.instance)
 
     def unclaimed(self, pool: PoolId) -> list[Instance]:
-        """Instances of the pool that no rental names, in order of their launch."""
+        """Instances of the pool that no rental of any pool names, in order of their launch."""
         named = {rental.instance for rental in self.rentals_of_pool.get(pool, ())}
-        unclaimed = (item for item in self.instances.get(pool, {}).values() if item.id not in named)
+        listed = self.instances.get(pool, {}).values()
+        unclaimed = (item for item in listed if item.id not in named and item.provider_id not in self.rented)
         return sorted(unclaimed, key=lambda item: (item.launched, item.id))
 
     def node(self, rental: Rental) -> Node | None:
@@ -144,12 +167,12 @@ class LifecycleView:
 
 
 def _by_pool_and_budget(
-    rentals: Mapping[RentalId, Rental],
+    rentals: Mapping[RentalId, Rental], pools: Mapping[PoolId, Pool]
 ) -> tuple[Mapping[PoolId, Sequence[Rental]], Mapping[BudgetId, Sequence[Rental]]]:
     by_pool: dict[PoolId, list[Rental]] = defaultdict(list)
     by_budget: dict[BudgetId, list[Rental]] = defaultdict(list)
     for rental in sorted(rentals.values(), key=lambda rental: (rental.created, rental.id)):
-        by_pool[rental.pool].append(rental)
+        by_pool[_acting(rental.pool, pools)].append(rental)
         by_budget[rental.budget].append(rental)
     return by_pool, by_budget
 
@@ -168,6 +191,11 @@ def _by_node(bound: Mapping[JobId, Sequence[tuple[NodeName, BoundPod]]]) -> Mapp
         for node, pod in of_job:
             pods[node].append(pod)
     return pods
+
+
+def _acting(name: PoolId, pools: Mapping[PoolId, Pool]) -> PoolId:
+    pool = pools.get(name)
+    return name if pool is None or pool.taken_by is None else pool.taken_by
 
 
 def _observes(budget: BudgetId | None, snapshot: Snapshot) -> bool:

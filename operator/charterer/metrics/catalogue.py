@@ -31,33 +31,67 @@ def _gauge(name: str, labels: Sequence[str], meaning: str) -> MetricSpec:
 
 _BUDGET = ("budget",)
 _POOL = ("pool",)
-_JOB = ("namespace", "job")
+_JOB = ("namespace", "training_job")
+_PAYER = ("budget", "namespace")
 
 BUDGET_AMOUNT = _gauge("charterer_budget_amount_dollars", _BUDGET, "Amount of the budget's period.")
 BUDGET_HARD_LIMIT = _gauge(
     "charterer_budget_hard_limit_dollars", _BUDGET, "Hard limit of the budget's period; absent where none is set."
 )
+BUDGET_AIM = _gauge("charterer_budget_aim_dollars", _BUDGET, "The amount and what the last period carried over.")
 BUDGET_SPENT = _gauge(
-    "charterer_budget_spent_dollars", _BUDGET, "Spent in the budget's period so far, running nodes included."
+    "charterer_budget_spent_dollars",
+    _BUDGET,
+    "Spent in the budget's period so far, opening spend and running nodes included; begins anew with each period.",
 )
 BUDGET_COMMITTED = _gauge(
-    "charterer_budget_committed_dollars", _BUDGET, "Worst case still to be spent on what is rented already."
+    "charterer_budget_committed_dollars",
+    _BUDGET,
+    "Spent in the period so far, and the worst case still to be spent on what is rented.",
 )
 BUDGET_FORECAST = _gauge("charterer_budget_forecast_dollars", _BUDGET, "Expected spend at the end of the period.")
-BUDGET_HOURLY_RATE = _gauge(
-    "charterer_budget_hourly_rate_dollars", _BUDGET, "What the nodes that are billed now cost an hour."
+BUDGET_FORECAST_LOW = _gauge(
+    "charterer_budget_forecast_low_dollars", _BUDGET, "Lower end of the 90 % interval of the forecast."
+)
+BUDGET_FORECAST_HIGH = _gauge(
+    "charterer_budget_forecast_high_dollars", _BUDGET, "Upper end of the 90 % interval of the forecast."
+)
+BUDGET_RENTED_RATE = _gauge(
+    "charterer_budget_rented_dollars_per_hour", _BUDGET, "Dollars an hour that the nodes billed now cost."
 )
 BUDGET_PLANNED_RATE = _gauge(
-    "charterer_budget_planned_hourly_rate_dollars", _BUDGET, "What the chosen options cost an hour in the long run."
+    "charterer_budget_planned_dollars_per_hour",
+    _BUDGET,
+    "Dollars an hour that the chosen options cost in the long run.",
 )
 BUDGET_ALLOWED_RATE = _gauge(
-    "charterer_budget_allowed_hourly_rate_dollars", _BUDGET, "Hourly rate that would just use up the period's rest."
+    "charterer_budget_allowed_dollars_per_hour", _BUDGET, "Dollars an hour that would just use up the period's rest."
 )
 BUDGET_EXCHANGE_RATE = _gauge(
-    "charterer_budget_exchange_rate_dollars_per_hour", _BUDGET, "What the budget pays for an hour of a job's life."
+    "charterer_budget_exchange_rate_dollars_per_hour",
+    _BUDGET,
+    "Dollars that an hour of a job's life is worth to the budget.",
 )
 BUDGET_FEASIBLE = _gauge(
     "charterer_budget_feasible", _BUDGET, "1 while even the cheapest options of all jobs fit into the budget, else 0."
+)
+
+SPENT = MetricSpec(
+    "charterer_spent_dollars_total",
+    MetricType.COUNTER,
+    ("budget", "pool", "cause"),
+    "Dollars spent on rented nodes since the budget exists, by cause: job, starting, idle or ending.",
+)
+NAMESPACE_SPENT = MetricSpec(
+    "charterer_namespace_spent_dollars_total",
+    MetricType.COUNTER,
+    _PAYER,
+    "Of the dollars with the cause job, those of the namespace's jobs.",
+)
+LONGEST_WAIT = _gauge(
+    "charterer_budget_longest_wait_seconds",
+    _BUDGET,
+    "How long the job has waited for GPUs that waits longest now; 0 while none waits.",
 )
 
 POOL_GPUS = _gauge(
@@ -70,23 +104,70 @@ POOL_NODES = _gauge(
 )
 POOL_MAX_NODES = _gauge("charterer_pool_max_nodes", _POOL, "The most nodes the pool may have (spec.maxNodes).")
 POOL_NODE_PRICE = _gauge("charterer_pool_node_price_dollars_per_hour", _POOL, "Price of one node now.")
+POOL_PRICE_TIMESTAMP = _gauge(
+    "charterer_pool_price_timestamp_seconds", _POOL, "When the price was true, in seconds since 1970."
+)
+POOL_LONGEST_START = _gauge(
+    "charterer_pool_longest_start_seconds",
+    _POOL,
+    "How long the node that is not ready yet and was asked for first has been awaited; 0 while none is.",
+)
+POOL_LONGEST_END = _gauge(
+    "charterer_pool_longest_end_seconds",
+    _POOL,
+    "How long this process has seen the node draining that drains longest; 0 while none does.",
+)
 POOL_SCARCITY = _gauge(
     "charterer_pool_scarcity_dollars_per_gpu_hour",
     _POOL,
-    "What an hour of one more GPU would be worth on top of its bill; 0 where there is room.",
+    "Dollars that an hour of one more GPU would be worth on top of its bill; 0 where there is room.",
 )
 POOL_COOLING = _gauge(
     "charterer_pool_cooling", _POOL, "1 while no node is asked for after a stock-out or an exhausted quota, else 0."
 )
 
+POOL_GONE_RENTALS = _gauge(
+    "charterer_pool_gone_rentals", _POOL, "Rentals that have not ended of a GPUPool whose object is gone."
+)
+
 JOBS = _gauge("charterer_jobs", ("namespace", "state"), "TrainingJobs by the word in their State column.")
-JOB_WIDTH = _gauge("charterer_job_width_gpus", _JOB, "GPUs allocated to the job; absent while it has none.")
-JOB_PROGRESS = _gauge("charterer_job_progress_ratio", _JOB, "Fraction of the job done, 0 to 1; absent where unknown.")
+NAMESPACE_GPUS = _gauge("charterer_namespace_gpus", ("namespace",), "GPUs allocated to the namespace's jobs.")
+JOB_WIDTH = _gauge(
+    "charterer_job_width_gpus", _JOB, "GPUs allocated to the job; only with `jobMetrics`, absent while it has none."
+)
+JOB_PROGRESS = _gauge(
+    "charterer_job_progress_ratio", _JOB, "Fraction of the job done, 0 to 1; only with `jobMetrics`, where known."
+)
 
 RENTAL_INFO = _gauge(
     "charterer_rental_info",
     ("node", "provider_id", "instance_type", "pool", "budget"),
     "1 for every rented node; joins pool and budget to the metrics of OpenCost and kube-state-metrics.",
+)
+
+WAITING_SECONDS = MetricSpec(
+    "charterer_job_waiting_seconds",
+    MetricType.HISTOGRAM,
+    _PAYER,
+    "From a job's creation until it first got GPUs; observed then.",
+)
+RUNNING_SECONDS = MetricSpec(
+    "charterer_job_running_seconds",
+    MetricType.HISTOGRAM,
+    _PAYER,
+    "How long a finished job held GPUs, all its runs together; observed at its end.",
+)
+COMPLETION_SECONDS = MetricSpec(
+    "charterer_job_completion_seconds",
+    MetricType.HISTOGRAM,
+    (*_PAYER, "result"),
+    "From a job's creation to its end, by result: complete or failed; observed at its end.",
+)
+RUNS_ENDED = MetricSpec(
+    "charterer_runs_ended_total",
+    MetricType.COUNTER,
+    (*_PAYER, "outcome"),
+    "Runs that ended, by outcome: complete, failed, interrupted (its machines were lost) or stopped (by the plan).",
 )
 
 PLAN_SECONDS = MetricSpec("charterer_plan_duration_seconds", MetricType.HISTOGRAM, (), "Time one plan took.")
@@ -121,26 +202,41 @@ BUILD_INFO = _gauge("charterer_build_info", ("version",), "1, labelled with the 
 FROM_SNAPSHOT = (
     BUDGET_AMOUNT,
     BUDGET_HARD_LIMIT,
+    BUDGET_AIM,
     BUDGET_SPENT,
     BUDGET_COMMITTED,
     BUDGET_FORECAST,
-    BUDGET_HOURLY_RATE,
+    BUDGET_FORECAST_LOW,
+    BUDGET_FORECAST_HIGH,
+    BUDGET_RENTED_RATE,
     BUDGET_PLANNED_RATE,
     BUDGET_ALLOWED_RATE,
     BUDGET_EXCHANGE_RATE,
     BUDGET_FEASIBLE,
+    LONGEST_WAIT,
+    SPENT,
+    NAMESPACE_SPENT,
     POOL_GPUS,
     POOL_NODES,
     POOL_MAX_NODES,
     POOL_NODE_PRICE,
+    POOL_PRICE_TIMESTAMP,
     POOL_SCARCITY,
     POOL_COOLING,
+    POOL_LONGEST_START,
+    POOL_LONGEST_END,
+    POOL_GONE_RENTALS,
     JOBS,
+    NAMESPACE_GPUS,
     JOB_WIDTH,
     JOB_PROGRESS,
     RENTAL_INFO,
 )
 OF_THE_PROCESS = (
+    WAITING_SECONDS,
+    RUNNING_SECONDS,
+    COMPLETION_SECONDS,
+    RUNS_ENDED,
     PLAN_SECONDS,
     STEPS,
     CLOUD_CALLS,

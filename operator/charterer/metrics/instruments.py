@@ -9,16 +9,38 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from charterer import __version__
+from charterer.domain.ids import RentalId
 from charterer.domain.job import Job
 from charterer.domain.plan import Command, Plan
+from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
+from charterer.domain.time import Instant
+from charterer.ledger.costs import OTHER
 from charterer.metrics import catalogue
 from charterer.metrics.catalogue import MetricSpec, MetricType
+from charterer.metrics.job_times import JobTimes
 from charterer.metrics.view import MetricsSource, families
 
 _PLAN_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _CALL_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_HOUR = 3600.0
+_JOB_BUCKETS = (
+    *(10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0),
+    *(hours * _HOUR for hours in (1, 2, 4, 8, 24, 48, 168)),
+)
+"""Ten seconds to a week, for the times of jobs."""
+_NAMESPACES = 100
+"""Most namespaces with series of their own, the first that this process met; the others share those of OTHER."""
+
+
+class _Registry(CollectorRegistry):
+    """Without the gauge ``..._created`` that prometheus_client adds to each counter and histogram series."""
+
+    def collect(self) -> Iterable[Metric]:
+        for metric in super().collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
 
 
 class _SnapshotCollector(Collector):
@@ -32,11 +54,43 @@ class _SnapshotCollector(Collector):
         return [Metric(spec.name, spec.help, spec.kind) for spec in catalogue.FROM_SNAPSHOT]
 
 
-class Metrics:
-    """Takes in what happens and exposes it. Methods are cheap and may be called from any thread."""
+class _JobInstruments:
+    """``job_times.JobTimesObserver`` on the registry."""
 
-    def __init__(self, version: str = __version__) -> None:
-        self.registry = CollectorRegistry()
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def histogram(spec: MetricSpec) -> Histogram:
+            assert spec.kind is MetricType.HISTOGRAM
+            return Histogram(spec.name, spec.help, spec.labels, registry=registry, buckets=_JOB_BUCKETS)
+
+        self._waiting = histogram(catalogue.WAITING_SECONDS)
+        self._running = histogram(catalogue.RUNNING_SECONDS)
+        self._completion = histogram(catalogue.COMPLETION_SECONDS)
+        ended = catalogue.RUNS_ENDED
+        self._ended = Counter(ended.name, ended.help, ended.labels, registry=registry)
+
+    def started(self, budget: str, namespace: str, waited: float) -> None:
+        self._waiting.labels(budget=budget, namespace=namespace).observe(waited)
+
+    def run_ended(self, budget: str, namespace: str, outcome: str) -> None:
+        self._ended.labels(budget=budget, namespace=namespace, outcome=outcome).inc()
+
+    def finished(self, budget: str, namespace: str, result: str, ran: float, took: float) -> None:
+        self._running.labels(budget=budget, namespace=namespace).observe(ran)
+        self._completion.labels(budget=budget, namespace=namespace, result=result).observe(took)
+
+
+class Metrics:
+    """Takes in what happens and exposes it. Methods are cheap and may be called from any thread.
+
+    ``per_job``: whether each job has series of its own, whose number nothing bounds.
+    """
+
+    def __init__(self, version: str = __version__, *, per_job: bool = False) -> None:
+        self.registry = _Registry()
+        self._per_job = per_job
+        self._namespaces: set[str] = set()
+        self._draining_since: dict[RentalId, Instant] = {}
+        self._job_times = JobTimes(_JobInstruments(self.registry), self._label)
         self._snapshot = _SnapshotCollector()
         self.registry.register(self._snapshot)
         self._plans = Histogram(
@@ -70,7 +124,19 @@ class Metrics:
 
     def observe(self, snapshot: Snapshot, plan: Plan, state: Callable[[Job], str]) -> None:
         """Show this snapshot, its plan and the jobs' states from now on; the gauges are made at each scrape."""
-        self._snapshot.view = MetricsSource(snapshot, plan, state)
+        self._job_times.look(snapshot)
+        self._draining_since = {
+            name: self._draining_since.get(name, snapshot.now)
+            for name, rental in snapshot.rentals.items()
+            if rental.phase is RentalPhase.DRAINING
+        }
+        self._snapshot.view = MetricsSource(snapshot, plan, state, self._draining_since, self._per_job, self._label)
+
+    def _label(self, namespace: str) -> str:
+        if namespace not in self._namespaces and len(self._namespaces) >= _NAMESPACES:
+            return OTHER
+        self._namespaces.add(namespace)
+        return namespace
 
     def plan_took(self, seconds: float) -> None:
         """One plan was made in that time."""

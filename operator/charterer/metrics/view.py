@@ -1,4 +1,4 @@
-"""A snapshot and its plan as gauges, made anew at every scrape, so that what is deleted disappears."""
+"""A snapshot and its plan as metrics, made anew at every scrape, so that what is deleted disappears."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from charterer.domain.ids import PoolId
+from charterer.domain.budget import Budget
+from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.plan import Plan
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant, seconds_between
 from charterer.metrics import catalogue
-from charterer.metrics.catalogue import MetricSpec
+from charterer.metrics.catalogue import MetricSpec, MetricType
+from charterer.metrics.job_times import waiting_since
 
 _SECONDS_PER_HOUR = 3600
 _EXISTING = (RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.READY, RentalPhase.DRAINING)
@@ -22,23 +25,31 @@ _EXISTING = (RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.READY, Ren
 
 @dataclass(frozen=True, slots=True)
 class MetricsSource:
-    """What is shown: a snapshot, the plan made of it, and the function that gives the word in a job's State column."""
+    """What is shown: a snapshot, the plan made of it, and the function that gives the word in a job's State column.
+
+    ``draining_since``: when this process first saw each rental draining. ``per_job``: whether each job has series.
+    ``label``: the label's value for a namespace, of which there are not more than a bounded number.
+    """
 
     snapshot: Snapshot
     plan: Plan
     state: Callable[[Job], str]
+    draining_since: Mapping[RentalId, Instant]
+    per_job: bool
+    label: Callable[[str], str]
 
 
 class _Family:
     def __init__(self, spec: MetricSpec) -> None:
         self._labels = spec.labels
-        self.metric = GaugeMetricFamily(spec.name, spec.help, labels=spec.labels)
+        made = CounterMetricFamily if spec.kind is MetricType.COUNTER else GaugeMetricFamily
+        self.metric = made(spec.name, spec.help, labels=spec.labels)
 
     def add(self, value: float, **labels: str) -> None:
         self.metric.add_metric([labels[name] for name in self._labels], value)
 
 
-def families(view: MetricsSource) -> Iterator[GaugeMetricFamily]:
+def families(view: MetricsSource) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
     """Every family of ``catalogue.FROM_SNAPSHOT``, also those without a sample."""
     collected = {spec.name: _Family(spec) for spec in catalogue.FROM_SNAPSHOT}
     _budgets(view, collected)
@@ -53,9 +64,13 @@ def _budgets(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
     for rental in view.snapshot.rentals.values():
         if rental.billed:
             rented[rental.budget] += _price_micros(rental)
+    waits = _longest_waits(view)
     for name, budget in view.snapshot.budgets.items():
         collected[catalogue.BUDGET_AMOUNT.name].add(budget.amount.dollars, budget=name)
-        collected[catalogue.BUDGET_HOURLY_RATE.name].add(rented[name] / 1_000_000, budget=name)
+        collected[catalogue.BUDGET_AIM.name].add(budget.aim.dollars, budget=name)
+        collected[catalogue.BUDGET_RENTED_RATE.name].add(rented[name] / 1_000_000, budget=name)
+        collected[catalogue.LONGEST_WAIT.name].add(waits.get(name, 0.0), budget=name)
+        _costs(budget, collected)
         if budget.hard_limit is not None:
             collected[catalogue.BUDGET_HARD_LIMIT.name].add(budget.hard_limit.dollars, budget=name)
         verdict = view.plan.budgets.get(name)
@@ -65,12 +80,33 @@ def _budgets(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
             (catalogue.BUDGET_SPENT, verdict.spent.dollars),
             (catalogue.BUDGET_COMMITTED, verdict.committed.dollars),
             (catalogue.BUDGET_FORECAST, verdict.forecast.dollars),
+            (catalogue.BUDGET_FORECAST_LOW, verdict.forecast_low.dollars),
+            (catalogue.BUDGET_FORECAST_HIGH, verdict.forecast_high.dollars),
             (catalogue.BUDGET_PLANNED_RATE, verdict.planned.dollars_per_hour),
             (catalogue.BUDGET_ALLOWED_RATE, verdict.allowed.dollars_per_hour),
             (catalogue.BUDGET_EXCHANGE_RATE, verdict.rate * _SECONDS_PER_HOUR),
             (catalogue.BUDGET_FEASIBLE, float(verdict.feasible)),
         ):
             collected[spec.name].add(value, budget=name)
+
+
+def _costs(budget: Budget, collected: Mapping[str, _Family]) -> None:
+    """Only what is on record: the next process shows no less."""
+    if budget.balance is None:
+        return
+    for (pool, cause), amount in budget.balance.costs.by_pool.items():
+        collected[catalogue.SPENT.name].add(amount.dollars, budget=budget.id, pool=pool, cause=cause.value)
+    for namespace, amount in budget.balance.costs.by_namespace.items():
+        collected[catalogue.NAMESPACE_SPENT.name].add(amount.dollars, budget=budget.id, namespace=namespace)
+
+
+def _longest_waits(view: MetricsSource) -> Mapping[BudgetId, float]:
+    waits: dict[BudgetId, float] = {}
+    for job in view.snapshot.jobs.values():
+        if job.budget is not None and job.allocation is None and job.wants_to_run:
+            waited = seconds_between(waiting_since(job), view.snapshot.now)
+            waits[job.budget] = max(waits.get(job.budget, 0.0), waited)
+    return waits
 
 
 def _price_micros(rental: Rental) -> int:
@@ -83,8 +119,15 @@ def _pools(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
     used_on = _gpus_in_use(snapshot)
     nodes: Counter[tuple[PoolId, RentalPhase]] = Counter()
     gpus: Counter[tuple[PoolId, str]] = Counter()
+    starting: dict[PoolId, float] = {}
+    ending: dict[PoolId, float] = {}
     for rental in snapshot.rentals.values():
         nodes[rental.pool, rental.phase] += 1
+        if rental.phase in (RentalPhase.REQUESTED, RentalPhase.STARTING):
+            _keep_longest(starting, rental.pool, seconds_between(rental.created, snapshot.now))
+        elif rental.phase is RentalPhase.DRAINING:
+            since = view.draining_since.get(rental.id, snapshot.now)
+            _keep_longest(ending, rental.pool, seconds_between(since, snapshot.now))
         pool = snapshot.pools.get(rental.pool)
         if pool is None or pool.offering is None or not rental.billed:
             continue
@@ -96,6 +139,10 @@ def _pools(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
         gpus[rental.pool, "used"] += used
         gpus[rental.pool, "idle"] += size - used
     for name, pool in snapshot.pools.items():
+        if pool.gone:
+            left = sum(count for (named, phase), count in nodes.items() if named == name and phase in _EXISTING)
+            collected[catalogue.POOL_GONE_RENTALS.name].add(left, pool=name)
+            continue
         for state in ("starting", "used", "idle"):
             collected[catalogue.POOL_GPUS.name].add(gpus[name, state], pool=name, state=state)
         for phase in _EXISTING:
@@ -106,8 +153,15 @@ def _pools(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
         scarcity = 0.0 if verdict is None else verdict.scarcity.dollars_per_hour
         collected[catalogue.POOL_SCARCITY.name].add(scarcity, pool=name)
         collected[catalogue.POOL_MAX_NODES.name].add(pool.max_nodes, pool=name)
+        collected[catalogue.POOL_LONGEST_START.name].add(starting.get(name, 0.0), pool=name)
+        collected[catalogue.POOL_LONGEST_END.name].add(ending.get(name, 0.0), pool=name)
         if pool.quote is not None:
             collected[catalogue.POOL_NODE_PRICE.name].add(pool.quote.price.dollars_per_hour, pool=name)
+            collected[catalogue.POOL_PRICE_TIMESTAMP.name].add(pool.quote.as_of / 1_000_000, pool=name)
+
+
+def _keep_longest(longest: dict[PoolId, float], pool: PoolId, seconds: float) -> None:
+    longest[pool] = max(longest.get(pool, 0.0), seconds)
 
 
 def _gpus_in_use(snapshot: Snapshot) -> Counter[str]:
@@ -123,15 +177,27 @@ def _gpus_in_use(snapshot: Snapshot) -> Counter[str]:
 
 def _jobs(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
     states: Counter[tuple[str, str]] = Counter()
+    allocated: Counter[str] = Counter()
     for job in view.snapshot.jobs.values():
-        states[job.namespace, str(view.state(job))] += 1
-        if job.allocation is not None:
-            gpus = job.allocation.option.gpus
-            collected[catalogue.JOB_WIDTH.name].add(gpus, namespace=job.namespace, job=job.name)
-        if job.finish is None and job.progress is not None and job.progress.fraction is not None:
-            collected[catalogue.JOB_PROGRESS.name].add(job.progress.fraction, namespace=job.namespace, job=job.name)
+        namespace = view.label(job.namespace)
+        states[namespace, str(view.state(job))] += 1
+        allocated[namespace] += 0 if job.allocation is None else job.allocation.option.gpus
+        if view.per_job:
+            _job(job, collected)
     for (namespace, state), count in states.items():
         collected[catalogue.JOBS.name].add(count, namespace=namespace, state=state)
+    for namespace, gpus in allocated.items():
+        collected[catalogue.NAMESPACE_GPUS.name].add(gpus, namespace=namespace)
+
+
+def _job(job: Job, collected: Mapping[str, _Family]) -> None:
+    if job.allocation is not None:
+        gpus = job.allocation.option.gpus
+        collected[catalogue.JOB_WIDTH.name].add(gpus, namespace=job.namespace, training_job=job.name)
+    if job.finish is None and job.progress is not None and job.progress.fraction is not None:
+        collected[catalogue.JOB_PROGRESS.name].add(
+            job.progress.fraction, namespace=job.namespace, training_job=job.name
+        )
 
 
 def _rentals(view: MetricsSource, collected: Mapping[str, _Family]) -> None:

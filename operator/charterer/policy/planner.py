@@ -80,11 +80,13 @@ def _plan(inputs: PlanInputs) -> Plan:
         else:
             commands += draft.decided.commands
             verdicts |= draft.decided.verdicts
-    again_at |= {scarce.until for one in solutions for scarce in one.scarce.values() if scarce.until is not None}
+    again_at |= {
+        scarce.until for solution in solutions for scarce in solution.scarce.values() if scarce.until is not None
+    }
     return Plan(
         commands=tuple(commands),
         budgets=budgets,
-        pools={pool: scarce.verdict for one in reversed(solutions) for pool, scarce in one.scarce.items()},
+        pools={pool: scarce.verdict for solution in reversed(solutions) for pool, scarce in solution.scarce.items()},
         classes=tuple(verdict for solution in solutions for verdict in solution.classes()),
         jobs=memo.stable(verdicts, "verdicts"),
         observed_commands=tuple(would),

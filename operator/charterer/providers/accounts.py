@@ -38,8 +38,8 @@ def adapter_for(pool: Pool, environ: Environment) -> Provider:
 def _account_key(pool: Pool) -> tuple[str, str]:
     """Vendor and account."""
     match pool.cloud:
-        case FakeGroup(endpoint=endpoint):
-            return "fake", endpoint.rstrip("/")
+        case FakeGroup():
+            return "fake", pool.cloud.account
         case _ as never:
             assert_never(never)
 

@@ -125,7 +125,7 @@ class FakeCloud:
         await self._move_target(pool, lambda target: keep < target, keep, None)
 
     async def _move_target(self, pool: Pool, wanted: Callable[[int], bool], to: int, token: str | None) -> None:
-        """Compare and set. What was read may be old: then the cloud refuses, says the true target, and we decide anew.
+        """Compare and set. If the target that was read is old, the cloud refuses and names the present one: try again.
 
         Busy when others keep changing it.
         """
@@ -148,7 +148,7 @@ class FakeCloud:
                 return
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
-        """End the instance and lower the target; an instance that is not there has been ended."""
+        """End the instance and lower the target; a missing instance counts as ended."""
         path = f"{_group_path(pool)}/instances/{escaped(instance, safe='')}?decrement=true"
         try:
             await self._mutate(pool, "DELETE", path)
@@ -209,7 +209,7 @@ class FakeCloud:
 
 
 class _TargetChanged(Busy):
-    """The target was not what we had read; ``target`` is what it is."""
+    """The target had changed since it was read; ``target`` is the present one."""
 
     def __init__(self, pool: PoolId, call: str, code: str, message: str, target: int) -> None:
         super().__init__(pool, call, code, message)
@@ -239,7 +239,7 @@ def _decoded(pool: Pool, call: str, decode: Callable[[], T]) -> T:
 def _refusal(
     pool: Pool, call: str, status: int, retry_after: str | None, answer: Mapping[str, Any] | None
 ) -> ProviderError:
-    """The one place where the cloud's codes get their meaning."""
+    """The error class that stands for the cloud's code; no other place looks at codes."""
     error = (answer or {}).get("error")
     if not isinstance(error, dict) or not isinstance(error.get("code"), str):
         return _without_code(pool, call, status)
@@ -264,7 +264,7 @@ def _refusal(
 
 
 def _without_code(pool: Pool, call: str, status: int) -> ProviderError:
-    """An error that is not the cloud's own, such as a proxy's: only its status is known."""
+    """An error without the cloud's code, such as a proxy's: only its HTTP status is known."""
     message = "an error without a code; is something else listening at the endpoint?"
     if status < 500:
         return UnknownCode(pool.id, call, f"HTTP {status}", message)

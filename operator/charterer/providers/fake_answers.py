@@ -1,5 +1,5 @@
-"""Answers of the fake cloud's API (docs/fakecloud.md) as domain values. Any misfit raises ValueError, KeyError or
-TypeError, which the adapter reports as an answer it does not know."""
+"""Answers of the fake cloud's API (docs/fakecloud.md) as domain values. An answer of another
+shape raises ValueError, KeyError or TypeError, which the adapter reports as MalformedAnswer."""
 
 from __future__ import annotations
 
@@ -87,6 +87,7 @@ def survey(pool: Pool, group: Json, instances: Json, activities: Json) -> Survey
             gpus_per_node=int(group["gpusPerInstance"]),
             instance_type=group["instanceType"],
             zone=group["zone"],
+            group_id=group["id"],
         ),
     )
 

@@ -5,7 +5,7 @@ matplotlib is the extra ``report``: it is imported when the first picture is dra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from io import BytesIO
@@ -13,7 +13,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
 
 BLUE: Final = "#0072B2"
 VERMILION: Final = "#D55E00"
@@ -26,6 +28,10 @@ GREY: Final = "#7F7F7F"
 DASHES: Final = ((0, ()), (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 """Dashes of lines: they differ without colour, too."""
 MARKERS: Final = ("o", "s", "^", "D", "v", "P")
+
+_LABEL: Final = "label"
+_SIDES: Final = ((4, 5), (4, -11), (-4, 5), (-4, -11), (12, 12), (12, -18))
+"""Offsets of a label from its point in points of type, the preferred one first."""
 
 FORMATS: Final = ("svg", "png")
 
@@ -66,13 +72,51 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
             "grid.alpha": 0.25,
             "legend.frameon": False,
             "svg.hashsalt": "charterer",
+            "svg.fonttype": "none",
         }
     ):
         yield Figure(figsize=(width, height), layout="constrained")
 
 
+def label_points(axes: Axes, labels: Sequence[tuple[str, tuple[float, float]]], colour: str) -> None:
+    """Write labels beside their points; one that would lie on another finds another side, or is left out.
+
+    The axes must have their final limits and place only when the picture is written, so that is when labels are laid.
+    """
+    for text, point in labels:
+        axes.annotate(
+            text,
+            point,
+            _SIDES[0],
+            textcoords="offset points",
+            fontsize=8,
+            color=colour,
+            gid=_LABEL,
+            parse_math=False,
+        )
+
+
+def _lay_labels(figure: Figure) -> None:
+    """Move each label to the first side at which it lies on no other and within the axes, or hide it."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # what is laid out now stays, or the points would move under their labels
+    for axes in figure.axes:
+        taken: list[Bbox] = []
+        for label in [child for child in axes.texts if child.get_gid() == _LABEL]:
+            for side in _SIDES:
+                label.set_position(side)
+                label.set_horizontalalignment("left" if side[0] >= 0 else "right")
+                box = label.get_window_extent()
+                if not any(box.overlaps(other) for other in taken) and axes.bbox.containsx(box.x1):
+                    taken.append(box)
+                    break
+            else:
+                label.set_visible(False)
+
+
 def encoded(figure: Figure, as_format: str) -> bytes:
     """The picture as the content of a file; the same figure always gives the same SVG."""
+    _lay_labels(figure)
     stream = BytesIO()
     figure.savefig(stream, format=as_format, dpi=150, metadata={"Date": None} if as_format == "svg" else None)
     return stream.getvalue()

@@ -34,8 +34,10 @@ from charterer.report.pictures import (
     VERMILION,
     drawing,
     encoded,
+    label_points,
 )
 from charterer.simulate.model.result import SimulationResult, merge_results, sum_of_steps
+from charterer.simulate.policies.baselines import SCALE_DOWN_SECONDS
 from charterer.simulate.policy_registry import PolicyChoice
 from charterer.simulate.replay import ReplayResult
 
@@ -79,9 +81,7 @@ class Simulated:
     @cached_property
     def spent(self) -> Sequence[tuple[float, float]]:
         """Dollars up to each second at which anything changed; a billing minimum shows in the table only."""
-        return integral(
-            sum_of_steps([(part.result.rented_nodes, part.pool.hourly.micros_per_hour / 3.6e9) for part in self.parts])
-        )
+        return integral([(at, hourly / 3600.0) for at, hourly in self.result.hourly])
 
 
 def document(title: str, notes: Sequence[str], simulated: Sequence[Simulated], pictures: str = "") -> Document:
@@ -92,23 +92,25 @@ def document(title: str, notes: Sequence[str], simulated: Sequence[Simulated], p
         TableColumn("median", right=True),
         TableColumn("90 %", right=True),
         TableColumn("GPU-hours", right=True),
+        TableColumn("in use", right=True, optional=True),
         TableColumn("dollars", right=True),
         TableColumn("restarts", right=True, optional=True),
-        TableColumn("complete", right=True, optional=True),
+        TableColumn("jobs", right=True),
     )
     rows = tuple(_row(run) for run in simulated)
     blocks: list[Block] = [
         Heading(f"Simulated: {title}"),
         DocumentTable(columns, rows),
-        *(Paragraph(note, Tone.FAINT) for note in notes),
+        *(Paragraph(sentence, Tone.BAD) for sentence in _left_out(simulated)),
+        *(Paragraph(note, Tone.FAINT) for note in (*notes, *_assumptions(simulated))),
     ]
     if pictures:
         blocks.append(Picture(pictures, CAPTION))
     return Document(title, tuple(blocks))
 
 
-def plain(simulated: Sequence[Simulated]) -> list[Mapping[str, str | int | float | None]]:
-    """The same for programs: seconds, GPU-hours and dollars as numbers."""
+def plain(simulated: Sequence[Simulated]) -> list[Mapping[str, str | int | float | list[str] | None]]:
+    """The same for programs: seconds, GPU-hours and dollars as numbers; ``never``: jobs that means leave out."""
     return [
         {
             "policy": run.choice.text,
@@ -118,10 +120,12 @@ def plain(simulated: Sequence[Simulated]) -> list[Mapping[str, str | int | float
             "medianCompletionSeconds": _number(run.result.quantile(0.5)),
             "p90CompletionSeconds": _number(run.result.quantile(0.9)),
             "rentedGPUHours": round(run.result.total_gpu_hours, 3),
+            "usedGPUHours": round(run.result.used_gpu_hours, 3),
             "dollars": round(run.result.spent.dollars, 6),
             "restarts": run.result.restarts,
             "jobs": len(run.result.jobs),
             "complete": len(run.result.completion_seconds),
+            "never": list(run.result.never_completed),
         }
         for run in simulated
     ]
@@ -137,9 +141,9 @@ def draw(simulated: Sequence[Simulated], as_format: str, budget: Money | None = 
         unit, seconds = _unit(ended)
         bin_seconds = max(ended / _BINS, 1.0)
         for run, look in shown:
-            style = {**look, "label": run.choice.label}
+            style = {**look, "label": _legend(run)}
             ascending = [time / 3600 for time in run.result.completion_seconds]
-            shares = [number / len(ascending) for number in range(len(ascending) + 1)]
+            shares = [number / len(run.result.jobs) for number in range(len(ascending) + 1)]
             times.step([*ascending[:1], *ascending], shares, where="post", lw=1.6, **style)
             gpus.step(*_against(means(run.gpus, bin_seconds), seconds), where="post", lw=1.4, **style)
             spend.plot(*_against(run.spent, seconds), lw=1.6, **style)
@@ -223,24 +227,37 @@ def _draw_frontier(axes: Axes, simulated: Sequence[Simulated]) -> None:
     if paying:
         points = [(run.result.spent.dollars, run.result.mean_completion_seconds / 3600) for run in paying]
         axes.plot(
-            *zip(*points, strict=True), color=BLUE, marker=MARKERS[0], label="charterer, by rate per job-hour saved"
+            *zip(*points, strict=True), color=BLUE, marker=MARKERS[0], label="charterer, by $ paid per job-hour saved"
         )
-        apart = [at for at, point in enumerate(points) if at == 0 or not _alike(point, points[at - 1])]
-        for run, point in ((paying[at], points[at]) for at in apart):
-            axes.annotate(f"${run.choice.rate:.3g}", point, (4, 5), textcoords="offset points", fontsize=8, color=BLUE)
+        label_points(axes, _rate_labels(paying, points), BLUE)
     for at, run in enumerate(others):
         point = run.result.spent.dollars, run.result.mean_completion_seconds / 3600
         colour, marker = _OTHERS[at % len(_OTHERS)], MARKERS[1 + at % (len(MARKERS) - 1)]
-        axes.plot(*point, color=colour, marker=marker, ms=7, linestyle="none", label=run.choice.label)
+        axes.plot(*point, color=colour, marker=marker, ms=7, linestyle="none", label=_legend(run))
     _name(axes, "What money buys", "US dollars", "mean completion time (hours)")
-    axes.margins(x=0.1)
+    axes.set_xlim(0, axes.get_xlim()[1] * 1.08)
     axes.set_ylim(top=axes.get_ylim()[1] * 1.08)
     axes.legend(fontsize=8)
 
 
-def _alike(point: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Whether two points lie within 1 % of each other on both axes."""
-    return all(abs(first - second) <= 0.01 * second for first, second in zip(point, other, strict=True))
+def _rate_labels(
+    paying: Sequence[Simulated], points: Sequence[tuple[float, float]]
+) -> list[tuple[str, tuple[float, float]]]:
+    """A label for each point; rates whose points lie within 1 % of each other share one."""
+    groups: list[tuple[list[float], tuple[float, float]]] = []
+    for run, point in zip(paying, points, strict=True):
+        rate = run.choice.rate or 0.0
+        if groups and all(abs(here - there) <= 0.01 * there for here, there in zip(point, groups[-1][1], strict=True)):
+            groups[-1][0].append(rate)
+        else:
+            groups.append(([rate], point))
+    return [(f"${rates[0]:g}" + (f" to ${rates[-1]:g}" if len(rates) > 1 else ""), point) for rates, point in groups]
+
+
+def _legend(run: Simulated) -> str:
+    """The policy, and how many jobs its line or point leaves out."""
+    never = len(run.result.never_completed)
+    return f"{run.choice.label} ({never:,} jobs never ran)" if never else run.choice.label
 
 
 def _sides(simulated: Sequence[Simulated]) -> tuple[list[Simulated], list[Simulated]]:
@@ -269,17 +286,67 @@ def _name(axes: Axes, title: str, x: str, y: str) -> None:
 
 def _row(run: Simulated) -> tuple[TableCell, ...]:
     result = run.result
-    done, jobs = len(result.completion_seconds), len(result.jobs)
+    done, jobs, never = len(result.completion_seconds), len(result.jobs), len(result.never_completed)
+    rented = result.total_gpu_hours
     return (
         TableCell(run.choice.label, Tone.STRONG if run.choice.rate is not None else Tone.PLAIN),
         TableCell(span(result.mean_completion_seconds)),
         TableCell(span(result.quantile(0.5))),
         TableCell(span(result.quantile(0.9))),
-        TableCell(f"{result.total_gpu_hours:,.1f}"),
+        TableCell(f"{rented:,.1f}"),
+        TableCell(f"{result.used_gpu_hours / rented:.0%}" if rented else "-"),
         TableCell(f"{result.spent.dollars:,.2f}"),
         TableCell(f"{result.restarts:,}"),
-        TableCell(f"{done:,} of {jobs:,}", Tone.PLAIN if done == jobs else Tone.BAD),
+        TableCell(f"{done:,} of {jobs:,} ran; {never:,} never", Tone.BAD) if never else TableCell(f"all {jobs:,} ran"),
     )
+
+
+_NAMED = 3
+"""Jobs of which the names are printed, where more were left out."""
+
+
+def _left_out(simulated: Sequence[Simulated]) -> list[str]:
+    """For each policy the jobs that its means leave out; then the means over the jobs that completed under all."""
+    sentences = [
+        f"{run.choice.label}: {len(never):,} of {len(run.result.jobs):,} jobs never ran ({_some(never)}), and its "
+        "times leave them out."
+        for run in simulated
+        if (never := run.result.never_completed)
+    ]
+    if not sentences:
+        return []
+    sentences.append(
+        "A job never runs that is wider than a policy's nodes at their most (--max-nodes, or fixed:NODES)."
+    )
+    times = [
+        {job.name: job.completion_seconds for job in run.result.jobs if job.completion_seconds is not None}
+        for run in simulated
+    ]
+    everywhere = set(times[0]).intersection(*times[1:])
+    if everywhere and len(simulated) > 1:
+        means = ", ".join(
+            f"{span(sum(of_run[name] for name in everywhere) / len(everywhere))} ({run.choice.label})"
+            for run, of_run in zip(simulated, times, strict=True)
+        )
+        sentences.append(f"Mean completion of the {len(everywhere):,} jobs that completed under every policy: {means}.")
+    return sentences
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _assumptions(simulated: Sequence[Simulated]) -> list[str]:
+    """What explains the cost of idle nodes, where a policy keeps them."""
+    asked = next((run for run in simulated if run.choice.text == "as-asked"), None)
+    if asked is None or not asked.result.total_gpu_hours:
+        return []
+    idle = 1.0 - asked.result.used_gpu_hours / asked.result.total_gpu_hours
+    return [
+        f"as-asked ends a node after {SCALE_DOWN_SECONDS / 60:g} idle minutes, as a cluster autoscaler does by "
+        f"default; {idle:.0%} of what it rents is not in use. as-asked:60 ends a node after 60 idle seconds."
+    ]
 
 
 def span(seconds: float) -> str:

@@ -21,12 +21,12 @@ from charterer.server.tokens import Authenticator
 log = logging.getLogger(__name__)
 
 Check = Callable[[], tuple[bool, str]]
-"""Whether something is well, and a sentence about it."""
+"""Returns whether a part of the process works, and a sentence about it."""
 
 _EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _MAX_BODY_BYTES = 4_096
 _AGAIN_SECONDS = 10
-"""How often a pod is asked to call. A stop that is coming reaches it within this time, before SIGTERM does."""
+"""Seconds between two reports of a pod. A pod hears of a coming stop within this time, before SIGTERM."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -84,7 +84,7 @@ def progress_app(
     pace: RateLimiter | None = None,
     again_seconds: int = _AGAIN_SECONDS,
 ) -> web.Application:
-    """POST /v1/progress: a pod says how far it is and hears its allocation, and whether its run is to stop.
+    """POST /v1/progress: a pod reports its progress and learns its allocation, and whether its run is to stop.
 
     The answer is ``{"allocation": {"run", "gpus", "pods", "gpusPerPod"}, "stopping": bool, "againSeconds": int}``, and
     ``"batch"``, samples per step, where ``counsel`` has one.
@@ -114,7 +114,7 @@ def progress_app(
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """An application that is being served; ``port`` is the real one, also when 0 was asked for."""
+    """An application that is being served on ``port``, which is the real port even if 0 was requested."""
 
     port: int
     _runner: web.AppRunner

@@ -8,7 +8,6 @@ A new leader starts with an empty board; until a pod reports again, what status 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -38,7 +37,7 @@ def _number(body: Mapping[str, object], name: str, largest: float, wanted: str) 
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _bad(name, value, wanted)
-    if not math.isfinite(value) or not 0 <= value <= largest:
+    if not 0 <= value <= largest:
         raise _bad(name, value, wanted)
     return float(value)
 

@@ -158,7 +158,7 @@ def _new_server(authority: _Pair, names: Sequence[str], now: datetime) -> _Pair:
 
 
 def _renew_at(authority: _Pair, server: _Pair) -> datetime:
-    """When either must be replaced; an authority must outlive the server certificates that it signs."""
+    """The time to replace either certificate: an authority must outlive the server certificates that it signs."""
     return min(
         server.certificate.not_valid_after_utc - _RENEW_BEFORE,
         authority.certificate.not_valid_after_utc - _SERVER_LIFE,
@@ -195,7 +195,7 @@ async def ensure_tls(load: LoadSecret, save: SaveSecret, names: Sequence[str], n
 
     A server certificate lives two years and is replaced 30 days before its end, or when ``names`` grew. The authority
     lives ten years. When replicas race, one wins and the others use its certificate. UnusableSecret when the Secret
-    holds something else; RuntimeError when the Secret keeps changing under our hands.
+    holds something else; RuntimeError when other replicas keep changing the Secret.
     """
     if now.tzinfo is None:
         raise ValueError("ensure_tls needs an aware datetime")

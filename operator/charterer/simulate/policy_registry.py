@@ -15,10 +15,12 @@ from charterer.simulate.engine.policy import Policy
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
 from charterer.simulate.knowledge.learned_knowledge import learning_from_reports
 from charterer.simulate.model.ground_truth import Application, with_step_times
+from charterer.simulate.model.node_market import MOST_NODES
 from charterer.simulate.model.result import SimulationResult
 from charterer.simulate.model.scenario import JobTerms, Scenario, class_of
 from charterer.simulate.model.workload import Submission
 from charterer.simulate.policies.baselines import (
+    SCALE_DOWN_SECONDS,
     FixedFleet,
     QueueOrder,
     RequestedGpus,
@@ -27,7 +29,8 @@ from charterer.simulate.policies.baselines import (
 )
 from charterer.simulate.simulation import Simulation
 
-POLICY_NAMES = ("charterer", "as-asked", "fixed:NODES[:fifo|shortest|fair]", "utilisation[:LOW-HIGH]")
+POLICY_NAMES = ("charterer", "as-asked[:IDLE-SECONDS]", "fixed:NODES[:fifo|shortest|fair]", "utilisation[:LOW-HIGH]")
+_MOST_IDLE_SECONDS = 31_536_000
 
 
 class UnknownPolicy(ValueError):
@@ -111,12 +114,20 @@ def baseline_policy(text: str, asked: RequestedGpus, seconds: Callable[[Submissi
     match name:
         case "charterer" if not setting:
             return None
-        case "as-asked" if not setting:
-            return RequestedWidth(asked)
+        case "as-asked":
+            if setting and not (setting.isdecimal() and int(setting) <= _MOST_IDLE_SECONDS):
+                raise UnknownPolicy(
+                    f"{text}: {setting!r} is no number of idle seconds up to {_MOST_IDLE_SECONDS}: write it like "
+                    "as-asked:600"
+                )
+            return RequestedWidth(asked, float(setting) if setting else SCALE_DOWN_SECONDS)
         case "fixed":
             nodes, _, order = setting.partition(":")
-            if not nodes.isdigit() or not int(nodes):
-                raise UnknownPolicy(f"{text}: {nodes!r} is no number of nodes: write it like fixed:16 or fixed:16:fair")
+            if not nodes.isdecimal() or not 0 < int(nodes) <= MOST_NODES:
+                raise UnknownPolicy(
+                    f"{text}: {nodes!r} is no number of nodes up to {MOST_NODES}: write it like fixed:16 or "
+                    "fixed:16:fair"
+                )
             if order and order not in set(QueueOrder):
                 raise UnknownPolicy(f"{text}: {order!r} is no order: use one of {', '.join(QueueOrder)}")
             return FixedFleet(int(nodes), asked, QueueOrder(order or QueueOrder.FIFO), seconds)
@@ -127,6 +138,6 @@ def baseline_policy(text: str, asked: RequestedGpus, seconds: Callable[[Submissi
 
 def _percents(text: str, setting: str) -> tuple[float, float]:
     low, _, high = setting.partition("-")
-    if not low.isdigit() or not high.isdigit() or not 0 < int(low) < int(high) <= 100:
+    if not low.isdecimal() or not high.isdecimal() or not 0 < int(low) < int(high) <= 100:
         raise UnknownPolicy(f"{text}: {setting!r} is no range of percents: write it like utilisation:50-80")
     return int(low) / 100, int(high) / 100

@@ -23,7 +23,7 @@ points = st.dictionaries(
 
 
 def columns(drawn: list[tuple[int, float, float]]) -> tuple[list[int], list[float], list[float]]:
-    return [one[0] for one in drawn], [one[1] for one in drawn], [one[2] for one in drawn]
+    return [point[0] for point in drawn], [point[1] for point in drawn], [point[2] for point in drawn]
 
 
 @settings(deadline=None)
@@ -80,7 +80,9 @@ def test_a_way_back_makes_time_no_better_than_the_median_and_no_worse_than_the_m
 
 @given(st.floats(-5.0, 5.0), st.floats(0.01, 4.0), st.floats(-5.0, 5.0), st.floats(0.0, 3.0))
 def test_a_worse_way_back_never_helps(log_mean: float, variance: float, log_fallback: float, worse: float) -> None:
-    near, far = (expected_time(log_mean, variance, math.exp(one)) for one in (log_fallback, log_fallback + worse))
+    near, far = (
+        expected_time(log_mean, variance, math.exp(log_value)) for log_value in (log_fallback, log_fallback + worse)
+    )
     assert near <= far * (1 + 1e-9)
 
 

@@ -79,7 +79,7 @@ def _cells(x: tuple[float, ...], ran: Iterable[Configuration]) -> dict[Configura
 def _unlikely(y: Sequence[float], effects: Mapping[Shape, Effect], cells: Mapping[Configuration, BatchCell]) -> float:
     """Twice the negative logarithm of how likely this is, given the reports, but for a constant."""
     misfit = Misfit()
-    found = sum((one - mean) ** 2 / variance for one, (mean, variance) in zip(y, BASE, strict=True))
+    found = sum((value - mean) ** 2 / variance for value, (mean, variance) in zip(y, BASE, strict=True))
     found += sum(every**2 / misfit.width + sync**2 / misfit.sync for every, sync in effects.values())
     for where, cell in cells.items():
         every, sync = effects.get(where.shape, (0.0, 0.0))
@@ -95,7 +95,7 @@ def _unlikely(y: Sequence[float], effects: Mapping[Shape, Effect], cells: Mappin
 def test_nothing_near_a_fit_is_likelier(x: tuple[float, ...], ran: list[Configuration]) -> None:
     cells = _cells(x, ran)
     found = fit(cells, 128, BASE, Misfit(), SCATTER)
-    effects = {shape: one.effect for shape, one in found.effects.items()}
+    effects = {shape: fitted.effect for shape, fitted in found.effects.items()}
     least = _unlikely(found.unknowns, effects, cells) - 0.02
     for by in (-0.05, 0.05):
         for at in range(SIZE):
@@ -117,7 +117,7 @@ def test_a_fit_is_at_least_as_likely_as_the_truth(x: tuple[float, ...], ran: lis
     assume(x[6] < MOST_OVERLAP)
     cells = _cells(x, ran)
     found = fit(cells, 128, BASE, Misfit(), SCATTER)
-    effects = {shape: one.effect for shape, one in found.effects.items()}
+    effects = {shape: fitted.effect for shape, fitted in found.effects.items()}
     assert _unlikely(found.unknowns, effects, cells) <= _unlikely(x, {}, cells) + 1e-3
 
 
@@ -178,10 +178,12 @@ def test_the_noise_curve_is_the_posterior_of_its_walk(told: list[tuple[float, fl
             right[i] -= weight * growth
             right[j] += weight * growth
     scatter = known.scatter()
-    for at, one in enumerate(known.bins):
+    for at, noise_bin in enumerate(known.bins):
         i = 2 * at
-        precision[i : i + 2, i : i + 2] += np.array([[one.weight, one.x], [one.x, one.xx]]) / scatter
-        right[i : i + 2] += np.array([one.y, one.xy]) / scatter
+        precision[i : i + 2, i : i + 2] += (
+            np.array([[noise_bin.weight, noise_bin.x], [noise_bin.x, noise_bin.xx]]) / scatter
+        )
+        right[i : i + 2] += np.array([noise_bin.y, noise_bin.xy]) / scatter
     covariance = np.linalg.inv(precision)
     mean = covariance @ right
     for at, noise in enumerate(known.curve(prior)):

@@ -7,19 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from fractions import Fraction
-from math import floor
+from typing import Any
 
+from charterer.cluster.store import ObjectKey
+from charterer.controller.known_pools import first_come, known_pools
 from charterer.domain.billing import accrued
 from charterer.domain.budget import Budget
-from charterer.domain.ids import InstanceId, JobId, NodeName, RentalId
+from charterer.domain.ids import InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job, Pod, PodPhase, RunOutcome, RunRecord
-from charterer.domain.money import ZERO, Money, Price
-from charterer.domain.pool import FailureKind, Instance, InstanceState, LaunchFailure, Pool, PriceSegment, Survey
+from charterer.domain.money import ZERO, Money
+from charterer.domain.pool import (
+    FakeGroup,
+    Instance,
+    Pool,
+    Survey,
+)
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.steps import (
+    AddCosts,
     Adopt,
     CancelUnfulfilled,
     CloseUnfulfilled,
@@ -35,155 +41,26 @@ from charterer.domain.steps import (
     OpenPeriod,
     PruneFolded,
     RaiseTarget,
+    RecordOffer,
     RecordOrphan,
     Refresh,
     SetFinalizer,
     Step,
     Terminate,
 )
-from charterer.domain.time import Instant, after, instant
+from charterer.domain.time import after
 from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_prune_folded
+from charterer.ledger.costs import apply_costs
 from tests import factory as make
-
-SECOND = 1_000_000
-NEW_YEARS_EVE = instant(datetime(2025, 12, 31, 23, 40, tzinfo=UTC))
-LAG, LISTED, HEAL, STOP, BOOT, RETRY, MINIMUM = 5, 86_400, 20, 10, 60, 30, 60
+from tests.property.lifecycle.rented_cloud import BOOT, NEW_YEARS_EVE, Cloud, Machine
 
 
 class Stale(Exception):
     """The object a step was decided on has changed."""
 
 
-class Refused(Exception):
-    """The cloud said no."""
-
-
-@dataclass
-class Machine:
-    """One machine's true life. ``detached``: the group no longer counts it."""
-
-    name: str
-    launched: Instant
-    segments: list[tuple[Instant, int]]
-    stops: Instant | None = None
-    ends: Instant | None = None
-    detached: bool = False
-    silent: bool = False
-    node_gone: bool = False
-    cordoned: bool = False
-
-    def ended(self, now: Instant) -> bool:
-        return self.ends is not None and self.ends <= now
-
-    def seen(self, when: Instant) -> Instance:
-        """As a list shows it that is as old as ``when``."""
-        state = InstanceState.RUNNING if when >= after(self.launched, BOOT) else InstanceState.PENDING
-        if self.stops is not None and self.stops <= when:
-            state = InstanceState.STOPPING
-        over = self.ended(when)
-        return Instance(
-            id=InstanceId(self.name),
-            state=InstanceState.ENDED if over else state,
-            provider_id=f"fake://{self.name}",
-            node=NodeName(f"n-{self.name}") if when >= after(self.launched, BOOT) else None,
-            launched=self.launched,
-            ended=self.ends if over else None,
-            segments=tuple(PriceSegment(since, Price(price)) for since, price in self.segments if since <= when),
-            billing_minimum_seconds=MINIMUM,
-        )
-
-    def bill(self, now: Instant) -> int:
-        """Micro-dollars, by the rule in docs/fakecloud.md."""
-        end = now if self.ends is None else min(self.ends, now)
-        left = max(-floor(Fraction(self.launched - end, SECOND)), MINIMUM)
-        amount = 0
-        for position, (since, price) in enumerate(self.segments):
-            last = position == len(self.segments) - 1
-            seconds = left if last else floor(Fraction(self.segments[position + 1][0] - since, SECOND))
-            left -= seconds
-            amount += floor(Fraction(price * seconds, 3600) + Fraction(1, 2))
-        return amount
-
-
-@dataclass
-class Cloud:
-    """A group that holds its target, heals, and runs out of stock."""
-
-    now: Instant = NEW_YEARS_EVE
-    target: int = 0
-    stock: int = 99
-    price: int = 19_800_001
-    machines: list[Machine] = field(default_factory=list)
-    failures: list[LaunchFailure] = field(default_factory=list)
-    tokens: dict[str, int] = field(default_factory=dict)
-
-    def members(self) -> list[Machine]:
-        return [machine for machine in self.machines if not machine.detached]
-
-    def advance(self, seconds: int) -> None:
-        until = after(self.now, seconds)
-        while self.now < until:
-            members = self.members()
-            settled = len(members) == self.target and all(machine.ends is None for machine in members)
-            self.now = until if settled else after(self.now, 1)
-            for machine in self.members():
-                if machine.ends is not None and self.now >= after(machine.ends, HEAL):
-                    machine.detached = True
-            self._launch()
-
-    def _launch(self) -> None:
-        last = max((item.at for item in self.failures), default=None)
-        if last is not None and self.now < after(last, RETRY) and self.stock <= self.alive():
-            return
-        while len(self.members()) < self.target:
-            if self.alive() >= self.stock:
-                self.failures.append(LaunchFailure(self.now, FailureKind.STOCK_OUT, "none left"))
-                return
-            self.machines.append(Machine(f"i{len(self.machines)}", self.now, [(self.now, self.price)]))
-
-    def alive(self) -> int:
-        return sum(not machine.ended(self.now) for machine in self.machines)
-
-    def raise_target(self, at_least: int, token: str) -> None:
-        if self.tokens.setdefault(token, at_least) != at_least:
-            raise AssertionError(f"token {token} was used for {self.tokens[token]} and now for {at_least}")
-        self.target = max(self.target, at_least)
-        self._launch()
-
-    def cancel(self, keep: int) -> None:
-        if keep < len(self.members()):
-            raise Refused
-        self.target = min(self.target, keep)
-
-    def terminate(self, name: str) -> None:
-        machine = next(item for item in self.machines if item.name == name)
-        if machine.detached:
-            return
-        machine.detached = True
-        self.target -= 1
-        if machine.ends is None:
-            machine.stops, machine.ends = self.now, after(self.now, STOP)
-
-    def survey(self, behind: float) -> Survey:
-        """The list may be as old as ``behind`` seconds, the target never is."""
-        seen = after(self.now, -behind)
-        listed = [
-            machine.seen(seen)
-            for machine in self.machines
-            if machine.launched <= seen and (machine.ends is None or after(machine.ends, LISTED) > seen)
-        ]
-        failures = tuple(item for item in self.failures if item.at <= seen)
-        return Survey(
-            pool=make.POOL,
-            target=self.target,
-            instances=tuple(listed),
-            failures=failures,
-            notices=(),
-            asked=self.now,
-            lag_seconds=float(LAG),
-            listed_seconds=float(LISTED),
-            offering=make.OFFERING,
-        )
+RENAMED = make.pool(id=PoolId("renamed"), uid="renamed-uid", cloud=FakeGroup("http://cloud.example:8080", "g"))
+"""A second pool of the same group, which only the cloud's own name of the group tells."""
 
 
 @dataclass
@@ -192,10 +69,10 @@ class World:
 
     cloud: Cloud = field(default_factory=Cloud)
     budget: Budget = field(default_factory=lambda: make.budget(balance=None, created=NEW_YEARS_EVE))
-    pool: Pool = field(default_factory=make.pool)
+    pools: dict[PoolId, Pool] = field(default_factory=lambda: {make.POOL: make.pool()})
     rentals: dict[RentalId, Rental] = field(default_factory=dict)
     jobs: dict[JobId, Job] = field(default_factory=dict)
-    survey: Survey | None = None
+    surveys: dict[PoolId, Survey] = field(default_factory=dict)
     rented: int = 0
     adopted: dict[InstanceId, str] = field(default_factory=dict)
     folded: list[str] = field(default_factory=list)
@@ -205,9 +82,23 @@ class World:
     cheapened: bool = False
     """A bill fell after its period had ended: the price fell within the billing minimum. A part is never negative."""
 
-    def look(self, behind: float = 0) -> None:
-        """Ask the cloud. Answers never go back in time, lists may."""
-        self.survey = self.cloud.survey(behind)
+    def look(self, behind: float = 0, *, only: PoolId | None = None) -> None:
+        """Ask the cloud about all pools, or one. Answers never go back in time, lists may."""
+        for name in self._known():
+            if only in (None, name):
+                self.surveys[name] = self.cloud.survey(behind, name)
+
+    def _known(self) -> Mapping[PoolId, Pool]:
+        pools = {ObjectKey("", name): pool for name, pool in self.pools.items()}
+        known = known_pools(pools, {ObjectKey("", name): rental for name, rental in self.rentals.items()})
+        self.surveys = {name: survey for name, survey in self.surveys.items() if name in known}
+        return first_come(
+            {
+                name: replace(pool, offering=self.surveys[name].offering) if name in self.surveys else pool
+                for name, pool in known.items()
+            },
+            self.surveys,
+        )
 
     def nodes(self) -> Mapping[NodeName, Node]:
         found = {}
@@ -220,15 +111,21 @@ class World:
         return found
 
     def snapshot(self) -> Snapshot:
-        seen = () if self.survey is None else (self.survey,)
+        pools = self._known().values()
         jobs, rentals, nodes = self.jobs.values(), self.rentals.values(), self.nodes().values()
-        return make.snapshot(self.budget, self.pool, *seen, *jobs, *rentals, *nodes, now=self.cloud.now, bare=True)
+        return make.snapshot(
+            self.budget, *pools, *self.surveys.values(), *jobs, *rentals, *nodes, now=self.cloud.now, bare=True
+        )
 
     # --- what the planner and people do -------------------------------------------------------------------------------
 
     def rent(self) -> None:
+        """In the pool that acts; nothing where none does."""
+        pool = next((pool for pool in self._known().values() if not pool.closed_because), None)
+        if pool is None:
+            return
         self.rented += 1
-        rental = make.rental(f"a100-{self.rented}", created=self.cloud.now)
+        rental = make.rental(f"{pool.id}-{self.rented}", pool=pool.id, cloud=pool.cloud, created=self.cloud.now)
         self.rentals[rental.id] = rental
 
     def release(self, name: RentalId) -> None:
@@ -290,8 +187,12 @@ class World:
                 assert not self._unrecorded_on(step.node), "ended a machine that was in use"
                 self.cloud.terminate(step.instance.id)
             case Cool():
-                self.pool = replace(self.pool, cooled_until=step.until, cooled_because=step.because)
-            case Fold() | OpenPeriod() | PruneFolded():
+                if step.pool in self.pools:
+                    cooled = replace(self.pools[step.pool], cooled_until=step.until, cooled_because=step.because)
+                    self.pools[step.pool] = cooled
+            case RecordOffer():
+                return
+            case Fold() | OpenPeriod() | PruneFolded() | AddCosts():
                 self._keep_books(step)
             case SetFinalizer():
                 raise AssertionError("both are guarded already")
@@ -300,7 +201,7 @@ class World:
             case _:
                 self._change_rental(step, decided)
 
-    def _keep_books(self, step: Fold | OpenPeriod | PruneFolded) -> None:
+    def _keep_books(self, step: Fold | OpenPeriod | PruneFolded | AddCosts) -> None:
         try:
             match step:
                 case Fold():
@@ -312,6 +213,10 @@ class World:
                 case OpenPeriod():
                     self.hurried |= step.last_start is not None and self.cloud.now >= after(step.start, 600)
                     self._write_balance(apply_open_period(self.budget.balance, step))
+                case AddCosts():
+                    assert self.budget.balance is not None
+                    assert all(amount.micros >= 0 for amount in step.added.by_pool.values()), "a counter fell"
+                    self._write_balance(apply_costs(self.budget.balance, step))
                 case PruneFolded():
                     assert self.budget.balance is not None
                     self._write_balance(apply_prune_folded(self.budget.balance, step))
@@ -348,7 +253,14 @@ class World:
             case RecordOrphan():
                 if step.rental in self.rentals:
                     return
-                orphan = make.rental(step.rental, created=self.cloud.now, instance=step.instance.id, worst=step.worst)
+                pool = decided.pools[step.pool]
+                about: dict[str, Any] = {
+                    "pool": pool.id,
+                    "cloud": pool.cloud,
+                    "instance": step.instance.id,
+                    "worst": step.worst,
+                }
+                orphan = make.rental(step.rental, created=self.cloud.now, **about)
                 self.rentals[step.rental] = orphan
             case Adopt(rental=name, instance=machine):
                 rental = self._fresh(name, decided)

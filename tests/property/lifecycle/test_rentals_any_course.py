@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from charterer.domain.billing import spent
-from charterer.domain.ids import StepKey, StepKind
+from charterer.domain.ids import PoolId, StepKey, StepKind
 from charterer.domain.money import Money, total
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
 from charterer.lifecycle import next_steps
-from tests.property.lifecycle.rented_world import LAG, LISTED, Refused, Stale, World
+from tests import factory as make
+from tests.property.lifecycle.rented_cloud import LAG, LISTED, Refused
+from tests.property.lifecycle.rented_world import RENAMED, Stale, World
 
 _ROUNDS = 400
 """More rounds than any course needs to end: each does every step there is."""
@@ -29,9 +33,9 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
 
     # --- the operator ----
 
-    @rule(behind=st.integers(0, LAG))
-    def ask_the_cloud(self, behind: int) -> None:
-        self.world.look(behind)
+    @rule(behind=st.integers(0, LAG), only=st.sampled_from([None, make.POOL, RENAMED.id]))
+    def ask_the_cloud(self, behind: int, only: PoolId | None) -> None:
+        self.world.look(behind, only=only)
 
     @rule()
     def think(self) -> None:
@@ -97,6 +101,19 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
         else:
             self.world.start_pod(name)
 
+    @rule(older=st.booleans())
+    def the_same_group_is_declared_again(self, older: bool) -> None:
+        created = make.at(-600 if older else 600)
+        self.world.pools.setdefault(RENAMED.id, replace(RENAMED, created=created))
+
+    @rule(name=st.sampled_from([make.POOL, RENAMED.id]))
+    def a_pool_is_torn_out(self, name: PoolId) -> None:
+        self.world.pools.pop(name, None)
+
+    @rule()
+    def the_pool_is_created_again(self) -> None:
+        self.world.pools.setdefault(make.POOL, make.pool(created=make.at(300)))
+
     @precondition(lambda self: self.world.jobs)
     @rule(data=st.data(), recorded=st.booleans())
     def finish_a_pod(self, data: st.DataObject, recorded: bool) -> None:
@@ -147,6 +164,8 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
         world = self.world
         self.pending.clear()
         world.cloud.stock = 99
+        if not world.pools:
+            self.the_pool_is_created_again()
         for _ in range(_ROUNDS):
             world.look(LAG)
             for name, rental in world.rentals.items():
@@ -174,7 +193,7 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
         assert not world.estimated
         assert balance.lifetime == world.bill()
         assert not balance.folded
-        in_periods = total(one.spent for one in balance.history) + spent(world.budget, (), world.cloud.now)
+        in_periods = total(period.spent for period in balance.history) + spent(world.budget, (), world.cloud.now)
         assert in_periods == balance.lifetime or world.hurried or world.cheapened
 
 

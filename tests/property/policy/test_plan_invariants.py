@@ -83,8 +83,8 @@ def _disturb(draw: st.DrawFn, world: World) -> None:
             node = draw(st.sampled_from(sorted(world.nodes)))
             world.nodes[node] = replace(world.nodes[node], ready=False)
         elif what == "notice":
-            held = [one.instance for one in world.rentals.values() if one.pool == pool and one.instance]
-            world.notices[pool] = tuple(Notice(one, world.now) for one in held[:1])
+            held = [rental.instance for rental in world.rentals.values() if rental.pool == pool and rental.instance]
+            world.notices[pool] = tuple(Notice(instance, world.now) for instance in held[:1])
         elif world.jobs:
             job = world.jobs[draw(st.sampled_from(sorted(world.jobs)))]
             if what == "suspend":
@@ -136,7 +136,7 @@ def test_no_gpu_is_given_twice_and_only_on_usable_nodes_of_the_own_budget(world:
                 assert before.nodes[rental.node].ready
                 assert rental.id not in released
     later = after_commands(world, decided)
-    rental_of = {one.node: one.id for one in later.rentals.values() if one.node is not None}
+    rental_of = {rental.node: rental.id for rental in later.rentals.values() if rental.node is not None}
     given_out: Counter[str] = Counter()
     for job in later.jobs.values():
         given_out.update(held_by(job, rental_of))
@@ -151,7 +151,7 @@ def test_pools_are_never_asked_for_what_they_cannot_give(world: World) -> None:
     before = world.snapshot()
     rents = [command for command in plan(before).commands if isinstance(command, Rent)]
     for pool, more in Counter(rent.pool for rent in rents).items():
-        live = sum(one.pool == pool and one.phase is not RentalPhase.ENDED for one in before.rentals.values())
+        live = sum(rental.pool == pool and rental.phase is not RentalPhase.ENDED for rental in before.rentals.values())
         assert live + more <= before.pools[pool].max_nodes
         assert not before.pools[pool].deleting
         assert before.pools[pool].cooled_until is None or (before.pools[pool].cooled_until or 0) <= before.now
@@ -165,17 +165,21 @@ def test_renting_keeps_both_limits_in_the_worst_case(world: World) -> None:
     before = world.snapshot()
     decided = plan(before)
     for budget in before.budgets.values():
-        rents = [one for one in decided.commands if isinstance(one, Rent) and one.budget == budget.id]
+        rents = [command for command in decided.commands if isinstance(command, Rent) and command.budget == budget.id]
         if not rents:
             continue
         live = [
-            one for one in before.rentals.values() if one.budget == budget.id and one.phase is not RentalPhase.ENDED
+            rental
+            for rental in before.rentals.values()
+            if rental.budget == budget.id and rental.phase is not RentalPhase.ENDED
         ]
         if budget.hard_limit is not None:
             verdict = decided.budgets[budget.id]
-            assert verdict.committed.micros + sum(one.reserve.micros for one in rents) <= budget.hard_limit.micros
+            assert verdict.committed.micros + sum(rent.reserve.micros for rent in rents) <= budget.hard_limit.micros
         if budget.max_hourly_rate is not None:
-            worst = sum(one.worst.micros_per_hour for one in live) + sum(one.worst.micros_per_hour for one in rents)
+            worst = sum(rental.worst.micros_per_hour for rental in live) + sum(
+                rent.worst.micros_per_hour for rent in rents
+            )
             assert worst <= budget.max_hourly_rate.micros_per_hour
 
 
@@ -212,11 +216,15 @@ def test_a_plan_that_was_carried_out_is_not_taken_back_by_the_next(world: World)
     first = plan(world.snapshot())
     second = plan(after_commands(world, first))
     rented = {command.rental for command in first.commands if isinstance(command, Rent)}
-    placed = {one.job for one in first.commands if isinstance(one, Allocate) and one.allocation is not None}
+    placed = {
+        command.job for command in first.commands if isinstance(command, Allocate) and command.allocation is not None
+    }
     stopped = {
-        one.job: one.reason.why
-        for one in first.commands
-        if isinstance(one, Allocate) and one.allocation is None and one.reason.why is not ReasonCode.NOT_STARTING
+        command.job: command.reason.code
+        for command in first.commands
+        if isinstance(command, Allocate)
+        and command.allocation is None
+        and command.reason.code is not ReasonCode.NOT_STARTING
     }
     for command in second.commands:
         match command:
@@ -248,7 +256,7 @@ def test_a_never_job_keeps_its_width_while_it_runs(world: World) -> None:
         if isinstance(command, Allocate) and command.allocation is not None:
             job = before.jobs[JobId(command.job)]
             if job.resize is ResizePolicy.NEVER and job.allocation is not None:
-                assert command.reason.why in (
+                assert command.reason.code in (
                     ReasonCode.INTERRUPTION,
                     ReasonCode.LOST_NODE,
                     ReasonCode.POOL_DELETED,

@@ -25,7 +25,7 @@ def rents(decided: Plan) -> list[str]:
 
 
 def releases(decided: Plan) -> dict[str, ReasonCode]:
-    return {command.rental: command.reason.why for command in decided.commands if isinstance(command, Release)}
+    return {command.rental: command.reason.code for command in decided.commands if isinstance(command, Release)}
 
 
 def placed(decided: Plan) -> dict[str, int]:
@@ -35,7 +35,7 @@ def placed(decided: Plan) -> dict[str, int]:
 
 
 def why(decided: Plan, job: str) -> ReasonCode:
-    return decided.jobs[JobId(job)].reason.why
+    return decided.jobs[JobId(job)].reason.code
 
 
 def settle(world: World, turns: int = 4) -> Plan:

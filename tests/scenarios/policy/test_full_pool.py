@@ -73,7 +73,7 @@ def test_a_running_job_makes_room_only_if_that_pays_for_its_restart(restart_seco
         world.job(f"picky-{number}", gpus=(4, 8, 8), profile="picky")
     assert plan(world.snapshot()).pools[NEAR].scarcity.micros_per_hour > 0
     decided = settle(world)
-    why = decided.jobs[JobId("picky-0")].reason.why
+    why = decided.jobs[JobId("picky-0")].reason.code
     assert (why is ReasonCode.POOL_FULL) is not moves
     allocation = world.jobs[JobId("anywhere")].allocation
     assert allocation is not None

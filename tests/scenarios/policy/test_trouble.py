@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from charterer.domain.ids import PoolId, RentalId
-from charterer.domain.job import Job, PodPhase
+from charterer.domain.ids import JobId, PoolId, RentalId
+from charterer.domain.job import Job, PodPhase, RunOutcome, RunRecord
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Notice
 from charterer.domain.time import after
 from charterer.policy import plan
-from tests.scenarios.policy.stories import placed, rents, simple, why
+from tests.scenarios.policy.stories import placed, releases, rents, simple, why
 from tests.worlds import World
 
 
@@ -65,6 +66,102 @@ def test_a_run_that_does_not_get_ready_is_withdrawn() -> None:
     decided = plan(world.snapshot())
     assert placed(decided) == {"train": 0}
     assert why(decided, "train") is ReasonCode.NOT_STARTING
+
+
+def unwell(world: World, **changes: Any) -> None:
+    """The run of job ``train`` is like this."""
+    job = world.jobs[JobId("train")]
+    world.jobs[job.id] = replace(job, runs=(replace(job.runs[0], **changes),))
+
+
+def test_a_withdrawn_run_is_told_in_its_pods_own_words() -> None:
+    world = simple()
+    world.rental()
+    world.job("train", gpus=8)
+    job = stuck(world)
+    pods = world.jobs[job.id].runs[0].pods
+    unwell(world, pods=[replace(one, trouble="Unschedulable: 0/3 nodes") for one in pods], warning="FailedMount: no")
+    world.passes(job.ready_timeout_seconds)
+    message = plan(world.snapshot()).jobs[job.id].reason.message
+    assert message == "run 1 was not fully running within 600 s: pod train-r1-0: Unschedulable: 0/3 nodes"
+    unwell(world, pods=(), warning="FailedCreate: violates PodSecurity")
+    message = plan(world.snapshot()).jobs[job.id].reason.message
+    assert message == "run 1 was not fully running within 600 s: FailedCreate: violates PodSecurity"
+
+
+@pytest.mark.parametrize("run", [{"suspended": True, "started": None}, {"started": None}, None])
+def test_a_run_that_does_not_even_begin_holds_its_machine_no_longer_than_one_that_does_not_start(run: Any) -> None:
+    world = simple()
+    world.rental()
+    world.job("train", gpus=8)
+    job = stuck(world)
+    if run is None:
+        world.jobs[job.id] = replace(world.jobs[job.id], runs=())
+    else:
+        unwell(world, pods=(), **run)
+    world.passes(job.ready_timeout_seconds - 1.0)
+    assert placed(plan(world.snapshot())) == {}
+    world.passes(1.0)
+    assert placed(plan(world.snapshot())) == {"train": 0}
+
+
+def test_a_run_that_never_began_gives_its_machine_back_also_when_its_job_may_no_longer_run() -> None:
+    world = simple()
+    world.rental()
+    world.job("train", gpus=8)
+    job = stuck(world)
+    unwell(world, pods=(), suspended=True)
+    world.jobs[job.id] = replace(world.jobs[job.id], invalid="spec.template: no")
+    decided = plan(world.snapshot())
+    assert (placed(decided), decided.again_at) == ({}, after(world.now, job.ready_timeout_seconds))
+    world.passes(job.ready_timeout_seconds)
+    assert placed(plan(world.snapshot())) == {"train": 0}
+
+
+def after_a_run(outcome: RunOutcome, **counts: Any) -> World:
+    """A job whose run has just ended so, and its node, which has long been paid for."""
+    world = simple()
+    world.rental()
+    world.job("train", gpus=8)
+    job = world.runs_on("train", "a100-1", gpus=8)
+    past = job.allocation
+    assert past is not None
+    record = RunRecord(past.run, outcome, past.option, past.placements, past.since, world.now, "")
+    world.jobs[job.id] = replace(job, allocation=None, runs=(), records=(record,), **counts)
+    return world
+
+
+@pytest.mark.parametrize(("failures", "seconds"), [(1, 10.0), (2, 20.0), (3, 40.0), (7, 360.0), (400, 360.0)])
+def test_a_job_rests_after_a_failure_for_twice_as_long_as_the_last_time(failures: int, seconds: float) -> None:
+    world = after_a_run(RunOutcome.FAILED, failures=failures)
+    decided = plan(world.snapshot())
+    assert (placed(decided), rents(decided), why(decided, "train")) == ({}, [], ReasonCode.BACK_OFF)
+    assert decided.again_at == after(world.now, seconds)
+    world.passes(seconds - 1.0)
+    assert placed(plan(world.snapshot())) == {}
+    world.passes(1.0)
+    decided = plan(world.snapshot())
+    assert placed(decided) == {"train": 8} or rents(decided) == ["a100-2"]
+
+
+@pytest.mark.parametrize(("failures", "kept"), [(1, True), (7, False)])
+def test_a_resting_job_keeps_its_machine_only_if_another_would_not_start_sooner(failures: int, kept: bool) -> None:
+    world = after_a_run(RunOutcome.FAILED, failures=failures)
+    assert releases(plan(world.snapshot())) == ({} if kept else {"a100-1": ReasonCode.IDLE})
+
+
+@pytest.mark.parametrize(("failures", "seconds"), [(1, 30.0), (2, 120.0)])
+def test_a_job_whose_run_never_started_holds_no_machine_while_it_rests(failures: int, seconds: float) -> None:
+    world = after_a_run(RunOutcome.NOT_STARTED, start_failures=failures)
+    decided = plan(world.snapshot())
+    assert releases(decided) == {"a100-1": ReasonCode.IDLE}
+    assert (placed(decided), why(decided, "train")) == ({}, ReasonCode.BACK_OFF)
+    assert decided.again_at == after(world.now, seconds)
+
+
+@pytest.mark.parametrize("outcome", [RunOutcome.INTERRUPTED, RunOutcome.STOPPED])
+def test_a_job_whose_run_was_ended_by_others_does_not_rest(outcome: RunOutcome) -> None:
+    assert placed(plan(after_a_run(outcome).snapshot())) == {"train": 8}
 
 
 @pytest.mark.parametrize(("change", "expected"), [("suspend", ReasonCode.SUSPENDED), ("deleting", ReasonCode.DELETED)])

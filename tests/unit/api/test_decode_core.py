@@ -37,6 +37,53 @@ def _ended(code: int, at: str, **said: str) -> dict[str, Any]:
     return {"state": {"terminated": {"exitCode": code, "finishedAt": at, **said}}}
 
 
+class TestTrouble:
+    """Why a pod does not run, in the words of its status."""
+
+    @pytest.mark.parametrize(
+        ("status", "words"),
+        [
+            (
+                {
+                    "conditions": [
+                        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
+                    ]
+                },
+                "Unschedulable: 0/3 nodes",
+            ),
+            (
+                {
+                    "containerStatuses": [
+                        {"name": "trainer", "state": {"waiting": {"reason": "ErrImagePull", "message": "no such tag"}}}
+                    ]
+                },
+                "container trainer: ErrImagePull: no such tag",
+            ),
+            (
+                {
+                    "containerStatuses": [{"name": "trainer", "state": {"waiting": {"reason": "PodInitializing"}}}],
+                    "initContainerStatuses": [
+                        {"name": "fetch", "state": {"waiting": {"reason": "CreateContainerConfigError"}}}
+                    ],
+                },
+                "container fetch: CreateContainerConfigError",
+            ),
+            (
+                {"containerStatuses": [{"name": "trainer", "state": {"waiting": {"reason": "ContainerCreating"}}}]},
+                "",
+            ),
+            ({"conditions": [{"type": "PodScheduled", "status": "True"}]}, ""),
+            ({}, ""),
+        ],
+    )
+    def test_it_is_what_the_container_or_the_scheduler_says(self, status: dict[str, Any], words: str) -> None:
+        assert _own(_pod(OURS, {"phase": "Pending", **status})).pod.trouble == words
+
+    def test_a_schedulers_long_sentence_is_cut(self) -> None:
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "x" * 9000}
+        assert len(_own(_pod(OURS, {"phase": "Pending", "conditions": [condition]})).pod.trouble) == 512
+
+
 class TestPods:
     def test_a_running_pod_of_ours(self) -> None:
         status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}

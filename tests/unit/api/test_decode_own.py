@@ -73,6 +73,11 @@ class TestTrainingJob:
             ([{"name": "trainer"}], "no GPUs: set spec.gpus"),
             ([_gpus(0)], "no GPUs: set spec.gpus"),
             ([_gpus("some")], "containers[0].resources.limits: nvidia.com/gpu must be a whole number"),
+            (
+                [_gpus(-1)],
+                "containers[0].resources.limits: nvidia.com/gpu must be a whole number of GPUs, from 0 to 100000",
+            ),
+            ([_gpus("1" + "0" * 30)], "containers[0].resources.limits: nvidia.com/gpu must be a whole number"),
             ([_gpus(1), _gpus(1)], "containers[1] asks for 1 nvidia.com/gpu; only the first container"),
         ],
     )
@@ -82,6 +87,15 @@ class TestTrainingJob:
         job = decode.training_job(values.raw_job({"lastRun": 7}, gpus=None, containers=containers)).job
         assert says in job.invalid
         assert job.last_run == 7
+
+    def test_a_template_of_more_than_a_quarter_of_a_mebibyte_makes_it_invalid_before_anything_is_rented(self) -> None:
+        def invalid(script: str) -> str:
+            template = {"spec": {"containers": [{"name": "trainer", "args": [script]}]}}
+            return decode.training_job(values.raw_job(template=template)).job.invalid
+
+        assert invalid("x" * 262_000) == ""
+        assert "spec.template takes 262,2" in invalid("x" * 262_200)
+        assert "at most 262,144 can be used" in invalid("\x00" * 50_000)
 
     def test_fields_of_a_later_version_are_ignored(self) -> None:
         assert decode.training_job(values.raw_job(inventedLater="100")) == decode.training_job(values.raw_job())
@@ -131,6 +145,41 @@ class TestSpeedupProfile:
 
     def test_a_curve_without_a_form_is_a_problem(self) -> None:
         assert _problem(self._raw(), decode.profile).field == "spec.curves[0]"
+
+    @pytest.mark.parametrize(
+        ("spec", "field"),
+        [
+            ({"curves": [{"gpuType": "A", "power": {"exponent": 5e-324, "value": 1}}]}, "curves[0].power.exponent"),
+            ({"curves": [{"gpuType": "A", "power": {"exponent": 0.8, "value": 5e-324}}]}, "curves[0].power.value"),
+            (
+                {"curves": [{"gpuType": "A", "amdahl": {"parallelFraction": 1, "value": 1e16}}]},
+                "curves[0].amdahl.value",
+            ),
+            (
+                {"curves": [{"gpuType": "A", "throughput": [{"gpus": 1, "value": 1e-12}]}]},
+                "curves[0].throughput[0].value",
+            ),
+            ({"meanWork": 1e-300}, "meanWork"),
+            ({"meanWork": 1e13}, "meanWork"),
+            ({"arrivalsPerHour": 1e-300}, "arrivalsPerHour"),
+            ({"arrivalsPerHour": 1e10}, "arrivalsPerHour"),
+            ({"restartSeconds": 1e6}, "restartSeconds"),
+        ],
+    )
+    def test_a_number_with_which_nothing_can_be_computed_is_a_problem(self, spec: dict[str, Any], field: str) -> None:
+        assert _problem(values.raw("SpeedupProfile", spec), decode.profile).field == f"spec.{field}"
+
+    def test_curves_in_different_units_are_a_problem(self) -> None:
+        curves = [
+            {"gpuType": "A100", "throughput": [{"gpus": 8, "value": 410}]},
+            {"gpuType": "H100", "power": {"exponent": 0.8, "value": 1e13}},
+        ]
+        problem = _problem(values.raw("SpeedupProfile", {"curves": curves}), decode.profile)
+        assert (problem.field, problem.reason) == ("spec.curves[1]", "CurvesNotComparable")
+        assert problem.message == (
+            "a throughput of 1e+13 is more than 1e+09 times as much or as little as the reference's 410; "
+            "give all curves in one unit"
+        )
 
     def test_a_number_of_gpus_given_twice_is_a_problem(self) -> None:
         points = [{"gpus": 8, "value": 410}, {"gpus": 8, "value": 420}]

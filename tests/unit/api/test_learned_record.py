@@ -67,7 +67,9 @@ def rebuilt(status: dict[str, Any]) -> Learner:
 def exactly(known: Learner) -> Learner:
     """The same statistics with nothing worked out of them, so that both have fitted the same number of times."""
     state, again = known.state(NAME), learner(Trainer(name=NAME.name))
-    times = {name: StepTimes(one.largest_local, dict(one.cells), one.reports) for name, one in state.times.items()}
+    times = {
+        name: StepTimes(times.largest_local, dict(times.cells), times.reports) for name, times in state.times.items()
+    }
     again.restore(ClassState(state.class_id, state.terms, times, state.noise, state.sizes))
     return again
 

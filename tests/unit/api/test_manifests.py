@@ -13,24 +13,28 @@ from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import Instance, InstanceState
 from charterer.domain.steps import RecordOrphan
 from charterer.domain.time import Instant
+from tests import factory as make
 from tests.unit.api import values
+
+POOL = make.pool()
 
 
 class TestRentals:
     def test_a_command_to_rent_becomes_a_rental_that_is_read_back_as_it_was_meant(self) -> None:
         reason = Reason(ReasonCode.DEMAND, 60.0, Money(1), "8 GPUs are wanted")
         rent = Rent(RentalId("a100-7"), PoolId("a100"), BudgetId("team"), Money(12_000_000), Price(6_000_000), reason)
-        made = manifests.rental(rent, "token-7")
+        made = manifests.rental(rent, POOL, "token-7")
         assert made["metadata"]["finalizers"] == ["charterer.dev/ledger"]
         assert made["spec"]["token"] == "token-7"
         rental = decode.rental(values.raw("GPURental", made["spec"], **made["metadata"]))
         assert (rental.id, rental.pool, rental.budget) == (rent.rental, rent.pool, rent.budget)
+        assert (rental.cloud, rental.capacity_type) == (POOL.cloud, POOL.capacity_type)
         assert (rental.reserved, rental.worst, rental.instance) == (rent.reserve, rent.worst, None)
 
     def test_an_orphan_becomes_a_rental_that_knows_its_instance(self) -> None:
         instance = Instance(InstanceId("i-7"), InstanceState.RUNNING, "fake:///i-7", None, Instant(0), None, (), 0)
         step = RecordOrphan(RentalId("a100-o-i-7"), PoolId("a100"), BudgetId("team"), instance, Price(6_000_000))
-        made = manifests.orphan_rental(step)
+        made = manifests.orphan_rental(step, POOL)
         rental = decode.rental(values.raw("GPURental", made["spec"], **made["metadata"]))
         assert (rental.instance, rental.worst, rental.reserved) == ("i-7", Price(6_000_000), Money(0))
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,9 +16,11 @@ from charterer.api.models.base import dump
 from charterer.api.models.gpubudget_status import PERIODS_KEPT, GPUBudgetRecord
 from charterer.api.models.gpupool import GPUPoolRecord
 from charterer.api.models.gpurental import GPURentalRecord
-from charterer.api.models.trainingjob_status import RUNS_KEPT, TrainingJobRecord
-from charterer.domain.budget import Balance, PastPeriod
-from charterer.domain.job import RunOutcome, RunRecord
+from charterer.api.models.trainingjob_status import RUNS_BYTES, RUNS_KEPT, TrainingJobRecord
+from charterer.api.stored_size import cut, stored_bytes
+from charterer.domain.budget import FOLDED_KEPT, Balance, ClassHistory, PastPeriod
+from charterer.domain.ids import ClassId, RentalId
+from charterer.domain.job import Placement, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Money
 from charterer.domain.time import Instant
 from tests.unit.api import values
@@ -72,6 +76,40 @@ def test_only_the_latest_runs_are_kept_so_that_the_status_stays_bounded() -> Non
     assert again.earlier_cost == back.earlier_cost
 
 
+def _run(number: int, pods: int, message: str = "") -> RunRecord:
+    places = tuple(Placement(RentalId(f"{'p' * 60}-{pod}"), 8) for pod in range(pods))
+    return RunRecord(number, RunOutcome.FAILED, values.option(), places, Instant(0), Instant(1), message, Money(1))
+
+
+def _recorded(*runs: RunRecord) -> TrainingJobRecord:
+    return TrainingJobRecord.from_domain(replace(decode.training_job(values.raw_job()).job, records=runs))
+
+
+@pytest.mark.parametrize(
+    ("pods", "message"), [(1, "\x00" * 5_000), (125, ""), (250, "x" * 5_000), (4_000, "<" * 5_000), (1, "fine")]
+)
+def test_the_runs_of_a_status_are_bounded_in_bytes_as_they_are_stored(pods: int, message: str) -> None:
+    record = _recorded(*(_run(number, pods, message) for number in range(200)))
+    assert stored_bytes([dump(run) for run in record.runs]) <= RUNS_BYTES + len(record.runs) + 1
+    assert [run.number for run in record.runs] == list(range(200 - len(record.runs), 200))
+    assert len(record.runs) >= 10
+    assert record.earlier_cost == Money(200 - len(record.runs))
+
+
+def test_of_runs_of_many_pods_the_latest_keep_their_places() -> None:
+    record = _recorded(*(_run(number, 250) for number in range(20)))
+    assert [len(run.placements) for run in record.runs][-3:] == [250] * 3
+    assert not record.runs[0].placements
+    assert len(record.runs) == 20
+
+
+@pytest.mark.parametrize("text", ["", "plain", "x" * 3000, "\x00" * 900, "é" * 2000, "<é" * 700, '"' * 2000])
+def test_a_message_takes_no_more_bytes_than_it_may(text: str) -> None:
+    kept = cut(text, 1024)
+    assert stored_bytes(kept) <= 1024 + 2
+    assert kept == text or (kept.endswith("…") and text.startswith(kept[:-1]) and stored_bytes(kept) > 1010)
+
+
 def test_only_the_latest_periods_are_kept_so_that_the_status_stays_bounded() -> None:
     history = tuple(PastPeriod(Instant(month), Money(month), Money(1)) for month in range(PERIODS_KEPT + 1))
     balance = Balance(Instant(0), ZERO, ZERO, frozenset(), history)
@@ -81,10 +119,26 @@ def test_only_the_latest_periods_are_kept_so_that_the_status_stays_bounded() -> 
     assert back.history == history[1:]
 
 
+def test_the_largest_ledger_there_can_be_is_written_and_counts_no_job_twice() -> None:
+    sums = ClassHistory(1 / 3, 1 / 3, 1 / 3, 1 / 3, Instant(0), Instant(1))
+    classes = {ClassId("n" * 63, f"{number:0250}"): sums for number in range(1000)}
+    day = {str(UUID(int=number * 2**97 + 12345)): Instant(number * 4_000_000) for number in range(20_000)}
+    folded = frozenset(str(UUID(int=number)) for number in range(FOLDED_KEPT))
+    history = tuple(PastPeriod(Instant(month), Money(10**17), Money(10**17)) for month in range(PERIODS_KEPT))
+    balance = Balance(Instant(0), Money(10**17), Money(10**17), folded, history, class_history=classes, counted=day)
+    written = dump(GPUBudgetRecord.from_domain(balance))
+    assert stored_bytes(written) < 1_200_000
+    back = decode.budget(values.raw_budget(written)).balance
+    assert back is not None
+    assert back.folded == folded
+    assert all(back.counts(uid, finished) for uid, finished in day.items())
+    assert not back.counts("another", Instant(20_000 * 4_000_000))
+
+
 def test_a_message_is_cut_to_what_the_api_server_takes() -> None:
     job = replace(decode.training_job(values.raw_job()).job, invalid="x" * 10_000)
     written = dump(TrainingJobRecord.from_domain(job))["invalid"]["message"]
-    assert len(written) == 4096
+    assert len(written.encode()) == 4096
     assert written.endswith("x…")
 
 

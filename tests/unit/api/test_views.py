@@ -136,5 +136,5 @@ def test_an_object_that_cannot_be_decoded_shows_only_why() -> None:
 
 def test_a_message_is_cut_to_what_the_api_server_takes() -> None:
     message = condition("x" * 10_000).message
-    assert len(message) == MESSAGE_LIMIT
+    assert len(message.encode()) == MESSAGE_LIMIT
     assert message.endswith("x…")

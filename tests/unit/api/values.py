@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from charterer.domain.budget import Balance, ClassHistory, PastPeriod
+from charterer.domain.budget import Balance, Cause, ClassHistory, Costs, PastPeriod
 from charterer.domain.ids import NO_PROFILE, ClassId, InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Finish, FinishKind, Placement, Progress, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
@@ -58,7 +58,8 @@ def raw_pool(status: Json | None = None, **spec: Any) -> Json:
 
 
 def raw_rental(status: Json | None = None, **spec: Any) -> Json:
-    whole = {"pool": "a100", "budget": "team", "reserved": "12.00", "worstHourly": "6.00", **spec}
+    cloud = {"fake": {"endpoint": "http://127.0.0.1:1", "group": "a100"}}
+    whole = {"pool": "a100", **cloud, "budget": "team", "reserved": "12.00", "worstHourly": "6.00", **spec}
     return raw("GPURental", whole, status=status)
 
 
@@ -151,6 +152,13 @@ balances = st.builds(
     jobs_cost=amounts,
     counted=st.dictionaries(names, instants, max_size=4),
     counted_through=st.none() | instants,
+    costs=st.just(Costs())
+    | st.builds(
+        Costs,
+        by_pool=st.dictionaries(st.tuples(names.map(PoolId), st.sampled_from(Cause)), amounts, max_size=5),
+        by_namespace=st.dictionaries(names, amounts, max_size=3),
+        through=instants,
+    ),
 )
 segments = st.builds(PriceSegment, since=instants, price=prices)
 records_of_a_rental = st.fixed_dictionaries(

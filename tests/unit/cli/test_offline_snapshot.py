@@ -40,7 +40,7 @@ def test_nodes_that_boot_are_not_rented_twice() -> None:
         world.launches(rental)
     snapshot = snapshot_of(seen_of(world), world.now)
     assert plan(snapshot).commands == ()
-    assert {one.state for one in snapshot.surveys[PoolId("a100")].instances} == {InstanceState.PENDING}
+    assert {instance.state for instance in snapshot.surveys[PoolId("a100")].instances} == {InstanceState.PENDING}
 
 
 def test_a_node_that_has_ended_takes_nothing_any_more() -> None:

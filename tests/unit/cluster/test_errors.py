@@ -40,6 +40,12 @@ def test_each_status_has_its_class(status: int, reason: str, expected: type[ApiE
     assert (error.status, error.reason) == (status, reason)
 
 
+def test_an_object_that_is_too_large_is_told_from_a_server_that_failed() -> None:
+    assert type(answer(500, "", "etcdserver: request is too large")) is errors.TooLarge
+    assert type(answer(413, "RequestEntityTooLarge")) is errors.TooLarge
+    assert issubclass(errors.TooLarge, errors.BadRequest)
+
+
 def test_a_server_that_failed_at_a_read_may_simply_be_asked_again() -> None:
     assert type(answer(503, "ServiceUnavailable", method="GET")) is errors.Unreachable
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -11,14 +12,16 @@ import pytest
 from charterer.cluster.errors import Unreachable
 from charterer.controller.loop import Loop, LoopTiming
 from charterer.controller.outcome import ActionOutcome
-from charterer.domain.ids import StepKey, StepKind
+from charterer.domain.ids import BudgetId, ClassId, StepKey, StepKind
 from charterer.domain.plan import Command, Plan, Rent
+from charterer.domain.profile import PowerLaw, SpeedCurve
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Cordon, Step
 from charterer.domain.time import Instant, after
+from charterer.incremental import Memo
 from tests.virtual_time import advance, clock, run_for, run_in_virtual_time
-from tests.worlds import World
+from tests.worlds import NAMESPACE, World
 
 Attempt = Callable[[Command | Step], ActionOutcome]
 
@@ -41,12 +44,12 @@ class Recorder:
     def planned(self, snapshot: Snapshot, decided: Plan, seconds: float) -> None:
         self.plans.append(clock())
 
-    def done(self, do: Command | Step, outcome: ActionOutcome, message: str) -> None:
+    def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
         self.outcomes.append((outcome, message))
 
     def rents(self) -> list[float]:
         """When a node was rented for the one job."""
-        return [at for at, do in self.attempts if isinstance(do, Rent)]
+        return [at for at, action in self.attempts if isinstance(action, Rent)]
 
 
 def a_job_waits() -> World:
@@ -59,7 +62,12 @@ def a_job_waits() -> World:
 
 
 def loop_over(
-    world: World, recorder: Recorder, awake: asyncio.Event, in_flight: set[StepKey], plan_seconds: float = 0.0
+    world: World,
+    recorder: Recorder,
+    awake: asyncio.Event,
+    in_flight: set[StepKey],
+    plan_seconds: float = 0.0,
+    batch_idle_seconds: float = 0.0,
 ) -> Loop:
     def observe() -> Snapshot:
         advance(plan_seconds)
@@ -68,7 +76,9 @@ def loop_over(
     def now() -> Instant:
         return after(Instant(0), clock())
 
-    return Loop(observe, now, recorder, recorder, awake, in_flight, LoopTiming())
+    timing = LoopTiming(batch_idle_seconds=batch_idle_seconds)
+
+    return Loop(observe, now, recorder, recorder, awake, in_flight, timing)
 
 
 def turns(
@@ -91,7 +101,7 @@ def gaps(times: Iterable[float]) -> list[float]:
     return [round(later - earlier, 1) for earlier, later in pairwise(times)]
 
 
-def fails(do: Command | Step) -> ActionOutcome:
+def fails(action: Command | Step) -> ActionOutcome:
     raise Unreachable("POST", "/apis", 503, "ServiceUnavailable", "no")
 
 
@@ -103,8 +113,30 @@ def test_what_fails_is_tried_again_after_pauses_that_double_up_to_half_a_minute(
     assert "no" in recorder.outcomes[0][1]
 
 
+def test_jobs_that_come_within_a_second_of_each_other_are_rented_for_together() -> None:
+    world = a_job_waits()
+    recorder = Recorder(lambda action: ActionOutcome.DONE)
+
+    async def main() -> None:
+        awake = asyncio.Event()
+        awake.set()
+        loop = loop_over(world, recorder, awake, set(), batch_idle_seconds=1.0)
+        began = clock()
+
+        def comes(name: str) -> None:
+            world.job(name, gpus=8)
+            awake.set()
+
+        for second, name in [(0.4, "second"), (0.9, "third")]:
+            asyncio.get_running_loop().call_later(second, comes, name)
+        await run_for(1.95, loop.run())
+        assert [at - began for at in recorder.rents()] == pytest.approx([1.9] * 3, abs=0.05)
+
+    run_in_virtual_time(main())
+
+
 def test_what_is_only_out_of_date_is_tried_again_within_two_seconds() -> None:
-    recorder = Recorder(lambda do: ActionOutcome.STALE)
+    recorder = Recorder(lambda action: ActionOutcome.STALE)
     turns(a_job_waits(), recorder, 10.0)
     assert gaps(recorder.rents())[:6] == pytest.approx([0.3, 0.5, 1.0, 2.0, 2.0, 2.0], abs=0.11)
 
@@ -118,25 +150,25 @@ def test_an_event_does_not_shorten_a_pause() -> None:
 
 def test_one_that_works_at_last_begins_with_the_first_pause_when_it_fails_again() -> None:
     outcomes = iter([ActionOutcome.FAILED, ActionOutcome.FAILED, ActionOutcome.DONE, ActionOutcome.FAILED])
-    recorder = Recorder(lambda do: next(outcomes, ActionOutcome.DONE))
+    recorder = Recorder(lambda action: next(outcomes, ActionOutcome.DONE))
     turns(a_job_waits(), recorder, 2.5, wakes=[1.0, 1.5])
     assert gaps(recorder.rents())[:4] == pytest.approx([0.3, 0.5, 0.2, 0.3], abs=0.11)
 
 
 def test_with_nothing_to_do_it_turns_every_fifteen_seconds() -> None:
-    recorder = Recorder(lambda do: ActionOutcome.DONE)
+    recorder = Recorder(lambda action: ActionOutcome.DONE)
     turns(World(), recorder, 61.0)
     assert gaps(recorder.plans) == [15.0] * 4
 
 
 def test_events_close_together_make_one_turn() -> None:
-    recorder = Recorder(lambda do: ActionOutcome.DONE)
+    recorder = Recorder(lambda action: ActionOutcome.DONE)
     turns(World(), recorder, 10.0, wakes=[5.0, 5.001, 5.01, 5.015])
     assert gaps(recorder.plans) == [5.0]
 
 
 def test_it_rests_as_long_as_it_planned_however_much_happens() -> None:
-    recorder = Recorder(lambda do: ActionOutcome.DONE)
+    recorder = Recorder(lambda action: ActionOutcome.DONE)
     turns(World(), recorder, 30.0, plan_seconds=2.0, wakes=[tenth / 10 for tenth in range(300)])
     assert gaps(recorder.plans) == [4.0] * 7
 
@@ -146,7 +178,7 @@ def test_no_second_step_is_begun_for_an_object_while_its_first_is_in_flight() ->
     world.budget()
     world.pool()
     drained = StepKey(StepKind.RENTAL, world.rental(phase=RentalPhase.DRAINING).id)
-    slow = Recorder(lambda do: ActionOutcome.DONE, seconds=3.0)
+    slow = Recorder(lambda action: ActionOutcome.DONE, seconds=3.0)
     in_flight: set[StepKey] = set()
     seen: list[bool] = []
 
@@ -163,3 +195,59 @@ def test_no_second_step_is_begun_for_an_object_while_its_first_is_in_flight() ->
     assert seen == [True] * 20
     assert [type(step) for _, step in slow.attempts].count(Cordon) == 1
     assert len(slow.plans) >= 20
+
+
+def test_a_faulty_profile_stops_neither_plans_nor_steps_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    world = a_job_waits()
+    world.profile("bad", PowerLaw(5e-324, 5e-324), others=(SpeedCurve("h100", PowerLaw(0.8, 7.3)),))
+    known = world.profiles[ClassId(NAMESPACE, "bad")]
+    world.profiles[known.id] = replace(
+        known, mean_work=float("nan"), arrivals_per_hour=1.0, budget=BudgetId("research")
+    )
+    world.rental(phase=RentalPhase.DRAINING)
+    recorder = Recorder(lambda do: ActionOutcome.FAILED)
+    turns(world, recorder, 60.0)
+    assert recorder.rents()
+    assert any(isinstance(do, Cordon) for _, do in recorder.attempts)
+    assert len([line for line in caplog.records if "set aside" in line.getMessage()]) == 1
+    assert caplog.records[0].exc_info
+
+
+def test_machines_end_while_no_plan_can_be_made_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(snapshot: Snapshot, memo: Memo) -> Plan:
+        raise ArithmeticError("no")
+
+    monkeypatch.setattr("charterer.policy.set_aside.plan", fails)
+    world = a_job_waits()
+    world.rental(phase=RentalPhase.DRAINING)
+    recorder = Recorder(lambda do: ActionOutcome.FAILED)
+    turns(world, recorder, 60.0)
+    assert not recorder.rents()
+    assert any(isinstance(do, Cordon) for _, do in recorder.attempts)
+    assert len(recorder.plans) > 3
+
+
+def test_a_turn_that_fails_is_logged_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    world, looks = a_job_waits(), 0
+
+    async def main() -> float:
+        awake = asyncio.Event()
+        recorder = Recorder(lambda do: ActionOutcome.DONE)
+
+        def observe() -> Snapshot:
+            nonlocal looks
+            looks += 1
+            if looks < 5:
+                raise ArithmeticError("no")
+            return world.snapshot()
+
+        def now() -> Instant:
+            return after(Instant(0), clock())
+
+        loop = Loop(observe, now, recorder, recorder, awake, set(), LoopTiming())
+        await run_for(60.0, loop.run())
+        return loop.seconds_since_turn()
+
+    assert run_in_virtual_time(main()) <= 15.0
+    assert looks > 5
+    assert len([line for line in caplog.records if line.levelname == "ERROR"]) == 1

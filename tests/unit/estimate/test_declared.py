@@ -32,7 +32,7 @@ def linear(value: float = 1.0) -> Declared:
 
 
 def result(said: Learned, declared: Declared) -> dict[tuple[str, int], Entry]:
-    return {(one.gpu_type, one.gpus): one for _, one in with_declared(said, declared).entries}
+    return {(entry.gpu_type, entry.gpus): entry for _, entry in with_declared(said, declared).entries}
 
 
 def test_where_little_was_measured_the_declared_shape_holds_at_the_measured_scale() -> None:

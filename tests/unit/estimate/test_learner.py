@@ -87,7 +87,7 @@ def test_intervals_are_wider_where_nothing_ran() -> None:
 def test_more_reports_make_surer() -> None:
     trainer = Trainer()
     few, many = (told(trainer, WIDTHS, number).profile(RESNET, (4,)) for number in (12, 1000))
-    spread = [math.log(one.entry(0, 4).high / one.entry(0, 4).low) for one in (few, many)]
+    spread = [math.log(learned.entry(0, 4).high / learned.entry(0, 4).low) for learned in (few, many)]
     assert spread[1] < 0.5 * spread[0]
 
 
@@ -105,10 +105,10 @@ def test_another_class_starts_from_what_the_first_one_showed() -> None:
     first = [Trainer(f"team/{name}", poor) for name in ("a", "b", "c", "d")]
     fresh = Trainer("team/new", poor)
     informed, naive = learner(*first, fresh), learner(fresh)
-    for one in first:
-        for report in one.reports(WIDTHS, 200):
+    for trainer in first:
+        for report in trainer.reports(WIDTHS, 200):
             informed.report(report)
-        informed.profile(ClassId("team", one.name), WIDTHS)
+        informed.profile(ClassId("team", trainer.name), WIDTHS)
     for known in (informed, naive):
         for report in fresh.reports((1, 2, 4), 60):
             known.report(report)
@@ -124,10 +124,13 @@ def test_another_gpu_type_is_scaled_by_the_classes_that_ran_on_both() -> None:
     both = [Trainer(f"team/{name}") for name in ("a", "b", "c")]
     fresh = Trainer("team/new")
     known = learner(*both, fresh)
-    for one in both:
-        for report in (*one.reports(WIDTHS, 150), *replace(one, unknowns=slower, gpu_type="B").reports(WIDTHS, 150)):
+    for trainer in both:
+        for report in (
+            *trainer.reports(WIDTHS, 150),
+            *replace(trainer, unknowns=slower, gpu_type="B").reports(WIDTHS, 150),
+        ):
             known.report(report)
-        known.profile(ClassId("team", one.name), WIDTHS)
+        known.profile(ClassId("team", trainer.name), WIDTHS)
     for report in fresh.reports(WIDTHS, 150):
         known.report(report)
     learned = known.profile(ClassId("team", fresh.name), WIDTHS, ("A", "B"))
@@ -141,11 +144,11 @@ def test_a_quirk_that_all_classes_meet_is_expected_of_the_next() -> None:
     fresh = Trainer("team/new")
     known = learner(*others, fresh)
     for _ in range(3):
-        for one in others:
-            for report in one.reports(WIDTHS, 100):
+        for trainer in others:
+            for report in trainer.reports(WIDTHS, 100):
                 slow = 1.4 if report.gpus == 8 else 1.0
                 known.report(replace(report, step_seconds=report.step_seconds * slow))
-            known.profile(ClassId("team", one.name), WIDTHS)
+            known.profile(ClassId("team", trainer.name), WIDTHS)
     for report in fresh.reports((1, 2, 4, 16), 200):
         known.report(report)
     entry = known.profile(ClassId("team", fresh.name), (8,)).entry(-1, 8)
@@ -206,7 +209,7 @@ def test_a_report_without_gradients_teaches_speed_alone() -> None:
     known.report(replace(trainer.report(1, 64, 0.5), grad_sqr=math.nan))
     learned = known.profile(RESNET, WIDTHS)
     assert learned.reports == 2
-    assert sum(one.noise_reports for one in learned.learned_phases) == 0.0
+    assert sum(phase.noise_reports for phase in learned.learned_phases) == 0.0
 
 
 def test_what_is_not_declared_or_not_offered_is_named() -> None:

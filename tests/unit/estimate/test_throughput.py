@@ -18,7 +18,7 @@ from tests.unit.estimate.trainers import UNKNOWNS, WIDTHS, Trainer, log_step, sh
 
 def by_the_paper(where: Configuration, largest_local: int) -> float:
     """Seconds per step with α, β and γ as Pollux writes them."""
-    compute, fixed, local, local_growth, node, node_growth, overlap = (math.exp(one) for one in UNKNOWNS)
+    compute, fixed, local, local_growth, node, node_growth, overlap = (math.exp(log_value) for log_value in UNKNOWNS)
     beta = compute / largest_local
     grad = fixed * compute + beta * where.local
     gamma = 1.0 + overlap

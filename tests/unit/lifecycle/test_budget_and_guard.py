@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from charterer.domain.budget import Budget, Mode
+from charterer.domain.budget import FOLDED_KEPT, Budget, Mode
 from charterer.domain.job import Finish, FinishKind, RunOutcome, RunRecord
 from charterer.domain.money import Money
 from charterer.domain.rental import RentalPhase
@@ -176,6 +176,14 @@ def test_uids_of_rentals_that_are_gone_are_dropped() -> None:
     over = replace(RUNNING, phase=RentalPhase.ENDED)
     books = budget(balance=balance(folded=frozenset({over.uid, "uid-b", "uid-a"})))
     assert step(snapshot(over, books)) == PruneFolded(TEAM, ("uid-a", "uid-b"))
+
+
+def test_many_rentals_that_are_gone_are_dropped_before_jobs_are_counted() -> None:
+    done = job(predicted=Money(1), finish=Finish(FinishKind.COMPLETE, at(10), "Complete", ""))
+    gone = frozenset(f"uid-{number}" for number in range(FOLDED_KEPT // 4))
+    assert isinstance(step(snapshot(budget(balance=balance(folded=gone)), done)), PruneFolded)
+    few = frozenset(list(gone)[1:])
+    assert isinstance(step(snapshot(budget(balance=balance(folded=few)), done)), CountJobs)
 
 
 def test_a_budget_that_observes_keeps_its_books_too() -> None:

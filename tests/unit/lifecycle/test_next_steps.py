@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.domain.budget import Mode
+from charterer.domain.budget import Costs, Mode
 from charterer.domain.ids import StepKey, StepKind
 from charterer.domain.job import Job, Orphan
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node
 from charterer.domain.steps import CreateService, LabelNode, MarkReady, StopOrphan, Wait
 from charterer.lifecycle import next_steps
-from tests.factory import T0, allocation, budget, instance, job, node, pod, rental, run, snapshot, survey
+from tests.factory import T0, allocation, at, balance, budget, instance, job, node, pod, rental, run, snapshot, survey
 
 
 def test_every_object_has_at_most_one_step_or_wait_under_its_own_key() -> None:
@@ -44,6 +44,16 @@ def test_a_run_of_a_budget_that_only_observes_is_left_alone() -> None:
     assert not next_steps(replace(snapshot(budget(mode=Mode.OBSERVE)), orphans=(left,)))[0]
 
 
+def test_an_object_whose_step_cannot_be_found_stops_no_other() -> None:
+    starting = replace(rental(machine=instance()), phase=RentalPhase.STARTING)
+    nowhere = budget(balance=balance(), time_zone="Nowhere/Here")
+    steps, waits = next_steps(snapshot(starting, nowhere, survey(instance()), node()))
+    assert isinstance(steps[StepKey(StepKind.RENTAL, "a100-1")], MarkReady)
+    failed = waits[StepKey(StepKind.BUDGET, nowhere.id)]
+    assert isinstance(failed.error, LookupError)
+    assert "please report it" in failed.reason
+
+
 class _Counted(dict[str, str]):
     """Labels of a node that count how often they are read."""
 
@@ -71,7 +81,8 @@ def test_work_grows_in_proportion_to_the_cluster() -> None:
                 replace(mine, runs=(pods,)),
             ]
         _Counted.reads = 0
-        steps, _ = next_steps(snapshot(survey(*machines), *things))
+        books = budget(balance=balance(costs=Costs(through=at(600))))
+        steps, _ = next_steps(snapshot(books, survey(*machines), *things))
         assert not steps
         return _Counted.reads
 

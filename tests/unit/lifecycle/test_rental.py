@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.domain.budget import Mode
+from charterer.domain.budget import FOLDED_KEPT, Mode
 from charterer.domain.ids import BudgetId, NodeName
 from charterer.domain.job import PodPhase, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Price
@@ -61,8 +61,8 @@ SEEN = survey(MACHINE)
 LONG_AFTER = survey(asked=300 + LISTED + 5, target=0)
 
 
-def step(snapshot: Snapshot, one: Rental = READY) -> RentalStep | Wait | None:
-    return rental_step(one.id, LifecycleView.of(snapshot))
+def step(snapshot: Snapshot, rental: Rental = READY) -> RentalStep | Wait | None:
+    return rental_step(rental.id, LifecycleView.of(snapshot))
 
 
 def past(number: int = 1) -> RunRecord:
@@ -115,13 +115,7 @@ def test_draining_cordons_then_waits_for_pods_then_terminates_that_instance() ->
     assert step(snapshot(DRAINING, SEEN, node(), busy)) == Cordon(DRAINING.id, NodeName("n-i1"), "node-uid-i1")
     assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, busy)), Wait)
     done = step(snapshot(DRAINING, SEEN, CORDONED))
-    assert done == Terminate(DRAINING.id, POOL, MACHINE, NodeName("n-i1"))
-
-
-def test_pods_of_others_are_waited_for() -> None:
-    foreign = step(snapshot(DRAINING, SEEN, node(unschedulable=True, foreign_gpus=1)))
-    assert isinstance(foreign, Wait)
-    assert "did not start" in foreign.reason
+    assert done == Terminate(DRAINING.id, POOL, MACHINE, NodeName("n-i1"), at(600), at(1200))
 
 
 def test_a_finished_pod_holds_its_machine_until_its_run_is_recorded() -> None:
@@ -134,7 +128,7 @@ def test_a_finished_pod_holds_its_machine_until_its_run_is_recorded() -> None:
 def test_a_machine_is_ended_after_the_stop_of_its_last_run_is_on_record() -> None:
     left = job(replaced=(allocation(DRAINING.id),))
     waits = step(snapshot(DRAINING, SEEN, CORDONED, left))
-    assert waits == Wait("the end of sft-r1 to be on record")
+    assert waits == Wait("the end of sft-r1 to be on record", until=at(1230))
     assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, replace(left, records=(past(),)))), Terminate)
     assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, replace(left, deleting=True))), Terminate)
     kept = replace(left, runs=(run(1, deleting=True, suspended=True),))
@@ -146,7 +140,7 @@ def test_a_machine_is_ended_after_the_stop_of_its_last_run_is_on_record() -> Non
 def test_a_machine_without_a_node_is_ended_without_waiting_for_one() -> None:
     booting = replace(MACHINE, state=InstanceState.PENDING)
     never = replace(DRAINING, ready=None)
-    assert step(snapshot(never, survey(booting))) == Terminate(DRAINING.id, POOL, booting, None)
+    assert step(snapshot(never, survey(booting))) == Terminate(DRAINING.id, POOL, booting, None, at(600), at(1200))
 
 
 def test_a_lost_node_holds_nothing_that_could_be_waited_for() -> None:
@@ -164,9 +158,9 @@ def test_it_is_ended_once_only() -> None:
 
 
 def test_the_clouds_end_makes_the_cost_final_in_any_phase() -> None:
-    for one in (STARTING, READY, DRAINING):
-        done = step(snapshot(one, survey(DEAD), node()))
-        assert done == MarkEnded(one.id, at(300), PRICE.cost(300), estimated=False)
+    for given in (STARTING, READY, DRAINING):
+        done = step(snapshot(given, survey(DEAD), node()))
+        assert done == MarkEnded(given.id, at(300), PRICE.cost(300), estimated=False)
 
 
 def test_the_last_price_is_recorded_before_the_end() -> None:
@@ -211,6 +205,13 @@ def test_a_succeeded_pod_is_kept_with_its_node_until_its_run_is_recorded() -> No
     assert "sft-r1" in waiting.reason
     recorded = job(runs=(proof,), records=(past(),))
     assert isinstance(step(snapshot(OVER, survey(DEAD), node(), recorded)), DeletePod)
+
+
+def test_a_ledger_that_is_full_takes_no_further_rental_until_others_are_gone() -> None:
+    books = budget(balance=balance(folded=frozenset(f"uid-{number}" for number in range(FOLDED_KEPT))))
+    waiting = step(snapshot(OVER, survey(DEAD), books))
+    assert isinstance(waiting, Wait)
+    assert "has counted" in waiting.reason
 
 
 def test_the_final_cost_is_folded_with_the_part_that_fell_in_the_period() -> None:

@@ -86,8 +86,8 @@ def plan() -> Plan:
         spent=Money.parse("1234.56"),
         committed=Money.parse("24"),
         forecast=Money.parse("58000"),
-        forecast_low=Money.parse("58000"),
-        forecast_high=Money.parse("58000"),
+        forecast_low=Money.parse("57000"),
+        forecast_high=Money.parse("59000"),
     )
     return Plan(
         commands=(), budgets={TEAM: verdict}, pools={}, classes=(), jobs={}, observed_commands=(), again_at=None

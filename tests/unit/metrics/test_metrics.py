@@ -59,9 +59,11 @@ def test_a_budget_shows_its_money_in_dollars(metrics: Metrics) -> None:
             "spent_dollars",
             "committed_dollars",
             "forecast_dollars",
-            "hourly_rate_dollars",
-            "planned_hourly_rate_dollars",
-            "allowed_hourly_rate_dollars",
+            "forecast_low_dollars",
+            "forecast_high_dollars",
+            "rented_dollars_per_hour",
+            "planned_dollars_per_hour",
+            "allowed_dollars_per_hour",
             "exchange_rate_dollars_per_hour",
             "feasible",
             "hard_limit_dollars",
@@ -72,9 +74,11 @@ def test_a_budget_shows_its_money_in_dollars(metrics: Metrics) -> None:
         "spent_dollars": 1234.56,
         "committed_dollars": 24.0,
         "forecast_dollars": 58000.0,
-        "hourly_rate_dollars": 12.0,
-        "planned_hourly_rate_dollars": 40.0,
-        "allowed_hourly_rate_dollars": 83.5,
+        "forecast_low_dollars": 57000.0,
+        "forecast_high_dollars": 59000.0,
+        "rented_dollars_per_hour": 12.0,
+        "planned_dollars_per_hour": 40.0,
+        "allowed_dollars_per_hour": 83.5,
         "exchange_rate_dollars_per_hour": 18.0,
         "feasible": 1.0,
         "hard_limit_dollars": None,
@@ -115,15 +119,16 @@ def test_a_pool_shows_what_its_room_is_worth(metrics: Metrics) -> None:
     assert value(metrics, "charterer_pool_scarcity_dollars_per_gpu_hour", pool="a100") == 0.5
 
 
-def test_jobs_are_counted_by_the_word_in_their_state_column(metrics: Metrics) -> None:
+def test_jobs_are_counted_by_the_word_in_their_state_column() -> None:
+    metrics = Metrics(per_job=True)
     jobs = (job("a", gpus=4, progress=0.25), job("b"), job("c"))
     states = {"a": "Running", "b": "Queued", "c": "Queued"}
     metrics.observe(snapshot(jobs=jobs), plan(), lambda job: states[job.name])
     for word, count in (("Running", 1), ("Queued", 2)):
         assert value(metrics, "charterer_jobs", namespace="research", state=word) == count
-    assert value(metrics, "charterer_job_width_gpus", namespace="research", job="a") == 4
-    assert value(metrics, "charterer_job_progress_ratio", namespace="research", job="a") == 0.25
-    assert value(metrics, "charterer_job_width_gpus", namespace="research", job="b") is None
+    assert value(metrics, "charterer_job_width_gpus", namespace="research", training_job="a") == 4
+    assert value(metrics, "charterer_job_progress_ratio", namespace="research", training_job="a") == 0.25
+    assert value(metrics, "charterer_job_width_gpus", namespace="research", training_job="b") is None
 
 
 def test_a_rented_node_carries_what_other_exporters_know_it_by(metrics: Metrics) -> None:
@@ -186,7 +191,8 @@ def test_two_operators_in_a_process_do_not_meet() -> None:
     assert value(second, "charterer_plan_duration_seconds_count") == 0
 
 
-def test_everything_exposed_is_in_the_catalogue_with_its_kind_and_labels(metrics: Metrics) -> None:
+def test_everything_exposed_is_in_the_catalogue_with_its_kind_and_labels() -> None:
+    metrics = Metrics(per_job=True)
     jobs = (job("a", gpus=4, progress=0.25),)
     metrics.observe(snapshot(jobs=jobs, rentals=(rental("a100-1", RentalPhase.READY, "n1"),)), plan(), state)
     metrics.step_done(Forget(RentalId("a100-1")), "done")
@@ -196,8 +202,6 @@ def test_everything_exposed_is_in_the_catalogue_with_its_kind_and_labels(metrics
     seen = set()
     for family in metrics.registry.collect():
         name = family.name + "_total" if family.type == "counter" else family.name
-        if name.endswith("_created"):
-            continue
         seen.add(name)
         assert family.type == specs[name].kind
         for sample in family.samples:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import combinations
+
 import pytest
 
 from charterer.domain.money import Money
+from charterer.report.pictures import drawing, encoded, label_points
 from charterer.report.simulation import Simulated, draw, integral, means
 from charterer.simulate.policy_registry import PolicyChoice
 from charterer.simulate.replay import replay
@@ -31,3 +35,23 @@ def test_any_simulations_can_be_drawn_and_the_same_are_the_same_picture(budget: 
     svg = draw(found, "svg", budget)
     assert svg == draw(found, "svg", budget)
     assert (b"spent evenly" in svg or budget is None) is True
+
+
+def test_no_two_labels_of_points_lie_on_each_other() -> None:
+    with drawing(5.0, 4.0) as figure:
+        axes = figure.subplots()
+        points = [(1.0 + at / 500, 2.0) for at in range(60)]
+        axes.plot(*zip(*points, strict=True))
+        label_points(axes, [(f"${at}", point) for at, point in enumerate(points)], "black")
+        encoded(figure, "png")
+        figure.draw_without_rendering()
+        shown = [label.get_window_extent() for label in axes.texts if label.get_visible()]
+    assert 2 <= len(shown) < 60
+    assert not any(box.overlaps(other) for box, other in combinations(shown, 2))
+
+
+def test_rates_that_come_to_the_same_share_a_label() -> None:
+    past = replace(FLEET, jobs=FLEET.jobs[:1])
+    choices = [PolicyChoice("charterer", rate) for rate in (2000.0, 4000.0)]
+    found = [Simulated(choice, (replay(past, choice),)) for choice in choices]
+    assert b"$2000 to $4000" in draw(found, "svg")

@@ -110,7 +110,7 @@ async def test_the_answer_carries_the_batch_size_where_there_is_one_to_use(endpo
     endpoint.adviser.batch = 1024
     _, answer, _ = await endpoint.post(b'{"run": 2, "batch": 512, "stepSeconds": 0.25}')
     assert answer == {"allocation": ALLOCATION, "stopping": False, "againSeconds": 10, "batch": 1024}
-    assert [(one.batch, one.step_seconds) for one in endpoint.adviser.heard] == [(512, 0.25)]
+    assert [(report.batch, report.step_seconds) for report in endpoint.adviser.heard] == [(512, 0.25)]
 
 
 async def test_nothing_is_learned_from_a_report_that_is_refused(endpoint: Endpoint) -> None:

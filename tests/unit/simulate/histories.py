@@ -85,7 +85,7 @@ def histories(draw: st.DrawFn) -> History:
     pools = sorted(draw(st.sets(_TEXT, min_size=1, max_size=2)))
     fleets = [draw(_fleets(name, names)) for name in pools]
     first = min(job.submitted for fleet in fleets for job in fleet.jobs)
-    return History(tuple(replace(one, jobs=_since(one.jobs, first)) for one in fleets))
+    return History(tuple(replace(fleet, jobs=_since(fleet.jobs, first)) for fleet in fleets))
 
 
 def _since(jobs: tuple[PastJob, ...], first: float) -> tuple[PastJob, ...]:

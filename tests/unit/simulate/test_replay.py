@@ -104,7 +104,7 @@ def test_a_larger_job_of_the_same_class_takes_longer_in_proportion() -> None:
 
 def test_each_jobs_dollars_add_up_to_the_bill_of_all_pools() -> None:
     other = PastPool(replace(POOL, name="h100", hourly=POOL.hourly), (replace(JOBS[2], name="there"),), {})
-    parts = [replay(one, PolicyChoice("as-asked")) for one in (FLEET, other)]
+    parts = [replay(fleet, PolicyChoice("as-asked")) for fleet in (FLEET, other)]
     together = merge_results([part.result for part in parts])
     assert sum(dollars_by_job(parts).values()) == pytest.approx(together.spent.dollars)
     assert len(together.jobs) == 4

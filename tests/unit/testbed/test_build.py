@@ -56,7 +56,7 @@ def test_the_pins_decide_the_folder(cache: Path, monkeypatch: pytest.MonkeyPatch
     before = build.directory()
     assert before == build.directory()
     assert before.parent == cache / "testbed"
-    monkeypatch.setattr(build, "_pinned", lambda module, path: "v9.9.9")
+    monkeypatch.setattr(build, "pinned", lambda module, path: "v9.9.9")
     assert build.directory() != before
 
 
@@ -123,4 +123,4 @@ def test_without_go_and_without_an_environment_people_are_told_to_make_one(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(build, "ROOT", tmp_path)
     with pytest.raises(build.BuildError, match=r"no Go 1\.\d+\.\d+ or newer on PATH.*make \.venv"):
-        build.find_go()
+        build.find_go(build.targets())

@@ -87,15 +87,15 @@ async def test_a_script_that_says_its_batch_size_is_timed_and_told_another(chart
     assert await line(process) == "1024"
     async with asyncio.timeout(20):
         while True:
-            if any(one.batch == 1024 and one.step_seconds for one in charterer.adviser.heard):
+            if any(report.batch == 1024 and report.step_seconds for report in charterer.adviser.heard):
                 break
             await asyncio.sleep(0.05)
     charterer.say(stopping=True)
     assert (await end(process))[0] == 143
-    timed = [one for one in charterer.adviser.heard if one.step_seconds is not None]
-    assert all(0.004 < (one.step_seconds or 0.0) < 1.0 for one in timed)
-    assert {one.grad_sqr for one in timed} == {1.0}
-    assert {one.grad_var for one in timed} == {None}
+    timed = [report for report in charterer.adviser.heard if report.step_seconds is not None]
+    assert all(0.004 < (report.step_seconds or 0.0) < 1.0 for report in timed)
+    assert {report.grad_sqr for report in timed} == {1.0}
+    assert {report.grad_var for report in timed} == {None}
 
 
 async def test_a_script_that_does_not_ask_for_a_batch_size_runs_as_ever(charterer: Operator) -> None:

@@ -119,7 +119,7 @@ class TestARunsPods:
         theirs, gpu, *lost = _pod(_run(template=template))["spec"]["tolerations"]
         assert theirs == {"key": "team"}
         assert gpu == {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-        assert {(one["key"], one["effect"], one["tolerationSeconds"]) for one in lost} == {
+        assert {(toleration["key"], toleration["effect"], toleration["tolerationSeconds"]) for toleration in lost} == {
             ("node.kubernetes.io/not-ready", "NoExecute", 30),
             ("node.kubernetes.io/unreachable", "NoExecute", 30),
         }

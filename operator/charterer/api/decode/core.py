@@ -85,8 +85,8 @@ def pod(raw: Raw) -> OwnPod | ForeignPod | None:
     phase = PodPhase(status.get("phase") or PodPhase.UNKNOWN)
     gpus = pod_gpus(spec)
     node_name = spec.get("nodeName")
+    finished = phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
     if LABEL_JOB_UID not in meta.labels:
-        finished = phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
         return ForeignPod(NodeName(node_name), gpus) if node_name and gpus and not finished else None
     ends = _terminations(status)
     failed_ends = [end for end in ends if end.get("exitCode")]
@@ -106,8 +106,38 @@ def pod(raw: Raw) -> OwnPod | ForeignPod | None:
         message=sentence(status) or next((sentence(end) for end in failed_ends), ""),
         allocation=meta.annotations.get(ANNOTATION_ALLOCATION, ""),
         resource_version=meta.resource_version,
+        trouble="" if finished else pod_trouble(status),
     )
     return OwnPod(JobId(meta.labels[LABEL_JOB_UID]), own)
+
+
+_ON_THE_WAY = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""Waiting reasons of a container that is being started."""
+_TROUBLE_LIMIT = 512
+"""Characters of what Kubernetes says of a pod that are kept: a scheduler's message can name every node."""
+
+
+def pod_trouble(status: Raw) -> str:
+    """Why a pod does not run, in Kubernetes' own words; empty when nothing in its status says so."""
+    for part in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(part) or ():
+            waiting = (container.get("state") or {}).get("waiting") or {}
+            if waiting.get("reason", "") not in _ON_THE_WAY:
+                return f"container {container.get('name')}: {sentence(waiting)}"[:_TROUBLE_LIMIT]
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return sentence(condition)[:_TROUBLE_LIMIT]
+    return ""
+
+
+def warning_event(raw: Raw) -> tuple[Instant, str]:
+    """When an Event (events.k8s.io) last happened, and its reason and note in a line."""
+    meta = ObjectMeta.of("Event", raw)
+    series = raw.get("series") or {}
+    times = [optional_instant(series, "lastObservedTime"), optional_instant(raw, "deprecatedLastTimestamp")]
+    last = max([at for at in (*times, optional_instant(raw, "eventTime")) if at is not None], default=meta.created)
+    text = ": ".join(part for part in (raw.get("reason"), raw.get("note")) if part)
+    return last, text[:_TROUBLE_LIMIT]
 
 
 def run_number(meta: ObjectMeta) -> int:

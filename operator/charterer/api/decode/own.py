@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from charterer.api.metadata import ObjectMeta, Raw
+from charterer.api.models.base import ApiModel
 from charterer.api.models.gpubudget import GPUBudgetSpec
 from charterer.api.models.gpubudget_status import GPUBudgetRecord
 from charterer.api.models.gpupool import GPUPoolRecord, GPUPoolSpec
@@ -16,33 +20,34 @@ from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
 
+_S = TypeVar("_S", bound=ApiModel)
+_R = TypeVar("_R", bound=ApiModel)
+_V = TypeVar("_V")
+
+
+def _decoded(raw: Raw, kind: str, spec: type[_S], record: type[_R], value: Callable[[_S, ObjectMeta, _R], _V]) -> _V:
+    meta = ObjectMeta.of(kind, raw)
+    return value(meta.read(spec, "spec", raw), meta, meta.read(record, "status", raw))
+
 
 def training_job(raw: Raw) -> DecodedJob:
     """A TrainingJob."""
-    meta = ObjectMeta.of("TrainingJob", raw)
-    spec = meta.read(TrainingJobSpec, "spec", raw)
-    return spec.to_domain(meta, meta.read(TrainingJobRecord, "status", raw))
+    return _decoded(raw, "TrainingJob", TrainingJobSpec, TrainingJobRecord, TrainingJobSpec.to_domain)
 
 
 def budget(raw: Raw) -> Budget:
     """A GPUBudget with its balance."""
-    meta = ObjectMeta.of("GPUBudget", raw)
-    spec = meta.read(GPUBudgetSpec, "spec", raw)
-    return spec.to_domain(meta, meta.read(GPUBudgetRecord, "status", raw))
+    return _decoded(raw, "GPUBudget", GPUBudgetSpec, GPUBudgetRecord, GPUBudgetSpec.to_domain)
 
 
 def pool(raw: Raw) -> Pool:
     """A GPUPool with the offering and the quote that were recorded."""
-    meta = ObjectMeta.of("GPUPool", raw)
-    spec = meta.read(GPUPoolSpec, "spec", raw)
-    return spec.to_domain(meta, meta.read(GPUPoolRecord, "status", raw))
+    return _decoded(raw, "GPUPool", GPUPoolSpec, GPUPoolRecord, GPUPoolSpec.to_domain)
 
 
 def rental(raw: Raw) -> Rental:
     """A GPURental."""
-    meta = ObjectMeta.of("GPURental", raw)
-    spec = meta.read(GPURentalSpec, "spec", raw)
-    return spec.to_domain(meta, meta.read(GPURentalRecord, "status", raw))
+    return _decoded(raw, "GPURental", GPURentalSpec, GPURentalRecord, GPURentalSpec.to_domain)
 
 
 def profile(raw: Raw) -> Profile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
+from charterer.api.stored_size import cut
 from charterer.domain.money import Money, Price
 from charterer.domain.time import Instant, format_instant, parse_instant
 
@@ -78,11 +80,31 @@ def _reads(kind: type[_T], parse: Callable[[str], _T], rounded: Callable[[_T], _
     return PlainValidator(read)
 
 
+_MOST_DOLLARS: Final = 10**9
+_MOST_HOURLY_DOLLARS: Final = 10**6
+
+
+def _at_most(dollars: int, parse: Callable[[str], _T]) -> Callable[[str], _T]:
+    """The parser of amounts that users give: not negative, and below so many dollars."""
+
+    def read(text: str) -> _T:
+        parsed = parse(text)
+        if text.startswith("-") or int(text.partition(".")[0]) >= dollars:
+            raise ValueError(f"{text!r} is not an amount from 0 to less than {dollars:,} dollars")
+        return parsed
+
+    return read
+
+
 _MICROS_PER_CENT: Final = 10_000
 _MICROSECONDS_PER_MINUTE: Final = 60_000_000
 
 
+_MOST_SHOWN: Final = Money(10**18 - _MICROS_PER_CENT)
+
+
 def _to_cents(money: Money) -> Money:
+    money = max(min(money, _MOST_SHOWN), -_MOST_SHOWN)
     return Money((money.micros + _MICROS_PER_CENT // 2) // _MICROS_PER_CENT * _MICROS_PER_CENT)
 
 
@@ -126,6 +148,22 @@ SignedCents = Annotated[
 ]
 """As ``SignedAmount``, rounded to the cent."""
 
+SpecAmount = Annotated[
+    Money,
+    _reads(Money, _at_most(_MOST_DOLLARS, Money.parse)),
+    PlainSerializer(Money.decimal),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]{1,9}(\.[0-9]{1,6})?$", "maxLength": 16}),
+]
+"""Dollars that a user gives, below a billion: sums of many stay within what an ``Amount`` can be."""
+
+SpecHourly = Annotated[
+    Price,
+    _reads(Price, _at_most(_MOST_HOURLY_DOLLARS, Price.parse)),
+    PlainSerializer(Price.decimal),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]{1,6}(\.[0-9]{1,6})?$", "maxLength": 13}),
+]
+"""Dollars an hour that a user gives, below a million."""
+
 Hourly = Annotated[
     Price,
     _reads(Price, Price.parse),
@@ -155,21 +193,32 @@ Minute = Annotated[
 ObjectName = Annotated[str, Field(min_length=1, max_length=253)]
 
 MESSAGE_LIMIT: Final = 4096
-"""Longest message in characters: as long as the API server takes in a status."""
+"""Longest message in bytes as they are stored: a page."""
 
 
 def _shortened(message: object) -> object:
-    if isinstance(message, str) and len(message) > MESSAGE_LIMIT:
-        return message[: MESSAGE_LIMIT - 1] + "…"
-    return message
+    return cut(message, MESSAGE_LIMIT) if isinstance(message, str) else message
 
 
 Message = Annotated[str, BeforeValidator(_shortened), Field(max_length=MESSAGE_LIMIT)]
 """A sentence for a person; longer ones are cut."""
 
+_REASON: Final = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+_REASON_LIMIT: Final = 128
+
+
+def _one_word(reason: object) -> object:
+    if isinstance(reason, str) and (len(reason) > _REASON_LIMIT or re.fullmatch(_REASON, reason) is None):
+        return "Unspecified"
+    return reason
+
+
+ConditionReason = Annotated[str, Field(pattern=_REASON, max_length=_REASON_LIMIT), BeforeValidator(_one_word)]
+"""A CamelCase word. Anything else becomes ``Unspecified``: a status somebody edited must not stop all views."""
+
 
 class ConditionType(StrEnum):
-    """What a condition observes."""
+    """The aspect of an object that a condition observes."""
 
     READY = "Ready"
     WITHIN_BUDGET = "WithinBudget"
@@ -196,10 +245,10 @@ class Condition(ApiModel):
     """One observation about the object, as in every Kubernetes API."""
 
     type: Annotated[str, Field(max_length=64)]
-    """What is observed."""
+    """The observed aspect of the object."""
     status: ConditionStatus
     """Whether it holds: True, False or Unknown."""
-    reason: Annotated[str, Field(pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", max_length=128)]
+    reason: ConditionReason
     """The reason for the status, as one CamelCase word."""
     message: Message
     """The reason for the status, as a sentence with numbers."""

@@ -52,7 +52,7 @@ class NoiseSums(ApiModel):
 
 
 class ClassStatistics(MachineContent):
-    """What was measured of a class.
+    """Measurements of a class.
 
     ``step_times``: of each GPU type the latest last. ``noise_reports``: how many reports had gradients. ``sizes``: work
     of the latest finished jobs in own-batch steps, oldest first; jobs that finished up to ``sizes_through`` are in it.

@@ -10,13 +10,13 @@ from pydantic import ConfigDict, Field
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
     ATOMIC,
-    Amount,
     ApiModel,
-    Hourly,
     ObjectName,
     PrinterColumn,
     ResourceKind,
     Rule,
+    SpecAmount,
+    SpecHourly,
     keyed_by,
     ruled,
     rules,
@@ -76,7 +76,7 @@ class PriorityWeight(ApiModel):
 
     priority_class_name: ObjectName
     """Name of the priority class."""
-    weight: Annotated[float, Field(gt=0, le=1_000_000)]
+    weight: Annotated[float, Field(gt=1e-6, le=1e6)]
     """Weight of a job with this priority class. An hour of a job with weight 2 is worth twice the dollars of an hour of
     a job with weight 1."""
 
@@ -109,7 +109,7 @@ def _minutes(time_of_day: str) -> int:
 class Moves(ApiModel):
     """Limits on resizing running jobs. A job that lost its nodes is restarted at any time."""
 
-    max_per_job_per_day: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    max_per_job_per_day: Annotated[int, Field(ge=0, le=1_000)] | None = None
     """Maximum number of times that a job may be resized in any 24 hours. Absent: no maximum."""
     quiet_hours: Annotated[tuple[QuietHoursSpec, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
     """Hours in which no running job is resized."""
@@ -120,7 +120,7 @@ class Moves(ApiModel):
 
 
 class GPUBudgetSpec(ApiModel):
-    """What may be spent, and on which namespaces."""
+    """The amount that may be spent, and the namespaces that it is for."""
 
     model_config = ruled(
         Rule(
@@ -130,7 +130,7 @@ class GPUBudgetSpec(ApiModel):
         )
     )
 
-    amount: Amount
+    amount: SpecAmount
     """Dollars to spend in each period, as a decimal string such as "60000". Charterer makes jobs as fast as this amount
     allows. It leaves the rest unspent if no faster option can be bought."""
     currency: Literal["USD"] = "USD"
@@ -156,12 +156,12 @@ class GPUBudgetSpec(ApiModel):
     namespace, the oldest budget pays."""
     mode: Mode = Mode.ENFORCE
     """Enforce: rent nodes and run jobs. Observe: only plan, and report what would be done."""
-    hard_limit: Amount | None = None
+    hard_limit: SpecAmount | None = None
     """Maximum dollars that can be spent in a period. A node is rented only if the worst-case cost of everything rented
     stays within this limit."""
-    max_hourly_rate: Hourly | None = None
+    max_hourly_rate: SpecHourly | None = None
     """Maximum dollars per hour that all nodes rented for this budget may cost together."""
-    opening_spend: Amount | None = None
+    opening_spend: SpecAmount | None = None
     """Dollars that were already spent in the month in which this budget is created."""
     weights: Annotated[
         tuple[PriorityWeight, ...], Field(max_length=64, json_schema_extra=keyed_by("priorityClassName"))

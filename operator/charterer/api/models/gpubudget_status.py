@@ -20,9 +20,9 @@ from charterer.api.models.base import (
 )
 from charterer.api.models.budget_statistics import BudgetStatistics, ClassCostStatistics
 from charterer.api.models.machine_state import PackedStatistics, packed
-from charterer.domain.budget import Balance, ClassHistory, PastPeriod
-from charterer.domain.ids import ClassId
-from charterer.domain.money import ZERO
+from charterer.domain.budget import FOLDED_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
+from charterer.domain.ids import ClassId, PoolId
+from charterer.domain.money import ZERO, Money
 from charterer.domain.time import after
 from charterer.ledger.class_history import UIDS_KEPT_SECONDS
 
@@ -83,6 +83,71 @@ class ClassCost(ApiModel):
         )
 
 
+class PoolCosts(ApiModel):
+    """Dollars that the rented nodes of a pool cost, by cause."""
+
+    pool: Annotated[str, Field(max_length=253)]
+    """The GPUPool."""
+    job: Amount | None = None
+    """GPUs that jobs held."""
+    starting: Amount | None = None
+    """Nodes from their launch until they took pods."""
+    idle: Amount | None = None
+    """GPUs of ready nodes that no job held."""
+    ending: Amount | None = None
+    """Nodes from the last job's leaving them to their end."""
+
+
+class NamespaceCosts(ApiModel):
+    """Dollars that the GPUs of a namespace's jobs cost."""
+
+    namespace: Annotated[str, Field(max_length=63)]
+    """The namespace, or (other)."""
+    job: Amount
+    """GPUs that its jobs held."""
+
+
+class BudgetCosts(ApiModel):
+    """What the dollars of a budget were for, in all its months. No amount ever falls."""
+
+    through: Time
+    """When the last amounts were added: about once a minute."""
+    pools: Annotated[tuple[PoolCosts, ...], Field(max_length=1_000, json_schema_extra=ATOMIC)] = ()
+    """Dollars by pool and cause; after 500 pools, further ones count under (other). Together the amounts are what all
+    rented nodes cost so far."""
+    namespaces: Annotated[tuple[NamespaceCosts, ...], Field(max_length=1_000, json_schema_extra=ATOMIC)] = ()
+    """Dollars of jobs by namespace; after 500 namespaces, further ones count under (other)."""
+
+    @classmethod
+    def from_domain(cls, costs: Costs) -> Self | None:
+        """The sums as they are recorded; None before the first."""
+        if costs.through is None:
+            return None
+        by_pool: dict[PoolId, dict[str, Money]] = {}
+        for (pool, cause), amount in sorted(costs.by_pool.items()):
+            by_pool.setdefault(pool, {})[cause.value] = amount
+        return cls(
+            through=costs.through,
+            pools=tuple(PoolCosts(pool=pool, **amounts) for pool, amounts in by_pool.items()),
+            namespaces=tuple(
+                NamespaceCosts(namespace=name, job=amount) for name, amount in sorted(costs.by_namespace.items())
+            ),
+        )
+
+    def to_domain(self) -> Costs:
+        """The sums as they were recorded."""
+        return Costs(
+            by_pool={
+                (PoolId(item.pool), cause): amount
+                for item in self.pools
+                for cause in Cause
+                if (amount := getattr(item, cause.value)) is not None
+            },
+            by_namespace={item.namespace: item.job for item in self.namespaces},
+            through=self.through,
+        )
+
+
 class GPUBudgetRecord(ApiModel):
     """The ledger: written once for each event, never recomputed."""
 
@@ -92,7 +157,7 @@ class GPUBudgetRecord(ApiModel):
     """Dollars that rentals which have ended cost in the current period."""
     lifetime: Amount | None = None
     """Dollars that all rentals which have ever ended cost."""
-    folded: Annotated[tuple[str, ...], Field(max_length=20_000, json_schema_extra=ATOMIC)] = ()
+    folded: Annotated[tuple[str, ...], Field(max_length=FOLDED_KEPT, json_schema_extra=ATOMIC)] = ()
     """UIDs of rentals that are counted in settled and lifetime and whose objects may still exist."""
     history: Annotated[tuple[PeriodSpent, ...], Field(max_length=PERIODS_KEPT, json_schema_extra=ATOMIC)] = ()
     """Past periods, oldest first."""
@@ -104,6 +169,8 @@ class GPUBudgetRecord(ApiModel):
     """Dollars that the GPUs of all finished jobs cost, without idle and starting nodes."""
     counted_through: Time | None = None
     """All jobs that finished up to this time are counted in classes and jobsCost."""
+    costs: BudgetCosts | None = None
+    """What the dollars were for, since this budget exists."""
     machine_state: PackedStatistics | None = None
     """The statistics behind classes, and the UIDs of the jobs that are counted in it and finished after countedThrough.
     If this is deleted, costs of classes are learned anew."""
@@ -141,6 +208,7 @@ class GPUBudgetRecord(ApiModel):
             ),
             jobs_cost=None if balance.jobs_cost == ZERO else balance.jobs_cost,
             counted_through=max(through, default=None),
+            costs=BudgetCosts.from_domain(balance.costs),
             machine_state=machine_state,
         )
 
@@ -177,12 +245,13 @@ class GPUBudgetRecord(ApiModel):
             jobs_cost=self.jobs_cost or ZERO,
             counted=statistics.counted,
             counted_through=through,
+            costs=Costs() if self.costs is None else self.costs.to_domain(),
         )
         return balance, unreadable
 
 
 class SpentOn(ApiModel):
-    """What money was spent on."""
+    """A purpose, and the dollars spent on it."""
 
     name: Annotated[str, Field(max_length=317)]
     """A job as namespace/name, or a purpose in parentheses such as (idle)."""
@@ -227,7 +296,7 @@ class GPUBudgetView(ApiModel):
     pays_per_hour_saved: Cents | None = None
     """Dollars paid to complete a job of weight 1 an hour earlier: the exchange rate between money and time."""
     attribution: Annotated[tuple[SpentOn, ...], Field(max_length=ATTRIBUTIONS_SHOWN, json_schema_extra=ATOMIC)] = ()
-    """What the spent dollars were spent on, largest first."""
+    """The spent dollars by purpose, largest first."""
     conditions: Conditions = ()
     """Ready, WithinBudget, PriceDataFresh."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Self, assert_never
 
 from pydantic import Field
 
@@ -14,10 +14,12 @@ from charterer.api.models.base import (
     ApiModel,
     Conditions,
     Hourly,
+    Json,
     Message,
     PrinterColumn,
     ResourceKind,
     Rule,
+    SpecHourly,
     Time,
     ruled,
     rules,
@@ -46,20 +48,47 @@ class CloudChoice(ApiModel):
     fake: FakeCloudGroup | None = None
     """The instance group of the fake cloud."""
 
+    def cloud_of(self, meta: ObjectMeta) -> Cloud:
+        """The cloud that is set; InvalidObject unless it is exactly one."""
+        chosen = [group for name in CLOUD_FIELDS if (group := getattr(self, name)) is not None]
+        match chosen:
+            case [FakeCloudGroup() as group]:
+                return group.to_domain()
+            case _:
+                message = f"set exactly one of {', '.join(CLOUD_FIELDS)}"
+                raise meta.invalid("spec", "NoCloud", message)
+
 
 CLOUD_FIELDS: Final = tuple(CloudChoice.model_fields)
 """The fields of ``GPUPool.spec`` of which exactly one is set."""
 
 
+def cloud_fields(cloud: Cloud) -> Json:
+    """The field of a spec that names this cloud's group."""
+    match cloud:
+        case FakeGroup(endpoint=endpoint, group=group):
+            return {"fake": {"endpoint": endpoint, "group": group}}
+        case _ as never:
+            assert_never(never)
+
+
+def _one_cloud() -> Rule:
+    has = ", ".join(f"has(self.{name})" for name in CLOUD_FIELDS)
+    return Rule(
+        f"[{has}].filter(cloud, cloud).size() == 1",
+        f"a pool needs exactly one cloud: set exactly one of {', '.join(CLOUD_FIELDS)}",
+    )
+
+
+ONE_CLOUD: Final = _one_cloud()
+"""Exactly one cloud is set."""
+
+
 def _cloud_rules() -> tuple[Rule, ...]:
     """Exactly one cloud, which never changes."""
-    has = ", ".join(f"has(self.{name})" for name in CLOUD_FIELDS)
     same = [f"!has(self.{name}) || (has(oldSelf.{name}) && self.{name} == oldSelf.{name})" for name in CLOUD_FIELDS]
     return (
-        Rule(
-            f"[{has}].filter(cloud, cloud).size() == 1",
-            f"a pool needs exactly one cloud: set exactly one of {', '.join(CLOUD_FIELDS)}",
-        ),
+        ONE_CLOUD,
         Rule(
             " && ".join(f"({rule})" for rule in same),
             "the instance group of a pool cannot change: create another GPUPool for another group",
@@ -68,13 +97,13 @@ def _cloud_rules() -> tuple[Rule, ...]:
 
 
 class PoolPrice(ApiModel):
-    """What a node costs, where that is not the list price."""
+    """Price of a node, where it is not the list price."""
 
     model_config = ruled(
         Rule("has(self.hourly) != has(self.adjustment)", "price needs exactly one of hourly and adjustment")
     )
 
-    hourly: Hourly | None = None
+    hourly: SpecHourly | None = None
     """Dollars per hour of one node."""
     adjustment: Annotated[str, Field(pattern=r"^[+-][0-9]{1,2}(\.[0-9]{1,2})?%$", max_length=7)] | None = None
     """A discount or surcharge on the list price, such as "-10%"."""
@@ -103,7 +132,7 @@ class GPUPoolSpec(CloudChoice):
     """How the cloud sells the nodes: OnDemand or Spot. The cloud can take spot nodes back; only jobs with spotPolicy
     Allowed run on them."""
     price: PoolPrice | None = None
-    """What a node costs. Absent: the cloud's list price."""
+    """Price of a node. Absent: the cloud's list price."""
     start_seconds: Annotated[int, Field(ge=0, le=86_400)] = 120
     """Seconds from asking for a node until it is ready for pods."""
     cooldown_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300
@@ -117,7 +146,8 @@ class GPUPoolSpec(CloudChoice):
             uid=meta.uid,
             resource_version=meta.resource_version,
             generation=meta.generation,
-            cloud=self._cloud_of(meta),
+            created=meta.created,
+            cloud=self.cloud_of(meta),
             max_nodes=self.max_nodes,
             capacity_type=self.capacity_type,
             start_seconds=float(self.start_seconds),
@@ -133,18 +163,9 @@ class GPUPoolSpec(CloudChoice):
             cooled_message=record.cooled_message,
         )
 
-    def _cloud_of(self, meta: ObjectMeta) -> Cloud:
-        chosen = [group for name in CLOUD_FIELDS if (group := getattr(self, name)) is not None]
-        match chosen:
-            case [FakeCloudGroup() as group]:
-                return group.to_domain()
-            case _:
-                message = f"set exactly one of {', '.join(CLOUD_FIELDS)}"
-                raise meta.invalid("spec", "NoCloud", message)
-
 
 class OfferingStatus(ApiModel):
-    """What one node of the pool is."""
+    """Hardware of one node of the pool."""
 
     gpu_type: Annotated[str, Field(max_length=253)]
     """GPU type, as in the node label nvidia.com/gpu.product."""
@@ -154,6 +175,8 @@ class OfferingStatus(ApiModel):
     """The cloud's name of the machine type."""
     zone: Annotated[str, Field(max_length=253)]
     """The cloud's name of the zone."""
+    group_id: Annotated[str, Field(max_length=512)] = ""
+    """The cloud's own identifier of the instance group. Of pools with the same one only the oldest is used."""
 
     @classmethod
     def from_domain(cls, offering: Offering) -> Self:
@@ -163,11 +186,12 @@ class OfferingStatus(ApiModel):
             gpus_per_node=offering.gpus_per_node,
             instance_type=offering.instance_type,
             zone=offering.zone,
+            group_id=offering.group_id,
         )
 
     def to_domain(self) -> Offering:
         """The offering as it was recorded."""
-        return Offering(self.gpu_type, self.gpus_per_node, self.instance_type, self.zone)
+        return Offering(self.gpu_type, self.gpus_per_node, self.instance_type, self.zone, self.group_id)
 
 
 class QuoteStatus(ApiModel):
@@ -201,12 +225,12 @@ class QuoteStatus(ApiModel):
 
 
 class GPUPoolRecord(ApiModel):
-    """What must survive a restart: the cloud's last answers, and how long the pool cools down."""
+    """The part of the status that must survive a restart: the cloud's last answers and the pool's cool-down."""
 
     offering: OfferingStatus | None = None
-    """What one node is, as the cloud last said. Used until the cloud answers again."""
+    """Hardware of one node, as the cloud last reported it. Used until the cloud answers again."""
     quote: QuoteStatus | None = None
-    """What one node costs, as the cloud last said. Used until the cloud answers again."""
+    """Price of one node, as the cloud last reported it. Used until the cloud answers again."""
     cooled_until: Time | None = None
     """No node is asked for before this time."""
     cooled_because: Annotated[str, Field(max_length=128)] = ""
@@ -232,6 +256,9 @@ class PoolState(StrEnum):
     READY = "Ready"
     FULL = "Full"
     COOLING = "Cooling"
+    GROUP_TAKEN = "GroupTaken"
+    GROUP_NOT_FOUND = "GroupNotFound"
+    CAPACITY_TYPE_DIFFERS = "CapacityTypeDiffers"
     UNREACHABLE = "Unreachable"
     UNKNOWN = "Unknown"
     INVALID = "Invalid"
@@ -244,8 +271,9 @@ class GPUPoolView(ApiModel):
     observed_generation: int | None = None
     """The metadata.generation that the view describes."""
     state: PoolState | None = None
-    """Ready, Full (maxNodes are rented), Cooling (out of stock or quota), Unreachable (the cloud does not answer),
-    Unknown (the cloud was not asked yet), Invalid or Deleting."""
+    """Ready, Full (maxNodes are rented), Cooling (out of stock or quota), GroupTaken (another GPUPool has the same
+    machines), GroupNotFound (the cloud has no such group), CapacityTypeDiffers (the group sells the other type),
+    Unreachable (the cloud does not answer), Unknown (the cloud was not asked yet), Invalid or Deleting."""
     nodes: int | None = None
     """Number of nodes rented."""
     ready_nodes: int | None = None
@@ -260,7 +288,7 @@ class GPUPoolView(ApiModel):
 
 
 class GPUPoolStatus(GPUPoolView, GPUPoolRecord):
-    """What the cloud said about the pool, and what is rented in it."""
+    """The cloud's last answers about the pool, and its present state."""
 
 
 GPU_POOL = ResourceKind(

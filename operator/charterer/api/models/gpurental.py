@@ -22,8 +22,9 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
+from charterer.api.models.gpupool import ONE_CLOUD, CloudChoice
 from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
-from charterer.domain.pool import PriceSegment
+from charterer.domain.pool import CapacityType, PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
 
 _ORDER = "{" + ", ".join(f"'{phase}': {place}" for place, phase in enumerate(RentalPhase)) + "}"
@@ -34,13 +35,18 @@ _Phase = Annotated[
 ]
 
 
-class GPURentalSpec(ApiModel):
-    """The intent to rent one node. It never changes."""
+class GPURentalSpec(CloudChoice):
+    """The intent to rent one node. It never changes. Cloud and capacity type are those of the GPUPool: with them the
+    node can be ended also when that object is gone."""
 
-    model_config = ruled(Rule(IMMUTABLE, "the spec of a GPURental never changes: it is what was decided and reserved"))
+    model_config = ruled(
+        Rule(IMMUTABLE, "the spec of a GPURental never changes: it is what was decided and reserved"), ONE_CLOUD
+    )
 
     pool: ObjectName
     """Name of the GPUPool that the node comes from."""
+    capacity_type: CapacityType = CapacityType.ON_DEMAND
+    """The capacity type of the GPUPool."""
     budget: ObjectName
     """Name of the GPUBudget that pays for the node. It never changes."""
     reserved: Amount
@@ -60,6 +66,8 @@ class GPURentalSpec(ApiModel):
             uid=meta.uid,
             resource_version=meta.resource_version,
             pool=PoolId(self.pool),
+            cloud=self.cloud_of(meta),
+            capacity_type=self.capacity_type,
             budget=BudgetId(self.budget),
             created=meta.created,
             phase=record.phase or RentalPhase.REQUESTED,
@@ -76,6 +84,8 @@ class GPURentalSpec(ApiModel):
             cost=record.cost,
             released_because=record.released_because,
             deleting=meta.deleting,
+            released=record.released_at or meta.deleted,
+            held_by=record.held_by,
         )
 
 
@@ -86,19 +96,21 @@ class SegmentStatus(ApiModel):
     """When the price began to hold."""
     hourly: Hourly
     """Dollars per hour."""
+    listed: Hourly | None = None
+    """The cloud's own price, where spec.price of the GPUPool made it another."""
 
     @classmethod
     def from_domain(cls, segment: PriceSegment) -> Self:
         """The segment as it is recorded."""
-        return cls(since=segment.since, hourly=segment.price)
+        return cls(since=segment.since, hourly=segment.price, listed=segment.listed)
 
     def to_domain(self) -> PriceSegment:
         """The segment as it was recorded."""
-        return PriceSegment(self.since, self.hourly)
+        return PriceSegment(self.since, self.hourly, self.listed)
 
 
 class GPURentalRecord(ApiModel):
-    """What has happened. Times are the cloud's."""
+    """History of the rental. Times are the cloud's."""
 
     phase: _Phase | None = None
     """Requested, Starting (a machine was found), Ready (the node is ready for pods), Draining (to be ended) or Ended
@@ -123,6 +135,10 @@ class GPURentalRecord(ApiModel):
     """Dollars that the rental cost, once that is final."""
     released_because: Message = ""
     """Why the rental is ended."""
+    released_at: Time | None = None
+    """When it was decided to end the rental."""
+    held_by: Message = ""
+    """Pods of others that live on the node and keep it from being ended for now."""
 
     @classmethod
     def from_domain(cls, rental: Rental) -> Self:
@@ -139,11 +155,13 @@ class GPURentalRecord(ApiModel):
             billing_minimum_seconds=rental.billing_minimum_seconds,
             cost=rental.cost,
             released_because=rental.released_because,
+            released_at=rental.released,
+            held_by=rental.held_by,
         )
 
 
 class GPURentalStatus(GPURentalRecord):
-    """What has happened to the node. Times are the cloud's."""
+    """History of the rented node. Times are the cloud's."""
 
 
 GPU_RENTAL = ResourceKind(
@@ -164,6 +182,7 @@ GPU_RENTAL = ResourceKind(
         PrinterColumn("Instance", ".status.instance", wide=True),
         PrinterColumn("Reserved", ".spec.reserved", wide=True),
         PrinterColumn("Because", ".status.releasedBecause", wide=True),
+        PrinterColumn("Held by", ".status.heldBy", wide=True, description="Pods of others on a node to be ended"),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
 )

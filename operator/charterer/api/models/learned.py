@@ -27,13 +27,15 @@ MOST_FAILED: Final = 64
 """Most widths of a class on which failed runs are remembered."""
 LARGEST: Final = 1e15
 """Largest number: the API server compares bounds of numbers as 64-bit integers, and refuses every value above 9e18."""
+MOST_SAMPLES: Final = 1_000_000_000
+"""Largest batch size."""
 _MESSAGE_LIMIT: Final = 256
 
 Positive = Annotated[float, Field(gt=0, le=LARGEST)]
 Count = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
 Weight = Annotated[float, Field(ge=0, le=1e6)]
 Gpus = Annotated[int, Field(ge=1, le=100_000)]
-Samples = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Samples = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
 GpuType = Annotated[str, Field(min_length=1, max_length=63)]
 
 
@@ -193,7 +195,7 @@ def _curves(widths: Sequence[LearnedWidth], reference: tuple[str, int] | None) -
 
 
 class LearnedClass(ApiModel):
-    """What else was learned about the class."""
+    """Statistics learned about the class, other than its curves."""
 
     batch: BatchTermsStatus
     """The batch sizes under which this was learned."""
@@ -205,4 +207,4 @@ class LearnedClass(ApiModel):
 
 
 class LearnedStatus(LearnedCurves, LearnedClass):
-    """What was learned about the class from its jobs. It is Charterer's memory: deleting the profile deletes it."""
+    """Curves and statistics learned from the class's jobs. Deleting the profile deletes them."""

@@ -1,4 +1,4 @@
-"""What a learner knows of one class as records of its profile's status, and back into a learner.
+"""A learner's knowledge of one class as records of its profile's status, and back into a learner.
 
 Numbers are rounded: those that people read to six digits, which is far more than is certain; sums of which differences
 are taken to ten. A learner that is made from a status predicts the same to that precision.
@@ -13,6 +13,7 @@ from charterer.api.models.class_statistics import MOST_CELLS, ClassStatistics, N
 from charterer.api.models.learned import (
     LARGEST,
     MOST_PHASES,
+    MOST_SAMPLES,
     MOST_WIDTHS,
     BatchTermsStatus,
     FailedWidthStatus,
@@ -42,7 +43,7 @@ def curves_record(learned: Learned) -> LearnedCurves:
 
 
 def class_record(state: ClassState, failed: Iterable[FailedWidth] = ()) -> LearnedClass:
-    """What else people read of a class. ``failed``: widths on which runs failed."""
+    """The statistics of a class that people read, other than its curves. ``failed``: widths on which runs failed."""
     sizes = state.sizes.latest
     return LearnedClass(
         batch=BatchTermsStatus.from_domain(state.terms),
@@ -68,7 +69,7 @@ def class_statistics(state: ClassState, sizes_through: Instant | None) -> ClassS
 
 
 def class_state(class_id: ClassId, learned: LearnedStatus, statistics: ClassStatistics) -> ClassState:
-    """What ``Learner.restore`` takes. ValueError for an empty range of batch sizes."""
+    """The state that ``Learner.restore`` takes. ValueError for an empty range of batch sizes."""
     declared = learned.batch.to_domain()
     state = ClassState(class_id, declared)
     for cell in statistics.step_times:
@@ -103,7 +104,7 @@ def _width(entry: Entry) -> LearnedWidth:
         goodput=_round(entry.goodput),
         low=_round(entry.low),
         high=_round(entry.high),
-        batch=entry.batch,
+        batch=min(entry.batch, MOST_SAMPLES),
         step_seconds=_round(entry.step_seconds),
         source=entry.source,
         reports=entry.reports,

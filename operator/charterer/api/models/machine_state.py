@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
+from abc import abstractmethod
 from typing import Annotated, ClassVar, Final, Self, TypeVar
 
 from pydantic import Field, ValidationError
@@ -18,13 +19,13 @@ _UNPACKED_BYTES: Final = 16_777_216
 
 
 class MachineContent(ApiModel):
-    """What is packed into a machine state. A change of meaning takes a new version."""
+    """The content of a machine state. A change of meaning takes a new version."""
 
     VERSION: ClassVar[int] = 1
 
+    @abstractmethod
     def smaller(self) -> Self | None:
         """The content without its oldest or least informative part; None when nothing is left to leave out."""
-        raise NotImplementedError
 
 
 _C = TypeVar("_C", bound=MachineContent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -17,7 +17,10 @@ from charterer.api.models.machine_state import PackedStatistics
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 
-_Positive = Annotated[float, Field(gt=0, le=1e15)]
+_MOST_APART: Final = 1e9
+"""Largest ratio of a throughput to that of the reference: more than between the slowest GPU and the largest cluster."""
+
+_Throughput = Annotated[float, Field(gt=1e-9, le=1e15)]
 
 
 class ThroughputPoint(ApiModel):
@@ -25,7 +28,7 @@ class ThroughputPoint(ApiModel):
 
     gpus: Annotated[int, Field(ge=1, le=100_000)]
     """Number of GPUs."""
-    value: _Positive
+    value: _Throughput
     """Throughput, in any unit that all curves of the profile share."""
 
 
@@ -34,16 +37,16 @@ class AmdahlCurve(ApiModel):
 
     parallel_fraction: Annotated[float, Field(ge=0, le=1)]
     """Fraction of the work that runs in parallel, from 0 to 1."""
-    value: _Positive
+    value: _Throughput
     """Throughput of one GPU, in any unit that all curves of the profile share."""
 
 
 class PowerCurve(ApiModel):
     """throughput(k) = value * k ^ exponent."""
 
-    exponent: Annotated[float, Field(gt=0, le=1)]
+    exponent: Annotated[float, Field(gt=1e-3, le=1)]
     """The exponent: 1 is linear speedup; 0.8 is typical."""
-    value: _Positive
+    value: _Throughput
     """Throughput of one GPU, in any unit that all curves of the profile share."""
 
 
@@ -94,6 +97,41 @@ def _table(meta: ObjectMeta, path: str, points: tuple[ThroughputPoint, ...]) -> 
     return ThroughputTable(ascending)
 
 
+def _comparable(meta: ObjectMeta, curves: tuple[SpeedCurve, ...]) -> None:
+    """InvalidObject for a throughput that is too far from the reference's for numbers to be kept apart."""
+    values = [
+        [value for _, value in curve.form.points] if isinstance(curve.form, ThroughputTable) else [curve.form.value]
+        for curve in curves
+    ]
+    for index, of_curve in enumerate(values):
+        for value in of_curve:
+            if not values[0][0] / _MOST_APART <= value <= values[0][0] * _MOST_APART:
+                message = (
+                    f"a throughput of {value:g} is more than {_MOST_APART:g} times as much or as little as the "
+                    f"reference's {values[0][0]:g}; give all curves in one unit"
+                )
+                raise meta.invalid(f"spec.curves[{index}]", "CurvesNotComparable", message)
+
+
+_FIRST_VALUE: Final = (
+    "(has(self.curves[0].throughput) ? self.curves[0].throughput[0].value : has(self.curves[0].amdahl) ? "
+    "self.curves[0].amdahl.value : has(self.curves[0].power) ? self.curves[0].power.value : 1.0)"
+)
+
+
+def _near(value: str) -> str:
+    """CEL: whether a value is comparable with ``first``."""
+    return f"{value} <= first * {_MOST_APART:.1f} && first <= {value} * {_MOST_APART:.1f}"
+
+
+_COMPARABLE: Final = (
+    f"!has(self.curves) || size(self.curves) == 0 || [{_FIRST_VALUE}].all(first, self.curves.all(curve, "
+    f"(!has(curve.throughput) || curve.throughput.all(point, {_near('point.value')})) && "
+    f"(!has(curve.amdahl) || ({_near('curve.amdahl.value')})) && "
+    f"(!has(curve.power) || ({_near('curve.power.value')}))))"
+)
+
+
 class Batch(BatchTermsStatus):
     """The batch sizes that Charterer may choose, in samples."""
 
@@ -107,10 +145,16 @@ class Batch(BatchTermsStatus):
 
 
 class SpeedupProfileSpec(ApiModel):
-    """What is declared of a class of jobs."""
+    """Declared properties of a class of jobs."""
 
     model_config = ruled(
-        Rule("self.resizeSeconds <= self.restartSeconds", "resizeSeconds must not exceed restartSeconds")
+        Rule("self.resizeSeconds <= self.restartSeconds", "resizeSeconds must not exceed restartSeconds"),
+        Rule(
+            _COMPARABLE,
+            f"no throughput may be more than {_MOST_APART:g} times as much or as little as the first one: give all "
+            "curves in one unit",
+            ".curves",
+        ),
     )
 
     curves: Annotated[tuple[CurveSpec, ...], Field(max_length=32, json_schema_extra=keyed_by("gpuType"))] = ()
@@ -121,9 +165,9 @@ class SpeedupProfileSpec(ApiModel):
     batch: Batch | None = None
     """The batch sizes that Charterer may choose. Jobs are sent the best batch size, and use it if they can. Absent:
     every job keeps its own batch size."""
-    mean_work: Annotated[float, Field(gt=0, le=1e12)] | None = None
+    mean_work: Annotated[float, Field(gt=1e-3, le=1e12)] | None = None
     """Mean seconds that a job of this class takes on the reference. Absent: learned from the jobs."""
-    arrivals_per_hour: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    arrivals_per_hour: Annotated[float, Field(gt=1e-9, le=1e9)] | None = None
     """Mean number of jobs of this class that arrive in an hour. Absent: counted."""
     restart_seconds: Annotated[float, Field(ge=0, le=86_400)] = 30
     """Seconds without training when a job of this class is stopped and restarted on another number of GPUs."""
@@ -136,6 +180,7 @@ class SpeedupProfileSpec(ApiModel):
         ``unreadable``: what is wrong with the learned part of its status, empty if nothing.
         """
         curves = tuple(curve.to_domain(meta, f"spec.curves[{index}]") for index, curve in enumerate(self.curves))
+        _comparable(meta, curves)
         declared = Profile(
             id=ClassId(meta.namespace, meta.name),
             generation=meta.generation,
@@ -170,10 +215,10 @@ class SpeedupProfileView(ApiModel):
 
 
 class SpeedupProfileRecord(ApiModel):
-    """What must survive a restart."""
+    """The part of the status that must survive a restart."""
 
     learned: LearnedStatus | None = None
-    """What was learned about the class from its jobs."""
+    """Curves and statistics learned from the class's jobs."""
     machine_state: PackedStatistics | None = None
     """The statistics from which learning goes on after a restart. If this is deleted, all is learned anew."""
 
@@ -183,7 +228,7 @@ class SpeedupProfileRecord(ApiModel):
 
 
 class SpeedupProfileStatus(SpeedupProfileView, SpeedupProfileRecord):
-    """What Charterer learned about the class, and the profile's present state."""
+    """Curves and statistics learned about the class, and the profile's present state."""
 
 
 SPEEDUP_PROFILE = ResourceKind(
@@ -199,7 +244,12 @@ SPEEDUP_PROFILE = ResourceKind(
         PrinterColumn("Mean-Work", ".spec.meanWork", "number", description="Seconds on the reference"),
         PrinterColumn("Arrivals/h", ".spec.arrivalsPerHour", "number"),
         PrinterColumn("Restart", ".spec.restartSeconds", "number", description="Seconds that a change of width costs"),
-        PrinterColumn("Reports", ".status.learned.reports", "integer", description="What was learned rests on so many"),
+        PrinterColumn(
+            "Reports",
+            ".status.learned.reports",
+            "integer",
+            description="Number of reports that the learned curves rest on",
+        ),
         PrinterColumn("State", ".status.state"),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),

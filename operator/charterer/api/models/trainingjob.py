@@ -9,18 +9,19 @@ from pydantic import Field
 
 from charterer.api.metadata import ObjectMeta, gpus_of
 from charterer.api.models.base import (
-    Amount,
     ApiModel,
     Json,
     ObjectName,
     PrinterColumn,
     ResourceKind,
     Rule,
+    SpecAmount,
     Time,
     ruled,
 )
 from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobStatus
 from charterer.api.names import GPU_RESOURCE
+from charterer.api.stored_size import stored_bytes
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Job, ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import ZERO
@@ -30,7 +31,13 @@ _DEFAULT_GRACE_SECONDS: Final = 30
 _LONGEST_GRACE_SECONDS: Final = 86_400
 """A day. Money is held back for the time that a job may take to stop, so that time needs a bound."""
 
-_Gpus = Annotated[int, Field(ge=1, le=100_000)]
+_MOST_GPUS: Final = 100_000
+"""Most GPUs of a job: as many as the largest clusters have."""
+_TEMPLATE_BYTES: Final = 256 * 1024
+"""Most bytes of a template: a sixth of what etcd takes of one object. It is in the TrainingJob, in each run's object
+and, where it was applied by a client, once more in an annotation."""
+
+_Gpus = Annotated[int, Field(ge=1, le=_MOST_GPUS)]
 
 _LIMITS: Json = {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": True}, "maxProperties": 64}
 _CONTAINER: Json = {
@@ -105,7 +112,7 @@ class DecodedJob:
 
 
 class TrainingJobSpec(ApiModel):
-    """What the job's owner asks for."""
+    """The job as its owner wants it to run."""
 
     model_config = ruled(
         Rule(
@@ -151,10 +158,11 @@ class TrainingJobSpec(ApiModel):
     max_restarts: Annotated[int, Field(ge=0, le=1_000_000)] = 100
     """Number of times the job may be interrupted, by lost nodes for instance, before it is marked Failed."""
     ready_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 600
-    """Seconds within which all pods of a run must be running. Otherwise the run is withdrawn."""
+    """Seconds within which all pods of a run must be running. Otherwise the run is withdrawn, its nodes are given back,
+    and the job rests for a while. After three such runs in a row the job has failed: CannotStart."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2_147_483_647)] | None = None
     """Seconds after its end at which the job is deleted. Absent: never."""
-    max_cost: Amount | None = None
+    max_cost: SpecAmount | None = None
     """Maximum dollars that the job may cost, as status.cost counts them. Absent: no maximum but the budget. The cost of
     a job is its share of the nodes that it runs on, from the time it is given them until its pods have left them, over
     all runs, at the price with which each run began. Restarts and grace periods count; the time in which nodes start or
@@ -169,7 +177,7 @@ class TrainingJobSpec(ApiModel):
         """The job. What is wrong with its template makes ``Job.invalid``, so that its runs stay in sight."""
         pod_gpus, no_gpus = self._pod_gpus()
         grace_seconds, bad_grace = self._grace_seconds()
-        refusal = no_gpus or bad_grace
+        refusal = no_gpus or bad_grace or self._too_large()
         if record.invalid is not None and record.invalid.generation == meta.generation:
             refusal = record.invalid.message
         job = Job(
@@ -184,7 +192,7 @@ class TrainingJobSpec(ApiModel):
             if self.profile_name
             else ClassId.of_job(JobId(meta.uid)),
             weight=1.0,
-            widths=Widths(pod_gpus, pod_gpus, pod_gpus) if self.gpus is None else self.gpus.to_domain(),
+            widths=Widths(*[max(pod_gpus, 1)] * 3) if self.gpus is None else self.gpus.to_domain(),
             gpu_types=self.gpu_types,
             spot=self.spot_policy,
             resize=self.resize_policy,
@@ -203,6 +211,7 @@ class TrainingJobSpec(ApiModel):
             records=tuple(run.to_domain() for run in record.runs),
             failures=record.failures,
             restarts=record.restarts,
+            start_failures=record.start_failures,
             finish=None if record.finish is None else record.finish.to_domain(),
             invalid=refusal,
             runs=(),
@@ -222,9 +231,13 @@ class TrainingJobSpec(ApiModel):
         counts: list[int] = []
         for index, container in enumerate(containers):
             try:
-                counts.append(gpus_of(container, GPU_RESOURCE))
+                count = gpus_of(container, GPU_RESOURCE)
             except ValueError:
-                return 0, f"{path}[{index}].resources.limits: {GPU_RESOURCE} must be a whole number of GPUs"
+                count = -1
+            if not 0 <= count <= _MOST_GPUS:
+                message = f"{GPU_RESOURCE} must be a whole number of GPUs, from 0 to {_MOST_GPUS}"
+                return 0, f"{path}[{index}].resources.limits: {message}"
+            counts.append(count)
         if not counts:
             return 0, f"{path} is empty: name the trainer's container"
         for index, count in enumerate(counts[1:], start=1):
@@ -234,6 +247,19 @@ class TrainingJobSpec(ApiModel):
         if self.gpus is None and counts[0] < 1:
             return 0, f"no GPUs: set spec.gpus, or {GPU_RESOURCE} in {path}[0].resources.limits, to at least 1"
         return counts[0], ""
+
+    def _too_large(self) -> str:
+        """Why a run cannot be made of the template's size; empty where one can."""
+        try:
+            size = stored_bytes(self.template)
+        except RecursionError:
+            return "spec.template is nested too deeply"
+        if size <= _TEMPLATE_BYTES:
+            return ""
+        return (
+            f"spec.template takes {size:,} bytes; at most {_TEMPLATE_BYTES:,} can be used: put large files and scripts "
+            "into the image or a ConfigMap"
+        )
 
     def _grace_seconds(self) -> tuple[int, str]:
         """Seconds that the pods may take to stop, and what is wrong with the declared number (empty if nothing)."""

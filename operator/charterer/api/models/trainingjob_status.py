@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
@@ -18,17 +19,33 @@ from charterer.api.models.base import (
     Minute,
     ObjectName,
     Time,
+    dump,
 )
 from charterer.api.names import GPU_RESOURCE
+from charterer.api.stored_size import cut, stored_bytes
 from charterer.domain.ids import PoolId, RentalId
-from charterer.domain.job import Allocation, Finish, FinishKind, Job, Placement, Progress, RunOutcome, RunRecord
+from charterer.domain.job import (
+    MOST_PODS,
+    Allocation,
+    Finish,
+    FinishKind,
+    Job,
+    Placement,
+    Progress,
+    RunOutcome,
+    RunRecord,
+)
 from charterer.domain.money import ZERO, total
 from charterer.domain.option import Option
 
-MOVES_KEPT: Final = 10_000
+MOVES_KEPT: Final = 1_000
 """Number of resizes that a status keeps: the largest maxPerJobPerDay."""
-RUNS_KEPT: Final = 200
-"""Number of ended runs that a status keeps; the oldest are dropped first."""
+RUNS_KEPT: Final = 50
+"""Number of ended runs that a status keeps at most; the oldest are dropped first."""
+RUNS_BYTES: Final = 128 * 1024
+"""Most bytes of the ended runs in a status; of fewer runs more places and longer messages are kept."""
+RUN_MESSAGE_BYTES: Final = 1_024
+"""Most bytes of what is known about the end of a run."""
 
 
 class OptionStatus(ApiModel):
@@ -97,7 +114,7 @@ class PlacementStatus(ApiModel):
         return Placement(RentalId(self.rental), self.gpus)
 
 
-_Placements = Annotated[tuple[PlacementStatus, ...], Field(max_length=10_000, json_schema_extra=ATOMIC)]
+_Placements = Annotated[tuple[PlacementStatus, ...], Field(max_length=MOST_PODS, json_schema_extra=ATOMIC)]
 
 
 class AllocationStatus(ApiModel):
@@ -111,6 +128,8 @@ class AllocationStatus(ApiModel):
     """The place of each pod, in the order of the pods' indices."""
     since: Time
     """When this was decided."""
+    withdrawn_because: Message = ""
+    """Why the run was given up before all its pods ran."""
 
     @classmethod
     def from_domain(cls, allocation: Allocation) -> Self:
@@ -120,12 +139,13 @@ class AllocationStatus(ApiModel):
             option=OptionStatus.from_domain(allocation.option),
             placements=tuple(PlacementStatus.from_domain(placement) for placement in allocation.placements),
             since=allocation.since,
+            withdrawn_because=allocation.withdrawn_because,
         )
 
     def to_domain(self) -> Allocation:
         """The allocation as it was recorded."""
         placements = tuple(placement.to_domain() for placement in self.placements)
-        return Allocation(self.run, self.option.to_domain(), placements, self.since)
+        return Allocation(self.run, self.option.to_domain(), placements, self.since, self.withdrawn_because)
 
 
 class RunStatus(ApiModel):
@@ -135,23 +155,23 @@ class RunStatus(ApiModel):
     """Number of the run."""
     outcome: RunOutcome
     """How the run ended. Complete: the job is done. Failed: by the job's own fault. Interrupted: by a lost node, for
-    instance. Stopped: by Charterer."""
+    instance. Stopped: by Charterer. NotStarted: by Charterer, because not all its pods ran in time."""
     option: OptionStatus
     """Pool, number of GPUs, speed and price."""
-    placements: _Placements
-    """The place of each pod, in the order of the pods' indices."""
+    placements: _Placements = ()
+    """The place of each pod, in the order of the pods' indices. Absent for older runs of many pods."""
     since: Time
     """When the run was decided on."""
     until: Time
     """When the run ended."""
     message: Message = ""
-    """What is known about the end."""
+    """How and why the run ended, as a sentence."""
     cost: Amount | None = None
     """Dollars that the run's GPUs cost."""
 
     @classmethod
     def from_domain(cls, record: RunRecord) -> Self:
-        """The run as it is recorded."""
+        """The run as it is recorded; its message is cut."""
         return cls(
             number=record.number,
             outcome=record.outcome,
@@ -159,7 +179,7 @@ class RunStatus(ApiModel):
             placements=tuple(PlacementStatus.from_domain(placement) for placement in record.placements),
             since=record.since,
             until=record.until,
-            message=record.message,
+            message=cut(record.message, RUN_MESSAGE_BYTES),
             cost=record.cost,
         )
 
@@ -175,6 +195,23 @@ class RunStatus(ApiModel):
             message=self.message,
             cost=self.cost,
         )
+
+
+def _kept_runs(records: Sequence[RunRecord]) -> tuple[RunStatus, ...]:
+    """The latest runs, oldest first, within ``RUNS_BYTES``; the latest have their places, within half of that."""
+    kept: list[RunStatus] = []
+    left = RUNS_BYTES
+    for record in reversed(records[-RUNS_KEPT:]):
+        run = RunStatus.from_domain(record)
+        size = stored_bytes(dump(run))
+        if size > left - RUNS_BYTES // 2:
+            run = run.model_copy(update={"placements": ()})
+            size = stored_bytes(dump(run))
+        if size > left:
+            break
+        kept.append(run)
+        left -= size
+    return tuple(reversed(kept))
 
 
 class FinishStatus(ApiModel):
@@ -205,7 +242,7 @@ class InvalidStatus(ApiModel):
     generation: int
     """The metadata.generation that was refused. A later one is tried again."""
     message: Message
-    """What to change."""
+    """The fault, and the change that corrects it."""
 
 
 class ProgressStatus(ApiModel):
@@ -255,6 +292,8 @@ class TrainingJobRecord(ApiModel):
     """Number of runs that failed by the job's own fault."""
     restarts: int = 0
     """Number of runs that were interrupted."""
+    start_failures: int = 0
+    """Number of the latest runs, in a row, whose pods did not all run in time."""
     finish: FinishStatus | None = None
     """The end of the job. Nothing is started for the job after it."""
     invalid: InvalidStatus | None = None
@@ -269,16 +308,18 @@ class TrainingJobRecord(ApiModel):
     @classmethod
     def from_domain(cls, job: Job) -> Self:
         """The job's record. Only the latest runs are listed; the cost of older ones is kept as a sum."""
-        dropped = job.records[:-RUNS_KEPT]
+        runs = _kept_runs(job.records)
+        dropped = job.records[: len(job.records) - len(runs)]
         earlier = job.earlier_cost + total(record.cost or ZERO for record in dropped)
         return cls(
             allocation=None if job.allocation is None else AllocationStatus.from_domain(job.allocation),
             replaced=tuple(AllocationStatus.from_domain(allocation) for allocation in job.replaced),
             last_run=job.last_run,
-            runs=tuple(RunStatus.from_domain(record) for record in job.records[-RUNS_KEPT:]),
+            runs=runs,
             earlier_cost=None if earlier == ZERO else earlier,
             failures=job.failures,
             restarts=job.restarts,
+            start_failures=job.start_failures,
             finish=None if job.finish is None else FinishStatus.from_domain(job.finish),
             invalid=InvalidStatus(generation=job.generation, message=job.invalid) if job.invalid else None,
             progress=None if job.progress is None else ProgressStatus.from_domain(job.progress),
@@ -299,6 +340,7 @@ class JobState(StrEnum):
     INVALID = "Invalid"
     COMPLETE = "Complete"
     FAILED = "Failed"
+    CANNOT_START = "CannotStart"
 
 
 class TrainingJobView(ApiModel):
@@ -307,7 +349,7 @@ class TrainingJobView(ApiModel):
     observed_generation: int | None = None
     """The metadata.generation that the view describes."""
     state: JobState | None = None
-    """Queued, Starting, Running, Resizing, Stopping, Suspended, Invalid, Complete or Failed."""
+    """Queued, Starting, Running, Resizing, Stopping, Suspended, Invalid, Complete, Failed or CannotStart."""
     gpus: int | None = None
     """Number of GPUs that the job has."""
     want_gpus: int | None = None
@@ -327,4 +369,4 @@ class TrainingJobView(ApiModel):
 
 
 class TrainingJobStatus(TrainingJobView, TrainingJobRecord):
-    """What is intended for the job, what has happened to it, and its present state."""
+    """The GPUs that the job is given, its history, and its present state."""

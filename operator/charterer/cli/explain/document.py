@@ -75,7 +75,7 @@ def headline(report: PlanReport, job: Job) -> str:
 
 def _reason(job: Job, verdict: Verdict) -> str:
     begin = "Why" if job.allocation is not None else "It waits" if job.wants_to_run else "It gets no GPUs"
-    return f"{begin} ({verdict.reason.why}): {verdict.reason.message}."
+    return f"{begin} ({verdict.reason.code}): {verdict.reason.message}."
 
 
 def _pays(explanation: Explanation) -> str:
@@ -100,7 +100,9 @@ def _mixes(explanation: Explanation) -> str:
     share = None if solution is None else solution.share(explanation.job)
     if solution is None or share is None or not share.mixes:
         return ""
-    others = ", ".join(f"{one.fraction:.0%} of them {name(one.path[0])}" for one in share.path_shares[1:])
+    others = ", ".join(
+        f"{path_share.fraction:.0%} of them {name(path_share.path[0])}" for path_share in share.path_shares[1:]
+    )
     used = "the budget is" if not solution.scarce else "budget and pools are"
     return (
         f"New jobs of its class begin on {name(share.path[0])}, and {others}: "

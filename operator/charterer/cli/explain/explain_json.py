@@ -21,7 +21,7 @@ def explain_json(explanation: Explanation) -> JsonValue:
         "name": job.name,
         "state": str(job_state(job)),
         "summary": headline(report, job),
-        "reason": None if verdict is None else str(verdict.reason.why),
+        "reason": None if verdict is None else str(verdict.reason.code),
         "message": None if verdict is None else verdict.reason.message,
         "budget": job.budget,
         "weight": job.weight,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from charterer.cli.plan.class_table import class_blocks
 from charterer.cli.plan.plan_answer import PlanAnswer
 from charterer.cli.shared import formatting
-from charterer.cli.shared.plan_report import Action, ActionKind, ClassRow, PlanReport
+from charterer.cli.shared.plan_report import Action, ActionKind, PlanReport
 from charterer.controller.status.jobs import job_state
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, JobId
@@ -15,7 +16,7 @@ from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Limit, PoolVerdict
 from charterer.domain.time import after
-from charterer.policy.budgets.reasons import format_money, name
+from charterer.policy.budgets.reasons import name
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, FrontierPoint, mean_seconds
 from charterer.policy.solve.exchange_rate import BudgetFit
@@ -55,7 +56,7 @@ def plan_document(
         blocks += _difference(answer, answer.before)
     blocks += _budgets(report)
     blocks += _pools(report)
-    blocks += _classes(report.classes)
+    blocks += class_blocks(report.classes)
     blocks += _jobs(report, jobs)
     blocks += _more_or_less(report, pictures)
     blocks += savings
@@ -236,36 +237,6 @@ def pool_in_words(name: str, verdict: PoolVerdict) -> str:
         return f"pool {name}: {full}, and jobs have to wait for it"
     least, waits = ("at least ", "; jobs have to wait for it") if verdict.short else ("", "")
     return f"pool {name}: {full}; one more node is worth {least}{verdict.node_scarcity} beyond its price{waits}"
-
-
-def _classes(classes: Sequence[ClassRow]) -> list[Block]:
-    if not classes:
-        return []
-    columns = (
-        TableColumn("BUDGET", optional=True),
-        TableColumn("CLASS"),
-        TableColumn("JOBS/H", right=True),
-        TableColumn("JOB TAKES", right=True),
-        TableColumn("JOB COSTS", right=True),
-        TableColumn("GIVEN", elastic=True),
-    )
-    rows = tuple(
-        row(
-            job_class.budget,
-            formatting.class_name(job_class.class_id)
-            + (f" (weight {job_class.weight:g})" if job_class.weight != 1.0 else ""),
-            f"{job_class.arrivals_per_hour:.3g}",
-            formatting.duration(job_class.seconds),
-            format_money(job_class.dollars),
-            formatting.mixed(job_class.paths),
-        )
-        for job_class in classes
-    )
-    return [Heading("What a new job of each class is given"), DocumentTable(columns, rows)]
-
-
-def _weight(weight: float) -> str:
-    return f" (weight {weight:g})" if weight != 1.0 else ""
 
 
 def shown_jobs(report: PlanReport) -> list[Job]:

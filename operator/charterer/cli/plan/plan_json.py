@@ -147,6 +147,6 @@ def _job(job: Job, report: PlanReport) -> JsonValue:
         "wants": None if verdict is None or verdict.option is None else option_json(verdict.option),
         "secondsLeft": left,
         "endsAbout": None if left is None else format_instant(after(report.snapshot.now, left)),
-        "reason": None if verdict is None else str(verdict.reason.why),
+        "reason": None if verdict is None else str(verdict.reason.code),
         "message": None if verdict is None else verdict.reason.message,
     }

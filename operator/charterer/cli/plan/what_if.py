@@ -194,8 +194,9 @@ def _ordered_widths(source: ManifestSource, job: Job) -> None:
     """ClickException for widths that do not ascend: the one rule of the API server that planning relies on."""
     widths = job.widths
     if not widths.min <= widths.preferred <= widths.max:
-        text = f"min {widths.min}, preferred {widths.preferred}, max {widths.max}"
-        raise click.ClickException(f"{source.at}: TrainingJob {job.name}: spec.gpus: {text} must ascend")
+        written = (source.raw.get("spec") or {}).get("gpus") or {}
+        given = ", ".join(f"{field} {written[field]}" for field in ("min", "preferred", "max") if field in written)
+        raise click.ClickException(f"{source.at}: TrainingJob {job.name}: spec.gpus: {given} must ascend")
 
 
 def _job_of(new: Job, before: Job) -> Job:
@@ -231,9 +232,14 @@ def _pool_of(source: ManifestSource, new: Pool, before: Pool | None, others: Ite
     offering = new.offering or (None if alike is None else alike.offering)
     quote = new.quote or (None if alike is None else alike.quote)
     if offering is None or quote is None:
-        lacking = "status.offering {gpuType, gpusPerNode}" if offering is None else "spec.price.hourly"
+        lacking = []
+        if offering is None:
+            lacking.append("status: {offering: {gpuType: NVIDIA-A100-SXM4-40GB, gpusPerNode: 8}} (what a node is)")
+        if quote is None:
+            lacking.append('spec.price: {hourly: "12.80"} (the dollars that it costs)')
         raise click.ClickException(
-            f"{source.at}: GPUPool {new.id}: no cloud has been asked what its nodes are and cost: add {lacking}"
+            f"{source.at}: GPUPool {new.id}: no cloud has been asked about this pool yet, so a what-if has to be told. "
+            f"Add to the file, with your values: {' and '.join(lacking)}"
         )
     kept = replace(new, offering=offering, quote=quote)
     if before is None:

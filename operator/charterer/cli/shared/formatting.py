@@ -49,9 +49,11 @@ def path(stages: Sequence[Stage]) -> str:
 
 
 def mixed(paths: Sequence[PathVerdict]) -> str:
-    """The first path, and the others with the share of jobs that take them."""
-    others = "".join(f"; for {other.fraction:.0%} of jobs {path(other.stages)}" for other in paths[1:])
-    return path(paths[0].stages) + others
+    """The only path, or each with the share of jobs that take it, the most frequent first."""
+    if len(paths) == 1:
+        return path(paths[0].stages)
+    often = sorted(paths, key=lambda one: -one.fraction)
+    return "; ".join(f"{one.fraction:.0%} of jobs: {path(one.stages)}" for one in often)
 
 
 def minutes_per_dollar(seconds: float | None) -> str:

@@ -12,6 +12,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, expected
+from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.planner import plan, solve_budgets
 
 
@@ -47,11 +48,15 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class ClassRow:
-    """The paths that jobs of a class are given, and the mean seconds and dollars of a job, mixing included."""
+    """The paths that jobs of a class are given, and the mean seconds and dollars of a job, mixing included.
+
+    Jobs of one class with other terms (``weight``, and what decides the ``menu``) have a row of their own.
+    """
 
     budget: BudgetId
     class_id: ClassId
     weight: float
+    menu: MenuKey
     arrivals_per_hour: float
     paths: tuple[PathVerdict, ...]
     seconds: float
@@ -89,13 +94,14 @@ def plan_report(snapshot: Snapshot) -> PlanReport:
 def _classes(solution: BudgetSolution) -> list[ClassRow]:
     """A row for each class of the budget."""
     rows = []
-    for verdict, share in zip(solution.classes(), solution.shares.values(), strict=True):
+    for verdict, ((_, menu, _), share) in zip(solution.classes(), solution.shares.items(), strict=True):
         seconds, dollars = expected(share)
         rows.append(
             ClassRow(
                 budget=verdict.budget,
                 class_id=verdict.class_id,
                 weight=share.group.weight,
+                menu=menu,
                 arrivals_per_hour=verdict.arrivals_per_hour,
                 paths=verdict.paths,
                 seconds=seconds,

@@ -74,13 +74,15 @@ def simulate(
     \b
     Policies:
       charterer                           the operator's planner, once for each --pays
-      as-asked                            each job at the width asked for, on nodes of a cluster autoscaler
+      as-asked[:IDLE-SECONDS]             each job at the width asked for, on nodes of a cluster autoscaler, which
+                                          ends a node after ten idle minutes (its default)
       fixed:NODES[:fifo|shortest|fair]    a fixed number of nodes (in each pool) and a gang queue
       utilisation[:LOW-HIGH]              a fleet that grows and shrinks with its use, in percent (50-80)
 
     The planner is the one that runs in the cluster. It knows the true curves, or, with --learn, nothing about a class
     until its first job reports. A job that needs less than a node runs as one pod of 1, 2, 4, ... GPUs; wider jobs
-    get whole nodes. A job without a known curve runs only at the width that its owner asked for.
+    get whole nodes. A job without a known curve runs only at the width that its owner asked for. --max-nodes binds
+    every policy; what is wider never runs, and the table says so.
     """
     source.check(workload)
     try:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,11 +15,25 @@ from charterer.cli.shared.option_groups import option_group
 from charterer.cli.shared.output import FORMATS
 from charterer.domain.money import Money, Price
 from charterer.report.pictures import file_format
-from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.node_market import DEAREST, MOST_NODES, PoolModel
 from charterer.simulate.policy_registry import PolicyChoice, check_policy
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([mhdw])")
+_LONGEST_SECONDS = 604_800.0
+"""A week: the longest start of a node, or restart of a run, that is believed."""
+_HIGHEST_RATE = 1_000_000.0
 _UNIT_SECONDS = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers that nan is not in."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number. click.BadParameter where it is not in the range."""
+        number: float = super().convert(value, param, ctx)
+        if number != number:
+            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
+        return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +96,10 @@ class NodeOptions:
     max_nodes: int
 
     def pool(self) -> PoolModel:
-        """The pool of these nodes. ValueError for a price that cannot be read."""
+        """The pool of these nodes. ValueError for what is no price of a node."""
         price = Price.parse(self.node_price)
+        if not Price(0) <= price <= DEAREST:
+            raise ValueError(f"--node-price {self.node_price} is no price of a node: give from $0 to {DEAREST}")
         return PoolModel("pool", self.gpus_per_node, price, start_seconds=self.start_seconds, max_nodes=self.max_nodes)
 
 
@@ -92,16 +109,22 @@ node_options = option_group(
     click.option("--gpus-per-node", default=8, type=click.IntRange(1, 64), help="GPUs of a node, where no row says."),
     click.option("--node-price", default="16", help="Dollars an hour for a node, where no row says."),
     click.option(
-        "--start-seconds", default=120.0, type=click.FloatRange(min=0), help="From asking for a node to its readiness."
+        "--start-seconds",
+        default=120.0,
+        type=FiniteRange(0, _LONGEST_SECONDS),
+        help="From asking for a node to its readiness.",
     ),
     click.option(
         "--restart-seconds",
         default=30.0,
-        type=click.FloatRange(min=0),
+        type=FiniteRange(0, _LONGEST_SECONDS),
         help="From the start of a run to its first step.",
     ),
     click.option(
-        "--max-nodes", default=1000, type=click.IntRange(1), help="The most nodes that may be rented at once."
+        "--max-nodes",
+        default=1000,
+        type=click.IntRange(1, MOST_NODES),
+        help="The most nodes that any policy may rent at once, where no row says.",
     ),
 )
 
@@ -141,7 +164,7 @@ policy_options = option_group(
         "--pays",
         "rates",
         multiple=True,
-        type=click.FloatRange(min=0),
+        type=FiniteRange(0, _HIGHEST_RATE),
         help="Dollars per job-hour saved, may be repeated. Default: rates around the cost of a job-hour.",
     ),
     click.option(
@@ -161,8 +184,13 @@ class OutputOptions:
     page: Path | None
 
     def amount(self) -> Money | None:
-        """The budget. ValueError where it cannot be read."""
-        return None if self.budget is None else Money.parse(self.budget)
+        """The budget. ValueError where it is none."""
+        if self.budget is None:
+            return None
+        amount = Money.parse(self.budget)
+        if amount.micros < 0:
+            raise ValueError(f"--budget {self.budget} is no budget: give dollars a month from 0 on")
+        return amount
 
     def check(self) -> None:
         """CannotDraw for a picture of an unknown format."""

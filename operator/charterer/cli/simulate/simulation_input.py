@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from charterer.simulate.history.trace import is_trace, read_history
 from charterer.simulate.model.ground_truth import application_from_speeds
 from charterer.simulate.model.node_market import PoolModel
 from charterer.simulate.model.scenario import Scenario, new_budget
-from charterer.simulate.model.workload import BadRow, read_speeds, read_workload
+from charterer.simulate.model.workload import BadRow, Speeds, Submission, read_speeds, read_workload, since_first
 from charterer.simulate.policy_registry import ApplicationWidths, PolicyChoice
 from charterer.simulate.policy_registry import simulate_scenario as run_one
 from charterer.simulate.replay import ReplayResult, replay
@@ -33,8 +33,8 @@ _LEFT_OUT = "Left out: storage, egress, CPU nodes"
 class SimulationInput:
     """What is simulated. ``parts(choice)``: one simulation for each pool. ``rates``: the default exchange rates.
 
-    ``budget``: dollars a month, drawn beside the spend. ``gaps``: the notes about what is not modelled, which go to
-    stderr where the output is for programs.
+    ``budget``: dollars a month, drawn beside the spend. ``gaps``: the notes about what is not modelled or looks wrong,
+    which go to stderr where the output is for programs.
     """
 
     title: str
@@ -93,50 +93,64 @@ def _from_lines(
 ) -> SimulationInput:
     trace = is_trace(lines.readline())
     lines.seek(0)
+    known = None if speeds is None else read_speeds(_lines(speeds), speeds.name)
     if trace:
-        curves = {} if speeds is None else _curves(speeds)
-        return of_history(workload.name, read_history(lines, workload.name, pool, restart_seconds, curves), (), budget)
-    if speeds is None:
+        curves, warnings = ({}, ()) if known is None else (_curves(known), known.warnings)
+        history = read_history(lines, workload.name, pool, restart_seconds, curves)
+        return of_history(workload.name, history, warnings, budget)
+    if speeds is None or known is None:
         raise BadRow(
             f"{workload.name}: has no column duration, so nothing tells how long its jobs take: add that column, or "
             "give --speeds"
         )
-    scenario = _scenario(lines, workload.name, speeds, pool, restart_seconds)
+    submissions = read_workload(lines, workload.name, known.seconds)
+    scenario = _scenario(submissions, known, speeds.name, pool, restart_seconds)
+    late = f" Time begins with the first submission, at {submissions[0].at:,.0f} s of the file." * bool(
+        submissions[0].at
+    )
     notes = (
         f"{pool.gpus_per_node} GPUs a node at {pool.hourly}, ready after {pool.start_seconds:g} s; a restart takes "
-        f"{restart_seconds:g} s. {_LEFT_OUT}.",
+        f"{restart_seconds:g} s. {_LEFT_OUT}.{late}",
+        *known.warnings,
     )
     title = f"{workload.name}: {len(scenario.submissions)} jobs"
-    return SimulationInput(title, notes, lambda choice: [partial(_simulate, scenario, choice)], _RATES, budget)
+    return SimulationInput(
+        title, notes, lambda choice: [partial(_simulate, scenario, choice)], _RATES, budget, known.warnings
+    )
 
 
 def _simulate(scenario: Scenario, choice: PolicyChoice) -> ReplayResult:
     return ReplayResult(scenario.pools[0], run_one(scenario, choice))
 
 
-def _curves(speeds: Path) -> dict[str, tuple[Phase, ...]]:
-    seconds_of = read_speeds(_lines(speeds), speeds.name)
+def _curves(speeds: Speeds) -> dict[str, tuple[Phase, ...]]:
     tables = {
         name: ThroughputTable(tuple((gpus, 1.0 / time) for gpus, time in sorted(seconds.items())))
-        for name, seconds in seconds_of.items()
+        for name, seconds in speeds.seconds.items()
     }
     return {name: (Phase(1.0, (SpeedCurve("", table),)),) for name, table in tables.items()}
 
 
-def _scenario(lines: Iterable[str], file: str, speeds: Path, pool: PoolModel, restart_seconds: float) -> Scenario:
-    curves = read_speeds(_lines(speeds), speeds.name)
+def _scenario(
+    submissions: Sequence[Submission], speeds: Speeds, file: str, pool: PoolModel, restart_seconds: float
+) -> Scenario:
     size = pool.gpus_per_node
     below = [1 << power for power in range(size.bit_length()) if 1 << power < size]
     applications = {}
-    for name, seconds in curves.items():
+    for name, seconds in speeds.seconds.items():
         widths = [*below, *range(size, max(seconds) + 1, size)]
         applications[name] = application_from_speeds(name, seconds, widths)
         if not applications[name].widths:
             raise BadRow(
-                f"{speeds.name}: application {name!r} has no width that fits nodes of {size} GPUs: give 1, 2, 4, ... "
-                "or whole nodes"
+                f"{file}: application {name!r} has no width that fits nodes of {size} GPUs: give 1, 2, 4, ... or whole "
+                "nodes"
             )
-    submissions = read_workload(lines, file, curves)
     return Scenario(
-        _START, submissions, applications, (pool,), new_budget(_START), ApplicationWidths(applications), restart_seconds
+        _START,
+        since_first(submissions),
+        applications,
+        (pool,),
+        new_budget(_START),
+        ApplicationWidths(applications),
+        restart_seconds,
     )

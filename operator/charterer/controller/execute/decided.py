@@ -72,7 +72,10 @@ class DecidedObjects:
         return fresh
 
     def pool(self, pool: PoolId) -> Pool:
-        """The pool as the store has it."""
+        """The pool as the store has it; one that is gone, as it was when the decision was taken."""
+        decided = self.snapshot().pools.get(pool)
+        if decided is not None and decided.gone:
+            return decided
         fresh = self._store.get(kinds.GPU_POOLS, pool)
         if fresh is None:
             raise Stale

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 
 from charterer.api import decode
+from charterer.api.names import LABEL_JOB_UID
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
-from charterer.cluster.errors import NotFound
+from charterer.cluster.errors import Conflict, NotFound, TooManyRequests
 from charterer.cluster.patches import pointer, uid_test
 from charterer.cluster.paths import NODES, PODS
 from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
-from charterer.controller.outcome import ActionOutcome
+from charterer.controller.outcome import ActionOutcome, Held
 from charterer.domain.ids import NodeName
 from charterer.domain.steps import Cordon, DeleteNode, DeletePod, FailPod, LabelNode, Terminate
-from charterer.domain.time import format_instant
+from charterer.domain.time import Instant, format_instant
 from charterer.providers.provider import Drained
 
 _log = logging.getLogger(__name__)
+
+_NAMED = 5
+"""Pods that a message names; the others are counted."""
 
 
 async def label_node(context: ExecutionContext, step: LabelNode) -> ActionOutcome:
@@ -38,14 +43,67 @@ async def cordon(context: ExecutionContext, step: Cordon) -> ActionOutcome:
 
 
 async def terminate(context: ExecutionContext, step: Terminate) -> ActionOutcome:
-    """End one instance if an uncached list shows no live pod on its node, or the node itself is lost."""
+    """End one instance if an uncached list shows no live pod on its node, the node is lost, or patience has ended."""
     pool = context.decided.pool(step.pool)
     proof = Drained(step.node, context.now())
-    if step.node is not None and not await _lost(context, step.node) and (alive := await _alive(context, step.node)):
-        _log.info("instance %s is not ended: %s live on Node %s", step.instance.id, ", ".join(alive), step.node)
-        raise Stale
+    patient = step.patience_until is None or context.now() < step.patience_until
+    if step.node is not None and patient and not await _lost(context, step.node):
+        await _empty(context, step, step.node)
     await context.clouds.terminate(pool, step.instance.id, proof)
     return ActionOutcome.DONE
+
+
+async def _empty(context: ExecutionContext, step: Terminate, node: NodeName) -> None:
+    """Return if nothing lives on the node. Held by pods of others, which are asked to leave; Stale by those of runs.
+
+    Who holds the machine is recorded, since its place is not free in the group's target meanwhile.
+    """
+    alive = await _alive(context, node)
+    names = ", ".join(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in alive[:_NAMED])
+    more = f" and {len(alive) - _NAMED} more" if len(alive) > _NAMED else ""
+    if any(LABEL_JOB_UID in (pod["metadata"].get("labels") or {}) for pod in alive):
+        _log.info("instance %s is not ended: %s%s live on Node %s", step.instance.id, names, more, node)
+        raise Stale
+    rental = context.decided.rental(step.rental)
+    if rental.held_by != names + more:
+        await context.objects.record_rental(replace(rental, held_by=names + more))
+        if not alive:
+            raise Stale
+    if not alive:
+        return
+    asked = step.evict_from is not None and context.now() >= step.evict_from
+    refusals = [await _evict(context, pod) for pod in alive] if asked else []
+    text = (
+        f"{names}{more} live{'s' if len(alive) == 1 else ''} on Node {node}, which is paid for only because of that: "
+    )
+    text += "they were asked to leave" if asked else f"they are asked to leave at {_time(step.evict_from)}"
+    refused = next((refusal for refusal in refusals if refusal), "")
+    text += f" ({refused})" if refused else ""
+    raise Held(f"{text}; the machine is ended at {_time(step.patience_until)} whatever lives there")
+
+
+async def _evict(context: ExecutionContext, pod: RawObject) -> str:
+    """Ask a pod to leave, with its grace period; why not, if its PodDisruptionBudget does not let it go."""
+    metadata = pod["metadata"]
+    if "deletionTimestamp" in metadata:
+        return ""
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+        "deleteOptions": {"preconditions": {"uid": metadata["uid"]}},
+    }
+    try:
+        await context.client.post(f"{PODS.one(metadata['name'], metadata['namespace'])}/eviction", eviction)
+    except (NotFound, Conflict):
+        return ""
+    except TooManyRequests as error:
+        return error.message
+    return ""
+
+
+def _time(at: Instant | None) -> str:
+    return "no time" if at is None else format_instant(at)[:19] + "Z"
 
 
 async def fail_pod(context: ExecutionContext, step: FailPod) -> ActionOutcome:
@@ -94,11 +152,10 @@ async def _lost(context: ExecutionContext, node: NodeName) -> bool:
     return decode.node(raw).lost(context.now())
 
 
-async def _alive(context: ExecutionContext, node: NodeName) -> list[str]:
+async def _alive(context: ExecutionContext, node: NodeName) -> list[RawObject]:
     """Pods on the node that ending it would lose: not finished, no DaemonSet's, no mirror of a file on the node."""
     pods = await context.client.list(PODS.all(), fields=f"spec.nodeName={node}")
-    alive = (pod["metadata"] for pod in pods.items if _would_be_lost(pod))
-    return [f"{metadata['namespace']}/{metadata['name']}" for metadata in alive]
+    return [pod for pod in pods.items if _would_be_lost(pod)]
 
 
 def _would_be_lost(pod: RawObject) -> bool:

@@ -11,13 +11,14 @@ from charterer.cluster.paths import GPU_RENTALS
 from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome
-from charterer.domain.budget import Balance
+from charterer.domain.budget import FOLDED_KEPT, Balance
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Release, Rent
 from charterer.domain.pool import Instance
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.steps import (
+    AddCosts,
     Adopt,
     CancelUnfulfilled,
     CloseUnfulfilled,
@@ -35,22 +36,23 @@ from charterer.domain.steps import (
     Refresh,
     SetFinalizer,
 )
-from charterer.ledger import balance, class_history
+from charterer.ledger import balance, class_history, costs
 
 # --- intents ----------------------------------------------------------------------------------------------------------
 
 
 async def rent(context: ExecutionContext, command: Rent) -> ActionOutcome:
     """Create the GPURental with its reserve; a later step asks the cloud for the node."""
-    body = manifests.rental(command, token=f"{command.rental}")
+    body = manifests.rental(command, context.decided.pool(command.pool), token=f"{command.rental}")
     return await context.objects.create(kinds.GPU_RENTALS, body)
 
 
 async def release(context: ExecutionContext, command: Release) -> ActionOutcome:
     """Mark the rental Draining."""
     rental = context.decided.rental(command.rental)
-    why = command.reason.why.value
-    await context.objects.record_rental(replace(rental, phase=RentalPhase.DRAINING, released_because=why))
+    why = command.reason.code.value
+    released = replace(rental, phase=RentalPhase.DRAINING, released_because=why, released=context.now())
+    await context.objects.record_rental(released)
     return ActionOutcome.DONE
 
 
@@ -96,7 +98,7 @@ async def adopt(context: ExecutionContext, step: Adopt) -> ActionOutcome:
 
 async def record_orphan(context: ExecutionContext, step: RecordOrphan) -> ActionOutcome:
     """Create a rental for an instance that no rental asked for."""
-    body = manifests.orphan_rental(step)
+    body = manifests.orphan_rental(step, context.decided.pool(step.pool))
     return await context.objects.create(kinds.GPU_RENTALS, body)
 
 
@@ -163,7 +165,10 @@ async def fold(context: ExecutionContext, step: Fold) -> ActionOutcome:
     """Add the cost and the uid of the rental to the balance, in one conditional write."""
     async with context.ledger:
         budget = context.decided.budget(step.budget)
-        await context.objects.record_budget(replace(budget, balance=balance.apply_fold(_opened(budget.balance), step)))
+        before = _opened(budget.balance)
+        if len(before.folded) >= FOLDED_KEPT:
+            raise Stale
+        await context.objects.record_budget(replace(budget, balance=balance.apply_fold(before, step)))
     return ActionOutcome.DONE
 
 
@@ -181,6 +186,15 @@ async def count_jobs(context: ExecutionContext, step: CountJobs) -> ActionOutcom
         budget = context.decided.budget(step.budget)
         counted = class_history.apply_count(_opened(budget.balance), step)
         await context.objects.record_budget(replace(budget, balance=counted))
+    return ActionOutcome.DONE
+
+
+async def add_costs(context: ExecutionContext, step: AddCosts) -> ActionOutcome:
+    """Add what was spent to the costs by cause, in one conditional write."""
+    async with context.ledger:
+        budget = context.decided.budget(step.budget)
+        added = costs.apply_costs(_opened(budget.balance), step)
+        await context.objects.record_budget(replace(budget, balance=added))
     return ActionOutcome.DONE
 
 
@@ -230,6 +244,7 @@ RENTAL_HANDLERS: Mapping[type, Handler] = {
     Forget: forget,
     OpenPeriod: open_period,
     CountJobs: count_jobs,
+    AddCosts: add_costs,
     PruneFolded: prune_folded,
     SetFinalizer: set_finalizer,
 }

@@ -19,7 +19,7 @@ from charterer.controller.templates import refusal
 from charterer.domain.ids import JobId
 from charterer.domain.job import Allocation, Job, Run, RunOutcome
 from charterer.domain.job import Pod as RunPod
-from charterer.domain.plan import Allocate, moves_with
+from charterer.domain.plan import Allocate, ReasonCode, moves_with
 from charterer.domain.steps import (
     AnnotatePod,
     CreateRun,
@@ -44,7 +44,7 @@ async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcom
             job,
             allocation=command.allocation,
             last_run=last_run,
-            replaced=_replaced(job, command.allocation),
+            replaced=_replaced(job, command),
             predicted=job.predicted or command.predicted,
             moves=moves_with(job, command),
         )
@@ -52,10 +52,12 @@ async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcom
     return ActionOutcome.DONE
 
 
-def _replaced(job: Job, by: Allocation | None) -> tuple[Allocation, ...]:
-    former = job.allocation
+def _replaced(job: Job, command: Allocate) -> tuple[Allocation, ...]:
+    former, by = job.allocation, command.allocation
     if former is None or (by is not None and by.run == former.run):
         return job.replaced
+    if command.reason.code is ReasonCode.NOT_STARTING:
+        former = replace(former, withdrawn_because=command.reason.message)
     return (*job.replaced, former)
 
 
@@ -185,6 +187,7 @@ async def record_run(context: ExecutionContext, step: RecordRun) -> ActionOutcom
             records=(*job.records, step.record),
             failures=job.failures + (step.record.outcome is RunOutcome.FAILED),
             restarts=job.restarts + (step.record.outcome is RunOutcome.INTERRUPTED),
+            start_failures=job.start_failures + 1 if step.record.outcome is RunOutcome.NOT_STARTED else 0,
             finish=step.finish or job.finish,
             progress=decided.progress,
         )

@@ -23,6 +23,7 @@ from charterer.cluster.errors import AlreadyExists, ApiError, NotFound
 from charterer.cluster.events import Recorder
 from charterer.cluster.patches import status_apply
 from charterer.cluster.store import ObjectKey, Store
+from charterer.controller.backoff import Backoff
 from charterer.controller.learning.digest import digest
 from charterer.controller.learning.report_collector import ReportCollector
 from charterer.domain.errors import InvalidObject
@@ -41,7 +42,8 @@ class WriteIntervals:
 
     ``poll``: between two passes over all classes; ``digest``: between two profiles made of a class that ran on no new
     width (each takes some ten milliseconds). Between two writes of one profile: ``sources`` where the origin of a
-    number changed, ``drift`` where numbers moved, ``reports`` where only their count did; ``retry`` after a failure.
+    number changed, ``drift`` where numbers moved, ``reports`` where only their count did; ``retry`` after a failure,
+    twice as long after each further one, up to ``last_retry``.
     """
 
     poll: float = 5.0
@@ -50,6 +52,7 @@ class WriteIntervals:
     drift: float = 60.0
     reports: float = 600.0
     retry: float = 30.0
+    last_retry: float = 3600.0
 
 
 _LEAST_CHANGE = 0.02
@@ -89,7 +92,7 @@ class ProfileWriter:
         self._intervals = intervals or WriteIntervals()
         self._clock = clock
         self._written: dict[ClassId, _WrittenProfile] = {}
-        self._not_before: dict[ClassId, float] = {}
+        self._backoff: Backoff[ClassId] = Backoff(clock, self._intervals.retry)
         self._digested: dict[ClassId, _DigestedClass] = {}
 
     async def restore(self) -> None:
@@ -137,15 +140,20 @@ class ProfileWriter:
         self._collector.retain(snapshot.jobs.keys())
         self._collector.learn_sizes(snapshot)
         self._collector.learn_failures(snapshot)
+        self._backoff.retain(self._collector.classes.keys())
         for class_id in list(self._collector.classes):
-            if self._clock() < self._not_before.get(class_id, 0.0) or self._deleted(class_id):
+            if self._backoff.pausing(class_id) or self._deleted(class_id):
                 continue
             await asyncio.sleep(0)  # the loop and the progress endpoint wait for one class at most
             try:
                 await self._update(class_id, snapshot)
+                self._backoff.succeeded(class_id)
             except ApiError as error:
                 _log.warning("what was learned of %s is not written, again soon: %s", class_id, error)
-                self._not_before[class_id] = self._clock() + self._intervals.retry
+                self._backoff.failed(class_id, self._intervals.last_retry)
+            except Exception:
+                _log.exception("what was learned of %s cannot be told; please report it", class_id)
+                self._backoff.failed(class_id, self._intervals.last_retry)
 
     def _deleted(self, class_id: ClassId) -> bool:
         """Whether the profile that remembered the class was deleted; what was learned is then forgotten."""

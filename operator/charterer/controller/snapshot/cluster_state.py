@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 from charterer.api.decode import DecodedJob, ForeignPod, OwnPod
@@ -26,6 +26,7 @@ class ClusterState:
 
     A mapping of the store in which nothing has changed is the same object as in the state before. ``refusals``: why a
     job's template was refused, None while it is being tried. ``progress``: the last report received of a job.
+    ``warnings``: the last Warning Event about a run that takes long to start, by the uid of its object.
     """
 
     jobs: Mapping[ObjectKey, DecodedJob]
@@ -43,6 +44,7 @@ class ClusterState:
     quotes: Mapping[PoolId, Quote]
     refusals: Mapping[JobId, str | None]
     progress: Mapping[JobId, Progress]
+    warnings: Mapping[str, str] = field(default_factory=dict)
 
 
 def cluster_state(
@@ -52,6 +54,7 @@ def cluster_state(
     quotes: Mapping[PoolId, Quote],
     refusals: Mapping[JobId, str | None],
     progress: Mapping[JobId, Progress],
+    warnings: Mapping[str, str],
 ) -> ClusterState:
     """The store as it is now, with the rest as given."""
     view = store.view
@@ -71,4 +74,5 @@ def cluster_state(
         quotes=quotes,
         refusals=refusals,
         progress=progress,
+        warnings=warnings,
     )

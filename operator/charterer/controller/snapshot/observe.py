@@ -9,14 +9,16 @@ from typing import NamedTuple
 
 from charterer.api.decode import DecodedJob, ForeignPod, OwnPod
 from charterer.cluster.store import ObjectKey
+from charterer.controller.known_pools import first_come, known_pools
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.job_work import total_work
+from charterer.controller.snapshot.paid_prices import paid, recorded_segments
 from charterer.controller.snapshot.payers import payers_of
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import TRUSTED_FRACTION, Job, Orphan, Progress, Run
-from charterer.domain.pool import Instance, Pool, PriceSegment, Quote, Survey
+from charterer.domain.pool import Pool, Quote
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node, Snapshot
@@ -45,10 +47,13 @@ def observe(state: ClusterState, now: Instant, memo: Memo | None = None) -> Snap
 
 def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     payers = memo(payers_of, state.budgets, state.namespaces)
-    pools = memo.stable({pool.id: _with_offer(pool, state) for pool in state.pools.values()}, "pools")
+    unread = {problem.name for problem in state.problems if problem.kind == "GPUPool"}
+    declared = known_pools(state.pools, state.rentals, unread)
+    known = {name: _with_offer(pool, state) for name, pool in declared.items()}
+    pools = memo.stable(first_come(known, state.surveys), "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     decoded = memo(_by_id, state.jobs)
-    objects = memo.grouped(_owner_of_run, _run_order, state.runs)
+    objects = memo.grouped(_owner_of_run, _run_order, memo(_warned, state.runs, state.warnings))
     pods = memo.grouped(_owner_of_pod, _pod_order, state.pods)
     runs = memo.each(_with_pods, (objects, pods))
     trials, owners = memo(_trials, state.refusals), memo(_owners, state.services)
@@ -58,11 +63,12 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     jobs = memo.each(_joined, parts, _gpu_types(pools))
     gone = frozenset(runs.keys() - jobs.keys())
     foreign = memo(_sum_by_node, memo.each(_not_for_runs, (pods, objects, decoded)))
+    prices = memo(recorded_segments, state.rentals)
     return Snapshot(
         now=now,
         budgets=memo(_budgets_by_id, state.budgets),
         pools=pools,
-        surveys={pool: _priced(pools[pool], survey) for pool, survey in state.surveys.items() if pool in pools},
+        surveys={name: paid(pools[name], survey, prices) for name, survey in state.surveys.items() if name in pools},
         profiles=profiles,
         jobs=jobs,
         rentals=memo(_rentals_by_id, state.rentals),
@@ -243,10 +249,13 @@ def _with_offer(pool: Pool, state: ClusterState) -> Pool:
     """The pool with what its cloud said last, or with what was recorded of that."""
     survey, quote = state.surveys.get(pool.id), state.quotes.get(pool.id)
     if quote is not None:
-        quote = replace(quote, price=pool.priced(quote.price), worst=pool.priced(quote.worst))
+        source = pool.price_source(quote.source)
+        quote = replace(quote, price=pool.priced(quote.price), worst=pool.priced(quote.worst), source=source)
     offering = pool.offering if survey is None else survey.offering
     recorded = offering == pool.offering and (quote is None or _quoted_alike(quote, pool.quote))
-    return replace(pool, offering=offering, quote=quote or pool.quote, offer_recorded=recorded)
+    return replace(
+        pool, offering=offering, quote=quote or pool.quote, quote_on_record=pool.quote, offer_recorded=recorded
+    )
 
 
 def _quoted_alike(quote: Quote, recorded: Quote | None) -> bool:
@@ -254,18 +263,6 @@ def _quoted_alike(quote: Quote, recorded: Quote | None) -> bool:
     if recorded is None or seconds_between(recorded.as_of, quote.as_of) >= _QUOTE_RECORDED_SECONDS:
         return False
     return replace(quote, as_of=recorded.as_of) == recorded
-
-
-def _priced(pool: Pool, survey: Survey) -> Survey:
-    """The survey with the bill's segments at what the user really pays."""
-    if pool.price_override is None and not pool.price_adjustment:
-        return survey
-    return replace(survey, instances=tuple(_repriced(pool, instance) for instance in survey.instances))
-
-
-def _repriced(pool: Pool, instance: Instance) -> Instance:
-    segments = tuple(PriceSegment(segment.since, pool.priced(segment.price)) for segment in instance.segments)
-    return replace(instance, segments=segments)
 
 
 def _paid(profiles: Mapping[ObjectKey, Profile], payers: Mapping[str, Budget]) -> Mapping[ClassId, Profile]:
@@ -278,6 +275,18 @@ def _paid(profiles: Mapping[ObjectKey, Profile], payers: Mapping[str, Budget]) -
 
 
 # --- runs and pods --------------------------------------------------------------------------------------------------
+
+
+def _warned(
+    runs: Mapping[ObjectKey, tuple[JobId, Run]], warnings: Mapping[str, str]
+) -> Mapping[ObjectKey, tuple[JobId, Run]]:
+    """The runs, those with the last warning that are warned about."""
+    warned = {
+        key: (owner, replace(run, warning=warnings[run.uid]))
+        for key, (owner, run) in (runs.items() if warnings else ())
+        if run.uid in warnings
+    }
+    return {**runs, **warned} if warned else runs
 
 
 def _owner_of_run(run: tuple[JobId, Run]) -> JobId:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from charterer.cluster import kinds
 from charterer.cluster.store import Store
+from charterer.controller.run_warnings import RunWarnings
 from charterer.controller.snapshot.cluster_state import cluster_state
 from charterer.controller.snapshot.observe import observe
-from charterer.controller.surveys import Surveys
+from charterer.controller.surveys import Surveys, pools_in
 from charterer.controller.templates import Templates
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job, Progress
@@ -27,12 +28,14 @@ class SnapshotSource:
         surveys: Surveys,
         templates: Templates,
         board: ProgressBoard,
+        warnings: RunWarnings,
         now: Callable[[], Instant],
     ) -> None:
         self._store = store
         self._surveys = surveys
         self._templates = templates
         self._board = board
+        self._warnings = warnings
         self._now = now
         self._last: Snapshot | None = None
         self._memo = Memo()
@@ -46,12 +49,14 @@ class SnapshotSource:
             self._refusals = refusals
         if (progress := self._progress(jobs)) != self._reported:
             self._reported = progress
+        self._surveys.keep(pools_in(self._store))
         state = cluster_state(
             self._store,
             surveys=self._surveys.latest,
             quotes=self._surveys.quotes,
             refusals=self._refusals,
             progress=self._reported,
+            warnings=self._warnings.latest,
         )
         self._last = observe(state, self._now(), self._memo)
         return self._last

@@ -11,6 +11,7 @@ from charterer.api.models.gpupool import GPUPoolView, PoolState
 from charterer.controller.status.conditions import condition
 from charterer.controller.status.tally import Tally
 from charterer.domain.budget import Budget, Mode
+from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Allocate, BudgetVerdict, Plan, Rent
@@ -22,6 +23,11 @@ from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
 from charterer.providers.errors import ProviderError
 
+_ERROR_STATES = {
+    "GroupNotFound": PoolState.GROUP_NOT_FOUND,
+    "CapacityTypeDiffers": PoolState.CAPACITY_TYPE_DIFFERS,
+}
+"""States of pools whose cloud answers, and says that the pool's spec is wrong; by the error's code."""
 _FRESH_SECONDS = 900.0
 """Age in seconds up to which a quote counts as fresh: fifteen failed questions to the cloud."""
 
@@ -31,18 +37,17 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
     set (``dated``)."""
     verdict = plan.budgets.get(budget.id)
     rentals, waiting = tally.rentals_of_budget.get(budget.id, ()), tally.waiting.get(budget.id, 0)
-    spent = ZERO if verdict is None else verdict.spent
     return GPUBudgetView(
         observed_generation=budget.generation,
         state=_budget_state(budget, verdict, waiting),
-        spent=spent,
-        committed=ZERO if verdict is None else verdict.committed,
-        forecast=ZERO if verdict is None else verdict.forecast,
-        forecast_low=ZERO if verdict is None else verdict.forecast_low,
-        forecast_high=ZERO if verdict is None else verdict.forecast_high,
-        remaining=budget.aim - spent,
+        spent=None if verdict is None else verdict.spent,
+        committed=None if verdict is None else verdict.committed,
+        forecast=None if verdict is None else verdict.forecast,
+        forecast_low=None if verdict is None else verdict.forecast_low,
+        forecast_high=None if verdict is None else verdict.forecast_high,
+        remaining=None if verdict is None else budget.aim - verdict.spent,
         hourly=current_rate(budget.id, rentals),
-        pays_per_hour_saved=ZERO if verdict is None else Money.of(verdict.rate * 3600),
+        pays_per_hour_saved=None if verdict is None else Money.of(verdict.rate * 3600),
         attribution=(),
         conditions=_budget_conditions(budget, snapshot, plan, len(rentals), waiting),
     )
@@ -72,8 +77,12 @@ def _budget_conditions(
     verdict = plan.budgets.get(budget.id)
     observed = partial(condition, now=snapshot.now, generation=budget.generation)
     if budget.deleting:
-        message = f"being deleted: waits until its {rentals} rental{'s have' if rentals != 1 else ' has'} ended"
+        message = (
+            f"being deleted: waits until its {_count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
+        )
         ready = observed(ConditionType.READY, False, "Draining", message)
+    elif (fault := _fault("GPUBudget", budget.id, plan)) is not None:
+        ready = observed(ConditionType.READY, False, fault.reason, fault.message)
     elif budget.amount <= ZERO:
         message = 'spec.amount is "0": nothing can be rented; set the dollars to spend in a month'
         ready = observed(ConditionType.READY, False, "ZeroAmount", message)
@@ -99,6 +108,11 @@ def _budget_conditions(
     return (*conditions, _prices(budget, snapshot))
 
 
+def _fault(kind: str, name: str, plan: Plan) -> Problem | None:
+    """What made planning fail with the object."""
+    return next((problem for problem in plan.problems if (problem.kind, problem.name) == (kind, name)), None)
+
+
 def _interval(verdict: BudgetVerdict) -> str:
     low, high = verdict.forecast_low, verdict.forecast_high
     return "" if low == high else f"; nine months in ten like this one end between {low} and {high}"
@@ -114,20 +128,23 @@ def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
     ]
     waiting = sum(job.budget == budget.id and job.wants_to_run for job in snapshot.jobs.values())
     return (
-        f"mode Observe: nothing is rented or changed; for {waiting} waiting jobs it would rent {rent} more nodes "
-        f"and place {len(place)} jobs now"
+        f"mode Observe: nothing is rented or changed; for {_count(waiting, 'waiting job')} it would rent "
+        f"{_count(rent, 'more node')} and place {_count(len(place), 'job')} now"
     )
+
+
+def _count(amount: int, words: str) -> str:
+    return f"{amount} {words}{'' if amount == 1 else 's'}"
 
 
 def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
     observed = partial(condition, ConditionType.PRICE_DATA_FRESH, now=snapshot.now, generation=budget.generation)
-    stale = [
-        pool.id
-        for pool in snapshot.pools.values()
-        if pool.quote is None or seconds_between(pool.quote.as_of, snapshot.now) > _FRESH_SECONDS
-    ]
+    quotes = {pool.id: pool.quote for pool in snapshot.pools.values() if pool.quote and not pool.closed_because}
+    stale = [name for name, quote in quotes.items() if seconds_between(quote.as_of, snapshot.now) > _FRESH_SECONDS]
+    if not quotes:
+        return observed(False, "NoPrice", "no pool's price is known: see the condition Ready of the GPUPools")
     if not stale:
-        return observed(True, "Fresh", "every pool's price is known")
+        return observed(True, "Fresh", "the prices of all pools that are used are known")
     message = f"no fresh price of {', '.join(sorted(stale)[:5])}: see the condition Ready of the GPUPool"
     return observed(False, "Stale", message)
 
@@ -139,6 +156,9 @@ def pool_view(
     rentals = tally.rentals_of_pool.get(pool.id, ())
     live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
     state, reason, message = _pool_state(pool, snapshot, errors.get(pool.id), len(live), len(rentals))
+    fault = _fault("GPUPool", pool.id, plan)
+    if fault is not None and state in (PoolState.READY, PoolState.FULL):
+        state, reason, message = PoolState.UNKNOWN, fault.reason, fault.message
     ready = condition(
         ConditionType.READY,
         None if state is PoolState.UNKNOWN else state in (PoolState.READY, PoolState.FULL),
@@ -161,10 +181,24 @@ def pool_view(
 def _pool_state(
     pool: Pool, snapshot: Snapshot, error: ProviderError | None, live: int, rentals: int
 ) -> tuple[PoolState, str, str]:
+    if pool.gone:
+        left = f"{_count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
+        message = f"a former GPUPool {pool.id} named another group: waits until its {left}"
+        return PoolState.GROUP_TAKEN, "GroupTaken", message
     if pool.deleting:
-        return PoolState.DELETING, "Draining", f"being deleted: waits until its {rentals} rental(s) have ended"
+        message = (
+            f"being deleted: waits until its {_count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
+        )
+        return PoolState.DELETING, "Draining", message
+    if pool.taken_by is not None:
+        message = (
+            f"the cloud says that its group is that of GPUPool {pool.taken_by}, which is older and alone used: "
+            "delete one of the two"
+        )
+        return PoolState.GROUP_TAKEN, "GroupTaken", message
     if error is not None:
-        return PoolState.UNREACHABLE, error.reason, str(error)
+        state = _ERROR_STATES.get(error.code, PoolState.UNREACHABLE)
+        return state, error.reason if state is PoolState.UNREACHABLE else state.value, str(error)
     if pool.id not in snapshot.surveys:
         return PoolState.UNKNOWN, "NotAskedYet", "the cloud has not answered yet"
     if pool.cooled_until is not None and pool.cooled_until > snapshot.now:

@@ -7,9 +7,23 @@ from charterer.api.names import API_VERSION
 from charterer.cluster.events import Recorder
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
 from charterer.domain.job import FinishKind, RunOutcome
-from charterer.domain.plan import Allocate, Command, Release, Rent
+from charterer.domain.plan import Allocate, Command, ReasonCode, Release, Rent
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import Cool, MarkEnded, MarkReady, RecordOrphan, RecordRun, Step
+from charterer.domain.steps import Cool, MarkEnded, MarkReady, RecordOffer, RecordOrphan, RecordRun, Step
+
+_BAD = frozenset({RunOutcome.FAILED, RunOutcome.INTERRUPTED, RunOutcome.NOT_STARTED})
+"""Outcomes of runs that are told as Warnings."""
+_FOR_A_PERSON = frozenset(
+    {
+        ReasonCode.NOT_STARTING,
+        ReasonCode.POOL_DELETED,
+        ReasonCode.BUDGET_DELETED,
+        ReasonCode.HARD_LIMIT,
+        ReasonCode.MAX_COST,
+        ReasonCode.INVALID,
+    }
+)
+"""Reasons for taking GPUs or nodes away that a person has brought about or must act on."""
 
 
 class Events:
@@ -18,56 +32,81 @@ class Events:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
-    def done(self, do: Command | Step, snapshot: Snapshot) -> None:
+    def done(self, action: Command | Step, snapshot: Snapshot) -> None:
         """A command or step took effect."""
-        match do:
+        match action:
             case Allocate():
-                self._allocated(do, snapshot)
+                self._allocated(action, snapshot)
             case Rent():
-                self._say(_budget(do.budget, snapshot), "Renting", f"{do.rental}: {do.reason.message}", "Rent")
+                self._say(
+                    _budget(action.budget, snapshot), "Renting", f"{action.rental}: {action.reason.message}", "Rent"
+                )
             case Release():
-                self._say(_rental(do.rental, snapshot), "Releasing", do.reason.message, "Release")
+                bad = action.reason.code in _FOR_A_PERSON
+                reason = action.reason.code.value if bad else "Releasing"
+                self._say(_rental(action.rental, snapshot), reason, action.reason.message, "Release", warning=bad)
             case Cool():
-                self._say(_pool(do.pool, snapshot), do.because, do.message, "Cool", warning=True)
+                self._say(_pool(action.pool, snapshot), action.because, action.message, "Cool", warning=True)
+            case RecordOffer():
+                self._priced(action, snapshot)
             case RecordOrphan():
-                note = f"instance {do.instance.id} runs in the group but was not asked for: it gets a rental of its own"
-                self._say(_pool(do.pool, snapshot), "UnknownInstance", note, "Adopt", warning=True)
+                instance = f"instance {action.instance.id}"
+                note = f"{instance} runs in the group but was not asked for: it gets a rental of its own"
+                self._say(_pool(action.pool, snapshot), "UnknownInstance", note, "Adopt", warning=True)
             case MarkReady():
-                self._say(_rental(do.rental, snapshot), "NodeReady", f"node {do.node} is ready", "MarkReady")
+                self._say(_rental(action.rental, snapshot), "NodeReady", f"node {action.node} is ready", "MarkReady")
             case MarkEnded():
-                note = f"ended at a cost of {do.cost}" + (" (the cloud no longer knew when)" if do.estimated else "")
-                self._say(_rental(do.rental, snapshot), "Ended", note, "MarkEnded", warning=do.estimated)
+                note = f"ended at a cost of {action.cost}" + (
+                    " (the cloud no longer knew when)" if action.estimated else ""
+                )
+                self._say(_rental(action.rental, snapshot), "Ended", note, "MarkEnded", warning=action.estimated)
             case RecordRun():
-                self._run_ended(do, snapshot)
+                self._run_ended(action, snapshot)
             case _:
                 return
 
-    def failed(self, do: Command | Step, message: str, snapshot: Snapshot) -> None:
+    def held(self, action: Command | Step, message: str, snapshot: Snapshot) -> None:
+        """Others keep a step from being carried out."""
+        self._say(_subject(action, snapshot), "Held", message, type(action).__name__, warning=True)
+
+    def failed(self, action: Command | Step, message: str, snapshot: Snapshot) -> None:
         """A command or step failed; it will be tried again."""
-        about = _subject(do, snapshot)
-        self._say(about, "Failing", f"{type(do).__name__}: {message}", type(do).__name__, warning=True)
+        about = _subject(action, snapshot)
+        self._say(about, "Failing", f"{type(action).__name__}: {message}", type(action).__name__, warning=True)
 
-    def _allocated(self, do: Allocate, snapshot: Snapshot) -> None:
-        reason = do.reason.why.value if do.allocation is None else "Allocated"
-        self._say(_job(do.job, snapshot), reason, do.reason.message, "Allocate")
+    def _priced(self, action: RecordOffer, snapshot: Snapshot) -> None:
+        """A price that a person changed; the cloud's own come and go without an Event."""
+        quote, before = action.quote, action.replaces
+        pool = snapshot.pools.get(action.pool)
+        if quote is None or before is None or pool is None or quote.price == before.price:
+            return
+        if quote.source != before.source or pool.price_override is not None:
+            note = f"a node costs {quote.price} instead of {before.price} from now on ({quote.source})"
+            self._say(_pool(action.pool, snapshot), "PriceChanged", note, "RecordOffer")
 
-    def _run_ended(self, do: RecordRun, snapshot: Snapshot) -> None:
-        record = do.record
-        bad = record.outcome in (RunOutcome.FAILED, RunOutcome.INTERRUPTED)
-        note = f"run {record.number} on {record.option.gpus} GPUs: {record.message or record.outcome.value}"
-        self._say(_job(do.job, snapshot), f"Run{record.outcome.value}", note, "RecordRun", warning=bad)
-        if do.finish is not None and do.finish.kind is FinishKind.FAILED:
-            self._say(_job(do.job, snapshot), do.finish.reason, do.finish.message, "Finish", warning=True)
+    def _allocated(self, action: Allocate, snapshot: Snapshot) -> None:
+        reason = action.reason.code.value if action.allocation is None else "Allocated"
+        warning = action.allocation is None and action.reason.code in _FOR_A_PERSON
+        self._say(_job(action.job, snapshot), reason, action.reason.message, "Allocate", warning=warning)
+
+    def _run_ended(self, action: RecordRun, snapshot: Snapshot) -> None:
+        record = action.record
+        gpus = record.option.gpus
+        note = f"run {record.number} on {gpus} GPU{'' if gpus == 1 else 's'}: {record.message or record.outcome.value}"
+        bad = record.outcome in _BAD
+        self._say(_job(action.job, snapshot), f"Run{record.outcome.value}", note, "RecordRun", warning=bad)
+        if action.finish is not None and action.finish.kind is FinishKind.FAILED:
+            self._say(_job(action.job, snapshot), action.finish.reason, action.finish.message, "Finish", warning=True)
 
     def _say(self, subject: EventSubject | None, reason: str, note: str, action: str, *, warning: bool = False) -> None:
         if subject is not None:
             self._recorder.record(subject, reason, note or reason, action=action, warning=warning)
 
 
-def _subject(do: Command | Step, snapshot: Snapshot) -> EventSubject | None:
+def _subject(action: Command | Step, snapshot: Snapshot) -> EventSubject | None:
     """The object that a command or step is about, the most specific one where there are several."""
     for field, find in (("job", _job), ("rental", _rental), ("pool", _pool), ("budget", _budget)):
-        subject = find(getattr(do, field), snapshot) if hasattr(do, field) else None
+        subject = find(getattr(action, field), snapshot) if hasattr(action, field) else None
         if subject is not None:
             return subject
     return None

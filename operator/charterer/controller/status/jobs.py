@@ -8,7 +8,7 @@ from charterer.api.models.base import Condition, ConditionType
 from charterer.api.models.trainingjob_status import JobState, TrainingJobView
 from charterer.controller.status.conditions import condition
 from charterer.domain.errors import Problem
-from charterer.domain.job import FinishKind, Job
+from charterer.domain.job import CANNOT_START, FinishKind, Job
 from charterer.domain.job_cost import job_cost
 from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.snapshot import Snapshot
@@ -44,6 +44,8 @@ def job_view(job: Job, verdict: Verdict | None, problem: Problem | None, snapsho
 def job_state(job: Job) -> JobState:
     """The word of the State column."""
     if job.finish is not None:
+        if job.finish.reason == CANNOT_START:
+            return JobState.CANNOT_START
         return JobState.COMPLETE if job.finish.kind is FinishKind.COMPLETE else JobState.FAILED
     alive = any(pod.live for run in job.runs for pod in run.pods)
     if job.deleting:
@@ -73,15 +75,15 @@ def _why(job: Job, verdict: Verdict | None, problem: Problem | None) -> str:
         return job.finish.reason
     if problem is not None and (job.invalid or verdict is None):
         return problem.reason
-    return "" if verdict is None else verdict.reason.why.value
+    return "" if verdict is None else verdict.reason.code.value
 
 
 def _conditions(
     job: Job, state: JobState, verdict: Verdict | None, problem: Problem | None, now: Instant
 ) -> tuple[Condition, ...]:
-    why = "" if verdict is None else verdict.reason.why.value
+    why = "" if verdict is None else verdict.reason.code.value
     message = "" if verdict is None else verdict.reason.message
-    limited = verdict is not None and verdict.reason.why in _LIMITED
+    limited = verdict is not None and verdict.reason.code in _LIMITED
     placed = job.allocation is not None
     ready = state is JobState.RUNNING or job.has_all_pods(ready=True)
     observed = partial(condition, now=now, generation=job.generation)
@@ -133,4 +135,5 @@ def _pods_message(job: Job) -> str:
     if run is None:
         return "no run"
     ready = sum(pod.ready for pod in run.pods)
-    return f"{ready} of {run.completions} pods of {run.name} are ready"
+    trouble = f": {run.trouble}" if run.trouble and ready < run.completions else ""
+    return f"{ready} of {run.completions} pods of {run.name} {'is' if ready == 1 else 'are'} ready{trouble}"

@@ -28,6 +28,9 @@ from charterer.incremental import Memo
 from charterer.metrics import Metrics
 from charterer.providers.errors import ProviderError
 
+Problems = Mapping[tuple[str, str, str], Problem]
+"""By kind, namespace and name of the object that has it."""
+
 
 class StatusPublisher:
     """``loop.TurnObserver`` of production."""
@@ -56,13 +59,15 @@ class StatusPublisher:
         shown = viewed_objects(snapshot, decided, self._cloud_errors, self._memo)
         self._writer.show([*shown, *invalid_objects(self._store)], snapshot)
 
-    def done(self, do: Command | Step, outcome: ActionOutcome, message: str) -> None:
+    def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
         """A command or step came to an end."""
-        self._metrics.step_done(do, outcome.value)
+        self._metrics.step_done(action, outcome.value)
         if outcome is ActionOutcome.DONE:
-            self._events.done(do, self._last())
+            self._events.done(action, self._last())
+        elif outcome is ActionOutcome.HELD:
+            self._events.held(action, message, self._last())
         elif outcome is ActionOutcome.FAILED:
-            self._events.failed(do, message, self._last())
+            self._events.failed(action, message, self._last())
 
 
 def viewed_objects(
@@ -70,26 +75,28 @@ def viewed_objects(
 ) -> Iterator[ViewedObject]:
     """The snapshot's objects. With a memo, a job about which nothing changed is the same object as in its last turn."""
     memo = Memo() if memo is None else memo
+    known = (*snapshot.problems, *decided.problems)
+    problems = {(problem.kind, problem.namespace, problem.name): problem for problem in known}
     with memo.turn():
-        jobs = memo.each(_viewed_job, (snapshot.jobs, decided.jobs, _problems_of_jobs(snapshot)))
+        jobs = memo.each(_viewed_job, (snapshot.jobs, decided.jobs, _problems_of_jobs(snapshot, problems)))
         tally = memo(Tally.of, snapshot.jobs, snapshot.rentals, decided.jobs)
     yield from jobs.values()
     yield from _budgets(snapshot, decided, tally)
     for pool in snapshot.pools.values():
+        if not pool.uid:  # only its rentals are left
+            continue
         key, make = StepKey(StepKind.POOL, pool.id), partial(pool_view, pool, decided, tally, cloud_errors)
         yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), key, None, None, True, make)
     for profile in snapshot.profiles.values():
-        good = partial(_profile_view, profile)
-        yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, (profile,), None, False, good)
+        problem = problems.get(("SpeedupProfile", *profile.id))
+        good = partial(_profile_view, profile, problem)
+        yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, (profile, problem), None, False, good)
 
 
-def _problems_of_jobs(snapshot: Snapshot) -> Mapping[JobId, Problem]:
-    problems = {
-        (problem.namespace, problem.name): problem for problem in snapshot.problems if problem.kind == "TrainingJob"
-    }
-    if not problems:
+def _problems_of_jobs(snapshot: Snapshot, problems: Problems) -> Mapping[JobId, Problem]:
+    if all(kind != "TrainingJob" for kind, _, _ in problems):
         return {}
-    found = ((job.id, problems.get((job.namespace, job.name))) for job in snapshot.jobs.values())
+    found = ((job.id, problems.get(("TrainingJob", job.namespace, job.name))) for job in snapshot.jobs.values())
     return {job: problem for job, problem in found if problem is not None}
 
 
@@ -98,7 +105,7 @@ def _viewed_job(job: Job, verdict: Verdict | None, problem: Problem | None) -> V
 
     The verdict's sentence and remaining time are numbers; the cost drifts while the job holds GPUs.
     """
-    words = None if verdict is None else (verdict.option, verdict.reason.why, verdict.remaining_seconds is None)
+    words = None if verdict is None else (verdict.option, verdict.reason.code, verdict.remaining_seconds is None)
     return ViewedObject(
         kinds.TRAINING_JOBS,
         ObjectKey(job.namespace, job.name),
@@ -140,10 +147,12 @@ def invalid_objects(store: Store) -> Iterator[ViewedObject]:
             yield ViewedObject(kind, key, None, (problem,), None, False, make)
 
 
-def _profile_view(profile: Profile, snapshot: Snapshot) -> SpeedupProfileView:
-    return SpeedupProfileView(
-        observed_generation=profile.generation, state=ProfileState.READY, conditions=(_readable(profile, snapshot.now),)
-    )
+def _profile_view(profile: Profile, problem: Problem | None, snapshot: Snapshot) -> SpeedupProfileView:
+    state, ready = ProfileState.READY, _readable(profile, snapshot.now)
+    if problem is not None:
+        state = ProfileState.INVALID
+        ready = condition(ConditionType.READY, False, problem.reason, problem.message, snapshot.now, profile.generation)
+    return SpeedupProfileView(observed_generation=profile.generation, state=state, conditions=(ready,))
 
 
 def _readable(profile: Profile, now: Instant) -> Condition:

@@ -35,7 +35,7 @@ class Tally:
             of_pool[rental.pool].append(rental)
         pools = {rental.id: rental.pool for rental in rentals.values() if rental.phase is not RentalPhase.ENDED}
         waiting = Counter(
-            jobs[job].budget for job, verdict in verdicts.items() if verdict.reason.why in _WAITS_FOR_MONEY
+            jobs[job].budget for job, verdict in verdicts.items() if verdict.reason.code in _WAITS_FOR_MONEY
         )
         gpus: Counter[PoolId] = Counter()
         for job in jobs.values():

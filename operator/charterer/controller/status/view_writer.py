@@ -22,10 +22,11 @@ from charterer.api.models.speedupprofile import SpeedupProfileView
 from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.api.significant_change import differs_by
 from charterer.cluster.client import Client
-from charterer.cluster.errors import ApiError, Conflict, NotFound
+from charterer.cluster.errors import ApiError, BadRequest, Conflict, NotFound
 from charterer.cluster.kinds import AnyKind
 from charterer.cluster.patches import status_apply
 from charterer.cluster.store import ObjectKey, Store
+from charterer.controller.backoff import Backoff
 from charterer.controller.status.conditions import dated
 from charterer.domain.ids import StepKey
 from charterer.domain.snapshot import Snapshot
@@ -47,8 +48,12 @@ _WRITES_AT_ONCE = 8
 """Requests in flight: as many as keep an API server busy without standing in the way of the loop's own."""
 _BATCH = 100
 """Views made before other tasks get the thread: some ten milliseconds' worth."""
-_RETRY_SECONDS = 1.0
-"""Seconds until a failed write is tried again."""
+_FIRST_RETRY_SECONDS = 1.0
+"""Seconds until a failed write is tried again; twice as many after each further failure."""
+_LAST_RETRY_SECONDS = 30.0
+"""Most seconds until a failed write is tried again."""
+_LAST_REFUSED_SECONDS = 300.0
+"""The same for a write that was refused as wrong: it will be again, until the object is another."""
 _SELDOM_SECONDS = 30.0
 """Seconds between two writes of an object of which only numbers change: twice a minute is enough for a person."""
 
@@ -111,6 +116,7 @@ class ViewWriter:
         self._snapshot: Snapshot | None = None
         self._news = asyncio.Event()
         self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
+        self._backoff: Backoff[tuple[str, ObjectKey]] = Backoff(self._clock, _FIRST_RETRY_SECONDS)
         self._made = 0
 
     def show(self, objects: Iterable[ViewedObject], snapshot: Snapshot) -> None:
@@ -119,6 +125,7 @@ class ViewWriter:
         self._shown = {(shown.kind.name, shown.key): shown for shown in objects}
         for gone in self._written.keys() - self._shown.keys():
             del self._written[gone]
+        self._backoff.retain(self._shown.keys())
         self._news.set()
 
     async def run(self) -> None:
@@ -126,23 +133,36 @@ class ViewWriter:
         while True:
             await self._news.wait()
             self._news.clear()
-            if not await self.write_due():
-                asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._news.set)
+            await self.write_due()
+            if (soonest := self._backoff.soonest()) is not None:
+                asyncio.get_running_loop().call_at(max(soonest, self._clock() + _FIRST_RETRY_SECONDS), self._news.set)
 
-    async def write_due(self) -> bool:
-        """Write every view that is due; whether all writes succeeded. Lets other tasks run in between."""
-        writing: list[asyncio.Task[bool]] = []
+    async def write_due(self) -> None:
+        """Write every view that is due. Lets other tasks run in between.
+
+        A view that could not be made or written is left alone for a while that grows with each failure in a row.
+        """
+        writing: list[asyncio.Task[None]] = []
         for key in list(self._shown):
             shown, snapshot = self._shown.get(key), self._snapshot
-            if shown is None or snapshot is None or shown.step_key in self._in_flight:
+            if shown is None or snapshot is None or shown.step_key in self._in_flight or self._backoff.pausing(key):
                 continue
-            view = self._due(key, shown, snapshot)
+            view = self._made_if_due(key, shown, snapshot)
             if view is not None:
                 writing.append(asyncio.create_task(self._write(key, shown, view)))
             if self._made >= _BATCH:
                 self._made = 0
                 await asyncio.sleep(0)
-        return all(await asyncio.gather(*writing))
+        await asyncio.gather(*writing)
+
+    def _made_if_due(self, key: tuple[str, ObjectKey], shown: ViewedObject, snapshot: Snapshot) -> AnyView | None:
+        """The view, if it is to be written now; one that cannot be made stops no other."""
+        try:
+            return self._due(key, shown, snapshot)
+        except Exception:
+            _log.exception("status of %s %s cannot be made; please report it", shown.kind.name, shown.key.name)
+            self._backoff.failed(key, _LAST_REFUSED_SECONDS)
+            return None
 
     def _due(self, key: tuple[str, ObjectKey], shown: ViewedObject, snapshot: Snapshot) -> AnyView | None:
         """The view, if it is to be written now."""
@@ -171,19 +191,21 @@ class ViewWriter:
             written.check_at = now + self._seldom
         return None
 
-    async def _write(self, key: tuple[str, ObjectKey], shown: ViewedObject, view: AnyView) -> bool:
-        """Write the view; whether nothing is left to be tried again."""
+    async def _write(self, key: tuple[str, ObjectKey], shown: ViewedObject, view: AnyView) -> None:
         async with self._slots:
             try:
                 await self._apply(key, shown, view)
             except NotFound:
-                return True
+                return
             except Conflict:
-                return False
+                self._backoff.failed(key, _FIRST_RETRY_SECONDS)
             except ApiError as error:
                 _log.warning("status of %s %s not shown: %s", shown.kind.name, shown.key.name, error)
-                return False
-            return True
+                self._backoff.failed(
+                    key, _LAST_REFUSED_SECONDS if isinstance(error, BadRequest) else _LAST_RETRY_SECONDS
+                )
+            else:
+                self._backoff.succeeded(key)
 
     async def _apply(self, key: tuple[str, ObjectKey], shown: ViewedObject, view: AnyView) -> None:
         path = shown.kind.resource.one(shown.key.name, shown.key.namespace or None)

@@ -40,7 +40,7 @@ class Admission:
         self._placed: set[JobId] = set()
         self._too_dear: set[JobId] = set()
         self._queue_ends = False
-        self._rate = Price(sum([one.micros for one in running])).dollars_per_second
+        self._rate = Price(sum([kept.micros for kept in running])).dollars_per_second
 
     def admit(self, triaged: JobTriage) -> None:
         """Displaced jobs first, then the queue; a displaced job that finds nothing is stopped."""
@@ -49,7 +49,7 @@ class Admission:
         wanted = self._within_their_cost(ranked_options(waiting, self._solution), waiting)
         for job, why in triaged.leaving:
             share = self._solution.share(job)
-            if share is not None and job.id in wanted and why.why not in _LIMITS:
+            if share is not None and job.id in wanted and why.code not in _LIMITS:
                 self._restart_at_once(job, wanted[job.id], why)
         for job in waiting:
             if job.id not in wanted and job.id not in self._too_dear:
@@ -86,7 +86,7 @@ class Admission:
             claim = self._draft.claim(job, option, only_ready=True)
             if claim.placements is not None:
                 text = f"{why.message}; restarted at once on {reasons.name(option)}"
-                moved = Reason(why.why, 0.0, ZERO, text, last_option(job))
+                moved = Reason(why.code, 0.0, ZERO, text, last_option(job))
                 self._place(job, option, claim.placements, moved)
                 return
 
@@ -117,12 +117,12 @@ class Admission:
                 text = f"the {allowed}/h that the budget still allows are in use"
                 self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, text))
                 return
-            why = self._try(job, option, share)
-            if why is None:
+            block = self._try(job, option, share)
+            if block is None:
                 return
-            blocks.append(why)
-        if any(why in _LIMITS for why in blocks):
-            for option in sorted(share.group.menu.narrower, key=lambda one: (-one.gpus, one.pool)):
+            blocks.append(block)
+        if any(block in _LIMITS for block in blocks):
+            for option in sorted(share.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
                 if self._try(job, option, share) is None:
                     return
         first = blocks[0]
@@ -139,7 +139,7 @@ class Admission:
         most = max(start_up(outcome.option) for outcome in outcomes)
         if share.mixes or not most:
             return [outcome.option for outcome in outcomes]
-        worth, least = share.prospects.worth, inf
+        worth, least = share.values.worth, inf
         ranked: list[tuple[float, int, Option]] = []
         for rank, outcome in enumerate(outcomes):
             total = outcome.worth
@@ -150,7 +150,7 @@ class Admission:
                 total = sooner
             least = min(least, total)
             ranked.append((total, rank, outcome.option))
-        first = [option for _, _, option in sorted(ranked, key=lambda one: one[:2])]
+        first = [option for _, _, option in sorted(ranked, key=lambda entry: entry[:2])]
         return [*first, *(outcome.option for outcome in outcomes[len(first) :])]
 
     def _try(self, job: Job, option: Option, share: GroupAssignment) -> ReasonCode | None:
@@ -161,7 +161,7 @@ class Admission:
         if claim.placements is not None:
             feasible = self._solution.feasible
             why = reasons.choice(
-                option, share.prospects, share.group.weight, self._solution.rate, share.position(job), feasible=feasible
+                option, share.values, share.group.weight, self._solution.rate, share.position(job), feasible=feasible
             )
             why = self._solution.with_deadline_note(job, why)
             self._place(job, option, claim.placements, why)

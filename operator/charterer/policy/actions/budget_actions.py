@@ -29,7 +29,7 @@ def decide(draft: PlanBuilder, capacity: Capacity, ending: Mapping[RentalId, Rea
         draft.release(rental, why)
     Admission(draft, jobs.running).admit(jobs)
     Resizing(draft).move(jobs.running)
-    release_idle(draft, capacity, ending)
+    release_idle(draft, capacity, ending, jobs.resting)
     draft.decided.again_at += jobs.again_at
     release_at = draft.purse.release_at(snapshot.now)
     if release_at is not None and not ending:

@@ -1,13 +1,13 @@
-"""What a job may cost at most (spec.maxCost): ways that would cost more are not taken, and no run goes on beyond it.
+"""The most that a job may cost (spec.maxCost): options that would cost more are not taken, and its run is stopped.
 
-A run is stopped, with its grace, while what that can still cost is left:
+A run is stopped while the dollars that are left still pay for its grace period:
 
     spent + price·(grace + margins) ≤ maxCost
 
-So a way fits only if it is expected to end before it would be stopped. Of a job whose size nobody knows nothing can be
-expected: it is started if it can train for a useful while before it would be stopped.
+So an option fits only if the job is expected to end on it before it would be stopped. The end of a job of unknown size
+cannot be expected: such a job is started if it can train for a useful time before it would be stopped.
 
-The margins outlast a restart of the operator: only while none has run for longer can a job cost more.
+The margins cover a restart of the operator. A job can cost more only if no operator runs for longer than the margins.
 """
 
 from __future__ import annotations
@@ -53,20 +53,18 @@ def _needs(job: Job, outcome: Completion) -> float:
 
 
 def affordable(job: Job, outcomes: Sequence[Completion], snapshot: Snapshot) -> Sequence[Completion]:
-    """The ways that stay within the job's maxCost, in the same order."""
+    """The outcomes that stay within the job's maxCost, in the same order."""
     left = left_of(job, snapshot)
-    return outcomes if left is None else [one for one in outcomes if _needs(job, one) <= left]
+    return outcomes if left is None else [outcome for outcome in outcomes if _needs(job, outcome) <= left]
 
 
 def too_dear(job: Job, outcomes: Sequence[Completion], snapshot: Snapshot) -> Reason:
-    """Why a job is not started none of whose ways fits."""
+    """The reason why a job is not started: every option would cost more than it may."""
     spent = job_cost(job, snapshot.rentals, snapshot.now)
-    need = min(_needs(job, one) for one in outcomes)
+    need = min(_needs(job, outcome) for outcome in outcomes)
     what = "the cheapest way to the end" if job.remaining is not None else f"to train for {USEFUL_SECONDS} s"
-    text = f"spec.maxCost is {job.max_cost}, {spent} are spent, and {what} needs ${need:.2f}"
-    return reason(
-        ReasonCode.MAX_COST, f"{text} with what is held back for an orderly stop: raise spec.maxCost to go on"
-    )
+    text = f"spec.maxCost is {job.max_cost}, {spent} are spent, and {what} needs ${need:.2f}, including a reserve"
+    return reason(ReasonCode.MAX_COST, f"{text} for an orderly stop: raise spec.maxCost to go on")
 
 
 def stop_spent(result: JobTriage, snapshot: Snapshot) -> list[Instant]:
@@ -89,7 +87,7 @@ def _stops(facts: JobFacts, result: JobTriage, again: list[Instant], snapshot: S
     slack = left - leaving(job, allocation.option)
     if slack <= 0.0:
         spent = job_cost(job, snapshot.rentals, snapshot.now)
-        text = f"{spent} of spec.maxCost {job.max_cost} are spent, and the rest is held back for an orderly stop"
+        text = f"{spent} of spec.maxCost {job.max_cost} are spent, and the rest is reserved for an orderly stop"
         result.stopped.append((job, reason(ReasonCode.MAX_COST, f"{text}: raise spec.maxCost to go on")))
         return True
     price = allocation.option.price.dollars_per_second

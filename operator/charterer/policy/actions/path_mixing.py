@@ -19,18 +19,18 @@ from charterer.policy.solve.phase_dp import OptionKey, key_of
 class PathMixer:
     """Which of a mixing class's paths each job takes: by a credit counter, once per job.
 
-    The counter is counted anew from the jobs in sight: each that holds, or first held, the first option of a path.
-    Paths that begin alike tell nothing of who took which: among them a job's uid decides.
+    Each turn counts anew from the jobs in sight: a job counts for the path whose first option it has or had.
+    Paths with the same first option cannot be told apart that way: among them the job's uid decides.
     """
 
     def __init__(self, solution: BudgetSolution) -> None:
         self._solution = solution
         self._taken: dict[GroupKey, Counter[OptionKey]] = {}
 
-    def prospects(self, job: Job, share: GroupAssignment) -> OptionValues:
-        """The prospects of a waiting job; asked once for each new one, in order of creation."""
+    def values(self, job: Job, share: GroupAssignment) -> OptionValues:
+        """The option values of a waiting job; asked once for each new one, in order of creation."""
         if not share.mixes:
-            return share.prospects
+            return share.values
         doors = _by_first_option(share)
         if len(doors) == 1:
             return share.drawn_values(job)
@@ -38,23 +38,25 @@ class PathMixer:
         door = None if before is None else key_of(before)
         if door is None:
             counter = self._counter(job, share, doors)
-            door = next_in_queue({first: sum(one.fraction for one in lots) for first, lots in doors.items()}, counter)
+            door = next_in_queue(
+                {first: sum(path_share.fraction for path_share in lots) for first, lots in doors.items()}, counter
+            )
             counter[door] += 1
         lots = doors.get(door)
-        return share.prospects if lots is None else draw_path_share(job, lots).prospects
+        return share.values if lots is None else draw_path_share(job, lots).values
 
     def _counter(self, job: Job, share: GroupAssignment, doors: Container[OptionKey]) -> Counter[OptionKey]:
         """How many of the job's group took each path by its first option; counted when asked for."""
         key = self._solution.key(job)
         if key not in self._taken:
-            alike = [last_option(one.job) for one in self._solution.groups[key].members]
+            alike = [last_option(facts.job) for facts in self._solution.groups[key].members]
             had = [key_of(option) for option in alike if option is not None]
-            self._taken[key] = Counter(one for one in had if one in doors)
+            self._taken[key] = Counter(first for first in had if first in doors)
         return self._taken[key]
 
 
 def _by_first_option(share: GroupAssignment) -> dict[OptionKey, list[PathShare]]:
-    """The lots by the option with which their paths begin."""
+    """The path shares by the first option of their paths."""
     doors: dict[OptionKey, list[PathShare]] = {}
     for path_share in share.path_shares:
         doors.setdefault(key_of(path_share.path[0]), []).append(path_share)
@@ -78,7 +80,7 @@ def ranked_options(jobs: Iterable[Job], solution: BudgetSolution) -> dict[JobId,
         share = solution.share(job)
         if share is not None:
             own = solution.deadline_values(job)
-            ways = lots.prospects(job, share) if own is None else own
+            ways = lots.values(job, share) if own is None else own
             found[job.id] = ways.entering(share.position(job))
     return found
 

@@ -12,15 +12,18 @@ from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Command, Reason, ReasonCode, Release, Rent, Verdict
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import LOST_AFTER_SECONDS, Node, Snapshot
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy.budgets.reasons import name
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.capacity import Capacity
-from charterer.policy.nodes.hard_limit import Purse, exposure, reserve
+from charterer.policy.nodes.hard_limit import START_BOUND_FACTOR, Purse, exposure, reserve
 from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
 from charterer.policy.nodes.pool_quota import PoolQuota
 from charterer.policy.solve.phase_dp import key_of
+
+_REGISTRATION_SECONDS = 900.0
+"""Seconds after a launch within which the Node must be ready, or the machine is given up; Karpenter waits as long."""
 
 
 @dataclass(slots=True)
@@ -51,14 +54,14 @@ class PlanBuilder:
         self._quota = quota
         self._allocators: dict[PoolId, PoolAllocator] = {}
         self._blocked: dict[tuple[PoolId, int], ReasonCode] = {}
-        self._grace = max([one.grace for one in solution.groups.values()], default=0)
+        self._grace = max([group.grace for group in solution.groups.values()], default=0)
         self._client: tuple[Job, Option] | None = None
         budget = solution.budget
         self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, solution.spent)
         for nodes in solution.nodes.values():
             self.purse.hold_all(nodes.exposed)
             for rental in nodes.rentals.booting:
-                self.purse.hold(rental.id, rental.worst, self._exposure(rental, capacity.grace.get(rental.id, 0)))
+                self.purse.hold(rental.id, rental.dearest, self._exposure(rental, capacity.grace.get(rental.id, 0)))
 
     # --- leaving nodes -----------------------------------------------------------------------------------------------
 
@@ -76,12 +79,14 @@ class PlanBuilder:
         ending: dict[RentalId, Reason] = {}
         for pool_id, nodes in pools.items():
             pool = self.snapshot.pools.get(pool_id)
-            if pool is not None and pool.deleting:
-                why = reason(ReasonCode.POOL_DELETED, f"GPUPool {pool_id} is being deleted")
+            if pool is not None and pool.closed_because:
+                why = reason(ReasonCode.POOL_DELETED, pool.closed_because)
                 ending |= dict.fromkeys(nodes.rentals.staying, why)
             elif pool_id in self.snapshot.surveys:
                 lost = {rental.id: self._lost(node, rental) for rental, node in nodes.unwell}
                 ending |= {rental: why for rental, why in lost.items() if why is not None}
+                slow = {rental.id: self._never_ready(rental) for rental in nodes.rentals.booting}
+                ending |= {rental: why for rental, why in slow.items() if why is not None}
         if budget.max_hourly_rate is None:
             return ending
         draining = [
@@ -110,6 +115,18 @@ class PlanBuilder:
             return reason(ReasonCode.LOST_NODE, f"Node {node.name} was not ready for {LOST_AFTER_SECONDS:.0f} s")
         if node.lost_at is not None:
             self.decided.again_at.append(node.lost_at)
+        return None
+
+    def _never_ready(self, rental: Rental) -> Reason | None:
+        """Why a machine that was launched long ago is given up; None while its Node may yet come."""
+        pool = self.snapshot.pools.get(rental.pool)
+        if rental.launched is None or pool is None:
+            return None
+        limit = max(_REGISTRATION_SECONDS, START_BOUND_FACTOR * pool.start_seconds)
+        if seconds_between(rental.launched, self.snapshot.now) >= limit:
+            text = f"instance {rental.instance} has no ready Node {limit / 60:.0f} minutes after its launch"
+            return reason(ReasonCode.LOST_NODE, text)
+        self.decided.again_at.append(after(rental.launched, limit))
         return None
 
     def release(self, rental: RentalId, why: Reason) -> None:
@@ -173,7 +190,7 @@ class PlanBuilder:
         share = None if job.last_run else self.solution.share(job)
         if share is None:
             return None
-        ways = share.prospects.entering(share.position(job))
+        ways = share.values.entering(share.position(job))
         dollars = next((way.dollars for way in ways if key_of(way.option) == key_of(option)), None)
         return None if dollars is None else Money.of(dollars)
 
@@ -220,8 +237,8 @@ class PlanBuilder:
         return rental
 
     def _hosts(self, rentals: tuple[RentalId, ...], grace_seconds: int) -> bool:
-        known = (self.snapshot.rentals[one] for one in rentals)
-        return self.purse.host([(one.id, self._exposure(one, grace_seconds)) for one in known])
+        known = (self.snapshot.rentals[name] for name in rentals)
+        return self.purse.host([(rental.id, self._exposure(rental, grace_seconds)) for rental in known])
 
     def _exposure(self, rental: Rental, grace_seconds: int) -> Money:
         return exposure(rental, grace_seconds, self._lag(rental.pool), self.snapshot.now)

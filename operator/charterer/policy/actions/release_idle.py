@@ -6,32 +6,41 @@ Nor are those that a job to come is likely to need (``warm_nodes``), unless they
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from charterer.domain.ids import InstanceId, PoolId, RentalId
+from charterer.domain.job import Job, RunOutcome
 from charterer.domain.money import Money
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.time import after
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.warm_nodes import warm_nodes
 from charterer.policy.nodes.capacity import Capacity
 
 
-def release_idle(draft: PlanBuilder, capacity: Capacity, ending: Container[RentalId]) -> None:
+def release_idle(
+    draft: PlanBuilder, capacity: Capacity, ending: Container[RentalId], resting: Iterable[tuple[Job, Instant]]
+) -> None:
     """Release the budget's idle and unneeded rentals; where the cloud has not been asked yet, none.
 
-    None either while a job's template is being checked, which takes milliseconds: a node may be meant for it.
+    Nothing is released while a job's template is being checked, which takes milliseconds: it may need the node.
+    ``resting``: jobs whose last run failed, and until when they rest.
     """
-    if any(one.checking for one in draft.solution.groups.values()):
+    if any(group.checking for group in draft.solution.groups.values()):
         return
+    kept = _kept_for(resting, draft.snapshot)
     unused = [
         rental
         for nodes in draft.solution.nodes.values()
         for rental in nodes.unused
-        if not rental.deleting and rental.id not in ending and rental.id not in capacity.touched(rental)
+        if not rental.deleting
+        and rental.id not in ending
+        and rental.id not in kept
+        and rental.id not in capacity.touched(rental)
     ]
-    surveys = {pool: draft.snapshot.surveys.get(pool) for pool in {one.pool for one in unused}}
+    surveys = {pool: draft.snapshot.surveys.get(pool) for pool in {rental.pool for rental in unused}}
     listed = {
         pool: frozenset(instance.id for instance in survey.instances)
         for pool, survey in surveys.items()
@@ -52,6 +61,22 @@ def release_idle(draft: PlanBuilder, capacity: Capacity, ending: Container[Renta
             draft.release(rental.id, _reason(rental))
 
 
+def _kept_for(resting: Iterable[tuple[Job, Instant]], snapshot: Snapshot) -> frozenset[RentalId]:
+    """The nodes of a last run whose job has its next run sooner than another node would start: to keep them is cheaper.
+
+    Not those of a run that never started: they may be at fault.
+    """
+    kept: set[RentalId] = set()
+    for job, until in resting:
+        last = job.records[-1]
+        pool = snapshot.pools.get(last.option.pool)
+        if pool is None or last.outcome is not RunOutcome.FAILED:
+            continue
+        if seconds_between(snapshot.now, until) < pool.start_seconds:
+            kept |= {placement.rental for placement in last.placements}
+    return frozenset(kept)
+
+
 def _surplus(draft: PlanBuilder, name: PoolId, idle: Sequence[Rental]) -> Sequence[Rental]:
     """Those of a pool's idle rentals that are not worth keeping; ready nodes are kept before booting ones."""
     solution, pool = draft.solution, draft.snapshot.pools.get(name)
@@ -62,7 +87,8 @@ def _surplus(draft: PlanBuilder, name: PoolId, idle: Sequence[Rental]) -> Sequen
     if not until or not draft.may_rent(name):
         return idle
     draft.decided.again_at += until
-    return sorted(idle, key=lambda one: (one.phase is not RentalPhase.READY, one.created, one.id))[len(until) :]
+    kept_first = sorted(idle, key=lambda rental: (rental.phase is not RentalPhase.READY, rental.created, rental.id))
+    return kept_first[len(until) :]
 
 
 def _seen(rental: Rental, listed: Mapping[PoolId, frozenset[InstanceId]]) -> bool:

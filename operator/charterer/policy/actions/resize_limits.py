@@ -1,6 +1,6 @@
-"""When a running job may be moved because it pays: not in the budget's quiet hours, and so often a day at most.
+"""When a running job may be moved because it pays: not in the budget's quiet hours, and only a few times a day.
 
-What cannot wait is no such move: starts, restarts after a loss or a failure, what the job's owner changed, and limits.
+These limits do not apply to starts, restarts after a loss or a failure, changes by the job's owner, and cost limits.
 """
 
 from __future__ import annotations

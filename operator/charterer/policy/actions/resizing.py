@@ -63,11 +63,13 @@ class Resizing:
                     self._look_again(moves.next_change)
                     if moves.forced or moves.candidates:
                         resizable.append(_Resizable(share, moves))
-        for one in sorted((one for one in resizable if one.moves.forced), key=lambda one: one.moves.facts.order):
-            self._force(one)
-        gaining = [(one, paying) for one in resizable if (paying := self._paying(one))]
-        for one, paying in sorted(gaining, key=lambda both: (-both[1][0].gain, both[0].moves.facts.order)):
-            self._move_if_it_pays(one, paying)
+        for runner in sorted(
+            (runner for runner in resizable if runner.moves.forced), key=lambda runner: runner.moves.facts.order
+        ):
+            self._force(runner)
+        gaining = [(runner, paying) for runner in resizable if (paying := self._paying(runner))]
+        for runner, paying in sorted(gaining, key=lambda both: (-both[1][0].gain, both[0].moves.facts.order)):
+            self._move_if_it_pays(runner, paying)
 
     def _moves(self, group: JobGroup, share: GroupAssignment) -> Iterable[JobMoves]:
         """What the group's running jobs must do or may gain, where it is not nothing."""
@@ -87,12 +89,12 @@ class Resizing:
             later = after(self._draft.snapshot.now, max(seconds, _AT_THE_EARLIEST))
             self._draft.decided.again_at.append(later)
 
-    def _paying(self, one: _Resizable) -> Sequence[CandidateMove]:
+    def _paying(self, runner: _Resizable) -> Sequence[CandidateMove]:
         """The moves that pay, the best first; none where none of them can be had.
 
         Asked before the first of them is made: what that rents is offered to others in the next plan.
         """
-        job, candidates = one.moves.facts.job, one.moves.candidates
+        job, candidates = runner.moves.facts.job, runner.moves.candidates
         if not any(move.gain > move.boot or not self._draft.must_rent(job, move.to) for move in candidates):
             return ()
         return sorted(candidates, key=lambda move: (-move.gain, move.to.pool, move.to.gpus))
@@ -103,7 +105,7 @@ class Resizing:
         found = self._memo.each(
             _runs_on,
             group.runners,
-            share.prospects,
+            share.values,
             share.group.weight,
             share.group.work,
             solution.rate,
@@ -116,20 +118,20 @@ class Resizing:
                 verdict = verdicts[job.id]
                 verdicts[job.id] = replace(verdict, reason=solution.with_deadline_note(job, verdict.reason))
 
-    def _force(self, one: _Resizable) -> None:
-        job, forced = one.moves.facts.job, one.moves.forced
+    def _force(self, runner: _Resizable) -> None:
+        job, forced = runner.moves.facts.job, runner.moves.forced
         allocation = job.allocation
         assert allocation is not None
-        ranked = [outcome.option for outcome in one.moves.values.entering(one.share.position(job))]
-        for option in sorted(ranked, key=lambda one: not self._stays(job, allocation, one)):
+        ranked = [outcome.option for outcome in runner.moves.values.entering(runner.share.position(job))]
+        for option in sorted(ranked, key=lambda target: not self._stays(job, allocation, target)):
             text = f"{forced}: it goes to {reasons.name(option)}"
             why = Reason(ReasonCode.WIDTH_NO_LONGER_ALLOWED, 0.0, ZERO, text, allocation.option)
             if self._go(job, allocation, option, why):
                 return
 
-    def _move_if_it_pays(self, one: _Resizable, paying: Sequence[CandidateMove]) -> None:
+    def _move_if_it_pays(self, runner: _Resizable, paying: Sequence[CandidateMove]) -> None:
         """The best move that can be had and that still pays after what entering really costs."""
-        job, share, prospects = one.moves.facts.job, one.share, one.moves.values
+        job, share, values = runner.moves.facts.job, runner.share, runner.moves.values
         for candidate in paying:
             rented = self._draft.must_rent(job, candidate.to)
             if rented and candidate.gain <= candidate.boot:
@@ -138,33 +140,33 @@ class Resizing:
             assert allocation is not None
             left = left_of(job, self._draft.snapshot)
             if left is not None:
-                worst = prospects.move(allocation.option, candidate.to, position, rented=True).cost.dollars
-                stay = prospects.staying(allocation.option, position).dollars
+                worst = values.move(allocation.option, candidate.to, position, rented=True).cost.dollars
+                stay = values.staying(allocation.option, position).dollars
                 if not fits(job, candidate.to, stay + worst, left):
                     continue
-            held = self._gate.held(job) or self._turning(job, allocation, prospects, position, candidate.to)
+            held = self._gate.held(job) or self._turning(job, allocation, values, position, candidate.to)
             if held is not None:
                 self._stay(job, allocation.option, share, candidate.to, held)
                 return
-            move = prospects.move(allocation.option, candidate.to, position, rented=rented)
+            move = values.move(allocation.option, candidate.to, position, rented=rented)
             if self._go(job, allocation, move.to, self._gain(job, move, allocation, share)):
                 return
 
     def _turning(
-        self, job: Job, allocation: Allocation, prospects: OptionValues, position: JobPosition, to: Option
+        self, job: Job, allocation: Allocation, values: OptionValues, position: JobPosition, to: Option
     ) -> Hold | None:
         """Why a move has to wait because it would take back the last one."""
         if not job.moves or self._solution.budget.fixed_rate is not None:
             return None
-        left = prospects.staying(allocation.option, position).seconds
-        move = prospects.move(allocation.option, to, position, rented=False)
-        return reverses(job, allocation, move, prospects.worth, left, self._draft.snapshot.now)
+        left = values.staying(allocation.option, position).seconds
+        move = values.move(allocation.option, to, position, rented=False)
+        return reverses(job, allocation, move, values.worth, left, self._draft.snapshot.now)
 
     def _stay(self, job: Job, here: Option, share: GroupAssignment, to: Option, held: Hold) -> None:
         """Say why a move that would pay is not made, and think again when it may be."""
         if held.until is not None:
             self._draft.decided.again_at.append(held.until)
-        solution, values = self._solution, share.prospects
+        solution, values = self._solution, share.values
         chosen = reasons.choice(
             here, values, share.group.weight, solution.rate, share.position(job), feasible=solution.feasible
         )
@@ -216,7 +218,7 @@ class Resizing:
 def _by_values(group: JobGroup, share: GroupAssignment) -> Iterable[tuple[OptionValues, Mapping[JobId, JobFacts]]]:
     """The group's jobs that can be resized, by how they see their options."""
     if not share.mixes:
-        return [(share.prospects, group.movable)]
+        return [(share.values, group.movable)]
     jobs: dict[OptionValues, dict[JobId, JobFacts]] = {}
     for name, facts in group.movable.items():
         jobs.setdefault(share.drawn_values(facts.job), {})[name] = facts

@@ -11,7 +11,7 @@ from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, format_instant
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts
 from charterer.policy.jobs.predicates import reason
@@ -40,7 +40,8 @@ class KeptRuns:
 class JobTriage:
     """The jobs of one budget, those that leave or are stopped in order of creation.
 
-    ``again_at``: when a run's time to get ready is over.
+    ``resting``: those that wait after a run that failed, and until when. ``again_at``: when a run's time to get ready
+    is over, or a job's rest.
     """
 
     waiting: list[Job] = field(default_factory=list)
@@ -48,6 +49,7 @@ class JobTriage:
     leaving: list[tuple[Job, Reason]] = field(default_factory=list)
     stopped: list[tuple[Job, Reason]] = field(default_factory=list)
     idle: list[tuple[Job, Reason]] = field(default_factory=list)
+    resting: list[tuple[Job, Instant]] = field(default_factory=list)
     again_at: list[Instant] = field(default_factory=list)
 
 
@@ -64,10 +66,10 @@ def triage(
     safe = set().union(*[pool.staying for pool in rentals.by_pool.values()]).difference(ending, threatened)
     now = snapshot.now
     for group in groups:
-        result.waiting += group.waiting
+        _queue(group, result, now)
         result.idle += group.idle
         kept = group.runners
-        overdue = [facts for facts in group.late if facts.ready_by is not None and now >= facts.ready_by]
+        overdue = any(_overdue(facts, now) for facts in group.late)
         if overdue or not group.rentals <= safe:
             kept = {
                 name: facts
@@ -76,16 +78,44 @@ def triage(
             }
         for facts, refused in group.unwanted:
             why = _displaced(facts, ending, threatened, safe, snapshot)
-            gone = refused if _gives_up(facts.job) else why
+            gone = refused if _gives_up(facts.job) or _overdue(facts, now) else why
             (result.idle if gone is None else result.stopped).append((facts.job, gone or refused))
         if kept:
             result.running.append(KeptRuns(group, kept))
         result.again_at += [
             facts.ready_by for facts in group.late if facts.ready_by is not None and facts.job.id in kept
         ]
+        result.again_at += [facts.ready_by for facts, _ in group.unwanted if facts.ready_by is not None]
     for listed in (result.leaving, result.stopped):
         listed.sort(key=lambda entry: (entry[0].created, entry[0].id))
     return result
+
+
+def _queue(group: JobGroup, result: JobTriage, now: Instant) -> None:
+    """The jobs of the group that wait for GPUs; those that rest are idle meanwhile."""
+    resting = {
+        facts.job.id: until for facts in group.resting if (until := facts.rests_until) is not None and now < until
+    }
+    if not resting:
+        result.waiting += group.waiting
+        return
+    for job in group.waiting:
+        until = resting.get(job.id)
+        if until is None:
+            result.waiting.append(job)
+        else:
+            message = f"run {job.last_run} {_ENDED_BADLY[job.start_failures > 0]}; the next run is not before "
+            result.idle.append((job, reason(ReasonCode.BACK_OFF, message + format_instant(until)[:19] + "Z")))
+            result.resting.append((job, until))
+            result.again_at.append(until)
+
+
+_ENDED_BADLY = {False: "failed", True: "never started"}
+
+
+def _overdue(facts: JobFacts, now: Instant) -> bool:
+    """Whether the pods of the job's run should all run by now."""
+    return facts.ready_by is not None and now >= facts.ready_by
 
 
 def _loses(
@@ -97,14 +127,17 @@ def _loses(
     snapshot: Snapshot,
 ) -> bool:
     """Whether a runner may not stay where it is; then it is in the result."""
-    job, deadline = facts.job, facts.ready_by
+    job = facts.job
     why = _displaced(facts, ending, threatened, safe, snapshot)
     if why is not None:
         result.leaving.append((job, why))
         return True
-    if deadline is None or snapshot.now < deadline or job.allocation is None:
+    if not _overdue(facts, snapshot.now) or job.allocation is None:
         return False
+    run = job.current_run
     message = f"run {job.allocation.run} was not fully running within {job.ready_timeout_seconds:.0f} s"
+    if run is not None and run.trouble:
+        message += f": {run.trouble}"
     result.stopped.append((job, reason(ReasonCode.NOT_STARTING, message)))
     return True
 
@@ -123,14 +156,14 @@ def _gives_up(job: Job) -> bool:
 def _threatened(rentals: RentalIndex, snapshot: Snapshot) -> dict[RentalId, Reason]:
     """Rentals whose nodes go away by themselves or by a person's hand, and why."""
     found = {
-        one.id: reason(ReasonCode.LOST_NODE, f"GPURental {one.id} is being deleted")
+        rental.id: reason(ReasonCode.LOST_NODE, f"GPURental {rental.id} is being deleted")
         for pool in rentals.by_pool.values()
-        for one in pool.deleting
+        for rental in pool.deleting
     }
     noticed = {notice.instance for survey in snapshot.surveys.values() for notice in survey.notices}
     if noticed:
-        live = [one for pool in rentals.by_pool.values() for one in pool.live if one.instance in noticed]
-        taken = {one.id: f"the cloud takes back {one.instance} of {one.id}" for one in live}
+        live = [rental for pool in rentals.by_pool.values() for rental in pool.live if rental.instance in noticed]
+        taken = {rental.id: f"the cloud takes back {rental.instance} of {rental.id}" for rental in live}
         found |= {name: reason(ReasonCode.INTERRUPTION, text) for name, text in taken.items()}
     return found
 

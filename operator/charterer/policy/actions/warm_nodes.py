@@ -1,18 +1,20 @@
-"""Idle nodes worth keeping: a job is likely to come that would else wait for a new one to start.
+"""Idle nodes worth keeping: a job that would otherwise wait for a new node to start is likely to come.
 
-A node given back and rented again a start-up time T later costs T of its price p and, if a job waits for it, T of what
-a second of that job is worth. Jobs come at a rate Λ, a part a_i of them such as need n_i nodes of the pool, for which a
-second is worth w_i·θ dollars. As often as jobs come, others end and leave theirs, so who finds nothing waits for
-min(T, the next to end), (1 − exp(−Λ·T)) / Λ on average. So each second in which a k-th idle node is there saves
+A node that is ended and rented again takes a start-up time T. The start-up costs T times the node's price p. If a job
+waits for it, that costs T times what a second of the job is worth. Jobs come at a rate Λ; a fraction a_i of them need
+n_i nodes of the pool, and a second of such a job is worth w_i·θ dollars. Jobs end as often as jobs come, and leave
+their nodes. So a job that finds no node waits for min(T, the next to end): (1 − exp(−Λ·T)) / Λ on average. Each second
+in which a k-th idle node is kept therefore saves
 
     P·V_k    with  P = 1 − exp(−Λ·T),  V_k = Σ_i a_i·(p·[n_i ≥ k] + w_i·θ·[n_i = k])    dollars
 
-for which p are paid: the last of the nodes that a job needs saves its wait, the others their start-up's bill. Nodes are
-kept as long as P·V > p, in blocks of falling mean V, for jobs that need several are not helped by one.
+and costs p. The last of the nodes that a job needs saves its wait; the others save the bill of their start-up. Nodes
+are kept as long as P·V > p. They are kept in blocks of falling mean V, because one node does not help a job that needs
+two.
 
-Λ is what the load is solved for, or what is remembered of the classes (``domain.budget.Experience``); jobs of classes
-out of sight are taken to need one node. Load changes within hours, of which such a mean knows nothing: it is no more
-than one job for the time since a job last came or finished.
+Λ is the load that the budget is solved for, or the rate in the classes' history (``domain.budget.ClassHistory``). Jobs
+of classes without a job in sight are assumed to need one node. Load changes within hours, which such a mean does not
+show: it is at most one job for the time since a job last came or finished.
 """
 
 from __future__ import annotations
@@ -48,9 +50,9 @@ class WarmNodes:
 
 
 def warm_nodes(solution: BudgetSolution, pool: Pool, rented: Counter[PoolId], idle: int) -> list[Instant]:
-    """Until when which of a pool's ``idle`` nodes are kept, the first for longest; empty where none is worth it now.
+    """The instants until which a pool's ``idle`` nodes are kept, longest first; empty if none is worth keeping now.
 
-    ``rented``: the budget's nodes by pool, as which jobs out of sight are spread over pools.
+    ``rented``: the budget's nodes by pool; jobs of classes that are not in sight are spread over pools like them.
     """
     last = _last_sign(solution)
     if not solution.feasible or last is None or pool.offering is None or pool.quote is None:
@@ -67,12 +69,16 @@ def warm_nodes(solution: BudgetSolution, pool: Pool, rented: Counter[PoolId], id
 
 def _warm_groups(found: Sequence[ExpectedArrivals], price: float, start_seconds: float) -> list[WarmNodes]:
     """The nodes worth keeping, those worth most first. ``price``: dollars a second of a node."""
-    arrivals = sum(one.arrivals for one in found)
+    arrivals = sum(expected.arrivals for expected in found)
     if arrivals <= 0.0 or start_seconds <= 0.0 or price <= 0.0:
         return []
     saved = [
-        sum(one.arrivals * (price + (one.worth if one.nodes == count else 0.0)) for one in found if one.nodes >= count)
-        for count in range(1, max(one.nodes for one in found) + 1)
+        sum(
+            expected.arrivals * (price + (expected.worth if expected.nodes == count else 0.0))
+            for expected in found
+            if expected.nodes >= count
+        )
+        for count in range(1, max(expected.nodes for expected in found) + 1)
     ]
     kept: list[WarmNodes] = []
     begin = 0
@@ -120,13 +126,13 @@ def _remembered(solution: BudgetSolution) -> dict[ClassId, float]:
     """Jobs a second that come, by class, as far as finished ones tell."""
     balance = solution.budget.balance
     known = {} if balance is None else balance.class_history
-    found = {name: first_arrivals(one, solution.now) for name, one in known.items()}
-    return {name: one.rate for name, one in found.items() if one is not None}
+    found = {name: first_arrivals(history, solution.now) for name, history in known.items()}
+    return {name: arrivals.rate for name, arrivals in found.items() if arrivals is not None}
 
 
 def _last_sign(solution: BudgetSolution) -> Instant | None:
     """When a job last came or finished."""
     balance = solution.budget.balance
-    finished: Iterable[Instant] = () if balance is None else (one.at for one in balance.class_history.values())
-    created = (one.created[-1] for one in solution.groups.values())
+    finished: Iterable[Instant] = () if balance is None else (history.at for history in balance.class_history.values())
+    created = (group.created[-1] for group in solution.groups.values())
     return max([*created, *finished], default=None)

@@ -26,14 +26,14 @@ _NUDGE = 1e-6
 class PathShare:
     """A path that ``fraction`` of a group's jobs take. ``seconds`` and ``dollars``: of a new job on it.
 
-    ``prospects``: the menu's values at θ*, as those jobs see it.
+    ``values``: the menu's values at θ*, as those jobs see it.
     """
 
     path: Path
     fraction: float
     seconds: float
     dollars: float
-    prospects: OptionValues
+    values: OptionValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class GroupAssignment:
         return self.path_shares[0].dollars
 
     @property
-    def prospects(self) -> OptionValues:
+    def values(self) -> OptionValues:
         """The menu's values as jobs on the cheapest path see it."""
-        return self.path_shares[0].prospects
+        return self.path_shares[0].values
 
     @property
     def arrivals(self) -> float:
@@ -84,7 +84,7 @@ class GroupAssignment:
 
     def drawn_values(self, job: Job) -> OptionValues:
         """The values for a job whose path does not show which share it took: drawn by its id, always the same."""
-        return draw_path_share(job, self.path_shares).prospects if self.mixes else self.prospects
+        return draw_path_share(job, self.path_shares).values if self.mixes else self.values
 
     def job_stream(self, key: GroupKey, calibration: CostCalibration) -> JobStream:
         """The group's jobs to come; where arrivals are not counted, they are counted from the jobs in sight."""

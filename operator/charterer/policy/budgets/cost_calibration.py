@@ -2,10 +2,10 @@
 
     κ = (Σ actual + 3·m) / (Σ predicted + 3·m)
 
-over finished jobs, which fade, and running ones at their committed cost; m is the mean prediction: three jobs that cost
-what was predicted stand for the prior. Whatever makes a class dearer than its curves say (wrong exponents, restarts,
-sizes) is in κ, and Σ λ·κ·m(θ) is what will really be spent. Of running jobs what they will cost counts, or those that
-happen to be short would be heard first.
+over finished jobs, which fade, and running ones at their committed cost. m is the mean prediction: the prior is three
+jobs that cost what was predicted. κ contains everything that makes a class dearer than its curves say (wrong exponents,
+restarts, sizes), and Σ λ·κ·m(θ) is what will really be spent. Running jobs count with all that they will cost;
+otherwise short jobs would be counted first.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def usual_squared_cv(classes: Iterable[ClassHistory]) -> float:
 
 
 def _squared_cv(classes: Iterable[ClassHistory], prior: float) -> float:
-    """That of actual ÷ predicted cost, weighted by dollars, over finished jobs; running ones have not shown theirs."""
+    """The same of actual ÷ predicted cost, weighted by dollars, over finished jobs only."""
     jobs, total = SPREAD_JOBS, SPREAD_JOBS * prior
     for history in classes:
         if history.actual > 0 and history.predicted > 0:
@@ -149,13 +149,18 @@ def calibrate(
         rate=Price(
             sum([price for pool in rentals for name, price in pool.billed.items() if name in used])
         ).dollars_per_second,
-        left=sum(one.left for one in running.values()),
-        spread=sqrt(sum(cost_factors[class_id].squared_cv * one.squares for class_id, one in running.items())),
+        left=sum(committed.left for committed in running.values()),
+        spread=sqrt(
+            sum(cost_factors[class_id].squared_cv * committed.squares for class_id, committed in running.items())
+        ),
     )
 
 
 def _mean_prediction(known: Iterable[ClassHistory], running: Iterable[CommittedCost]) -> float:
-    sums = [*((one.jobs, one.predicted) for one in known), *((one.running, one.predicted) for one in running)]
+    sums = [
+        *((history.jobs, history.predicted) for history in known),
+        *((committed.running, committed.predicted) for committed in running),
+    ]
     jobs = sum(jobs for jobs, _ in sums)
     return sum(predicted for _, predicted in sums) / jobs if jobs else 0.0
 

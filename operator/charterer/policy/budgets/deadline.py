@@ -1,7 +1,7 @@
 """Deadlines (spec.targetCompletionTime): what a second must be worth at least for a job's path to end in time.
 
 A target is a wish within the budget: the dollars of its path beyond the cheapest are set aside before what a second is
-worth to the others is solved for. They must be left of the period, and all the budget's limits hold as ever.
+worth to the others is solved for. They must be left in the period, and all limits of the budget apply.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from charterer.policy.options.option_value import JobPosition, OptionValues
 from charterer.policy.solve.bisection import bisect
 
 MARGIN = 0.1
-"""A path that is entered must end so much sooner, of its time, than one that is merely stayed on: measured speeds vary
-by a few percent from one report to the next, and a job must not go to and fro for that."""
+"""Fraction of its time by which a path must end before the target to be entered; staying on it needs no margin.
+Measured speeds vary by a few percent from one report to the next, and a job must not move back and forth for that."""
 _LEAST, _MOST = 1e-9, 1e6
 """Multiples of the dearest option's price a second at which only money, or only time, counts."""
 _HALVINGS = 16
@@ -98,19 +98,19 @@ class _End:
     stay: float | None
 
     def within(self, left: float) -> bool:
-        """Whether that is in time; what is changed to must be so with a margin, unless it is sooner than staying."""
+        """Whether the job ends in time; a change needs a margin unless staying is in time and the change is faster."""
         if self.stay is not None and self.stay <= left and self.seconds <= self.stay:
             return True
         return self.seconds * (1.0 + MARGIN) <= left
 
 
-def _end(job: Job, prospects: OptionValues, position: JobPosition) -> _End:
+def _end(job: Job, values: OptionValues, position: JobPosition) -> _End:
     if job.allocation is None:
-        best = prospects.entering(position)[0]
+        best = values.entering(position)[0]
         return _End(best.seconds, best.dollars, None)
     here = job.allocation.option
-    stay = prospects.staying(here, position)
-    moves = prospects.paying(here, position)
+    stay = values.staying(here, position)
+    moves = values.paying(here, position)
     if not moves:
         return _End(stay.seconds, stay.dollars, stay.seconds)
     return _End(stay.seconds - moves[0].saved_seconds, stay.dollars + moves[0].cost.dollars, stay.seconds)

@@ -44,9 +44,9 @@ def choice(
     here = _to_the_end(option, values, position)
     text = f"{name(option)}: {format_duration(here.seconds)} for {format_money(here.dollars)}"
     if not menu.known:
-        why = ReasonCode.RIGID if menu.rigid else ReasonCode.NO_CURVE
+        code = ReasonCode.RIGID if menu.rigid else ReasonCode.NO_CURVE
         return Reason(
-            why,
+            code,
             0.0,
             ZERO,
             f"{text} if {format_duration(position.left)} of work are left; no speedup curve is known yet",
@@ -62,17 +62,19 @@ def choice(
     elif values.on_menu(option):
         text += "; nothing on its menu is faster"
     text += full(values, (option, above.option if above is not None else option))
-    why = ReasonCode.RIGID if menu.rigid else ReasonCode.BUDGET_OPTIMAL if feasible else ReasonCode.CHEAPEST_OVER_BUDGET
+    code = (
+        ReasonCode.RIGID if menu.rigid else ReasonCode.BUDGET_OPTIMAL if feasible else ReasonCode.CHEAPEST_OVER_BUDGET
+    )
     if below is None:
-        return Reason(why, 0.0, ZERO, text)
+        return Reason(code, 0.0, ZERO, text)
     saved, more = below.seconds - here.seconds, here.dollars - below.dollars
-    return Reason(why, weight * saved, Money.of(more), text, below.option)
+    return Reason(code, weight * saved, Money.of(more), text, below.option)
 
 
 def full(values: OptionValues, options: Iterable[Option]) -> str:
     """What room counts in the pools of some options, where they are full."""
     charge = values.charge
-    prices = {} if charge is None else {one.pool: charge.of(one) / one.gpus for one in options}
+    prices = {} if charge is None else {option.pool: charge.of(option) / option.gpus for option in options}
     return "".join(
         f"; {pool} is full, so a GPU-hour there counts {format_money(price * 3600)} more than its bill"
         for pool, price in prices.items()
@@ -103,6 +105,6 @@ def moving(move: Move, here: Option, work: float, rate: Rate, weight: float) -> 
     return Reason(ReasonCode.MOVE_PAYS, weight * move.saved_seconds, move.cost, words, here)
 
 
-def waiting(why: ReasonCode, option: Option, detail: str) -> Reason:
+def waiting(code: ReasonCode, option: Option, detail: str) -> Reason:
     """Why a job waits for an option."""
-    return Reason(why, 0.0, ZERO, f"{name(option)} wanted: {detail}")
+    return Reason(code, 0.0, ZERO, f"{name(option)} wanted: {detail}")

@@ -21,12 +21,16 @@ from charterer.policy.budgets.pool_usage import expected_use, fits_into, sum_use
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.pool_size import pool_sizes
 from charterer.policy.nodes.rental_index import RentalIndex
+from charterer.policy.solve.linear_program import SolverGaveUp
 
 
 def solve_with_pool_limits(
     alone: Sequence[BudgetSolution], snapshot: Snapshot, rentals: RentalIndex
 ) -> list[BudgetSolution]:
-    """The budgets, each solved alone, as they are with the room there is; in the same order."""
+    """The budgets, each solved alone, as they are with the room there is; in the same order.
+
+    Where the solver gives up they stay as they are alone: pools have no price, and jobs wait for the full ones in turn.
+    """
     if not any(_chooses(solution) for solution in alone):
         return [*alone]
     sizes = pool_sizes(snapshot, rentals)
@@ -35,11 +39,14 @@ def solve_with_pool_limits(
     solutions = {solution.budget.id: solution for solution in alone}
     _subtract(left, *(held[solution.budget.id] for solution in alone if not _chooses(solution)))
     for mode in (Mode.ENFORCE, Mode.OBSERVE):
-        together = [one.budget.id for one in alone if _chooses(one) and one.budget.mode is mode]
+        together = [solution.budget.id for solution in alone if _chooses(solution) and solution.budget.mode is mode]
         shared = dict(left)
         _subtract(left, *(held[name] for name in together))
         if not fits_into(sum_uses(held[name] for name in together), shared):
-            program = PoolProgram([solutions[name] for name in together], shared)
+            try:
+                program = PoolProgram([solutions[name] for name in together], shared)
+            except SolverGaveUp:
+                continue
             for name in together:
                 solutions[name] = program.read(solutions[name], sizes, snapshot.now)
                 held[name] = program.uses(name)
@@ -73,7 +80,10 @@ def _uses(solution: BudgetSolution) -> dict[PoolId, float]:
     served = 1.0 if paid else min(solution.allowed / solution.planned, 1.0)
     return sum_uses(
         expected_use(
-            ((one.fraction, use_of(one.path, one.seconds, share.group)) for one in share.path_shares),
+            (
+                (path_share.fraction, use_of(path_share.path, path_share.seconds, share.group))
+                for path_share in share.path_shares
+            ),
             share.arrivals * holding_factor(solution, key, share.group) * served,
         )
         for key, share in solution.shares.items()

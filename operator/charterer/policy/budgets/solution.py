@@ -72,7 +72,7 @@ class BudgetSolution:
     def deadline_values(self, job: Job) -> OptionValues | None:
         """The menu's values for a job whose target needs more than its group is given; None for any other job."""
         need, share = self.deadline_needs.get(job.id), self.share(job)
-        if need is None or share is None or need.worth <= share.prospects.worth:
+        if need is None or share is None or need.worth <= share.values.worth:
             return None
         return self.inputs.memo(OptionValues, share.group.menu, need.worth, None)
 
@@ -115,7 +115,10 @@ def _class_verdict(budget: Budget, share: GroupAssignment) -> ClassVerdict:
         class_id=group.class_id,
         arrivals_per_hour=share.arrivals * 3600.0,
         mean_work=group.work,
-        paths=tuple(PathVerdict(one.fraction, one.prospects.stages(one.path)) for one in share.path_shares),
+        paths=tuple(
+            PathVerdict(path_share.fraction, path_share.values.stages(path_share.path))
+            for path_share in share.path_shares
+        ),
         seconds=share.seconds,
         cost=Money.of(share.dollars),
     )

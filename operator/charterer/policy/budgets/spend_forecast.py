@@ -100,16 +100,18 @@ class CompoundPoisson:
     """
 
     def __init__(self, streams: Sequence[JobStream]) -> None:
-        spends = sum(one.spends for one in streams)
-        self.rate = sum(one.arrivals for one in streams)
+        spends = sum(stream.spends for stream in streams)
+        self.rate = sum(stream.arrivals for stream in streams)
         self.mean = spends / self.rate if self.rate else 0.0
-        squares = sum(one.spends * one.dollars * (1.0 + one.squared_cv) for one in streams)
+        squares = sum(stream.spends * stream.dollars * (1.0 + stream.squared_cv) for stream in streams)
         self.square = squares / self.rate if self.rate else 0.0
-        known = [one for one in streams if one.seconds and one.spends]
-        paces = sum(one.spends * one.dollars / one.seconds for one in known)
-        self.pace = paces / sum(one.spends for one in known) if known else inf
+        known = [stream for stream in streams if stream.seconds and stream.spends]
+        paces = sum(stream.spends * stream.dollars / stream.seconds for stream in known)
+        self.pace = paces / sum(stream.spends for stream in known) if known else inf
         self.guessed = sum(
-            one.spends**2 * (1.0 / one.counted + one.cost_factor_error**2) for one in streams if one.counted
+            stream.spends**2 * (1.0 / stream.counted + stream.cost_factor_error**2)
+            for stream in streams
+            if stream.counted
         )
 
     @property
@@ -118,7 +120,7 @@ class CompoundPoisson:
         return self.square / self.mean / self.pace if self.mean else 0.0
 
     def spent(self, seconds: float) -> tuple[float, float]:
-        """Mean and mean square of what a job spends within so many seconds."""
+        """Mean and mean square of the dollars that a job spends within ``seconds``."""
         if not self.mean or self.pace == inf:
             return self.mean, self.square
         most = self.pace * seconds
@@ -139,7 +141,7 @@ def forecast(
 ) -> Forecast:
     """The spend at the end of the period. ``spread``: standard deviation of what running jobs will still cost.
 
-    ``past``: what earlier periods spent, as a part of what they were to spend.
+    ``past``: what earlier periods spent, as a fraction of their aim.
     """
     left, coming = max(money.seconds - money.elapsed, 0.0), CompoundPoisson(streams)
     path = _path(money, left, bounds)
@@ -177,7 +179,7 @@ def _shown(
     periods = PRIOR_PERIODS + (len(past) if variance else 0)
     could = min(_to_come(whole, money.seconds, path), money.aim)
     off = [max(part * money.aim - money.aim, could - part * money.aim, 0.0) for part in past]
-    squares = sum(one**2 for one in off) / variance if variance else 0.0
+    squares = sum(miss**2 for miss in off) / variance if variance else 0.0
     return (PRIOR_PERIODS + squares) / periods, _student(periods)
 
 

@@ -151,16 +151,16 @@ def alternatives(job: Job, solution: BudgetSolution, verdict: Verdict, snapshot:
     if share is None or chosen is None:
         return None
     weigh = _Weighing(job, chosen, share, solution, snapshot)
-    prospects, position = solution.deadline_values(job) or share.drawn_values(job), share.position(job)
-    points = weigh.points(prospects, position)
+    values, position = solution.deadline_values(job) or share.drawn_values(job), share.position(job)
+    points = weigh.points(values, position)
     here = points[key_of(chosen)]
     rows = sorted(
-        (weigh.row(point, here, prospects.worth) for point in points.values()),
+        (weigh.row(point, here, values.worth) for point in points.values()),
         key=lambda row: (row.dollars, row.seconds, row.option.pool, row.option.gpus),
     )
     found = next(row for row in rows if row.rank is Rank.CHOSEN)
     nearest = [_cheapest_hour(rows, Rank.TOO_DEAR), _dearest_hour(rows, Rank.TOO_SLOW)]
-    changes = [weigh.change(row, prospects, position) for row in nearest if row is not None]
+    changes = [weigh.change(row, values, position) for row in nearest if row is not None]
     alone = _left_alone(job, snapshot)
     return Alternatives(tuple(rows), found, position, job.remaining is not None, tuple(changes), alone)
 
@@ -170,16 +170,16 @@ def _left_alone(job: Job, snapshot: Snapshot) -> tuple[LeftAlone, ...]:
     if profile is None:
         return ()
     found = {
-        (one.gpu_type, one.gpus): LeftAlone(one.gpu_type, one.gpus, until, one.message)
-        for one, until in is_quarantined(profile, snapshot.now)
-        if job.widths.min <= one.gpus <= job.widths.max and (not job.gpu_types or one.gpu_type in job.gpu_types)
+        (failed.gpu_type, failed.gpus): LeftAlone(failed.gpu_type, failed.gpus, until, failed.message)
+        for failed, until in is_quarantined(profile, snapshot.now)
+        if job.widths.min <= failed.gpus <= job.widths.max and (not job.gpu_types or failed.gpu_type in job.gpu_types)
     }
-    for one in job.records if job.failures else ():
-        pool = snapshot.pools.get(one.option.pool)
-        if one.outcome is RunOutcome.FAILED and pool is not None and pool.offering is not None:
-            width = pool.offering.gpu_type, one.option.gpus
+    for record in job.records if job.failures else ():
+        pool = snapshot.pools.get(record.option.pool)
+        if record.outcome is RunOutcome.FAILED and pool is not None and pool.offering is not None:
+            width = pool.offering.gpu_type, record.option.gpus
             if untested(profile, frozenset({width})):
-                found[width] = LeftAlone(*width, None, one.message)
+                found[width] = LeftAlone(*width, None, record.message)
     return tuple(found[width] for width in sorted(found))
 
 
@@ -192,7 +192,7 @@ def basis(profile: Profile | None, gpu_type: str, gpus: int) -> Basis:
 
 
 def _of_phase(profile: Profile, phase: int, gpu_type: str, gpus: int) -> Basis:
-    curve = next((one for one in profile.phases[phase].curves if one.gpu_type == gpu_type), None)
+    curve = next((curve for curve in profile.phases[phase].curves if curve.gpu_type == gpu_type), None)
     if curve is None:
         return Basis.ASSUMED
     if not isinstance(curve.form, ThroughputTable):
@@ -251,25 +251,25 @@ class _Weighing:
         self._draft = PlanBuilder(solution, capacity, self._market, snapshot)
         self._runs = job.allocation is not None
 
-    def points(self, prospects: OptionValues, position: JobPosition) -> dict[OptionKey, _OptionPoint]:
+    def points(self, values: OptionValues, position: JobPosition) -> dict[OptionKey, _OptionPoint]:
         """Seconds and dollars from now to the end on every option, the chosen one included."""
         if not self._runs:
-            return {key_of(one.option): self._entering(one) for one in prospects.entering(position)}
-        stay = prospects.staying(self._chosen, position)
+            return {key_of(completion.option): self._entering(completion) for completion in values.entering(position)}
+        stay = values.staying(self._chosen, position)
         points = {key_of(stay.option): _OptionPoint(stay.option, stay.seconds, stay.dollars, stay.room)}
-        for option in prospects.menu.options:
+        for option in values.menu.options:
             if key_of(option) not in points:
                 rented = self._draft.must_rent(self._job, option)
-                move = prospects.move(self._chosen, option, position, rented=rented)
+                move = values.move(self._chosen, option, position, rented=rented)
                 seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
                 points[key_of(option)] = _OptionPoint(move.to, seconds, dollars, stay.room + move.room)
         return points
 
-    def _entering(self, one: Completion) -> _OptionPoint:
+    def _entering(self, completion: Completion) -> _OptionPoint:
         """As the queue is served: where nodes are ready, nobody waits for their start-up."""
-        ready = self._draft.ready(self._job, one.option)
-        seconds = one.seconds - (self._draft.start_up(one.option) if ready else 0.0)
-        return _OptionPoint(one.option, seconds, one.dollars, one.room)
+        ready = self._draft.ready(self._job, completion.option)
+        seconds = completion.seconds - (self._draft.start_up(completion.option) if ready else 0.0)
+        return _OptionPoint(completion.option, seconds, completion.dollars, completion.room)
 
     def row(self, point: _OptionPoint, here: _OptionPoint, worth: float) -> Alternative:
         """The option against the chosen one, for which a second is worth ``worth`` dollars."""
@@ -277,7 +277,7 @@ class _Weighing:
         pool = self._snapshot.pools.get(option.pool)
         gpu_type = "" if pool is None or pool.offering is None else pool.offering.gpu_type
         rank, price = _rank(here.seconds - point.seconds, point.counted - here.counted, worth)
-        charge = self._share.prospects.charge
+        charge = self._share.values.charge
         chosen = key_of(option) == key_of(self._chosen)
         profile = self._snapshot.profiles.get(self._job.class_id)
         return Alternative(
@@ -307,7 +307,7 @@ class _Weighing:
 
     # --- what would have to change ------------------------------------------------------------------------------------
 
-    def change(self, row: Alternative, prospects: OptionValues, position: JobPosition) -> WinningChange:
+    def change(self, row: Alternative, values: OptionValues, position: JobPosition) -> WinningChange:
         """What alone would make the option of ``row`` win."""
         to = key_of(row.option)
         weight = self._share.group.weight
@@ -318,13 +318,11 @@ class _Weighing:
             return there.counted - here.counted + at.worth * (there.seconds - here.seconds)
 
         def at_price(factor: float) -> float:
-            repriced = OptionValues(
-                _repriced(prospects.menu, row.option.pool, factor), prospects.worth, prospects.charge
-            )
+            repriced = OptionValues(_repriced(values.menu, row.option.pool, factor), values.worth, values.charge)
             return loses_by(repriced, position)
 
         def at_work(factor: float) -> float:
-            return loses_by(prospects, JobPosition(position.total * factor, position.done))
+            return loses_by(values, JobPosition(position.total * factor, position.done))
 
         price, work = _turning_point(at_price), _turning_point(at_work) if self._job.remaining is not None else None
         pool = self._snapshot.pools[row.option.pool]
@@ -339,7 +337,7 @@ class _Weighing:
 
     def _left_behind(self, option: Option) -> bool:
         """Whether the job's own option is no longer on its menu, so that its price is not one of today's."""
-        return option.pool == self._chosen.pool and not self._share.prospects.on_menu(self._chosen)
+        return option.pool == self._chosen.pool and not self._share.values.on_menu(self._chosen)
 
 
 def _rank(saved: float, more: float, worth: float) -> tuple[Rank, float | None]:

@@ -84,7 +84,7 @@ class Frontier:
     @cached_property
     def cheapest(self) -> Money:
         """The smallest budget (a period) with which no job queues for money."""
-        least = sum(one.load * one.spends[0] for one in self._demands)
+        least = sum(demand.load * demand.spends[0] for demand in self._demands)
         if self._fits(solve(self._demands, least), 1.0):
             return self._a_period(least)
         return self._a_period(self._least_with_room(least))
@@ -92,7 +92,7 @@ class Frontier:
     @cached_property
     def fastest(self) -> Money:
         """The budget (a period) above which a surplus stays unspent: every job has the fastest that there is for it."""
-        most = sum(one.load * one.spends[-1] for one in self._demands)
+        most = sum(demand.load * demand.spends[-1] for demand in self._demands)
         if self._fits(solve(self._demands, most), 1.0):
             return self._a_period(most)
         return self._a_period(self._unlimited().spend)
@@ -144,7 +144,8 @@ class Frontier:
             held = share.arrivals * holding_factor(self._solution, key, share.group) * served
             uses.append(
                 expected_use(
-                    ((part, use_of(hull.paths[one], hull.seconds[one], share.group)) for part, one in corners), held
+                    ((part, use_of(hull.paths[corner], hull.seconds[corner], share.group)) for part, corner in corners),
+                    held,
                 )
             )
         return fits_into(sum_uses(uses), self._solution.room)
@@ -163,7 +164,7 @@ class Frontier:
 
     def _unlimited(self) -> BudgetOutcome:
         """What the budget gets of the room for any money."""
-        unlimited = _UNLIMITED * sum(one.load * one.spends[-1] for one in self._demands)
+        unlimited = _UNLIMITED * sum(demand.load * demand.spends[-1] for demand in self._demands)
         return budget_outcome(self._solution, unlimited)
 
     def _mean_seconds(self, solution: Solution) -> float:

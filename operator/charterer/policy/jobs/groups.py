@@ -26,7 +26,8 @@ class JobGroup:
     ``active``: the number of jobs that want to run; ``known`` of them say what work they have left, ``left`` in all
     (seconds of the reference option).
 
-    Jobs without GPUs are ``waiting``, or ``idle`` with the reason why they want none. Jobs with GPUs are ``runners``,
+    Jobs without GPUs are ``waiting``, some of them ``resting`` after a run that failed, or ``idle`` with the reason why
+    they want none. Jobs with GPUs are ``runners``,
     or ``unwanted`` with the reason why they should not run. Among the runners, a move may pay for the ``movable``, not
     all pods of the ``late`` run yet, and the ``capped`` have a maximum cost. The ``targeted`` are active and have a
     target completion time.
@@ -44,6 +45,7 @@ class JobGroup:
     known: int
     left: float
     waiting: Sequence[Job]
+    resting: Sequence[JobFacts]
     idle: Sequence[tuple[Job, Reason]]
     runners: Mapping[JobId, JobFacts]
     unwanted: Sequence[tuple[JobFacts, Reason]]
@@ -78,6 +80,7 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
         known=len(left),
         left=sum(left),
         waiting=[facts.job for facts in active if facts.since is None],
+        resting=[facts for facts in active if facts.since is None and facts.rests_until is not None],
         idle=[(facts.job, why) for facts, why in refused if facts.since is None],
         runners={facts.job.id: facts for facts in runners},
         unwanted=unwanted,

@@ -11,6 +11,7 @@ from charterer.domain.plan import Reason
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy.jobs.group_key import GroupKey, group_key
 from charterer.policy.jobs.predicates import not_wanted, ready_by, settled
+from charterer.policy.jobs.rest import rests_until
 from charterer.policy.options.option_value import JobPosition
 
 
@@ -20,10 +21,10 @@ class JobFacts:
 
     ``order``: of creation. ``key``: of its group; ``statistics``: the class that it counts in. ``refused``: why no GPUs
     are looked for. ``settled``: whether all of its run runs, so that moving it is a question of gain; ``ready_by``: by
-    when it must, if it does not. ``rentals``: of its allocation; ``nodes``: where its pods live. In dollars: ``ended``,
-    the GPUs of its former runs; ``price`` a second of those it has, which are ``micros`` micro-dollars an hour, and
-    ``since`` when; ``predicted`` at its first start; ``reported``, what it still costs as it says. ``trials``: runs on
-    widths that had never been measured, from when until when.
+    when it must, if it does not; ``rests_until``: when it may have its next run. ``rentals``: of its allocation;
+    ``nodes``: where its pods live. In dollars: ``ended``, the GPUs of its former runs; ``price`` a second of those it
+    has, which are ``micros`` micro-dollars an hour, and ``since`` when; ``predicted`` at its first start; ``reported``,
+    what it still costs as it says. ``trials``: runs on widths that had never been measured, from when until when.
     """
 
     job: Job
@@ -33,6 +34,7 @@ class JobFacts:
     refused: Reason | None
     settled: bool
     ready_by: Instant | None
+    rests_until: Instant | None
     rentals: frozenset[RentalId]
     nodes: tuple[NodeName, ...]
     ended: float
@@ -61,6 +63,7 @@ def job_facts(job: Job, classes: frozenset[ClassId]) -> JobFacts:
         refused=not_wanted(job),
         settled=settled(job),
         ready_by=None if allocation is None else ready_by(job, allocation),
+        rests_until=rests_until(job),
         rentals=frozenset() if allocation is None else frozenset(place.rental for place in allocation.placements),
         nodes=tuple(pod.node for run in job.runs for pod in run.pods if pod.node is not None and pod.live),
         ended=sum(

@@ -10,9 +10,9 @@ from charterer.domain.time import Instant, after
 from charterer.policy.options.market import Market
 
 
-def reason(why: ReasonCode, message: str) -> Reason:
+def reason(code: ReasonCode, message: str) -> Reason:
     """A reason that is no matter of seconds and dollars."""
-    return Reason(why, 0.0, ZERO, message)
+    return Reason(code, 0.0, ZERO, message)
 
 
 def not_wanted(job: Job) -> Reason | None:
@@ -33,10 +33,16 @@ def not_wanted(job: Job) -> Reason | None:
 
 
 def ready_by(job: Job, allocation: Allocation) -> Instant | None:
-    """By when all pods of a started run must be running; None when they are, or when the run has not started."""
+    """By when all pods of the allocation's run must be running; None when they are, or when the run has ended.
+
+    A run that did not even begin has the same time, from its allocation on, and its predecessor's grace period.
+    """
     run = job.current_run
-    if run is None or run.suspended or run.started is None or run.complete is not None or run.failed is not None:
+    if run is not None and (run.complete is not None or run.failed is not None):
         return None
+    if run is None or run.suspended or run.started is None:
+        grace = job.grace_seconds if job.replaced else 0.0
+        return after(allocation.since, job.ready_timeout_seconds + grace)
     begun = {pod.index for pod in run.pods if pod.phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED)}
     if len(begun) >= len(allocation.placements) or any(pod.phase is PodPhase.FAILED for pod in run.pods):
         return None

@@ -33,18 +33,18 @@ class PriceColumns:
     def __init__(self, rentals: Sequence[Rental], start: Instant) -> None:
         self._rentals = rentals
         self._start = start
-        known = [at for one in rentals for at in (one.launched, one.ended) if at is not None]
+        known = [at for rental in rentals for at in (rental.launched, rental.ended) if at is not None]
         self._latest = max(known, default=Instant(0))
-        self._ended = self._sum([one for one in rentals if one.ended is not None], self._latest)
-        running = [one for one in rentals if one.ended is None and one.launched is not None]
-        even = [one for one in running if len(one.segments) < 2]
-        self._others = [one for one in running if len(one.segments) >= 2]
+        self._ended = self._sum([rental for rental in rentals if rental.ended is not None], self._latest)
+        running = [rental for rental in rentals if rental.ended is None and rental.launched is not None]
+        even = [rental for rental in running if len(rental.segments) < 2]
+        self._others = [rental for rental in running if len(rental.segments) >= 2]
         self._even = [
-            (launched, _price(one), one.billing_minimum_seconds)
-            for one in even
-            if (launched := one.launched) is not None
+            (launched, _price(rental), rental.billing_minimum_seconds)
+            for rental in even
+            if (launched := rental.launched) is not None
         ]
-        before = [accrued_before(one, start).micros for one in even]
+        before = [accrued_before(rental, start).micros for rental in even]
         self._before = before if any(before) else None
 
     def paid(self, now: Instant) -> tuple[Money, Money]:
@@ -60,8 +60,8 @@ class PriceColumns:
         return since + self._ended[0] + Money(sum(later)), ever + self._ended[1] + Money(sum(costs))
 
     def _sum(self, rentals: Iterable[Rental], now: Instant) -> tuple[Money, Money]:
-        costs = [(one, accrued(one, now).micros) for one in rentals]
-        later = sum([max(cost - accrued_before(one, self._start).micros, 0) for one, cost in costs])
+        costs = [(rental, accrued(rental, now).micros) for rental in rentals]
+        later = sum([max(cost - accrued_before(rental, self._start).micros, 0) for rental, cost in costs])
         return Money(later), Money(sum([cost for _, cost in costs]))
 
 

@@ -113,7 +113,11 @@ class Capacity:
         if pool is None or pool.offering is None or not here.rentals.booting:
             return EMPTY
         size, used, noticed = pool.offering.gpus_per_node, self.used, self._noticed(name)
-        return {one.id: size - used.get(one.id, 0) for one in here.rentals.booting if self._offered(one, noticed)}
+        return {
+            rental.id: size - used.get(rental.id, 0)
+            for rental in here.rentals.booting
+            if self._offered(rental, noticed)
+        }
 
     def _ready(self, name: PoolId, here: PoolNodes) -> HeldGpus:
         survey = self._snapshot.surveys.get(name)
@@ -122,7 +126,7 @@ class Capacity:
         closed, rentals = _ending(survey) | self._noticed(name), here.rentals.staying
         if not closed and not self._leaving and not here.rentals.deleting:
             return here.free
-        return {one: free for one, free in here.free.items() if self._offered(rentals[one], closed)}
+        return {name: free for name, free in here.free.items() if self._offered(rentals[name], closed)}
 
     def _offered(self, rental: Rental, closed: Container[InstanceId | None]) -> bool:
         return rental.id not in self._leaving and not rental.deleting and rental.instance not in closed

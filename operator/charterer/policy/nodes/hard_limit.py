@@ -49,9 +49,10 @@ def exposure(rental: Rental, grace_seconds: int, lag_seconds: float, now: Instan
     """The most the rental can cost beyond what has accrued (billing minimum included), released at the next look."""
     if rental.phase is RentalPhase.ENDED:
         return ZERO
-    leaving = rental.worst.cost(grace_seconds + MARGIN_SECONDS + ceil(lag_seconds))
+    leaving = rental.dearest.cost(grace_seconds + MARGIN_SECONDS + ceil(lag_seconds))
     if rental.phase in _BOOTING:
-        return max(leaving, rental.reserved - accrued(rental, now))
+        raised = rental.reserved.micros * rental.dearest.micros_per_hour // max(rental.worst.micros_per_hour, 1)
+        return max(leaving, Money(raised) - accrued(rental, now))
     return leaving
 
 

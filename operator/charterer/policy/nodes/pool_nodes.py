@@ -84,11 +84,11 @@ def _exposed(rentals: PoolRentals, graces: Sequence[int], lag_seconds: float) ->
     worst: dict[RentalId, Price] = {}
     for rental, grace in zip(rentals.live, graces, strict=True):
         if rental.id not in booting:
-            kind = rental.worst, grace
+            kind = rental.dearest, grace
             if kind not in alike:
                 alike[kind] = exposure(rental, grace, lag_seconds, _ANY_TIME)
             most[rental.id] = alike[kind]
-            worst[rental.id] = rental.worst
+            worst[rental.id] = rental.dearest
     return Exposed(
         each=most,
         worst=worst,

@@ -19,7 +19,7 @@ def refusal(pool: Pool, surveyed: bool, live_rentals: int, more: int, now: Insta
     A pool that cools is not asked, but nodes it has, ready or booting, are used. A pool whose cloud has not answered
     yet (``surveyed`` False) is not asked blindly.
     """
-    if pool.deleting:
+    if pool.closed_because:
         return ReasonCode.POOL_DELETED
     if pool.cooled_until is not None and pool.cooled_until > now:
         return ReasonCode.POOL_COOLING
@@ -44,10 +44,10 @@ class PoolQuota:
     def refusal(self, pool: Pool, nodes: int) -> ReasonCode | None:
         """Why the pool cannot give ``nodes`` more now; notes in ``cooled`` until when a pool that was wanted cools."""
         surveyed = pool.id in self._snapshot.surveys
-        why = refusal(pool, surveyed, self._live.get(pool.id, 0), nodes, self._snapshot.now)
-        if why is ReasonCode.POOL_COOLING and pool.cooled_until is not None:
+        code = refusal(pool, surveyed, self._live.get(pool.id, 0), nodes, self._snapshot.now)
+        if code is ReasonCode.POOL_COOLING and pool.cooled_until is not None:
             self.cooled.add(pool.cooled_until)
-        return why
+        return code
 
     def name(self, pool: PoolId) -> RentalId:
         """Take a room of the pool: ``<pool>-<ordinal>`` with the smallest ordinal that no rental has."""

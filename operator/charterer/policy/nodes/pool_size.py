@@ -38,7 +38,7 @@ def pool_sizes(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, Pool
     return {
         name: _pool_size(pool, pool.offering.gpus_per_node, rentals.of(name), snapshot.now)
         for name, pool in sorted(snapshot.pools.items())
-        if pool.offering is not None and not pool.deleting
+        if pool.offering is not None and not pool.closed_because
     }
 
 

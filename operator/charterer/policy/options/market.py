@@ -25,7 +25,7 @@ class PoolOffer(NamedTuple):
     max_nodes: int
     capacity_type: CapacityType
     start_seconds: float
-    deleting: bool
+    closed: bool
     resource: str = GPU
 
 
@@ -39,7 +39,7 @@ def pool_offer(pool: Pool) -> PoolOffer:
         max_nodes=pool.max_nodes,
         capacity_type=pool.capacity_type,
         start_seconds=pool.start_seconds,
-        deleting=pool.deleting,
+        closed=bool(pool.closed_because),
     )
 
 
@@ -54,7 +54,7 @@ class Market:
         return [
             (offer, offer.price)
             for offer in self.offers.values()
-            if not offer.deleting
+            if not offer.closed
             and offer.price is not None
             and offer.gpus_per_node > 0
             and (offer.capacity_type is not CapacityType.SPOT or spot is SpotPolicy.ALLOWED)

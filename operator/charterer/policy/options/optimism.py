@@ -49,8 +49,8 @@ def _to_try(profile: Profile, gpu_type: str) -> frozenset[int]:
     )
 
 
-def _near(one: int, other: int) -> bool:
-    return one < TRIAL_STEP * other and other < TRIAL_STEP * one
+def _near(width: int, other: int) -> bool:
+    return width < TRIAL_STEP * other and other < TRIAL_STEP * width
 
 
 def optimistic_speed(profile: Profile, tried: Mapping[str, frozenset[int]]) -> Profile:

@@ -30,7 +30,7 @@ _MANY = 64
 """Sizes of jobs of which the phases are kept worked out."""
 
 _TIE_BREAK = 1e-6
-"""An option of the favoured path counts so much less of what a second on it costs, time included."""
+"""Fraction of its cost by which an option of the favoured path counts as cheaper, time included."""
 
 
 def in_place(here: Option, here_pods: int, to: Option, to_pods: int) -> bool:
@@ -140,7 +140,7 @@ class OptionValues:
         return self._fresh[position]
 
     def newcomer(self, work: float) -> tuple[Completion, Path]:
-        """The best that a new job of so much work can do, and its path."""
+        """The best completion of a new job of ``work``, and its path."""
         if self._newcomer is None or self._newcomer[0] != work:
             best = self.entering(JobPosition(work))[0]
             self._newcomer = work, best, self.path(best.option, JobPosition(work))
@@ -165,7 +165,7 @@ class OptionValues:
             money, time = money + option.entry_cost.dollars, time + option.entry_seconds
             room = to_go.room_cost(at) + self._extra(at) * option.entry_seconds
             found.append(Completion(option, time, money, self.worth * time + money + room, room))
-        return sorted(found, key=lambda one: (one.worth, one.dollars, one.option.pool, one.option.gpus))
+        return sorted(found, key=lambda end: (end.worth, end.dollars, end.option.pool, end.option.gpus))
 
     def staying(self, here: Option, position: JobPosition) -> Completion:
         """The way to the end of a job that runs on ``here``."""
@@ -198,7 +198,9 @@ class OptionValues:
         at, (to_go, options) = self._at.get(key_of(here)), self._to_go(position)
         gaining = self._gaining(here, position)
         moves = [self._move(here, at, to, options[to], to_go, position, rented=False) for to, _ in gaining]
-        return sorted((move for move in moves if move.gain > 0), key=lambda one: (-one.gain, one.to.pool, one.to.gpus))
+        return sorted(
+            (move for move in moves if move.gain > 0), key=lambda move: (-move.gain, move.to.pool, move.to.gpus)
+        )
 
     def stays_to_the_end(self, here: Option, position: JobPosition) -> bool:
         """Whether no change can pay, now or later, for a job on ``here``; False where that is not known.

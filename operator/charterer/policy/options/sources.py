@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from charterer.domain.job import Widths
+from charterer.domain.job import MOST_PODS, Widths
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.profile import Profile
@@ -20,6 +20,11 @@ from charterer.policy.options.speedup import speed
 
 DEFAULT_RESTART_SECONDS = 30.0
 """Seconds from stopping a run to training on in the next, for jobs whose profile does not say."""
+
+_FINE_NODES = 128
+"""Number of nodes up to which every number is offered."""
+_STEPS = 64
+"""Beyond that a number of nodes is offered if it is one 64th larger than the last: 1.6 %, less than is ever known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +108,18 @@ class WholeWidths:
 
 
 def offered_widths(gpus_per_node: int, widths: Widths, max_nodes: int) -> list[int]:
-    """Numbers of GPUs, ascending: powers of two below a node, whole nodes up to ``max_nodes``, and ``preferred``."""
+    """Numbers of GPUs, ascending: powers of two below a node, whole nodes up to ``max_nodes``, and ``preferred``.
+
+    All numbers of nodes up to ``_FINE_NODES`` are offered, beyond that about ten for each step of a sixth, so that a
+    menu stays small however wide a job may be; and those that the job's own widths name.
+    """
     below = [1 << power for power in range(gpus_per_node.bit_length()) if 1 << power < gpus_per_node]
-    nodes = range(1, min(max_nodes, widths.max // gpus_per_node) + 1)
+    most = min(max_nodes, widths.max // gpus_per_node, MOST_PODS)
+    named = {width // gpus_per_node for width in (widths.min, widths.preferred, widths.max)}
+    nodes = {*range(1, min(most, _FINE_NODES) + 1), *(count for count in named if 1 <= count <= most)}
+    count = _FINE_NODES
+    while (count := count + count // _STEPS) <= most:
+        nodes.add(count)
     offered = {*below, *(count * gpus_per_node for count in nodes)}
     if widths.preferred < gpus_per_node:
         offered.add(widths.preferred)

@@ -1,9 +1,9 @@
-"""Widths on which runs failed before the class was ever measured there: too little memory shows as any other failure.
+"""Widths on which runs failed before the class was ever measured there, for example for lack of memory.
 
-No speedup curve tells that a width fails. So it leaves the class's menu for a while, and comes back, since the fault
-may have been another: an hour after the first failure, four times as long after each further one, for each costs a job
-a run. The job whose run it was does not go there again at all: trials must not use up its ``backoffLimit``. What was
-ever measured is not avoided: there it is the job's own fault.
+No speedup curve shows that a width fails. So the width leaves the class's menu for an hour after the first failure, and
+four times as long after each further one, because each costs a job a run. It comes back because the failure may have
+had another cause. The job whose run failed never goes there again: trials must not use up its ``backoffLimit``. A width
+that was measured is not avoided: a failure there is the job's own fault.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ QuarantinedWidths = frozenset[tuple[str, int]]
 """Widths by GPU type."""
 
 _FIRST_SECONDS = 3600.0
-"""What passes by itself, such as an image or a data set that could not be had, is mostly over by then."""
+"""Seconds. A temporary fault, such as an image or a data set that is unavailable, is mostly over by then."""
 _FACTOR = 4.0
 
 
@@ -27,14 +27,14 @@ def quarantined_widths(profiles: Mapping[ClassId, Profile], now: Instant) -> Map
     found = {}
     for name, profile in profiles.items():
         if profile.failed:
-            found[name] = frozenset((one.gpu_type, one.gpus) for one, _ in is_quarantined(profile, now))
+            found[name] = frozenset((failed.gpu_type, failed.gpus) for failed, _ in is_quarantined(profile, now))
     return {name: widths for name, widths in found.items() if widths}
 
 
 def is_quarantined(profile: Profile, now: Instant) -> Sequence[tuple[FailedWidth, Instant]]:
     """The widths that the class leaves alone now, and until when."""
-    ends = [(one, after(one.at, backoff_seconds(one.failures))) for one in profile.failed]
-    return [(one, end) for one, end in ends if now < end and not _measured(profile, one.gpu_type, one.gpus)]
+    ends = [(failed, after(failed.at, backoff_seconds(failed.failures))) for failed in profile.failed]
+    return [(failed, end) for failed, end in ends if now < end and not _measured(profile, failed.gpu_type, failed.gpus)]
 
 
 def backoff_seconds(failures: int) -> float:
@@ -46,10 +46,10 @@ def backoff_seconds(failures: int) -> float:
 
 
 def untested(profile: Profile, widths: QuarantinedWidths) -> QuarantinedWidths:
-    """Those of the widths on which a learned class was never measured: what a job's own failures say is of these."""
+    """The widths among ``widths`` that were never measured in a learned class: a job's own failures count on these."""
     if not profile.reports:
         return frozenset()
-    return frozenset(one for one in widths if not _measured(profile, *one))
+    return frozenset(width for width in widths if not _measured(profile, *width))
 
 
 def _measured(profile: Profile, gpu_type: str, gpus: int) -> bool:

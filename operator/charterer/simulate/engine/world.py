@@ -60,7 +60,10 @@ class World:
     # --- actions of a policy ------------------------------------------------------------------------------------------
 
     def rent(self, order: Rent) -> None:
-        """Ask for a machine; where the cloud has none, the pool cools down."""
+        """Ask for a machine; where the cloud has none, the pool cools down. PlannerError beyond the pool's maximum."""
+        most = self.market.models[order.pool].max_nodes
+        if self.market.live[order.pool] >= most:
+            raise PlannerError(f"at {self.clock.now:g} s: pool {order.pool} may have {most} nodes, and has them")
         machine = self.market.rent(order, self.clock.instant)
         if machine is None:
             return

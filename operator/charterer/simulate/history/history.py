@@ -72,7 +72,7 @@ class PastPool:
     def work(self, job: PastJob) -> float:
         """The job's work in seconds of its class's reference option; the kind must be known."""
         phases = self.curves[job.kind]
-        return job.seconds * reference_throughput(phases) / _seconds_per_unit(phases, job.gpus)
+        return job.seconds / (reference_throughput(phases) * _seconds_per_unit(phases, job.gpus))
 
     @cached_property
     def mean_work(self) -> Mapping[str, float]:

@@ -28,7 +28,7 @@ from charterer.simulate.history.history import (
     placeable_width,
     widest_point,
 )
-from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.node_market import DEAREST, MOST_NODES, PoolModel
 from charterer.simulate.model.workload import BadRow
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -50,9 +50,13 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 """The column names of each field in files in circulation (upper or lower case), the preferred one first."""
 
 _NEEDED = ("submitted", "gpus", "duration")
-_COUNT = "whole number from 1 on"
-_SECONDS = "number of seconds above 0"
-_SPAN = "number of seconds"
+_HIGHEST: Final = 1e9
+"""The highest number in a file, and in seconds (32 years) the longest history: what is above is a slip of the pen."""
+_COUNT = f"whole number from 1 to {_HIGHEST:,.0f}"
+_SECONDS = f"number of seconds above 0, up to {_HIGHEST:,.0f}"
+_PRICE = f"price of a node: dollars an hour like 19.80, up to {DEAREST.decimal()}"
+_MOST_PER_NODE: Final = 1000
+_SPAN = f"number of seconds from 0 to {_HIGHEST:,.0f}"
 
 V = TypeVar("V")
 Curves = Mapping[str, tuple[Phase, ...]]
@@ -99,10 +103,6 @@ def _cells(job: PastJob, past: PastPool) -> list[str]:
         pool.capacity_type.value,
         repr(past.restart_seconds),
     ]
-
-
-def _table(phase: Phase) -> str:
-    return " ".join(f"{gpus}:{rate!r}" for gpus, rate in curve_points(phase))
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -172,10 +172,13 @@ class _HistoryReader:
 
     def history(self, rows: Sequence[_Row]) -> History:
         moments = [row.needed("submitted", _moment, "time: seconds, or like 2026-01-31T12:00:00Z") for row in rows]
+        first, last = (moments.index(end(moments)) for end in (min, max))
+        if moments[last] - moments[first] > _HIGHEST:
+            raise rows[last].bad("submitted", f"is more than {_HIGHEST:,.0f} s after {rows[first].where}: correct one")
         jobs: dict[str, list[PastJob]] = {}
         for number, (row, moment) in enumerate(zip(rows, moments, strict=True), start=1):
             pool = self._pool_of(row)
-            jobs.setdefault(pool.name, []).append(self._job(row, number, moment - min(moments), pool))
+            jobs.setdefault(pool.name, []).append(self._job(row, number, moment - moments[first], pool))
         return History(tuple(self._past_pool(name, of_pool) for name, of_pool in sorted(jobs.items())))
 
     def _past_pool(self, name: str, jobs: list[PastJob]) -> PastPool:
@@ -188,11 +191,18 @@ class _HistoryReader:
         name = row.cells.get("pool") or default.name
         pool = PoolModel(
             name=name,
-            gpus_per_node=row.get("gpus_per_node", _count, _COUNT, default.gpus_per_node),
-            hourly=row.get("node_price", _price, "price: dollars an hour like 19.80", default.hourly),
+            gpus_per_node=row.get(
+                "gpus_per_node", _gpus_of_a_node, f"whole number from 1 to {_MOST_PER_NODE}", default.gpus_per_node
+            ),
+            hourly=row.get(
+                "node_price",
+                _price,
+                f"price of a node: dollars an hour like 19.80, up to {DEAREST.decimal()}",
+                default.hourly,
+            ),
             gpu_type=row.cells.get("gpu_type") or default.gpu_type,
             start_seconds=row.get("start_seconds", _span, _SPAN, default.start_seconds),
-            max_nodes=row.get("max_nodes", _count, _COUNT, default.max_nodes),
+            max_nodes=row.get("max_nodes", _nodes, f"whole number from 1 to {MOST_NODES:,}", default.max_nodes),
             billing_minimum_seconds=row.get("billing_minimum_seconds", _whole, _SPAN, default.billing_minimum_seconds),
             capacity_type=row.get(
                 "capacity_type", CapacityType, f"one of {', '.join(CapacityType)}", default.capacity_type
@@ -226,7 +236,7 @@ class _HistoryReader:
             least=row.get("min_gpus", _count, _COUNT, 1),
             most=row.get("max_gpus", _count, _COUNT, widest_point(phases) if phases else gpus),
             resize=row.get("resize", ResizePolicy, f"one of {', '.join(ResizePolicy)}", ResizePolicy.NEVER),
-            weight=row.get("weight", _positive, "number above 0", 1.0),
+            weight=row.get("weight", _positive, f"number above 0, up to {_HIGHEST:,.0f}", 1.0),
             took=row.get("took", _positive, _SECONDS, None),
         )
 
@@ -284,13 +294,13 @@ def _number(text: str) -> float:
 
 
 def _positive(text: str) -> float:
-    if (value := _number(text)) <= 0.0:
+    if not 0.0 < (value := _number(text)) <= _HIGHEST:
         raise ValueError(text)
     return value
 
 
 def _span(text: str) -> float:
-    if (value := _number(text)) < 0.0:
+    if not 0.0 <= (value := _number(text)) <= _HIGHEST:
         raise ValueError(text)
     return value
 
@@ -307,8 +317,20 @@ def _count(text: str) -> int:
     return value
 
 
+def _gpus_of_a_node(text: str) -> int:
+    if (value := _count(text)) > _MOST_PER_NODE:
+        raise ValueError(text)
+    return value
+
+
+def _nodes(text: str) -> int:
+    if (value := _count(text)) > MOST_NODES:
+        raise ValueError(text)
+    return value
+
+
 def _price(text: str) -> Price:
-    if (price := Price.parse(text)).micros_per_hour < 0:
+    if not Price(0) <= (price := Price.parse(text)) <= DEAREST:
         raise ValueError(text)
     return price
 

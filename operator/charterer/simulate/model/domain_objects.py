@@ -77,6 +77,8 @@ def gpu_rental(machine: SimMachine) -> Rental:
         uid=machine.uid,
         resource_version="1",
         pool=machine.order.pool,
+        cloud=machine.model.cloud,
+        capacity_type=machine.model.capacity_type,
         budget=machine.order.budget,
         created=machine.created,
         phase=RentalPhase.DRAINING if machine.draining else phase,

@@ -9,9 +9,14 @@ from charterer.domain.billing import cost
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Rent
-from charterer.domain.pool import CapacityType, FakeGroup, Offering, Pool, PriceSegment, Quote
+from charterer.domain.pool import CapacityType, Cloud, FakeGroup, Offering, Pool, PriceSegment, Quote
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.simulate.model.sim_job import SimJob
+
+MOST_NODES = 100_000
+"""The most nodes of a pool in a simulation from files."""
+DEAREST = Price.parse("1000000")
+"""The highest price of a node in a simulation; what is above is a slip of the pen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,16 @@ class PoolModel:
     draw_lifetime: Callable[[], float] | None = None
     later_prices: tuple[tuple[float, Price], ...] = ()
 
+    @property
+    def most_nodes(self) -> int:
+        """The most nodes that can be rented at once."""
+        return self.max_nodes if self.stock is None else min(self.max_nodes, self.stock)
+
+    @property
+    def cloud(self) -> Cloud:
+        """The group that the GPUPool names."""
+        return FakeGroup("simulated", self.name)
+
     def pool(self, now: Instant) -> Pool:
         """The GPUPool."""
         return Pool(
@@ -44,7 +59,8 @@ class PoolModel:
             uid=f"uid-{self.name}",
             resource_version="1",
             generation=1,
-            cloud=FakeGroup("simulated", self.name),
+            created=Instant(0),
+            cloud=self.cloud,
             max_nodes=self.max_nodes,
             capacity_type=self.capacity_type,
             start_seconds=self.start_seconds,
@@ -103,8 +119,9 @@ class SimMachine:
 class NodeMarket:
     """The pools, and ``machines``: the nodes rented from them, in order of renting. ``rented_total`` counts all.
 
-    ``version`` grows whenever a machine is rented, becomes ready, is to be drained or ends. ``spent`` (by pool) and
-    ``node_seconds`` sum up the machines that ended.
+    ``version`` grows whenever a machine is rented, becomes ready, is to be drained or ends. ``live``: machines by pool.
+    ``micros_per_hour``: micro-dollars an hour of all machines. ``spent`` (by pool) and ``node_seconds`` sum up the
+    machines that ended.
     """
 
     def __init__(self, models: tuple[PoolModel, ...], now: Instant) -> None:
@@ -113,6 +130,8 @@ class NodeMarket:
         self.machines: dict[RentalId, SimMachine] = {}
         self.spent: dict[PoolId, Money] = dict.fromkeys(self.models, ZERO)
         self.node_seconds: dict[PoolId, float] = dict.fromkeys(self.models, 0.0)
+        self.live: dict[PoolId, int] = dict.fromkeys(self.models, 0)
+        self.micros_per_hour = 0
         self.rented_total = 0
         self.version = 0
 
@@ -121,21 +140,24 @@ class NodeMarket:
         self.pools = {**self.pools, name: replace(self.pools[name], quote=self.models[name].quote(hourly, now))}
         for machine in self.machines.values():
             if machine.order.pool == name:
+                self.micros_per_hour += hourly.micros_per_hour - machine.segments[-1].price.micros_per_hour
                 machine.segments = (*machine.segments, PriceSegment(now, hourly))
         self.version += 1
 
     def rent(self, order: Rent, now: Instant) -> SimMachine | None:
         """A new machine, which is not ready; None where the cloud has none (the pool cools down)."""
         model = self.models[order.pool]
-        if model.stock is not None and self._live(order.pool) >= model.stock:
+        if model.stock is not None and self.live[order.pool] >= model.stock:
             cooled = after(now, model.cooldown_seconds)
             pool = replace(self.pools[order.pool], cooled_until=cooled, cooled_because="StockOut")
             self.pools = {**self.pools, order.pool: pool}
             return None
         self.rented_total += 1
+        self.live[order.pool] += 1
         self.version += 1
         quote = self.pools[order.pool].quote
         assert quote is not None
+        self.micros_per_hour += quote.price.micros_per_hour
         segments = (PriceSegment(now, quote.price),)
         machine = self.machines[order.rental] = SimMachine(order, model, self.rented_total, now, segments)
         return machine
@@ -156,9 +178,8 @@ class NodeMarket:
         machine.ended = True
         self.version += 1
         bill, pool = machine.bill(now), machine.order.pool
+        self.live[pool] -= 1
+        self.micros_per_hour -= machine.segments[-1].price.micros_per_hour
         self.spent[pool] += bill
         self.node_seconds[pool] += seconds_between(machine.created, now)
         return bill
-
-    def _live(self, pool: PoolId) -> int:
-        return sum(machine.order.pool == pool for machine in self.machines.values())

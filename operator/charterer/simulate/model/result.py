@@ -14,7 +14,10 @@ from charterer.domain.time import Instant
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """One job; times are seconds of the virtual clock, None for what did not happen. ``gpu_seconds``: GPU time held."""
+    """One job; times are seconds of the virtual clock, None for what did not happen. ``gpu_seconds``: GPU time held.
+
+    ``widths``: (second, GPUs held from then on) at each change, starts up to the first step included.
+    """
 
     name: str
     application: str
@@ -23,6 +26,7 @@ class JobResult:
     finished: float | None
     restarts: int
     gpu_seconds: float
+    widths: tuple[tuple[float, int], ...] = ()
 
     @property
     def completion_seconds(self) -> float | None:
@@ -58,13 +62,17 @@ class EventCounts:
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """``periods``: (begin, spend) of budget periods that are over. ``rented_nodes``: (second, nodes) at each change."""
+    """``periods``: (begin, spend) of budget periods that are over. ``rented_nodes``: (second, nodes) at each change.
+
+    ``hourly``: (second, dollars an hour of the rented nodes) at each change.
+    """
 
     jobs: tuple[JobResult, ...]
     rented_gpu_hours: Mapping[PoolId, float]
     spent: Money
     periods: tuple[tuple[Instant, Money], ...]
     rented_nodes: tuple[tuple[float, int], ...]
+    hourly: tuple[tuple[float, float], ...]
     counts: EventCounts
     ended_at: float
 
@@ -83,6 +91,17 @@ class SimulationResult:
     def total_gpu_hours(self) -> float:
         """GPU-hours rented in all pools."""
         return sum(self.rented_gpu_hours.values())
+
+    @property
+    def used_gpu_hours(self) -> float:
+        """GPU-hours that jobs held."""
+        return sum(job.gpu_seconds for job in self.jobs) / 3600.0
+
+    @property
+    def never_completed(self) -> tuple[str, ...]:
+        """The names of the jobs that did not complete, in order of submission."""
+        left = sorted((job for job in self.jobs if job.finished is None), key=lambda job: (job.submitted, job.name))
+        return tuple(job.name for job in left)
 
     @property
     def restarts(self) -> int:
@@ -113,16 +132,17 @@ def merge_results(results: Sequence[SimulationResult]) -> SimulationResult:
         rented_nodes=tuple(
             (at, int(nodes)) for at, nodes in sum_of_steps([(result.rented_nodes, 1.0) for result in results])
         ),
+        hourly=sum_of_steps([(result.hourly, 1.0) for result in results]),
         counts=reduce(add, (result.counts for result in results)),
         ended_at=max(result.ended_at for result in results),
     )
 
 
-def sum_of_steps(series: Sequence[tuple[Sequence[tuple[float, int]], float]]) -> tuple[tuple[float, float], ...]:
+def sum_of_steps(series: Sequence[tuple[Sequence[tuple[float, float]], float]]) -> tuple[tuple[float, float], ...]:
     """The sum of (steps, factor) pairs as steps: (second, value from then on). All functions start at 0."""
     changes: list[tuple[float, float]] = []
     for steps, factor in series:
-        before = 0
+        before = 0.0
         for at, value in steps:
             changes.append((at, (value - before) * factor))
             before = value

@@ -20,7 +20,8 @@ class SimJob:
     ``done``: fraction of the work done at ``advanced_to``; it was last seen to grow at ``progressed_at``.
     ``training_from``: end of the present run's restart. ``version`` grows with each run and batch size, so that events
     of a former one can be told apart. ``batch``: total batch size of the training, 0 for the best one of each epoch.
-    ``predicted`` and ``moves``: what the operator's planner wants remembered of the job (see Job).
+    ``predicted`` and ``moves``: what the operator's planner wants remembered of the job (see Job). ``widths``: as in
+    the JobResult.
     """
 
     id: JobId
@@ -42,6 +43,7 @@ class SimJob:
     gpu_seconds: float = 0.0
     predicted: Money | None = None
     moves: tuple[Instant, ...] = ()
+    widths: list[tuple[float, int]] = field(default_factory=list)
     _width_rates: WidthRates = field(init=False)
 
     def advance(self, now: float) -> None:
@@ -71,6 +73,7 @@ class SimJob:
         self.gpu_seconds += (now - self.advanced_to) * self.allocation.option.gpus
         self.advanced_to = self.progressed_at = self.finished = now
         self.done = 1.0
+        self.widths.append((now, 0))
 
     def lose_progress(self, seconds: float) -> None:
         """Lose the progress of the last ``seconds`` of training; the job must run."""
@@ -96,6 +99,7 @@ class SimJob:
             finished=self.finished,
             restarts=max(self.runs - 1, 0),
             gpu_seconds=self.gpu_seconds,
+            widths=tuple(self.widths),
         )
 
     def start_run(self, allocation: Allocation, training_from: float, now: Instant) -> None:
@@ -107,6 +111,7 @@ class SimJob:
         self.allocation = allocation
         self.training_from = training_from
         self.runs += 1
+        self.widths.append((self.advanced_to, allocation.option.gpus))
 
     def resize_run(self, allocation: Allocation, training_from: float, now: Instant) -> None:
         """Go on with more or fewer pods; the stretch before is recorded, because it had another cost."""
@@ -114,11 +119,13 @@ class SimJob:
         self._record(self.allocation, now, RunOutcome.STOPPED)
         self.allocation = allocation
         self.training_from = max(self.training_from, training_from)
+        self.widths.append((self.advanced_to, allocation.option.gpus))
 
     def stop_run(self, now: Instant, outcome: RunOutcome) -> None:
         """End the run, if there is one, and record it; the job has no allocation."""
         if self.allocation is not None:
             self._record(self.allocation, now, outcome)
+            self.widths.append((self.advanced_to, 0))
         self.allocation = None
         self.version += 1
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isfinite
 
 _NEEDED = ("name", "time", "application", "num_replicas")
+_HIGHEST = 1e9
+_MOST_GPUS = 1_000_000
+_HIGHEST_TIME = 1e10
+"""In seconds: later than any Unix time of today, because files may count from 1970."""
 
 
 class BadRow(ValueError):
@@ -53,11 +57,21 @@ def read_workload(lines: Iterable[str], file: str, applications: Iterable[str]) 
     return tuple(sorted(submissions, key=lambda submission: (submission.at, submission.name)))
 
 
-def read_speeds(lines: Iterable[str], file: str) -> Mapping[str, Mapping[int, float]]:
-    """Seconds that a job takes, by application and number of GPUs; columns application, gpus, seconds.
+def since_first(submissions: Sequence[Submission]) -> tuple[Submission, ...]:
+    """The submissions, at least one and in order of time, with times from the first of them on."""
+    return tuple(replace(submission, at=submission.at - submissions[0].at) for submission in submissions)
 
-    BadRow for the first bad row, and where more GPUs are not faster, because such a width is never worth its price.
-    """
+
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """``seconds`` that a job takes, by application and number of GPUs. ``warnings``: widths that are never worth it."""
+
+    seconds: Mapping[str, Mapping[int, float]]
+    warnings: tuple[str, ...]
+
+
+def read_speeds(lines: Iterable[str], file: str) -> Speeds:
+    """Read columns application, gpus, seconds. BadRow for the first bad row."""
     reader = csv.DictReader(lines)
     missing = [field for field in ("application", "gpus", "seconds") if field not in (reader.fieldnames or ())]
     if missing:
@@ -70,26 +84,42 @@ def read_speeds(lines: Iterable[str], file: str) -> Mapping[str, Mapping[int, fl
             raise BadRow(f"{where}: gpus {gpus:g} is no number of GPUs: give a whole number from 1 on")
         if seconds <= 0:
             raise BadRow(f"{where}: seconds {seconds:g} is no time that a job takes: give more than 0")
-        curve = curves.setdefault(row.get("application") or "", {})
-        narrower = [(width, time) for width, time in curve.items() if width < gpus]
-        if narrower and (fastest := min(time for _, time in narrower)) <= seconds:
-            raise BadRow(
-                f"{where}: seconds {seconds:g} on {gpus:g} GPUs is not faster than {fastest:g} on fewer: the curve "
-                "must be increasing, and its rows in order of gpus; leave this width out"
-            )
+        application = row.get("application") or ""
+        if gpus > _MOST_GPUS or seconds > _HIGHEST:
+            limits = f"give up to {_MOST_GPUS:,} GPUs and {_HIGHEST:,.0f} seconds"
+            raise BadRow(f"{where}: {gpus:g} GPUs or {seconds:g} seconds are too many: {limits}")
+        curve = curves.setdefault(application, {})
+        if int(gpus) in curve:
+            raise BadRow(f"{where}: application {application!r} has two rows for {gpus:g} GPUs: leave one out")
         curve[int(gpus)] = seconds
     if not curves:
         raise BadRow(f"{file}: has no row: add at least one application")
-    return curves
+    warnings = [warning for name, curve in curves.items() for warning in _slower_widths(name, curve)]
+    return Speeds(curves, tuple(f"{file}: {warning}" for warning in warnings))
+
+
+def _slower_widths(application: str, seconds: Mapping[int, float]) -> Iterator[str]:
+    """A sentence for each width that is not faster than a narrower one."""
+    narrower = (0, float("inf"))
+    for gpus in sorted(seconds):
+        if seconds[gpus] < narrower[1]:
+            narrower = gpus, seconds[gpus]
+            continue
+        yield (
+            f"{application} is not faster on {gpus} GPUs ({seconds[gpus]:g} s) than on {narrower[0]} ({narrower[1]:g} "
+            f"s): Charterer never gives it {gpus}; a job that asks for them gets them, and is that slow"
+        )
 
 
 def _submission(row: Mapping[str, str | None], where: str) -> Submission:
     at = _number(row, "time", where)
-    if at < 0:
-        raise BadRow(f"{where}: time {at:g} is negative: give seconds from the workload's beginning")
+    if not 0 <= at <= _HIGHEST_TIME:
+        raise BadRow(f"{where}: time {at:g} is negative or too large: give seconds from the workload's beginning")
     gpus = _number(row, "num_replicas", where)
-    if gpus < 1 or gpus != int(gpus):
-        raise BadRow(f"{where}: num_replicas {gpus:g} is no number of GPUs: give a whole number from 1 on")
+    if not 1 <= gpus <= _MOST_GPUS or gpus != int(gpus):
+        raise BadRow(
+            f"{where}: num_replicas {gpus:g} is no number of GPUs: give a whole number from 1 to {_MOST_GPUS:,}"
+        )
     batch = _number(row, "batch_size", where) if row.get("batch_size") else 0.0
     return Submission(row.get("name") or "", at, row.get("application") or "", int(gpus), int(batch))
 

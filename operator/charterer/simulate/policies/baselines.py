@@ -44,41 +44,71 @@ def _same_rank(_: SimJob) -> float:
     return 0.0
 
 
+@dataclass(slots=True)
+class _PoolQueue:
+    """The nodes of one pool, and the queue of jobs that run there. ``wanted``: GPUs that they hold or wait for."""
+
+    fleet: BaselineFleet
+    queue: GangQueue
+    wanted: int = 0
+
+    def has_nodes_for(self, gpus: int) -> bool:
+        """Whether a job of that width can be given nodes now, beside those that wait."""
+        fleet = self.fleet
+        if not self.queue and fleet.place(gpus) is not None:
+            return True
+        free = fleet.idle + fleet.booting + fleet.most - len(fleet)
+        return nodes_for((*self.queue.widths(), gpus), fleet.size) <= free
+
+
 class _GangPolicy(Policy):
-    """A fleet, and a queue of jobs that wait until all GPUs that were asked for are free."""
+    """Fleets, and queues of jobs that wait until all GPUs that were asked for are free.
+
+    A job runs in the cheapest pool that has nodes for it when it arrives, or else in the cheapest one that could ever
+    have them. A job that is too wide for every pool never runs.
+    """
 
     def __init__(self, asked: RequestedGpus) -> None:
         self._asked = asked
 
     def begin_simulation(self, world: World) -> None:
         self._world = world
-        self._fleet = BaselineFleet(world)
-        self._queue = self._new_queue()
+        models = sorted(world.market.models.items(), key=lambda item: item[1].hourly.share(1, item[1].gpus_per_node))
+        self._pools = {pool: _PoolQueue(BaselineFleet(world, pool), self._new_queue()) for pool, _ in models}
 
     def _new_queue(self) -> GangQueue:
         """First come, first served."""
         return GangQueue(_same_rank)
 
-    def width(self, job: SimJob) -> int:
-        """The width that the job gets."""
-        return self._fleet.placeable_width(self._asked(job.submission))
+    def width(self, job: SimJob, pool: _PoolQueue) -> int:
+        """The width that the job gets in the pool."""
+        return pool.fleet.placeable_width(self._asked(job.submission))
 
     def job_arrived(self, job: SimJob) -> None:
-        self._queue.put(job, self.width(job))
+        widths = [(pool, self.width(job, pool)) for pool in self._pools.values()]
+        fitting = [(pool, gpus) for pool, gpus in widths if gpus <= pool.fleet.most * pool.fleet.size]
+        if fitting:
+            ready = (choice for choice in fitting if len(fitting) == 1 or choice[0].has_nodes_for(choice[1]))
+            pool, gpus = next(ready, fitting[0])
+            pool.queue.put(job, gpus)
+            pool.wanted += gpus
 
     def job_completed(self, job: SimJob) -> None:
         assert job.allocation is not None
-        self._fleet.give_back(job.allocation.placements)
+        pool = self._pools[job.allocation.option.pool]
+        pool.fleet.give_back(job.allocation.placements)
+        pool.wanted -= job.allocation.option.gpus
 
     def job_interrupted(self, job: SimJob, held: Allocation) -> None:
-        self._fleet.give_back(held.placements)
-        self._queue.put(job, self.width(job))
+        pool = self._pools[held.option.pool]
+        pool.fleet.give_back(held.placements)
+        pool.queue.put(job, self.width(job, pool))
 
     def machine_ready(self, machine: SimMachine) -> None:
-        self._fleet.machine_ready(machine)
+        self._pools[machine.order.pool].fleet.machine_ready(machine)
 
     def machine_lost(self, machine: SimMachine) -> None:
-        self._fleet.machine_lost(machine)
+        self._pools[machine.order.pool].fleet.machine_lost(machine)
 
 
 class RequestedWidth(_GangPolicy):
@@ -90,27 +120,31 @@ class RequestedWidth(_GangPolicy):
 
     def decide(self) -> Instant | None:
         """Start the jobs that fit and rent nodes for the others; if all fit, end nodes that were idle for too long."""
-        fleet, now = self._fleet, self._world.clock.instant
-        self._queue.serve(fleet)
-        if self._queue:
-            fleet.rent(nodes_for(self._queue.widths(), fleet.size) - fleet.idle - fleet.booting)
+        again = [self._decide_in(pool) for pool in self._pools.values()]
+        return min((at for at in again if at is not None), default=None)
+
+    def _decide_in(self, pool: _PoolQueue) -> Instant | None:
+        fleet, queue, now = pool.fleet, pool.queue, self._world.clock.instant
+        queue.serve(fleet)
+        if queue:
+            fleet.rent(nodes_for(queue.widths(), fleet.size) - fleet.idle - fleet.booting)
         idle_before, overdue, again = after(now, -self._scale_down_seconds), 0, None
         for since in fleet.idle_since.values():
             if since > idle_before:
                 again = after(since, self._scale_down_seconds)
                 break
             overdue += 1
-        if overdue and not self._queue:
+        if overdue and not queue:
             ended = set(islice(fleet.idle_since, overdue))
             fleet.release([name for name in fleet.idle_nodes() if name in ended])
         return again
 
 
 class FixedFleet(_GangPolicy):
-    """``nodes`` nodes, rented as long as there is work, and a gang queue: the first job in ``order`` that fits runs.
+    """``nodes`` nodes in each pool, rented as long as there is work, and a gang queue: the first job that fits runs.
 
-    ``seconds_at``: seconds that a job takes at a width (for the shortest first). Fair: the class with the fewest
-    GPU-seconds so far comes first.
+    ``order``: which job is first. ``seconds_at``: seconds that a job takes at a width (for the shortest first). Fair:
+    the class with the fewest GPU-seconds so far comes first.
     """
 
     def __init__(
@@ -146,11 +180,12 @@ class FixedFleet(_GangPolicy):
 
     def decide(self) -> Instant | None:
         """Start the jobs that fit, and rent missing nodes."""
-        for job in self._queue.serve(self._fleet):
-            assert job.allocation is not None
-            self._used(job.class_id).hold(job.allocation.option.gpus, self._world.clock.now)
-        if self._world.jobs:
-            self._fleet.rent(self._nodes - len(self._fleet))
+        for pool in self._pools.values():
+            for job in pool.queue.serve(pool.fleet):
+                assert job.allocation is not None
+                self._used(job.class_id).hold(job.allocation.option.gpus, self._world.clock.now)
+            if pool.wanted:
+                pool.fleet.rent(self._nodes - len(pool.fleet))
         return None
 
     def _used(self, class_id: ClassId) -> _Usage:
@@ -181,45 +216,30 @@ class UtilisationAutoscaler(_GangPolicy):
     """
 
     def __init__(
-        self,
-        asked: RequestedGpus,
-        low: float = 0.5,
-        high: float = 0.8,
-        least: int = 1,
-        most: int = 1_000,
-        every_seconds: float = 60.0,
+        self, asked: RequestedGpus, low: float = 0.5, high: float = 0.8, least: int = 1, every_seconds: float = 60.0
     ) -> None:
         super().__init__(asked)
         self._low, self._high = low, high
-        self._least, self._most = least, most
+        self._least = least
         self._every_seconds = every_seconds
-        self._wanted = 0
         self._again = Instant(0)
 
-    def job_arrived(self, job: SimJob) -> None:
-        super().job_arrived(job)
-        self._wanted += self.width(job)
-
-    def job_completed(self, job: SimJob) -> None:
-        super().job_completed(job)
-        self._wanted -= self.width(job)
-
     def decide(self) -> Instant | None:
-        """Start the jobs that fit, and scale the fleet when that is due."""
-        world = self._world
-        self._queue.serve(self._fleet)
+        """Start the jobs that fit, and scale the fleets when that is due."""
+        world, pools = self._world, self._pools.values()
+        for pool in pools:
+            pool.queue.serve(pool.fleet)
         now = world.clock.instant
         if now >= self._again:
             self._again = after(now, self._every_seconds)
-            self._scale()
-        return self._again if world.jobs or world.market.machines else None
+            for pool in pools:
+                self._scale(pool)
+        return self._again if any(pool.wanted for pool in pools) or world.market.machines else None
 
-    def _scale(self) -> None:
-        fleet, wanted, nodes = self._fleet, self._wanted, len(self._fleet)
+    def _scale(self, pool: _PoolQueue) -> None:
+        fleet, wanted, nodes = pool.fleet, pool.wanted, len(pool.fleet)
         use = wanted / (nodes * fleet.size) if nodes else float("inf")
-        target = min(max(ceil(wanted / (fleet.size * (self._low + self._high) / 2)), self._least), self._most)
-        if not self._world.jobs:
-            target = 0
+        target = max(ceil(wanted / (fleet.size * (self._low + self._high) / 2)), self._least) if wanted else 0
         if use > self._high and target > nodes:
             fleet.rent(target - nodes)
         elif use < self._low:
@@ -243,7 +263,8 @@ class BoaReference(Policy):
 
     def begin_simulation(self, world: World) -> None:
         self._world = world
-        self._fleet = BaselineFleet(world)
+        (pool,) = world.market.models
+        self._fleet = BaselineFleet(world, pool)
 
     def job_completed(self, job: SimJob) -> None:
         assert job.allocation is not None

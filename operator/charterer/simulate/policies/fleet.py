@@ -1,4 +1,4 @@
-"""The nodes of a baseline's only pool and their free GPUs, updated event by event."""
+"""The nodes that a baseline rents in one pool, and their free GPUs, updated event by event."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from math import ceil
 
-from charterer.domain.ids import RentalId
+from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import Allocation, Placement
 from charterer.domain.money import ZERO
 from charterer.domain.option import Option
@@ -39,14 +39,16 @@ def nodes_for(widths: Iterable[int], size: int) -> int:
 class BaselineFleet:
     """Ready nodes by their free GPUs. A job of less than a node goes to the fullest node that fits.
 
-    ``size``: GPUs of a node. ``booting``: nodes that are not ready yet. ``idle_since``: ready nodes without a job and
-    since when, the longest idle first.
+    ``size``: GPUs of a node. ``most``: nodes that may be rented at once. ``booting``: nodes that are not ready yet.
+    ``idle_since``: ready nodes without a job and since when, the longest idle first.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, pool: PoolId) -> None:
         self._world = world
-        ((self._pool, model),) = world.market.models.items()
+        self._pool = pool
+        model = world.market.models[pool]
         self.size = model.gpus_per_node
+        self.most = model.most_nodes
         self.price = model.hourly
         self.booting = 0
         self.idle_since: dict[RentalId, Instant] = {}
@@ -119,9 +121,9 @@ class BaselineFleet:
         world.allocate(job, Allocation(job.runs + 1, option, placements, world.clock.instant))
 
     def rent(self, nodes: int) -> None:
-        """Ask for that many more nodes."""
+        """Ask for that many more nodes, as far as the pool has them."""
         world, budget = self._world, self._world.scenario.budget.id
-        for _ in range(nodes):
+        for _ in range(min(nodes, self.most - len(self))):
             if self._free_numbers:
                 number = heappop(self._free_numbers)
             else:
@@ -129,9 +131,6 @@ class BaselineFleet:
             name = RentalId(f"{self._pool}-{number}")
             self.booting += 1
             world.rent(Rent(name, self._pool, budget, ZERO, self.price, _REASON))
-            if name not in world.market.machines:
-                self.booting -= 1
-                heappush(self._free_numbers, number)
 
     def release(self, nodes: Iterable[RentalId]) -> None:
         """End idle nodes."""

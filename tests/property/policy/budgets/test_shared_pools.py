@@ -50,14 +50,16 @@ def worlds(draw: st.DrawFn, budgets: int = 2) -> World:
 @given(worlds())
 def test_no_pool_is_exceeded_and_only_full_ones_have_a_price(world: World) -> None:
     found = stood(world)
-    if not all(one.feasible for one in found) or any(s.verdict.short for one in found for s in one.scarce.values()):
+    if not all(solution.feasible for solution in found) or any(
+        s.verdict.short for solution in found for s in solution.scarce.values()
+    ):
         return  # who waits is not told by a solution; tests/property/test_scarcity.py has it
     room, uses = rooms_of(world), held(found)
     for pool, much in uses.items():
         assert much <= room[pool].gpus * (1.0 + 1e-7)
-    for one in found:
-        assert one.planned <= one.allowed * (1.0 + 1e-7)
-        for pool, scarce in one.scarce.items():
+    for solution in found:
+        assert solution.planned <= solution.allowed * (1.0 + 1e-7)
+        for pool, scarce in solution.scarce.items():
             assert scarce.price > 0.0
             assert uses[pool] == pytest.approx(room[pool].gpus, rel=1e-6)
 
@@ -68,17 +70,20 @@ def test_rooms_that_do_not_bind_change_nothing(world: World) -> None:
     world.pools = {name: replace(pool, max_nodes=10_000) for name, pool in world.pools.items()}
     assert not plan(world.snapshot()).pools
     assert all(
-        taken.prospects.charge is None for one in stood(world) for s in one.shares.values() for taken in s.path_shares
+        taken.values.charge is None
+        for solution in stood(world)
+        for s in solution.shares.values()
+        for taken in s.path_shares
     )
 
 
 @settings(max_examples=40, deadline=None)
 @given(worlds(budgets=1))
 def test_one_budget_gets_the_least_time_that_its_money_and_the_room_allow(world: World) -> None:
-    (one,) = stood(world)
-    if not one.feasible or not one.scarce or any(scarce.verdict.short for scarce in one.scarce.values()):
+    (solution,) = stood(world)
+    if not solution.feasible or not solution.scarce or any(scarce.verdict.short for scarce in solution.scarce.values()):
         return
-    shares = list(one.shares.items())
+    shares = list(solution.shares.items())
     ways = [
         (number, usage.column)
         for number, (_, share) in enumerate(shares)
@@ -87,7 +92,7 @@ def test_one_budget_gets_the_least_time_that_its_money_and_the_room_allow(world:
     room = rooms_of(world)
     rows = [[shares[number][1].arrivals * way.money for number, way in ways]]
     rows += [[shares[number][1].arrivals * way.use.get(pool, 0.0) for number, way in ways] for pool in room]
-    limits = [one.allowed, *(float(each.gpus) for each in room.values())]
+    limits = [solution.allowed, *(float(each.gpus) for each in room.values())]
     best = linprog(
         [shares[number][1].arrivals * way.seconds for number, way in ways],
         A_ub=rows,

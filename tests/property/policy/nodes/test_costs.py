@@ -77,17 +77,17 @@ def test_what_jobs_under_way_are_committed_to_is_what_each_of_them_is(
 ) -> None:
     world, jobs = readings(draw)
     now = after(world.now, later)
-    running = [one for one in jobs if one.since is not None]
+    running = [job for job in jobs if job.since is not None]
     lefts = {
-        one: max(one.predicted * factor - one.spent(now), 0.0) if one.reported is None else one.reported
-        for one in running
+        job: max(job.predicted * factor - job.spent(now), 0.0) if job.reported is None else job.reported
+        for job in running
     }
-    counted = [one for one in running if one.predicted > 0]
+    counted = [job for job in running if job.predicted > 0]
     sums = ClassInProgress(jobs)
     found = sums.committed(now, factor)
-    assert sums.spent(now) == pytest.approx(sum(one.spent(now) for one in jobs), abs=1e-9)
+    assert sums.spent(now) == pytest.approx(sum(job.spent(now) for job in jobs), abs=1e-9)
     assert (found.running, found.jobs) == (sums.running, len(counted)) == (len(running), len(counted))
-    assert found.predicted == pytest.approx(sum(one.predicted for one in counted))
+    assert found.predicted == pytest.approx(sum(job.predicted for job in counted))
     assert found.left == pytest.approx(sum(lefts.values()), abs=1e-6)
-    assert found.actual == pytest.approx(sum(one.spent(now) + lefts[one] for one in counted), abs=1e-6)
+    assert found.actual == pytest.approx(sum(job.spent(now) + lefts[job] for job in counted), abs=1e-6)
     assert found.squares == pytest.approx(sum(left**2 for left in lefts.values()), abs=1e-6)

@@ -38,7 +38,7 @@ class Slow:
         decided = plan(self.world.snapshot())
         self.world.carry_out(decided)
         for command in decided.commands:
-            if command.reason.why == "HardLimit" and hasattr(command, "rental"):
+            if command.reason.code == "HardLimit" and hasattr(command, "rental"):
                 self.asked_to_end[command.rental] = self.world.now
         self.world.passes(self.draw.uniform(1.0, LATEST_PLAN_SECONDS))
         self.goes_on()
@@ -154,9 +154,9 @@ def test_no_target_and_no_other_budget_makes_a_budget_break_its_limits(
     for _ in range(120):
         slow.turn()
         for name, (limit, rate) in limits.items():
-            mine = [one for one in world.rentals.values() if one.budget == name]
-            assert total(accrued(one, world.now) for one in mine) <= Money.parse(limit)
-            worst = sum(one.worst.micros_per_hour for one in mine if one.phase is not RentalPhase.ENDED)
+            mine = [rental for rental in world.rentals.values() if rental.budget == name]
+            assert total(accrued(rental, world.now) for rental in mine) <= Money.parse(limit)
+            worst = sum(rental.worst.micros_per_hour for rental in mine if rental.phase is not RentalPhase.ENDED)
             assert worst <= Price.parse(rate).micros_per_hour
 
 

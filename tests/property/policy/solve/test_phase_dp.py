@@ -60,9 +60,9 @@ def every_path(
     points = []
     for path in product(range(len(found[0])), repeat=len(found)):
         options = [stage[at] for stage, at in zip(found, path, strict=True)]
-        seconds = options[0].entry_seconds + sum(x / one.speed for x, one in zip(work, options, strict=True))
+        seconds = options[0].entry_seconds + sum(x / option.speed for x, option in zip(work, options, strict=True))
         money = options[0].entry_cost.dollars + sum(
-            x / one.speed * one.price.dollars_per_second for x, one in zip(work, options, strict=True)
+            x / option.speed * option.price.dollars_per_second for x, option in zip(work, options, strict=True)
         )
         for before, then in pairwise(options):
             if (before.pool, before.gpus) != (then.pool, then.gpus):

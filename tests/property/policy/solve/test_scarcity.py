@@ -64,26 +64,26 @@ def case(seed: int, *, budgets: int, tight: bool = False, multi: bool = False) -
 
 def assert_feasible(drawn: Case, solution: ScarceSolution) -> None:
     spends, uses = dict.fromkeys(drawn.budgets, 0.0), dict.fromkeys(drawn.capacity, 0.0)
-    for one, mix, queued in zip(drawn.classes, solution.mixes, solution.queued, strict=True):
+    for lp_class, mix, queued in zip(drawn.classes, solution.mixes, solution.queued, strict=True):
         assert sum(mix.values()) == pytest.approx(1.0, abs=EXACT)
         assert min(mix.values()) >= 0.0
         assert -EXACT <= queued <= 1 + EXACT
         for at, share in mix.items():
-            spends[one.budget] += one.load * (1 - queued) * share * one.columns[at].money
-            for pool, amount in one.columns[at].use.items():
-                uses[pool] += one.load * (1 - queued) * share * amount
+            spends[lp_class.budget] += lp_class.load * (1 - queued) * share * lp_class.columns[at].money
+            for pool, amount in lp_class.columns[at].use.items():
+                uses[pool] += lp_class.load * (1 - queued) * share * amount
     assert all(spends[budget] <= room * (1 + EXACT) + 1e-15 for budget, room in drawn.budgets.items())
     assert all(uses[pool] <= room * (1 + EXACT) + 1e-12 for pool, room in drawn.capacity.items())
 
 
 def assert_each_class_takes_its_best_columns(drawn: Case, solution: ScarceSolution) -> None:
-    for one, mix in zip(drawn.classes, solution.mixes, strict=True):
-        worth = one.weight * solution.rates[one.budget]
+    for lp_class, mix in zip(drawn.classes, solution.mixes, strict=True):
+        worth = lp_class.weight * solution.rates[lp_class.budget]
         values = [
             worth * column.seconds
             + column.money
-            + sum(solution.price(one.budget, pool) * amount for pool, amount in column.use.items())
-            for column in one.columns
+            + sum(solution.price(lp_class.budget, pool) * amount for pool, amount in column.use.items())
+            for column in lp_class.columns
         ]
         assert all(values[at] <= min(values) * (1 + 1e-8) for at in mix)
 
@@ -139,9 +139,9 @@ def test_no_choice_on_a_grid_takes_less_time_with_the_same_money_and_room() -> N
         def figures(mixture: Sequence[float], classes: Sequence[LpClass] = classes) -> tuple[float, float, float]:
             """Dollars, GPUs and weighted seconds, with that share of each class on its first column."""
             taken = [
-                (one.load * part, one.weight, column)
-                for one, share in zip(classes, mixture, strict=True)
-                for part, column in zip((share, 1.0 - share), one.columns, strict=True)
+                (lp_class.load * part, lp_class.weight, column)
+                for lp_class, share in zip(classes, mixture, strict=True)
+                for part, column in zip((share, 1.0 - share), lp_class.columns, strict=True)
             ]
             return (
                 sum(load * column.money for load, _, column in taken),
@@ -229,13 +229,15 @@ def test_of_one_full_pool_and_money_enough_those_wait_who_weigh_least_for_the_ro
             )
             for _ in range(draw.randint(1, 6))
         ]
-        narrowest = [min(column.use[pool] for column in one.columns) for one in classes]
-        room = draw.uniform(0.2, 0.9) * sum(one.load * use for one, use in zip(classes, narrowest, strict=True))
+        narrowest = [min(column.use[pool] for column in lp_class.columns) for lp_class in classes]
+        room = draw.uniform(0.2, 0.9) * sum(
+            lp_class.load * use for lp_class, use in zip(classes, narrowest, strict=True)
+        )
         left, least = room, 0.0
-        for one, use in sorted(zip(classes, narrowest, strict=True), key=lambda pair: -pair[0].weight / pair[1]):
-            served = min(left / (one.load * use), 1.0)
-            left -= served * one.load * use
-            least += one.weight * one.load * (1.0 - served)
+        for lp_class, use in sorted(zip(classes, narrowest, strict=True), key=lambda pair: -pair[0].weight / pair[1]):
+            served = min(left / (lp_class.load * use), 1.0)
+            left -= served * lp_class.load * use
+            least += lp_class.weight * lp_class.load * (1.0 - served)
         solution = solve_scarce(classes, {budget: 1e6}, {pool: room})
         waited += 1
         assert sum(o.weight * o.load * q for o, q in zip(classes, solution.queued, strict=True)) == pytest.approx(least)
@@ -267,7 +269,7 @@ def test_where_no_pool_binds_it_is_the_exchange_rate_of_each_budget_exactly() ->
         room = dict.fromkeys(drawn.capacity, 1e9)
         solution = solve_scarce(drawn.classes, drawn.budgets, room)
         for budget, allowed in drawn.budgets.items():
-            members = [at for at, one in enumerate(drawn.classes) if one.budget == budget]
+            members = [at for at, lp_class in enumerate(drawn.classes) if lp_class.budget == budget]
             chains = [
                 corners([(column.money, column.seconds) for column in drawn.classes[at].columns]) for at in members
             ]
@@ -285,17 +287,20 @@ def test_where_no_pool_binds_it_is_the_exchange_rate_of_each_budget_exactly() ->
         assert not any(solution.prices.values())
 
 
-def demand(one: LpClass, chain: list[int]) -> Demand:
-    columns = [one.columns[at] for at in chain]
+def demand(lp_class: LpClass, chain: list[int]) -> Demand:
+    columns = [lp_class.columns[at] for at in chain]
     slopes = [(fast.money - cheap.money) / (cheap.seconds - fast.seconds) for cheap, fast in pairwise(columns)]
-    return Demand(slopes, [column.money for column in columns], one.load, one.weight)
+    return Demand(slopes, [column.money for column in columns], lp_class.load, lp_class.weight)
 
 
 @pytest.mark.parametrize("multi", [False, True])
 def test_columns_that_are_dropped_could_never_have_been_taken(multi: bool) -> None:
     for seed in range(30):
         drawn = case(seed, budgets=2, multi=multi)
-        kept = [replace(one, columns=[one.columns[at] for at in pareto_front(one.columns)]) for one in drawn.classes]
+        kept = [
+            replace(lp_class, columns=[lp_class.columns[at] for at in pareto_front(lp_class.columns)])
+            for lp_class in drawn.classes
+        ]
         whole = solve_scarce(drawn.classes, drawn.budgets, drawn.capacity)
         fewer = solve_scarce(kept, drawn.budgets, drawn.capacity)
         assert fewer.objective == pytest.approx(whole.objective, rel=1e-8), seed

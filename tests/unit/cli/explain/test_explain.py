@@ -23,7 +23,7 @@ def world_at(rate: float = 8.0) -> World:
     """A world with one job, in which an hour of a job's life is worth so many dollars."""
     world = World()
     world.budget(amount="40000")
-    world.budgets = {name: replace(one, fixed_rate=Rate(rate / 3600)) for name, one in world.budgets.items()}
+    world.budgets = {name: replace(budget, fixed_rate=Rate(rate / 3600)) for name, budget in world.budgets.items()}
     world.pool(gpus=8, price="16")
     world.profile("sft", CURVE, work_hours=40, arrivals_per_hour=1.0)
     world.job("sft-run", gpus=(1, 8, 32), profile="sft")
@@ -58,11 +58,11 @@ def test_a_running_jobs_options_are_a_row_each_with_the_chosen_one_marked(monkey
 
 def test_json_has_every_option_and_change(monkeypatch: pytest.MonkeyPatch) -> None:
     said = json.loads(charterer_over(running(), monkeypatch)("explain", "sft-run", "-o", "json").stdout)
-    assert [one["gpus"] for one in said["options"] if one["chosen"]] == [8]
+    assert [option["gpus"] for option in said["options"] if option["chosen"]] == [8]
     assert len(said["options"]) == 7
-    assert {one["rank"] for one in said["options"]} == {"chosen", "too dear", "too slow"}
+    assert {option["rank"] for option in said["options"]} == {"chosen", "too dear", "too slow"}
     assert said["paysPerHourSaved"] == "8.00"
-    assert {one["gpus"] for one in said["changes"]} == {4, 16}
+    assert {change["gpus"] for change in said["changes"]} == {4, 16}
 
 
 def test_a_waiting_job_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_a_suspended_job_gets_no_gpus_and_no_options(monkeypatch: pytest.MonkeyP
 def test_a_class_that_mixes_says_for_which_part_of_its_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_at()
     world.budgets = {
-        name: replace(one, fixed_rate=None, amount=Money.parse("40000")) for name, one in world.budgets.items()
+        name: replace(budget, fixed_rate=None, amount=Money.parse("40000")) for name, budget in world.budgets.items()
     }
     stdout = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
     assert "New jobs of its class begin on " in stdout
@@ -124,7 +124,7 @@ def test_a_class_that_mixes_says_for_which_part_of_its_jobs(monkeypatch: pytest.
 def test_a_width_where_runs_failed_is_named_with_the_end_of_its_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     world = running()
     failed = (FailedWidth("a100", 16, 1, world.now, "pod sft-r1-0 exited with 1: out of memory"),)
-    world.profiles = {name: replace(one, failed=failed) for name, one in world.profiles.items()}
+    world.profiles = {name: replace(profile, failed=failed) for name, profile in world.profiles.items()}
     run = charterer_over(world, monkeypatch)
     ended = "16 GPUs (a100) are no option until 2026-06-16 04:00 UTC: a run of its class failed there: pod"
     stdout = run("explain", "sft-run").stdout

@@ -11,10 +11,13 @@ import pytest
 import yaml
 
 from charterer.cli.plan.document import pool_in_words
+from charterer.cli.shared.formatting import mixed
 from charterer.domain.budget import Mode
 from charterer.domain.errors import Problem
+from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
-from charterer.domain.plan import Limit, PoolVerdict
+from charterer.domain.option import Option
+from charterer.domain.plan import Limit, PathVerdict, PoolVerdict, Stage
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.policy.planner import plan
 from tests.unit.cli.pages import Page
@@ -90,7 +93,7 @@ def test_json_and_yaml_say_the_same_and_all_that_the_table_says(monkeypatch: pyt
     assert yaml.safe_load(charterer("plan", "-o", "yaml").stdout) == said
     (budget,) = said["budgets"]
     assert budget["amount"] == "20000.00"
-    assert [one["times"] for one in budget["moreOrLess"]["amounts"]] == [0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4]
+    assert [row["times"] for row in budget["moreOrLess"]["amounts"]] == [0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4]
     (action,) = said["actions"]
     assert (action["action"], action["count"], action["onlyObserved"]) == ("rent", 2, False)
     (job,) = said["jobs"]
@@ -98,7 +101,7 @@ def test_json_and_yaml_say_the_same_and_all_that_the_table_says(monkeypatch: pyt
     assert job["wants"]["pool"] == "a100"
     assert job["endsAbout"].startswith("2026-06-1")
     (of_class,) = said["classes"]
-    assert sum(one["partOfJobs"] for one in of_class["paths"]) == 1.0
+    assert sum(path["partOfJobs"] for path in of_class["paths"]) == 1.0
     assert of_class["paths"][0]["stages"][0]["untilPartOfWork"] == 1.0
 
 
@@ -225,9 +228,18 @@ def test_what_was_given_wrongly_is_an_error_with_exit_code_1(
         (JOB.replace("kind: TrainingJob", "kind: Rental"), "Rental more is no TrainingJob, SpeedupProfile, GPUBudget"),
         (
             POOL.partition("status:")[0],
-            "GPUPool h100: no cloud has been asked what its nodes are and cost: add status.",
+            "GPUPool h100: no cloud has been asked about this pool yet, so a what-if has to be told. Add to the file, "
+            "with your values: status: {offering: {gpuType: NVIDIA-A100-SXM4-40GB, gpusPerNode: 8}} (what a node is)",
         ),
-        (POOL.replace('  price: {hourly: "20"}\n', ""), "what its nodes are and cost: add spec.price.hourly"),
+        (
+            POOL.partition("  price:")[0],
+            '(what a node is) and spec.price: {hourly: "12.80"} (the dollars that it costs)',
+        ),
+        (POOL.replace('  price: {hourly: "20"}\n', ""), 'with your values: spec.price: {hourly: "12.80"} (the dollars'),
+        (
+            JOB.replace("min: 1, preferred: 8, max: 64", "min: 8, max: 4"),
+            "TrainingJob more: spec.gpus: min 8, max 4 must ascend",
+        ),
         (f"{JOB}\n---\n[]", "document 2: this is no Kubernetes object"),
     ],
 )
@@ -347,3 +359,20 @@ def test_each_limit_is_named(limit: Limit, nodes: int, said: str) -> None:
     short = replace(verdict, short=True)
     assert pool_in_words("p", short) == said.replace("worth", "worth at least") + "; jobs have to wait for it"
     assert pool_in_words("p", replace(short, node_scarcity=Price(0))).endswith(", and jobs have to wait for it")
+
+
+def test_jobs_of_a_class_with_other_terms_have_rows_that_say_how_they_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = busy()
+    world.job("narrow", gpus=(1, 2, 4), profile="sft")
+    shown = charterer_over(world, monkeypatch)("plan").stdout
+    assert "team/sft (1 to 64 GPUs, asks for 8)" in shown
+    assert "team/sft (1 to 4 GPUs, asks for 2)" in shown
+    assert "team/sft  " in charterer_over(busy(), monkeypatch)("plan").stdout
+
+
+def test_the_paths_of_a_class_are_told_with_their_shares_the_most_frequent_first() -> None:
+    def on(gpus: int, fraction: float) -> PathVerdict:
+        return PathVerdict(fraction, (Stage(1.0, Option(PoolId("a100"), gpus, 1.0, Price.parse("16"))),))
+
+    assert mixed((on(2, 0.07), on(4, 0.93))) == "93% of jobs: 4 GPUs on a100; 7% of jobs: 2 GPUs on a100"
+    assert mixed((on(2, 1.0),)) == "2 GPUs on a100"

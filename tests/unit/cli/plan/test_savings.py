@@ -86,7 +86,7 @@ def test_the_clusters_history_is_simulated_saved_and_simulated_again_alike(
     assert (saved.exit_code, saved.stdout) == (0, "")
     again = charterer("simulate", str(file), *options)
     assert json.loads(again.stdout) == json.loads(direct.stdout)
-    assert {one["jobs"] for one in json.loads(direct.stdout)} == {6}
+    assert {row["jobs"] for row in json.loads(direct.stdout)} == {6}
     assert direct.stderr == ""
 
 

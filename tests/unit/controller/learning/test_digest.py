@@ -18,7 +18,7 @@ DECLARED = {"curves": [{"gpuType": "a100", "throughput": [{"gpus": k, "value": 1
 
 
 def widths(profile: Profile, gpu_type: str = "a100") -> dict[int, CurveSource]:
-    (curve,) = [one for one in profile.phases[0].curves if one.gpu_type == gpu_type]
+    (curve,) = [curve for curve in profile.phases[0].curves if curve.gpu_type == gpu_type]
     assert isinstance(curve.form, ThroughputTable)
     return {gpus: origin.source for (gpus, _), origin in zip(curve.form.points, curve.origins, strict=True)}
 
@@ -84,7 +84,7 @@ def test_a_gpu_type_that_the_class_never_ran_on_is_offered_at_what_it_is_expecte
     profile = room.learn()
     assert max(widths(profile, "h100")) == 8
     assert set(widths(profile, "h100").values()) == {CurveSource.EXTRAPOLATED}
-    there = {one.gpu_type: one for one in profile.phases[0].curves}
+    there = {curve.gpu_type: curve for curve in profile.phases[0].curves}
     assert isinstance(there["h100"].form, ThroughputTable)
     assert dict(there["h100"].form.points)[8] < dict(there["a100"].form.points)[8]  # type: ignore[union-attr]
 

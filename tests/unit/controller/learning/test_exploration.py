@@ -46,9 +46,9 @@ class Course:
         decided = plan(world.snapshot())
         for _ in range(3):
             self.ran += [
-                (one.allocation.option.gpus, one.allocation.option.trial)
-                for one in decided.commands
-                if isinstance(one, Allocate) and one.allocation is not None
+                (command.allocation.option.gpus, command.allocation.option.trial)
+                for command in decided.commands
+                if isinstance(command, Allocate) and command.allocation is not None
             ]
             world.carry_out(decided)
             world.everything_starts()

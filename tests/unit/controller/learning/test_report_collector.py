@@ -207,7 +207,7 @@ def fails(room: Classroom, job: JobId, message: str = "pod sft-r2-0 exited with 
 
 def failures(room: Classroom) -> list[tuple[int, int, str]]:
     profile = room.learn()
-    return [(one.gpus, one.failures, one.message) for one in profile.failed]
+    return [(failed.gpus, failed.failures, failed.message) for failed in profile.failed]
 
 
 def test_a_failed_run_is_remembered_with_its_width_and_counted_once() -> None:

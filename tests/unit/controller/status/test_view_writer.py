@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from charterer.api.models.base import ConditionType, InvalidObjectView
 from charterer.cluster import kinds
 from charterer.cluster.client import Client
-from charterer.cluster.errors import Conflict, Unreachable
+from charterer.cluster.errors import Conflict, Invalid, Unreachable
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.status.conditions import condition
 from charterer.controller.status.view_writer import ViewedObject, ViewWriter
@@ -178,6 +178,44 @@ def test_nothing_is_written_while_the_loop_changes_the_object() -> None:
         assert await desk.turns() == 0
         desk.in_flight.clear()
         assert await desk.turns() == 1
+
+    run_in_virtual_time(main())
+
+
+def writes_after_failures(failures: Sequence[Exception], seconds: float) -> list[int]:
+    """When an object's view is written whose first writes fail in this order."""
+
+    async def main() -> list[int]:
+        desk = Desk()
+        desk.api.failures = list(reversed(failures))
+        began = clock()
+        desk.writer.show([desk.shown()], NOW)
+        await run_for(seconds, desk.writer.run())
+        return [round(at - began) for at in desk.api.writes]
+
+    return run_in_virtual_time(main())
+
+
+def test_a_view_that_is_refused_again_and_again_is_tried_less_and_less() -> None:
+    refused = [Invalid("PATCH", "/x", 422, "Invalid", "no") for _ in range(20)]
+    assert writes_after_failures(refused, 1200.0) == [0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111]
+
+
+def test_while_the_api_server_is_away_a_view_is_tried_every_half_minute() -> None:
+    away = [Unreachable("PATCH", "/x", 0, "Unreachable", "no answer") for _ in range(7)]
+    assert writes_after_failures(away, 200.0) == [0, 1, 3, 7, 15, 31, 61, 91]
+
+
+def test_a_view_that_cannot_be_made_stops_no_other() -> None:
+    async def main() -> None:
+        desk = Desk()
+        good, bad = desk.shown(), desk.shown()._replace(key=ObjectKey("", "broken"), make=broken)
+        desk.writer.show([bad, good], NOW)
+        await desk.writer.write_due()
+        assert len(desk.api.writes) == 1
+
+    def broken(snapshot: Snapshot) -> InvalidObjectView:
+        raise ZeroDivisionError
 
     run_in_virtual_time(main())
 

@@ -122,7 +122,7 @@ def test_reports_that_jitter_do_not_send_a_job_to_and_fro() -> None:
 def test_a_job_that_cannot_be_done_for_its_max_cost_is_not_started() -> None:
     decided = plan(aims(world(), max_cost=Money.parse("5")).snapshot())
     assert not decided.commands
-    assert decided.jobs[JOB].reason.why is ReasonCode.MAX_COST
+    assert decided.jobs[JOB].reason.code is ReasonCode.MAX_COST
     for word in ("maxCost", "5", "cheapest way", "spent"):
         assert word in decided.jobs[JOB].reason.message
 
@@ -135,13 +135,15 @@ def test_a_running_job_is_stopped_before_its_max_cost_is_reached_and_not_started
     price = job.allocation.option.price.dollars_per_second
     for _ in range(10_000):
         decided = plan(made.snapshot())
-        stops = [one for one in decided.commands if isinstance(one, Allocate) and one.allocation is None]
+        stops = [
+            command for command in decided.commands if isinstance(command, Allocate) and command.allocation is None
+        ]
         if stops:
             break
         assert decided.again_at is not None
         made.passes(seconds_between(made.now, decided.again_at))
         made.jobs[JOB] = replace(made.jobs[JOB], remaining=40 * 3600.0)
-    assert stops[0].reason.why is ReasonCode.MAX_COST
+    assert stops[0].reason.code is ReasonCode.MAX_COST
     spent = seconds_between(made.jobs[JOB].created, made.now) * price
     assert spent > 150
     assert spent + price * (job.grace_seconds + 180) <= 200
@@ -149,8 +151,8 @@ def test_a_running_job_is_stopped_before_its_max_cost_is_reached_and_not_started
     made.stops("train")
     made.everything_starts()
     again = plan(made.snapshot())
-    assert not any(isinstance(one, Allocate) for one in again.commands)
-    assert again.jobs[JOB].reason.why is ReasonCode.MAX_COST
+    assert not any(isinstance(command, Allocate) for command in again.commands)
+    assert again.jobs[JOB].reason.code is ReasonCode.MAX_COST
 
 
 def test_a_job_whose_size_nobody_knows_starts_if_it_can_train_for_a_while_before_it_is_stopped() -> None:
@@ -161,10 +163,10 @@ def test_a_job_whose_size_nobody_knows_starts_if_it_can_train_for_a_while_before
     entry = (made.pools[next(iter(made.pools))].start_seconds + 30) * 16 / 3600
     least = entry + 16 / 3600 * (600 + made.jobs[JOB].grace_seconds + 240)
     assert (
-        starts(aims(made, max_cost=Money.parse(f"{least + 0.01:.2f}"))).jobs[JOB].reason.why is not ReasonCode.MAX_COST
+        starts(aims(made, max_cost=Money.parse(f"{least + 0.01:.2f}"))).jobs[JOB].reason.code is not ReasonCode.MAX_COST
     )
     refused = starts(aims(made, max_cost=Money.parse(f"{least - 0.01:.2f}"), allocation=None)).jobs[JOB].reason
-    assert refused.why is ReasonCode.MAX_COST
+    assert refused.code is ReasonCode.MAX_COST
     assert "to train for 600 s needs" in refused.message
 
 

@@ -60,13 +60,15 @@ def test_what_is_kept_saves_more_than_it_costs_and_no_more_is_kept_than_a_job_ne
     found: list[ExpectedArrivals], price: float, start: float
 ) -> None:
     kept = _warm_groups(found, price, start)
-    assert sum(block.nodes for block in kept) <= max(one.nodes for one in found)
+    assert sum(block.nodes for block in kept) <= max(expected.nodes for expected in found)
     assert [block.seconds for block in kept] == sorted((block.seconds for block in kept), reverse=True)
-    arrivals = sum(one.arrivals for one in found)
+    arrivals = sum(expected.arrivals for expected in found)
     comes = 1 - exp(-arrivals * start)
     nodes = sum(block.nodes for block in kept)
     saves = sum(
-        one.arrivals / arrivals * (price * min(one.nodes, nodes) + (one.worth if one.nodes <= nodes else 0.0))
-        for one in found
+        expected.arrivals
+        / arrivals
+        * (price * min(expected.nodes, nodes) + (expected.worth if expected.nodes <= nodes else 0.0))
+        for expected in found
     )
     assert comes * saves >= price * nodes * (1 - 1e-9)

@@ -60,10 +60,10 @@ def test_a_job_counts_once_whether_it_is_in_sight_or_only_remembered(
 @pytest.mark.parametrize(("per_day", "days"), [(5.0, 3.0), (5.0, 60.0), (0.5, 60.0)])
 def test_a_steady_rate_is_found_without_bias_and_as_surely_as_is_said(per_day: float, days: float) -> None:
     found = [one for seed in range(300) if (one := arrivals(None, came(per_day, days, seed), MID_MONTH))]
-    off = [one.rate * DAY / per_day - 1.0 for one in found]
-    said = fmean(one.jobs**-0.5 for one in found)
+    off = [rate.rate * DAY / per_day - 1.0 for rate in found]
+    said = fmean(rate.jobs**-0.5 for rate in found)
     assert abs(fmean(off)) < 0.06
-    assert fmean(one**2 for one in off) ** 0.5 == pytest.approx(said, rel=0.3)
+    assert fmean(error**2 for error in off) ** 0.5 == pytest.approx(said, rel=0.3)
 
 
 @pytest.mark.parametrize("factor", [2.0, 0.5])
@@ -92,6 +92,6 @@ def test_too_few_jobs_and_too_short_a_time_say_nothing() -> None:
 def test_a_class_that_stopped_coming_fades_until_nothing_is_said_of_it() -> None:
     known = counted(came(5.0, 30.0))
     rates = [arrivals(known, [], after(MID_MONTH, week * 7 * DAY)) for week in range(1, 30)]
-    told = [one.rate for one in rates if one is not None]
+    told = [rate.rate for rate in rates if rate is not None]
     assert told == sorted(told, reverse=True)
     assert rates[-1] is None

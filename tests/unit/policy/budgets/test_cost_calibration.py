@@ -32,8 +32,8 @@ def test_nothing_known_corrects_nothing() -> None:
 
 
 def test_three_pseudo_jobs_hold_back_the_first_surprise() -> None:
-    one = ClassHistory(1.0, 100.0, 200.0, 400.0, MID_MONTH, MID_MONTH)
-    assert cost_factor(one).value == pytest.approx((200 + 300) / (100 + 300))
+    history = ClassHistory(1.0, 100.0, 200.0, 400.0, MID_MONTH, MID_MONTH)
+    assert cost_factor(history).value == pytest.approx((200 + 300) / (100 + 300))
 
 
 def test_a_running_job_counts_with_what_it_will_cost() -> None:

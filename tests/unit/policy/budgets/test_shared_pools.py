@@ -57,7 +57,7 @@ def test_where_there_is_room_for_all_no_pool_has_a_price_and_a_larger_one_change
     assert decided == plan(crowd(near=80).snapshot())
     (found,) = stood(crowd(near=40))
     assert found.scarce == {}
-    assert all(taken.prospects.charge is None for share in found.shares.values() for taken in share.path_shares)
+    assert all(taken.values.charge is None for share in found.shares.values() for taken in share.path_shares)
 
 
 def test_a_full_pool_has_a_price_and_jobs_spill_into_the_dearer_one() -> None:
@@ -77,13 +77,13 @@ def test_declared_load_fits_into_the_pool_in_the_long_run() -> None:
 
 def test_jobs_in_sight_fit_into_the_pool_at_what_they_are_given() -> None:
     found = stood(crowd(near=2, jobs=14, amount="200000"))
-    (one,) = found
+    (solution,) = found
     given = sum(
         share.group.active
         * sum(taken.fraction * taken.path[0].gpus for taken in share.path_shares if taken.path[0].pool == NEAR)
-        for share in one.shares.values()
+        for share in solution.shares.values()
     )
-    assert one.scarce[NEAR].price > 0.0
+    assert solution.scarce[NEAR].price > 0.0
     assert given <= 16.0 * 1.25
 
 
@@ -100,8 +100,8 @@ def test_scarcity_is_on_no_bill() -> None:
         assert job.allocation is not None
         option = job.allocation.option
         assert option.price.micros_per_hour == option.gpus * bare[option.pool]
-    (one,) = stood(world)
-    for share in one.shares.values():
+    (solution,) = stood(world)
+    for share in solution.shares.values():
         for taken in share.path_shares:
             assert taken.dollars == pytest.approx(lp_column(taken.path, share.group.menu, share.group.work).money)
 
@@ -112,7 +112,9 @@ def test_what_a_job_is_predicted_to_cost_is_its_bill() -> None:
     for rental in world.rentals:
         world.becomes_ready(rental)
     decided = plan(world.snapshot())
-    placed = [one for one in decided.commands if isinstance(one, Allocate) and one.allocation is not None]
+    placed = [
+        command for command in decided.commands if isinstance(command, Allocate) and command.allocation is not None
+    ]
     assert placed
     (one,) = stood(world)
     for command in placed:
@@ -120,11 +122,11 @@ def test_what_a_job_is_predicted_to_cost_is_its_bill() -> None:
         share = one.share(job)
         assert share is not None
         assert command.predicted is not None
-        ways = {key_of(way.option): way for way in share.prospects.entering(share.position(job))}
+        ways = {key_of(way.option): way for way in share.values.entering(share.position(job))}
         way = ways[key_of(command.allocation.option)]  # type: ignore[union-attr]
         assert command.predicted.dollars == pytest.approx(way.dollars, abs=1e-6)
-        assert way.worth == pytest.approx(share.prospects.worth * way.seconds + way.dollars + way.room)
-    assert any(way.room > 0.0 for s in one.shares.values() for way in s.prospects.entering(JobPosition(s.group.work)))
+        assert way.worth == pytest.approx(share.values.worth * way.seconds + way.dollars + way.room)
+    assert any(way.room > 0.0 for s in one.shares.values() for way in s.values.entering(JobPosition(s.group.work)))
 
 
 def test_budgets_that_contest_a_pool_fill_it_at_one_price() -> None:
@@ -139,10 +141,10 @@ def test_budgets_that_contest_a_pool_fill_it_at_one_price() -> None:
             world.job(f"{name}-{number}", gpus=(1, 8, 32), profile=profile, budget=name)
     world.pool("near", price="16", max_nodes=3)
     world.pool("far", price="16", max_nodes=50)
-    found = {one.budget.id: one for one in stood(world)}
-    parts = {name: sum_uses([held([one])]).get(NEAR, 0.0) for name, one in found.items()}
+    found = {solution.budget.id: solution for solution in stood(world)}
+    parts = {name: sum_uses([held([solution])]).get(NEAR, 0.0) for name, solution in found.items()}
     assert found[BudgetId("rich")].rate > found[BudgetId("poor")].rate
-    (price,) = {one.scarce[NEAR].verdict.scarcity for one in found.values()}
+    (price,) = {solution.scarce[NEAR].verdict.scarcity for solution in found.values()}
     assert price.micros_per_hour > 0
     assert sum(parts.values()) == pytest.approx(24.0)
 
@@ -153,7 +155,7 @@ def test_who_only_observes_takes_nothing_from_anybody() -> None:
     world.budget("watching", amount="900000", mode=Mode.OBSERVE)
     for number in range(6):
         world.job(f"w{number}", gpus=(1, 8, 32), profile="wide", budget="watching")
-    found = {one.budget.id: one for one in stood(world)}
+    found = {solution.budget.id: solution for solution in stood(world)}
     assert found[TEAM].rate == pytest.approx(alone.rate)
     assert found[TEAM].scarce[NEAR].price == pytest.approx(alone.scarce[NEAR].price)
     assert held([found[BudgetId("watching")]]).get(NEAR, 0.0) == pytest.approx(0.0, abs=1e-6)
@@ -166,12 +168,14 @@ def test_a_pool_that_had_no_node_to_give_is_as_large_as_what_it_has_until_it_giv
     pool = world.pools[NEAR]
     cooling = replace(pool, cooled_until=after(world.now, 300.0), cooled_because="StockOut", cooldown_seconds=600.0)
     world.pools[NEAR] = cooling
-    world.rentals = {name: replace(one, launched=after(world.now, -3600.0)) for name, one in world.rentals.items()}
+    world.rentals = {
+        name: replace(rental, launched=after(world.now, -3600.0)) for name, rental in world.rentals.items()
+    }
     room = rooms_of(world)[NEAR]
     assert (room.nodes, room.limit) == (1, Limit.STOCK)
     world.passes(700.0)
     assert rooms_of(world)[NEAR].nodes == 1
-    given = {name: replace(one, launched=world.now) for name, one in world.rentals.items()}
+    given = {name: replace(rental, launched=world.now) for name, rental in world.rentals.items()}
     before, world.rentals = world.rentals, given
     assert rooms_of(world)[NEAR].nodes == 50
     world.rentals = before

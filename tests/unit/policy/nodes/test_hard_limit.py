@@ -9,6 +9,7 @@ import pytest
 from charterer.domain.ids import RentalId
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import ReasonCode
+from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import RentalPhase
 from charterer.policy.nodes.hard_limit import MARGIN_SECONDS, START_BOUND_FACTOR, Purse, exposure, reserve
 from tests.worlds import World
@@ -38,6 +39,17 @@ def test_exposure_is_what_an_end_costs_and_for_a_booting_node_what_is_left_of_it
     assert exposure(ready, 60, 10.0, world.now).dollars == 60 + MARGIN_SECONDS + 10
     booting = replace(world.rental(phase=RentalPhase.REQUESTED), reserved=Money.parse("5000"))
     assert exposure(booting, 0, 0.0, world.now).dollars == 5000
+
+
+def test_a_price_that_was_raised_above_the_one_reserved_for_counts_instead() -> None:
+    world = World()
+    world.budget()
+    world.pool(price="3600", worst="3600")
+    dear = (PriceSegment(world.now, Price.parse("7200")),)
+    ready = replace(world.rental(), segments=dear)
+    assert exposure(ready, 60, 10.0, world.now).dollars == 2 * (60 + MARGIN_SECONDS + 10)
+    booting = replace(world.rental(phase=RentalPhase.REQUESTED), reserved=Money.parse("5000"), segments=dear)
+    assert exposure(booting, 0, 0.0, world.now).dollars == 10_000
     assert exposure(replace(ready, phase=RentalPhase.ENDED), 60, 0.0, world.now) == ZERO
 
 

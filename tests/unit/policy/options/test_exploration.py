@@ -49,9 +49,13 @@ def chosen(world: World) -> list[tuple[int, bool]]:
     """What the job is given once its nodes are there: its width, and whether that is a trial."""
     for _ in range(3):
         decided = plan(world.snapshot())
-        found = [one.allocation for one in decided.commands if isinstance(one, Allocate) and one.allocation is not None]
+        found = [
+            command.allocation
+            for command in decided.commands
+            if isinstance(command, Allocate) and command.allocation is not None
+        ]
         if found:
-            return [(one.option.gpus, one.option.trial) for one in found]
+            return [(allocation.option.gpus, allocation.option.trial) for allocation in found]
         world.carry_out(decided)
         world.everything_starts()
     return []
@@ -164,6 +168,7 @@ def failed_itself(world: World) -> World:
     assert tried is not None
     run = RunRecord(1, RunOutcome.FAILED, tried.option, tried.placements, tried.since, after(tried.since, 20.0), "")
     world.jobs[SFT] = replace(world.jobs[SFT], records=(run,), failures=1, last_run=1)
+    world.passes(60.0)
     return world
 
 
@@ -185,9 +190,9 @@ def test_what_is_left_alone_is_told_with_when_that_ends() -> None:
     snapshot = failed(world_with()).snapshot()
     own = failed_itself(world_with()).snapshot()
     found = []
-    for one in (snapshot, own):
-        decided = plan(one).jobs[SFT]
-        weighed = alternatives(one.jobs[SFT], solve_budgets(one)[0], decided, one)
+    for seen in (snapshot, own):
+        decided = plan(seen).jobs[SFT]
+        weighed = alternatives(seen.jobs[SFT], solve_budgets(seen)[0], decided, seen)
         assert weighed is not None
         found += [(alone.gpus, alone.until) for alone in weighed.left_alone]
     assert found == [(16, after(snapshot.now, 3600.0)), (16, None)]

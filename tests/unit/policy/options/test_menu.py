@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from charterer.domain.ids import ClassId
-from charterer.domain.job import SpotPolicy, Widths
+from charterer.domain.job import MOST_PODS, SpotPolicy, Widths
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 from charterer.policy.options.market import market, pool_offer
 from charterer.policy.options.menu import Menu, build_menu
@@ -64,6 +66,18 @@ def test_widths_are_powers_of_two_below_a_node_and_whole_nodes_above(
     node: int, widths: Widths, nodes: int, offered: list[int]
 ) -> None:
     assert offered_widths(node, widths, nodes) == offered
+
+
+def test_a_menu_stays_small_however_wide_a_job_may_be() -> None:
+    offered = offered_widths(8, Widths(1, 1, 100_000), 10_000)
+    assert len(offered) < 400
+    assert offered[-1] <= 8 * MOST_PODS
+    assert [wide for wide in offered if wide >= 8][:128] == [8 * nodes for nodes in range(1, 129)]
+    assert all(more <= 1.02 * fewer for fewer, more in pairwise(offered) if fewer >= 8 * 128)
+
+
+def test_the_widths_that_a_wide_job_names_are_offered() -> None:
+    assert offered_widths(8, Widths(8 * 1001, 8 * 1002, 8 * 1003), 10_000) == [8 * 1001, 8 * 1002, 8 * 1003]
 
 
 def menu(world: World, known: Profile | None, widths: Widths, spot: SpotPolicy = SpotPolicy.NEVER) -> Menu:

@@ -33,9 +33,9 @@ def test_a_move_is_charged_its_restart_in_seconds_and_dollars() -> None:
 
 def test_nodes_that_must_be_rented_boot_while_the_job_runs_on_and_cost_only_what_it_is_wider() -> None:
     here, to, other = option(1, 1.0), option(2, 1.5), option(2, 1.5, pool="b")
-    prospects = OptionValues(menu((here, to, other)), 3.0)
+    values = OptionValues(menu((here, to, other)), 3.0)
     for target, wider in ((to, 1), (other, 2)):
-        ready, rented = (prospects.move(here, target, JobPosition(900.0), rented=rented) for rented in (False, True))
+        ready, rented = (values.move(here, target, JobPosition(900.0), rented=rented) for rented in (False, True))
         assert rented.saved_seconds == ready.saved_seconds
         assert (rented.cost - ready.cost).dollars == pytest.approx(wider * 120)
 
@@ -45,7 +45,7 @@ def test_a_resize_in_place_is_charged_what_it_takes_and_anything_else_a_restart(
     other = option(8, 1.8, pool="b")
     stage = (one, two, four, other)
     elastic = InPlaceResize(2.0, {PoolId("a"): 4, PoolId("b"): 4})
-    prospects = OptionValues(Menu((stage,), (1.0,), (), True, False, OptionTable.of((stage,), 30.0, elastic)), 3.0)
+    values = OptionValues(Menu((stage,), (1.0,), (), True, False, OptionTable.of((stage,), 30.0, elastic)), 3.0)
     left = JobPosition(9000.0)
     for here, to, seconds in (
         (two, four, 2.0),
@@ -54,7 +54,7 @@ def test_a_resize_in_place_is_charged_what_it_takes_and_anything_else_a_restart(
         (two, one, 30.0),
         (two, other, 30.0),
     ):
-        move = prospects.move(here, to, left, rented=False)
+        move = values.move(here, to, left, rented=False)
         assert move.saved_seconds == pytest.approx(9000 / here.speed - 9000 / to.speed - seconds)
         assert move.cost.dollars == pytest.approx(
             to.gpus * (9000 / to.speed + seconds) - here.gpus * 9000 / here.speed, abs=1e-5
@@ -73,9 +73,9 @@ def test_the_quick_search_finds_exactly_the_moves_that_gain(
     options = tuple(option(gpus, speed) for gpus, speed in found)
     in_place = None if resize is None else InPlaceResize(min(resize, restart), {PoolId("a"): 4})
     ways = OptionTable.of((options,), restart, in_place)
-    here, prospects = options[0], OptionValues(Menu((options,), (1.0,), (), True, False, ways), worth)
-    paying = prospects.paying(here, JobPosition(work))
-    expected = [prospects.move(here, to, JobPosition(work), rented=False) for to in options[1:]]
+    here, values = options[0], OptionValues(Menu((options,), (1.0,), (), True, False, ways), worth)
+    paying = values.paying(here, JobPosition(work))
+    expected = [values.move(here, to, JobPosition(work), rented=False) for to in options[1:]]
     sure = {move.to for move in expected if move.gain > 1e-6 * work}
     assert sure <= {move.to for move in paying} <= {move.to for move in expected if move.gain > 0}
     assert [move.gain for move in paying] == sorted((move.gain for move in paying), reverse=True)

@@ -101,7 +101,9 @@ def test_fair_is_by_what_was_used_up_to_the_end_of_each_job() -> None:
     large, small = application_from_speeds("large", {4: 300.0}), application_from_speeds("small", {4: 100.0})
     names = ["large", "large", "small"]
     given = scenario(0.0, 0.0, 0.0, applications={"large": large, "small": small})
-    jobs = tuple(replace(one, application=name) for one, name in zip(given.submissions, names, strict=True))
+    jobs = tuple(
+        replace(submission, application=name) for submission, name in zip(given.submissions, names, strict=True)
+    )
     result = run(replace(given, submissions=jobs), FixedFleet(1, lambda _: 4, QueueOrder.FAIR))
     assert [job.name for job in result.jobs] == ["j0", "j2", "j1"]
 

@@ -65,8 +65,8 @@ def test_speeds_of_the_class_serve_rows_without_a_curve() -> None:
     ("row", "told"),
     [
         ("a,soon,4,100,,,", "submitted 'soon' is no time: seconds, or like 2026-01-31T12:00:00Z: correct it"),
-        ("a,0,0,100,,,", "gpus '0' is no whole number from 1 on: correct it, or leave the row out"),
-        ("a,0,,100,,,", "gpus '' is no whole number from 1 on"),
+        ("a,0,0,100,,,", "gpus '0' is no whole number from 1 to 1,000,000,000: correct it, or leave the row out"),
+        ("a,0,,100,,,", "gpus '' is no whole number from 1 to"),
         ("a,0,4,-1,,,", "duration '-1' is no number of seconds above 0"),
         ("a,0,4,nan,,,", "duration 'nan' is no number of seconds above 0"),
         (
@@ -77,7 +77,13 @@ def test_speeds_of_the_class_serve_rows_without_a_curve() -> None:
         ("a,0,4,100,,1:1 4:3,", "class '' is empty though the row has a curve: name the class that has it"),
         ("a,0,8,100,sft,1:1 4:3,", "gpus '8' is outside the curve of class 'sft': extend the curve"),
         ("a,0,4000,100,,,", "gpus '4000' is more than pool 'a100' has (20 nodes of 8 GPUs)"),
-        ("a,0,4,100,,,cheap", "node_price 'cheap' is no price: dollars an hour like 19.80"),
+        (
+            "a,0,4,100,,,cheap",
+            "node_price 'cheap' is no price of a node: dollars an hour like 19.80, up to",
+        ),
+        ("a,0,4,100,,,-3", "node_price '-3' is no price of a node"),
+        ("a,0,4,1e300,,,", "duration '1e300' is no number of seconds above 0, up to 1,000,000,000"),
+        ("a,1e12,4,100,,,", "submitted '1e12' is more than 1,000,000,000 s after t.csv line 2: correct one"),
         ("first,0,4,100,,,", "name 'first' occurs twice: give it another"),
         ("a,0,4,100,,,17", "pool '' is described otherwise than on t.csv line 2: a pool is one thing"),
         ("a,0,4,100,known,1:1 8:3,", "curve '1:1 8:3' is not that of class 'known' on t.csv line 2"),

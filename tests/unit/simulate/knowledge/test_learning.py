@@ -58,7 +58,10 @@ class Made:
         terms = self.trainer.terms
         rates = [
             {
-                gpus: max(self.rate(epoch, gpus, one.batch) or 0.0 for one in configurations(terms, shape(gpus)))
+                gpus: max(
+                    self.rate(epoch, gpus, configuration.batch) or 0.0
+                    for configuration in configurations(terms, shape(gpus))
+                )
                 for gpus in WIDTHS
             }
             for epoch in range(self.epochs)
@@ -87,7 +90,7 @@ def learned(given: Scenario, seed: int = 0, **how: float) -> tuple[SimulationRes
     """Simulate with nothing known at the beginning."""
     draw = random.Random(seed)
     knowledge = LearnedKnowledge(
-        {class_of(name): one for name, one in given.applications.items()},
+        {class_of(name): application for name, application in given.applications.items()},
         NODE.gpu_type,
         NODE.gpus_per_node,
         RESTART,
@@ -106,7 +109,7 @@ def test_a_class_never_seen_is_soon_run_almost_as_well_as_one_that_is_known() ->
     found, _ = learned(scenario(EVERY_HOUR))
 
     def worth(result: SimulationResult, name: str) -> float:
-        job = next(one for one in result.jobs if one.name == name)
+        job = next(job for job in result.jobs if job.name == name)
         assert job.completion_seconds is not None
         return RATE * job.completion_seconds + job.gpu_seconds * NODE.hourly.dollars_per_second / NODE.gpus_per_node
 

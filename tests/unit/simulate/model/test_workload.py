@@ -25,10 +25,18 @@ def test_rows_come_in_order_of_time() -> None:
     ("row", "told"),
     [
         ("a,soon,bert,4,48", "w.csv line 2: time 'soon' is no number"),
-        ("a,-3,bert,4,48", "w.csv line 2: time -3 is negative: give seconds from the workload's beginning"),
+        (
+            "a,-3,bert,4,48",
+            "w.csv line 2: time -3 is negative or too large: give seconds",
+        ),
+        ("a,1e300,bert,4,48", "w.csv line 2: time 1e+300 is negative or too large: give seconds"),
+        ("a,1,bert,1e9,48", "w.csv line 2: num_replicas 1e+09 is no number of GPUs: give a whole number from 1 to"),
         ("a,inf,bert,4,48", "w.csv line 2: time 'inf' is no finite number"),
-        ("a,1,bert,0,48", "w.csv line 2: num_replicas 0 is no number of GPUs: give a whole number from 1 on"),
-        ("a,1,bert,1.5,48", "w.csv line 2: num_replicas 1.5 is no number of GPUs: give a whole number from 1 on"),
+        ("a,1,bert,0,48", "w.csv line 2: num_replicas 0 is no number of GPUs: give a whole number from 1 to"),
+        (
+            "a,1,bert,1.5,48",
+            "w.csv line 2: num_replicas 1.5 is no number of GPUs: give a whole number from 1 to",
+        ),
         ("a,1,gpt,1,48", "w.csv line 2: application 'gpt' is not known: use one of bert, cifar10"),
         ("a,1,bert", "w.csv line 2: num_replicas None is no number"),
     ],

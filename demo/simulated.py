@@ -1,0 +1,269 @@
+"""The same hour simulated three times by `charterer.simulate`: today's practice, and Charterer at two budgets.
+
+    python -m demo.simulated [--pace 30]
+
+The simulator gets what the cluster gets: the sped-up manifests, the fake cloud's prices, stock and start-up times, and
+the measured speeds. So its planner's own constants weigh as they do in the demo. Its results are in workload seconds.
+Of the operator's packages only this module imports any. It is a program of its own, because it takes a core for some
+seconds: the demo starts it beside the replay and reads what it printed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import cycle, pairwise
+from typing import Any, Self
+
+import click
+
+from charterer.api import decode
+from charterer.domain.budget import Budget
+from charterer.domain.ids import BudgetId, ClassId
+from charterer.domain.job import Widths
+from charterer.domain.money import Money, Price
+from charterer.domain.profile import Profile
+from charterer.domain.time import Instant, format_instant, instant
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
+from charterer.simulate.engine.policy import Policy
+from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge
+from charterer.simulate.model.ground_truth import Application
+from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.result import SimulationResult
+from charterer.simulate.model.scenario import JobTerms
+from charterer.simulate.model.scenario import Scenario as World
+from charterer.simulate.model.workload import Submission
+from charterer.simulate.policies.baselines import RequestedWidth
+from charterer.simulate.policies.planner_policy import Planner
+from charterer.simulate.simulation import Simulation
+from demo import scenario
+from demo.pace import Json
+from demo.scenario import BUDGET, NAMESPACE, PoolPlan, ReplayJob, Scenario, an_hour
+
+IDLE_SECONDS = 600.0
+"""Idle seconds after which a cluster autoscaler ends a node: the default of Kubernetes' own."""
+CLOSE_ENOUGH = 0.01
+"""Relative difference of dollars that counts as the same money."""
+_MOST_TRIES = 6
+_MOST_MONEY = 4.0
+
+Steps = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnJob:
+    """A job in one column; times are workload seconds. ``began``: when its pods ran for the first time.
+
+    ``widths``: (second, GPUs from then on) at each change.
+    """
+
+    name: str
+    submitted: float
+    began: float | None
+    ended: float | None
+    widths: Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One way to run the hour. ``spent``: (second, dollars so far), straight between the points."""
+
+    jobs: Sequence[ColumnJob]
+    dollars: float
+    machines: int
+    spent: Steps
+
+    @property
+    def mean_completion_seconds(self) -> float:
+        """The mean time from submission to completion, of the jobs that completed."""
+        times = [job.ended - job.submitted for job in self.jobs if job.ended is not None]
+        return sum(times) / len(times) if times else 0.0
+
+    @property
+    def mean_wait_seconds(self) -> float:
+        """The mean time from submission until the pods run, of the jobs that began."""
+        waits = [job.began - job.submitted for job in self.jobs if job.began is not None]
+        return sum(waits) / len(waits) if waits else 0.0
+
+    @classmethod
+    def of(cls, raw: Json) -> Self:
+        """The column that ``asdict`` made."""
+        return cls(**raw | {"jobs": [ColumnJob(**job) for job in raw["jobs"]]})
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """``autoscaler``: what people do today; ``same_money``: Charterer for its dollars; ``budget``: at the budget."""
+
+    autoscaler: Column
+    same_money: Column
+    budget: Column
+
+    def json(self) -> str:
+        """All columns, for ``read``."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """The columns that ``json`` wrote."""
+        return cls(**{name: Column.of(raw) for name, raw in json.loads(text).items()})
+
+
+def simulate(of: Scenario, now: datetime) -> Columns:
+    """The three columns, for a budget as the demo makes it at ``now``."""
+    hour = _Hour(of, now)
+    autoscaler, budget = hour.autoscaler(), hour.charterer(1.0)
+    return Columns(autoscaler, same_money(hour.charterer, budget, autoscaler.dollars), budget)
+
+
+def same_money(at: Callable[[float], Column], budget: Column, dollars: float) -> Column:
+    """Charterer for that many dollars or a little less; ``at(share)``: at a budget of ``share`` times the demo's.
+
+    Where no budget makes it spend so much, because nothing faster can be bought, it is the dearest column found.
+    """
+    tried = {0.0: 0.0, 1.0: budget.dollars}
+    columns = [budget]
+    share = dollars / budget.dollars
+    for _ in range(_MOST_TRIES):
+        column = at(share)
+        columns.append(column)
+        tried[share] = column.dollars
+        if abs(column.dollars / dollars - 1.0) <= CLOSE_ENOUGH or share >= _MOST_MONEY:
+            break
+        share = _between(tried, dollars)
+    within = [column for column in columns if column.dollars <= dollars * (1.0 + CLOSE_ENOUGH)]
+    return max(within or [budget], key=lambda column: column.dollars)
+
+
+def _between(tried: Mapping[float, float], dollars: float) -> float:
+    """The next share to try: linear between the neighbours that enclose the dollars, or twice the largest."""
+    for (low, less), (high, more) in pairwise(sorted(tried.items())):
+        if less < dollars <= more:
+            return low + (high - low) * (dollars - less) / (more - less)
+    return min(max(tried) * 2.0, _MOST_MONEY)
+
+
+@dataclass(frozen=True)
+class _Hour:
+    """The demo's hour as the simulator's input, in seconds and prices of the demo."""
+
+    of: Scenario
+    now: datetime
+
+    def autoscaler(self) -> Column:
+        """Each job at the width that its owner asked for, on nodes of a cluster autoscaler."""
+        idle = self.of.pace.demo_seconds(IDLE_SECONDS)
+        return self._column(1.0, RequestedWidth(lambda submission: submission.gpus, idle), {})
+
+    def charterer(self, share: float) -> Column:
+        """The operator's planner at a budget of ``share`` times the demo's."""
+        return self._column(share, partial(plan, memo=Memo()), self._profiles())
+
+    def _column(self, share: float, policy: Policy | Planner, profiles: Mapping[ClassId, Profile]) -> Column:
+        return self._told(Simulation(self._world(share), policy, ExactKnowledge(profiles)).run())
+
+    def _told(self, result: SimulationResult) -> Column:
+        """The result in workload seconds; dollars are the same."""
+        pace = self.of.pace
+
+        def told(at: float | None, later: float = 0.0) -> float | None:
+            return None if at is None else pace.workload_seconds(at + later)
+
+        hand_over = self.of.hand_over_seconds
+        jobs = [
+            ColumnJob(
+                job.name,
+                pace.workload_seconds(job.submitted),
+                told(job.started, hand_over),
+                told(job.finished),
+                [(pace.workload_seconds(at), gpus) for at, gpus in job.widths],
+            )
+            for job in sorted(result.jobs, key=lambda job: (job.submitted, job.name))
+        ]
+        spent, dollars = [(0.0, 0.0)], 0.0
+        for (since, hourly), (until, _) in pairwise([(0.0, 0.0), *result.hourly]):
+            dollars += hourly / 3600 * (until - since)
+            spent.append((pace.workload_seconds(until), dollars))
+        return Column(jobs, result.spent.dollars, result.counts.machines, spent)
+
+    def _world(self, share: float) -> World:
+        of = self.of
+        names = {job.application.name: job for job in of.jobs}
+        return World(
+            instant(self.now),
+            tuple(self._submission(job) for job in of.jobs),
+            {name: self._application(job) for name, job in names.items()},
+            tuple(self._pool(raw, pool) for raw, pool in self._pools()),
+            self._budget(share),
+            lambda submission: JobTerms(Widths(1, submission.gpus, of.widest)),
+            self._demo(of.restart_seconds) + of.hand_over_seconds,
+            classes=lambda _, application: ClassId(NAMESPACE, application.name),
+        )
+
+    def _demo(self, seconds: float) -> float:
+        return self.of.pace.demo_seconds(seconds)
+
+    def _submission(self, job: ReplayJob) -> Submission:
+        asked = min(job.asked, self.of.widest)
+        return Submission(job.name, self._demo(job.submitted), job.application.name, asked)
+
+    def _application(self, job: ReplayJob) -> Application:
+        size = self.of.pools[0].gpus_per_node
+        below = [1 << power for power in range(size.bit_length()) if 1 << power < size]
+        widths = (*below, *range(size, self.of.widest + 1, size))
+        return Application(
+            job.application.name, (1.0,), ({gpus: 1.0 / self._demo(job.seconds(gpus)) for gpus in widths},)
+        )
+
+    def _pools(self) -> Iterable[tuple[Json, PoolPlan]]:
+        plans = {pool.name: pool for pool in self.of.pools}
+        return ((raw, plans[raw["metadata"]["name"]]) for raw in scenario.pools(self.of, "http://simulated"))
+
+    def _pool(self, raw: Json, pool: PoolPlan) -> PoolModel:
+        groups = {group["name"]: group for group in scenario.fakecloud(self.of)["groups"]}
+        group, spec = groups[pool.name], raw["spec"]
+        starts = cycle(group["startupSeconds"])
+        return PoolModel(
+            pool.name,
+            pool.gpus_per_node,
+            Price.parse(group["hourlyPrice"]),
+            pool.gpu_type,
+            start_seconds=spec["startSeconds"],
+            max_nodes=spec["maxNodes"],
+            billing_minimum_seconds=group["billingMinimumSeconds"],
+            cooldown_seconds=spec["cooldownSeconds"],
+            stock=pool.stock,
+            draw_start_seconds=lambda: next(starts),
+        )
+
+    def _budget(self, share: float) -> Budget:
+        budget = decode.budget(self._applied(scenario.budget(self.of, self.now)))
+        amount, opening = (Money.of(money.dollars * share) for money in (budget.amount, budget.opening_spend))
+        return replace(budget, amount=amount, opening_spend=opening)
+
+    def _profiles(self) -> Mapping[ClassId, Profile]:
+        profiles = [decode.profile(self._applied(raw)) for raw in scenario.profiles(self.of)]
+        return {profile.id: replace(profile, budget=BudgetId(BUDGET)) for profile in profiles}
+
+    def _applied(self, manifest: Json) -> Mapping[str, Any]:
+        """The manifest with what the API server adds."""
+        created: Instant = instant(self.now)
+        added = {"uid": "simulated", "resourceVersion": "1", "generation": 1}
+        return manifest | {"metadata": added | {"creationTimestamp": format_instant(created)} | manifest["metadata"]}
+
+
+@click.command()
+@click.option("--pace", type=click.IntRange(5, 120), default=30, show_default=True)
+@click.option("--at", type=click.DateTime(), help="When the demo's budget was made (UTC); now if it is left out.")
+def main(pace: int, at: datetime | None) -> None:
+    """Print the demo's hour, simulated in three ways, as JSON."""
+    now = datetime.now(UTC) if at is None else at.replace(tzinfo=UTC)
+    click.echo(simulate(an_hour(pace), now).json())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""The table of ``charterer plan`` that says what a new job of each class is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from charterer.cli.shared import formatting
+from charterer.cli.shared.plan_report import ClassRow
+from charterer.domain.job import SpotPolicy
+from charterer.policy.budgets.reasons import format_money
+from charterer.policy.options.menu_key import MenuKey
+from charterer.report.document import Block, DocumentTable, Heading, TableColumn, row
+
+
+def class_blocks(classes: Sequence[ClassRow]) -> list[Block]:
+    """The table with its heading; nothing where there is no class."""
+    if not classes:
+        return []
+    columns = (
+        TableColumn("BUDGET", optional=True),
+        TableColumn("CLASS"),
+        TableColumn("JOBS/H", right=True),
+        TableColumn("JOB TAKES", right=True),
+        TableColumn("JOB COSTS", right=True),
+        TableColumn("GIVEN", elastic=True),
+    )
+    rows = tuple(
+        row(
+            job_class.budget,
+            formatting.class_name(job_class.class_id) + _terms(job_class, classes),
+            f"{job_class.arrivals_per_hour:.3g}",
+            formatting.duration(job_class.seconds),
+            format_money(job_class.dollars),
+            formatting.mixed(job_class.paths),
+        )
+        for job_class in classes
+    )
+    return [Heading("What a new job of each class is given"), DocumentTable(columns, rows)]
+
+
+def _terms(job_class: ClassRow, classes: Sequence[ClassRow]) -> str:
+    """The weight, and, where a class has several rows, the terms in which they differ."""
+    alike = [other for other in classes if (other.budget, other.class_id) == (job_class.budget, job_class.class_id)]
+    terms = [f"weight {job_class.weight:g}"] if job_class.weight != 1.0 else []
+    for words in (_widths, _asked, _gpu_types, _spot, _resize, _failed):
+        if len({words(other.menu) for other in alike}) > 1:
+            terms.append(words(job_class.menu))
+    return f" ({', '.join(terms)})" if terms else ""
+
+
+def _widths(menu: MenuKey) -> str:
+    return (
+        f"{menu.least} to {menu.most} GPUs"
+        if menu.least < menu.most
+        else f"{menu.least} GPU{'' if menu.least == 1 else 's'}"
+    )
+
+
+def _asked(menu: MenuKey) -> str:
+    return f"asks for {menu.preferred}"
+
+
+def _gpu_types(menu: MenuKey) -> str:
+    return f"on {' or '.join(menu.gpu_types)}" if menu.gpu_types else "any GPU type"
+
+
+def _spot(menu: MenuKey) -> str:
+    return "spot allowed" if menu.spot is SpotPolicy.ALLOWED else "no spot"
+
+
+def _resize(menu: MenuKey) -> str:
+    return "resized in place" if menu.elastic else "restarted to resize"
+
+
+def _failed(menu: MenuKey) -> str:
+    widths = sorted(f"{gpus} on {pool}" for pool, gpus in menu.failed)
+    return f"failed on {', '.join(widths)}" if widths else "never failed"

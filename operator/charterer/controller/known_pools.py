@@ -1,0 +1,91 @@
+"""The pools to act for: those that are declared, those of which only rentals are left, and which of them is first.
+
+Two GPUPools may mean the same machines. They would take each other's machines for ones that nobody asked for, and set
+one target against each other; so only the oldest acts. What tells them apart is what the cloud says (its identifier of
+the group, and the machines it lists), and how the group is written only where it has said nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Hashable, Iterable, Mapping
+from dataclasses import replace
+
+from charterer.cluster.store import ObjectKey
+from charterer.domain.ids import PoolId
+from charterer.domain.pool import Cloud, FakeGroup, Pool, Survey
+from charterer.domain.rental import Rental
+
+
+def known_pools(
+    declared: Mapping[ObjectKey, Pool], rentals: Mapping[ObjectKey, Rental], unread: Container[str] = ()
+) -> Mapping[PoolId, Pool]:
+    """The declared pools by name, and for rentals whose pool is gone what is left of that pool.
+
+    ``unread``: names of pools that are there and cannot be read; nothing is done about their rentals.
+
+    A pool that was torn out and made again for another group stays out of sight until the former group's rentals are
+    gone: names of rentals and records of the one must not be taken for the other's.
+    """
+    pools = {pool.id: pool for pool in declared.values()}
+    for rental in rentals.values():
+        pool = pools.get(rental.pool)
+        missing = pool is None and rental.pool not in unread
+        if missing or (pool is not None and not pool.gone and not _same_text(pool.cloud, rental.cloud)):
+            pools[rental.pool] = _left_of(rental, pool)
+    return pools
+
+
+def first_come(pools: Mapping[PoolId, Pool], surveys: Mapping[PoolId, Survey]) -> Mapping[PoolId, Pool]:
+    """The pools, those marked ``taken_by`` that have the same machines as an older one."""
+    holders: dict[Hashable, PoolId] = {}
+    found: dict[PoolId, Pool] = {}
+    for pool in sorted(pools.values(), key=lambda pool: (pool.gone, pool.created, pool.uid, pool.id)):
+        keys = list(_identities(pool, surveys.get(pool.id)))
+        holder = next((holders[key] for key in keys if key in holders), None)
+        for key in keys:
+            holders.setdefault(key, holder or pool.id)
+        found[pool.id] = pool if holder is None else replace(pool, taken_by=holder)
+    return {name: found[name] for name in pools}
+
+
+def _identities(pool: Pool, survey: Survey | None) -> Iterable[Hashable]:
+    """All by which the pool's machines may be told to be another's."""
+    yield _text(pool.cloud)
+    if pool.offering is not None and pool.offering.group_id:
+        yield "group", pool.offering.group_id
+    if survey is not None:
+        yield from (("machine", instance.provider_id) for instance in survey.instances if instance.provider_id)
+
+
+def _text(cloud: Cloud) -> Hashable:
+    match cloud:
+        case FakeGroup(group=group):
+            return "fake", cloud.account, group
+
+
+def _same_text(one: Cloud, other: Cloud) -> bool:
+    return one == other or _text(one) == _text(other)
+
+
+def _left_of(rental: Rental, namesake: Pool | None) -> Pool:
+    """What is known of a rental's pool without its object: enough to look at its group and to end what is there."""
+    return Pool(
+        id=rental.pool,
+        uid="" if namesake is None else namesake.uid,
+        resource_version="",
+        generation=0 if namesake is None else namesake.generation,
+        created=rental.created,
+        cloud=rental.cloud,
+        max_nodes=1,
+        capacity_type=rental.capacity_type,
+        start_seconds=0.0,
+        cooldown_seconds=0.0,
+        price_override=None,
+        offering=None,
+        quote=None,
+        cooled_until=None,
+        cooled_because="",
+        deleting=True,
+        guarded=True,
+        gone=True,
+    )

@@ -1,0 +1,82 @@
+"""What Events say of runs that start late: only they tell that a Job may not make pods, or that a volume is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from charterer.api import decode
+from charterer.cluster.client import Client
+from charterer.cluster.errors import ApiError
+from charterer.cluster.paths import EVENTS
+from charterer.domain.job import Job, PodPhase
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant, seconds_between
+
+_log = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 10.0
+"""Seconds between two looks at the runs that are late."""
+_LATE_SECONDS: Final = 10.0
+"""Seconds after its start at which a run counts as late: most pods that lack nothing are running by then."""
+_ASKED_AT_ONCE: Final = 20
+"""Late runs asked about in one look; the others follow in the next."""
+
+
+class RunWarnings:
+    """Asks for the last Warning Event of each late run. ``changed``: called when the answers have changed."""
+
+    def __init__(self, client: Client, changed: Callable[[], None]) -> None:
+        self._client = client
+        self._changed = changed
+        self.latest: Mapping[str, str] = {}
+        """By the uid of the run's object: reason and message of its last warning. Replaced, never changed."""
+
+    async def run(self, last: Callable[[], Snapshot | None]) -> None:
+        """Look again and again at the snapshot that ``last`` gives, until cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            snapshot = last()
+            if snapshot is not None:
+                await self.look(snapshot)
+
+    async def look(self, snapshot: Snapshot) -> None:
+        """Ask about the runs that are late now, those first of which nothing is known."""
+        late = {run: subjects for job in snapshot.jobs.values() for run, subjects in _late(job, snapshot.now)}
+        known = {run: text for run, text in self.latest.items() if run in late}
+        for run in sorted(late, key=lambda uid: uid in known)[:_ASKED_AT_ONCE]:
+            namespace, subjects = late[run]
+            try:
+                warning = await self._last_warning(namespace, subjects)
+            except ApiError as error:
+                _log.info("events of run %s not read, again soon: %s", run, error)
+                continue
+            if warning:
+                known[run] = warning
+        if known != self.latest:
+            self.latest = known
+            self._changed()
+
+    async def _last_warning(self, namespace: str, subjects: Sequence[str]) -> str:
+        found: list[tuple[Instant, str]] = []
+        for uid in subjects:
+            listing = await self._client.list(EVENTS.all(namespace), fields=f"regarding.uid={uid},type=Warning")
+            found += [decode.warning_event(raw) for raw in listing.items]
+        return max(found)[1] if found else ""
+
+
+def _late(job: Job, now: Instant) -> list[tuple[str, tuple[str, Sequence[str]]]]:
+    """The job's run if it has long been started and not all its pods run, with what Events may be about: the object,
+    and its first pod of which nothing else is known."""
+    run = job.current_run
+    if run is None or run.suspended or run.started is None or run.complete is not None or run.failed is not None:
+        return []
+    if seconds_between(run.started, now) < _LATE_SECONDS:
+        return []
+    pending = [pod for pod in run.pods if pod.phase is PodPhase.PENDING]
+    if len(run.pods) >= run.completions and not any(not pod.trouble for pod in pending):
+        return []
+    subjects = [run.uid, *[pod.uid for pod in pending if not pod.trouble][:1]]
+    return [(run.uid, (job.namespace, subjects))]

@@ -1,0 +1,78 @@
+"""What a machine really costs: the cloud's list prices as ``spec.price`` of the pool corrects them, each since when.
+
+A changed ``spec.price`` counts from when it was changed: what was paid before is on the rental's record and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from charterer.cluster.store import ObjectKey
+from charterer.domain.money import Price
+from charterer.domain.pool import Pool, PriceSegment, Survey
+from charterer.domain.rental import Rental
+from charterer.domain.time import Instant
+
+Recorded = Mapping[str, Sequence[PriceSegment]]
+"""The segments on record, by the machine's provider id."""
+
+
+def recorded_segments(rentals: Mapping[ObjectKey, Rental]) -> Recorded:
+    """The price segments of all rentals that have any."""
+    return {
+        rental.provider_id: rental.segments for rental in rentals.values() if rental.segments and rental.provider_id
+    }
+
+
+def paid(pool: Pool, survey: Survey, recorded: Recorded) -> Survey:
+    """The survey with the bill's segments at what the user really pays."""
+    instances = tuple(
+        replace(instance, segments=segments)
+        if (segments := _paid_segments(recorded.get(instance.provider_id, ()), instance.segments, pool, survey.asked))
+        != instance.segments
+        else instance
+        for instance in survey.instances
+    )
+    return survey if instances == survey.instances else replace(survey, instances=instances)
+
+
+def _paid_segments(
+    recorded: Sequence[PriceSegment], listed: Sequence[PriceSegment], pool: Pool, now: Instant
+) -> tuple[PriceSegment, ...]:
+    """``listed`` as paid. Prices on record stay for as long as the cloud says of their time what it said then.
+
+    ``now``: the cloud's time of the list, from which another correction of the list price counts.
+    """
+    if not listed:
+        return tuple(recorded)
+    if not recorded:
+        return tuple(_segment(segment.since, segment.price, pool.priced(segment.price)) for segment in listed)
+    known = [*listed, *_later_changes(recorded, listed[-1].since)]
+    times = sorted({segment.since for segment in (*listed, *recorded)})
+    found: list[PriceSegment] = []
+    for since in times:
+        list_price = _at(known, since).list_price
+        before = _at(recorded, since)
+        price = before.price if before.list_price == list_price else pool.priced(list_price)
+        found.append(_segment(since, list_price, price))
+    newest = found[-1].list_price
+    if not pool.gone and pool.priced(newest) != found[-1].price and now > found[-1].since:
+        found.append(_segment(now, newest, pool.priced(newest)))
+    return tuple(found)
+
+
+def _later_changes(recorded: Sequence[PriceSegment], since: Instant) -> Sequence[PriceSegment]:
+    """Changes of the list price that are on record and later than a list that lags."""
+    changes = (two for one, two in pairwise(recorded) if one.list_price != two.list_price)
+    return [change for change in changes if change.since > since]
+
+
+def _at(segments: Sequence[PriceSegment], when: Instant) -> PriceSegment:
+    """The segment that holds at an instant; the first one before any does."""
+    return next((segment for segment in reversed(segments) if segment.since <= when), segments[0])
+
+
+def _segment(since: Instant, list_price: Price, price: Price) -> PriceSegment:
+    return PriceSegment(since, price, None if list_price == price else list_price)

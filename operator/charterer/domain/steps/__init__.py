@@ -1,0 +1,120 @@
+"""Steps: each one mutation of Kubernetes or of a cloud, named by ``lifecycle`` and carried out by the executor.
+
+Every step is idempotent or guarded (a resourceVersion, a uid, a deterministic name, an absolute target), so a step
+that was carried out but whose answer was lost may be repeated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from charterer.domain.steps.budget_steps import AddCosts, BudgetStep, CountedJob, CountJobs, OpenPeriod, PruneFolded
+from charterer.domain.steps.pool_steps import (
+    Adopt,
+    CancelUnfulfilled,
+    CloseUnfulfilled,
+    Cool,
+    PoolStep,
+    RaiseTarget,
+    RecordOffer,
+    RecordOrphan,
+)
+from charterer.domain.steps.rental_steps import (
+    Cordon,
+    DeleteNode,
+    DeletePod,
+    FailPod,
+    Fold,
+    Forget,
+    MarkEnded,
+    MarkReady,
+    Refresh,
+    RentalStep,
+    Terminate,
+)
+from charterer.domain.steps.run_steps import (
+    AnnotatePod,
+    CreateRun,
+    CreateService,
+    DeleteJob,
+    DeleteRun,
+    LabelNode,
+    RecordRun,
+    ResizeRun,
+    RunStep,
+    StopOrphan,
+    StopRun,
+    Unsuspend,
+)
+from charterer.domain.time import Instant
+
+__all__ = [
+    "AddCosts",
+    "Adopt",
+    "AnnotatePod",
+    "BudgetStep",
+    "CancelUnfulfilled",
+    "CloseUnfulfilled",
+    "Cool",
+    "Cordon",
+    "CountJobs",
+    "CountedJob",
+    "CreateRun",
+    "CreateService",
+    "DeleteJob",
+    "DeleteNode",
+    "DeletePod",
+    "DeleteRun",
+    "FailPod",
+    "Fold",
+    "Forget",
+    "GuardStep",
+    "LabelNode",
+    "MarkEnded",
+    "MarkReady",
+    "OpenPeriod",
+    "PoolStep",
+    "PruneFolded",
+    "RaiseTarget",
+    "RecordOffer",
+    "RecordOrphan",
+    "RecordRun",
+    "Refresh",
+    "RentalStep",
+    "ResizeRun",
+    "RunStep",
+    "SetFinalizer",
+    "Step",
+    "StopOrphan",
+    "StopRun",
+    "Terminate",
+    "Unsuspend",
+    "Wait",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do now: ``reason`` says what is awaited, ``until`` when to look again if no event comes before.
+
+    ``error``: why no step could be found, which is a fault of the program and must not stop the steps of others.
+    """
+
+    reason: str
+    until: Instant | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetFinalizer:
+    """Add (or with ``present`` False remove) ``charterer.dev/in-use`` on a GPUBudget or GPUPool."""
+
+    kind: str
+    name: str
+    uid: str
+    present: bool
+
+
+GuardStep = SetFinalizer
+
+Step = PoolStep | RentalStep | BudgetStep | RunStep | GuardStep

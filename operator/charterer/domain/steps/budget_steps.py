@@ -1,0 +1,70 @@
+"""Steps on budgets: their periods, and what their ledgers hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from charterer.domain.budget import Costs
+from charterer.domain.ids import BudgetId, ClassId
+from charterer.domain.money import ZERO, Money
+from charterer.domain.time import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPeriod:
+    """Begin a budget's period: its first one, or the next one with the last one put into history.
+
+    ``last_start``: when the period that ends here began (None for the first), so that repeating changes nothing.
+    ``last_spent`` and ``last_aim``: what that period spent and aimed at. ``carried``: how much of its surplus
+    (negative: deficit) goes into the new one.
+    """
+
+    budget: BudgetId
+    start: Instant
+    last_spent: Money | None
+    last_start: Instant | None
+    carried: Money = ZERO
+    last_aim: Money | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CountedJob:
+    """A finished job: the ``actual`` cost of its GPUs, and the one ``predicted`` when it first got some."""
+
+    uid: str
+    class_id: ClassId
+    predicted: Money
+    actual: Money
+    created: Instant
+    finished: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class CountJobs:
+    """One conditional write of the budget: add finished jobs to the histories of their classes.
+
+    See ``ledger.class_history.apply_count``.
+    """
+
+    budget: BudgetId
+    jobs: tuple[CountedJob, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddCosts:
+    """One conditional write: add what was spent from ``since`` to ``added.through`` (``ledger.costs.apply_costs``)."""
+
+    budget: BudgetId
+    since: Instant | None
+    added: Costs
+
+
+@dataclass(frozen=True, slots=True)
+class PruneFolded:
+    """Remove the uids of rentals that no longer exist from the budget's list of folded ones."""
+
+    budget: BudgetId
+    rental_uids: tuple[str, ...]
+
+
+BudgetStep = OpenPeriod | CountJobs | AddCosts | PruneFolded

@@ -1,0 +1,125 @@
+"""Steps on runs: one Indexed Job each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from charterer.domain.ids import JobId, NodeName
+from charterer.domain.job import Finish, Orphan, Pod, RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class CreateService:
+    """Create the job's headless Service."""
+
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRun:
+    """Create the Job of the allocation's run, suspended."""
+
+    job: JobId
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class LabelNode:
+    """Set (or with value None remove) one label of a node; ``job`` may be gone when its label is removed."""
+
+    job: JobId
+    node: NodeName
+    uid: str
+    key: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unsuspend:
+    """Let the run's pods start, by a patch that carries the Job's resourceVersion.
+
+    Only after an uncached list by the job's uid shows that no pod of another run is live.
+    """
+
+    job: JobId
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopRun:
+    """Suspend the run: its pods get SIGTERM and their checkpoint grace."""
+
+    job: JobId
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopOrphan:
+    """Suspend a run whose TrainingJob is gone, once an uncached look says so too."""
+
+    orphan: Orphan
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeRun:
+    """InPlace: parallelism and completions in one patch."""
+
+    job: JobId
+    run: int
+    completions: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatePod:
+    """Write the allocation annotation onto a pod (JSON patch with a test on its uid)."""
+
+    job: JobId
+    pod: Pod
+    allocation: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRun:
+    """Record a run's end in the TrainingJob's status, once an uncached list shows that none of its pods is live.
+
+    The same write clears the allocation when it is this run's and takes the run out of ``replaced``, counts a failure
+    (FAILED) or a restart (INTERRUPTED), and sets ``finish``.
+    """
+
+    job: JobId
+    record: RunRecord
+    finish: Finish | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRun:
+    """Delete the Job object of a run that is recorded or that status does not name.
+
+    In the foreground and with a test on its uid: the object stays in sight until its pods are gone.
+    """
+
+    job: JobId
+    run: int
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob:
+    """Delete the finished TrainingJob whose ttlSecondsAfterFinished has passed."""
+
+    job: JobId
+
+
+RunStep = (
+    CreateService
+    | CreateRun
+    | LabelNode
+    | Unsuspend
+    | StopRun
+    | StopOrphan
+    | ResizeRun
+    | AnnotatePod
+    | RecordRun
+    | DeleteRun
+    | DeleteJob
+)

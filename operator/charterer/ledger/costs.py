@@ -1,0 +1,102 @@
+"""What a budget's dollars were for: sums over all its months by pool, cause and namespace, which never fall.
+
+Each step adds what was spent since the last one, shared out by who held the GPUs meanwhile, and nothing is ever taken
+back: the sums can be read as counters. An amount that turns out too high afterwards (a machine had ended some seconds
+before the cloud said so) is made up for by adding less later. So the sums equal ``lifetime`` to the micro-dollar when
+all rentals are folded and something was spent after the last correction.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from charterer.domain.billing import accrued
+from charterer.domain.budget import Balance, Cause, Costs
+from charterer.domain.ids import BudgetId, PoolId
+from charterer.domain.job import Job
+from charterer.domain.money import ZERO, Money, total
+from charterer.domain.rental import Rental
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.steps import AddCosts
+from charterer.domain.time import Instant
+from charterer.ledger.attribution import ENDING, IDLE, STARTING, by_purpose, gpus_of, held_on, share_out
+
+NAMES_KEPT = 500
+"""Most pools, and most namespaces, with sums of their own, to bound a status."""
+OTHER = "(other)"
+"""Stands for all further pools or namespaces, here and in metrics."""
+
+_CAUSES: Mapping[str, Cause] = {STARTING: Cause.STARTING, IDLE: Cause.IDLE, ENDING: Cause.ENDING}
+
+
+def next_costs(budget: BudgetId, balance: Balance, rentals: Sequence[Rental], snapshot: Snapshot) -> AddCosts | None:
+    """The step that adds what was spent since the last one; None when that is nothing. ``rentals``: the budget's own.
+
+    A job that was deleted meanwhile counts as idle since the last step. What no existing rental accounts for is added
+    with what is spent next.
+    """
+    now, since = snapshot.now, balance.costs.through
+    running = total(accrued(rental, now) for rental in rentals if rental.uid not in balance.folded)
+    amount = balance.lifetime + running - balance.costs.total
+    if amount.micros <= 0:
+        return None
+    weights: dict[tuple[PoolId, str], int] = defaultdict(int)
+    own = {rental.id for rental in rentals}
+    held = held_on((job for job in snapshot.jobs.values() if _used(job, own)), now)
+    for rental in rentals:
+        gpus = gpus_of(rental, snapshot)
+        start = Instant(0) if since is None else since
+        for purpose, part in by_purpose(rental, held.get(rental.id, ()), gpus, start, now).items():
+            weights[rental.pool, purpose] += part.micros
+    if not any(weights.values()):
+        return None
+    by_pool: dict[tuple[PoolId, Cause], Money] = defaultdict(lambda: ZERO)
+    by_namespace: dict[str, Money] = defaultdict(lambda: ZERO)
+    for (pool, purpose), part in _shared(amount, weights).items():
+        cause = _CAUSES.get(purpose, Cause.JOB)
+        by_pool[pool, cause] += part
+        if cause is Cause.JOB:
+            by_namespace[purpose.partition("/")[0]] += part
+    return AddCosts(budget, since, Costs(dict(by_pool), dict(by_namespace), now))
+
+
+def _used(job: Job, rentals: Iterable[str]) -> bool:
+    """Whether the job held GPUs of one of the rentals, as far as its record goes back."""
+    current = () if job.allocation is None else (job.allocation,)
+    runs = (run.placements for run in (*current, *job.replaced))
+    ended = (record.placements for record in job.records)
+    return any(place.rental in rentals for placements in chain(runs, ended) for place in placements)
+
+
+def _shared(amount: Money, weights: Mapping[tuple[PoolId, str], int]) -> Mapping[tuple[PoolId, str], Money]:
+    keys = {f"{pool} {purpose}": (pool, purpose) for pool, purpose in weights}
+    shares = share_out(amount, {name: weights[key] for name, key in keys.items()})
+    return {keys[name]: part for name, part in shares.items()}
+
+
+def apply_costs(balance: Balance, step: AddCosts) -> Balance:
+    """Add the step's amounts. The same balance when they, or amounts for the same time, have been added already."""
+    costs = balance.costs
+    if costs.through != step.since:
+        return balance
+    by_pool, by_namespace = dict(costs.by_pool), dict(costs.by_namespace)
+    pools: set[str] = {pool for pool, _ in by_pool}
+    for (pool, cause), amount in sorted(step.added.by_pool.items()):
+        key = (PoolId(_kept(pool, pools)), cause)
+        by_pool[key] = by_pool.get(key, ZERO) + amount
+    namespaces = set(by_namespace)
+    for name, amount in sorted(step.added.by_namespace.items()):
+        kept = _kept(name, namespaces)
+        by_namespace[kept] = by_namespace.get(kept, ZERO) + amount
+    return replace(balance, costs=Costs(by_pool, by_namespace, step.added.through))
+
+
+def _kept(name: str, known: set[str]) -> str:
+    """The name under which an amount is kept; it is added to those known while there is room."""
+    if name not in known and len(known) >= NAMES_KEPT:
+        return OTHER
+    known.add(name)
+    return name

@@ -1,0 +1,277 @@
+"""A plan whatever happens: an object with which planning fails is set aside, and all others are planned without it.
+
+One faulty object must not stop the others. If ``plan`` raises, objects are left out in turn until it does not: first
+profiles, then jobs, pools and budgets. Halving finds the one that makes the difference, in about ten plans for a
+thousand objects; where it is a profile, but leaving out one of its jobs is enough, that job. It is set aside: a profile
+counts as one that says nothing, a job is not looked at, a pool is neither rented from nor released, a budget plans
+nothing. What runs goes on. After a pause it is tried again, which is longer each time that this fails. When nothing
+fails, all this costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from charterer.domain.errors import Problem
+from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
+from charterer.domain.job import Job
+from charterer.domain.money import ZERO
+from charterer.domain.plan import Plan, Reason, ReasonCode, Verdict
+from charterer.domain.profile import Phase
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant, after
+from charterer.incremental import Memo
+from charterer.policy.planner import plan
+
+FIRST_PAUSE_SECONDS = 300.0
+"""Seconds after which an object that was set aside is tried again; twice as many after each further failure."""
+LAST_PAUSE_SECONDS = 6 * 3600.0
+"""Most seconds until it is tried again."""
+_MOST_TRIALS = 64
+"""Plans made at most in one turn to find what fails: what is not found by then is looked for in the next."""
+
+
+class PlannedKind(StrEnum):
+    """The kinds of object that a plan is made from, in the order in which they are left out."""
+
+    PROFILE = "SpeedupProfile"
+    JOB = "TrainingJob"
+    POOL = "GPUPool"
+    BUDGET = "GPUBudget"
+
+
+class PlannedObject(NamedTuple):
+    """One of the objects that a plan is made from. ``id``: its key in the snapshot."""
+
+    kind: PlannedKind
+    id: ClassId | JobId | BudgetId | PoolId
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An object with which planning failed: ``error``, set aside for ``pause`` seconds until ``until``."""
+
+    problem: Problem
+    error: Exception
+    pause: float
+    until: Instant
+
+
+Faults = Mapping[PlannedObject, Fault]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAroundFaults:
+    """A plan; the objects that it was made without; and why there is none, if it failed for no single object."""
+
+    plan: Plan
+    faults: Faults
+    error: Exception | None = None
+
+
+def plan_around(snapshot: Snapshot, memo: Memo, faults: Faults) -> PlanAroundFaults:
+    """The plan, without the objects that were set aside in the turn before (``faults``) or that make it fail now."""
+    present = set(_objects(snapshot))
+    known = {at: fault for at, fault in faults.items() if at in present}
+    due = min((at for at in known if known[at].until <= snapshot.now), key=lambda at: known[at].until, default=None)
+    if due is not None:
+        fault = known.pop(due)
+        try:
+            return _around(plan(without(snapshot, known), memo), known, snapshot)
+        except Exception as error:
+            known[due] = _fault(due, error, min(2 * fault.pause, LAST_PAUSE_SECONDS), snapshot)
+    trials = _Trials(snapshot, memo)
+    while (failure := trials.failure(known)) is not None:
+        culprit = trials.culprit(known)
+        if culprit is None:
+            return _nothing(known, snapshot, failure)
+        known[culprit] = _fault(culprit, failure, FIRST_PAUSE_SECONDS, snapshot)
+    assert trials.decided is not None
+    return _around(trials.decided, known, snapshot)
+
+
+class _Trials:
+    """Plans of a snapshot without some of its objects. ``decided``: the last plan that succeeded."""
+
+    def __init__(self, snapshot: Snapshot, memo: Memo) -> None:
+        self._snapshot = snapshot
+        self._memo = memo
+        self._left = _MOST_TRIALS
+        self.decided: Plan | None = None
+
+    def failure(self, left_out: Iterable[PlannedObject]) -> Exception | None:
+        """Why no plan can be made without these objects; None when one was made."""
+        self._left -= 1
+        try:
+            self.decided = plan(without(self._snapshot, left_out), self._memo)
+        except Exception as error:
+            return error
+        return None
+
+    def culprit(self, known: Faults) -> PlannedObject | None:
+        """The object that makes the difference; None if that is no single one, or is not found in time."""
+        others = [at for at in _objects(self._snapshot) if at not in known]
+        left_out = list(known)
+        for kind in PlannedKind:
+            suspects = [at for at in others if at.kind is kind]
+            if suspects and self._left > 0 and self.failure([*left_out, *suspects]) is None:
+                found = self._first(left_out, suspects)
+                return found if found is None else self._job_of(found, list(known), others) or found
+            left_out += suspects
+        return None
+
+    def _job_of(
+        self, found: PlannedObject, left_out: Sequence[PlannedObject], others: Sequence[PlannedObject]
+    ) -> PlannedObject | None:
+        """The one job of several of a class without which its profile does no harm."""
+        jobs = self._snapshot.jobs
+        of_class = [at for at in others if at.kind is PlannedKind.JOB and jobs[JobId(str(at.id))].class_id == found.id]
+        if len(of_class) < 2 or self._left <= 0 or self.failure([*left_out, *of_class]) is not None:
+            return None
+        job = self._first(left_out, of_class)
+        return job if job is not None and self._left > 0 and self.failure([*left_out, job]) is None else None
+
+    def _first(self, left_out: Sequence[PlannedObject], suspects: Sequence[PlannedObject]) -> PlannedObject | None:
+        """The suspect with which planning succeeds if all before it are left out too, and not if it is kept."""
+        fails, succeeds = 0, len(suspects)
+        while succeeds - fails > 1:
+            if self._left <= 0:
+                return None
+            middle = (fails + succeeds) // 2
+            if self.failure([*left_out, *suspects[:middle]]) is None:
+                succeeds = middle
+            else:
+                fails = middle
+        return suspects[fails]
+
+
+def without(snapshot: Snapshot, left_out: Iterable[PlannedObject]) -> Snapshot:
+    """The snapshot as if these objects said nothing; the same one when there are none."""
+    gone = set(left_out)
+    if not gone:
+        return snapshot
+
+    def said(kind: PlannedKind, key: ClassId | JobId | BudgetId | PoolId) -> bool:
+        return PlannedObject(kind, key) in gone
+
+    return replace(
+        snapshot,
+        profiles={
+            name: replace(
+                profile,
+                phases=(Phase(1.0, ()),),
+                declared=(),
+                mean_work=None,
+                arrivals_per_hour=None,
+                reports=0,
+                failed=(),
+            )
+            if said(PlannedKind.PROFILE, name)
+            else profile
+            for name, profile in snapshot.profiles.items()
+        },
+        jobs={
+            name: _silent(job, refused=said(PlannedKind.JOB, name))
+            if said(PlannedKind.JOB, name) or said(PlannedKind.PROFILE, job.class_id)
+            else job
+            for name, job in snapshot.jobs.items()
+        },
+        budgets={name: budget for name, budget in snapshot.budgets.items() if not said(PlannedKind.BUDGET, name)},
+        pools={
+            name: replace(pool, offering=None, quote=None, start_seconds=0.0) if said(PlannedKind.POOL, name) else pool
+            for name, pool in snapshot.pools.items()
+        },
+        surveys={name: survey for name, survey in snapshot.surveys.items() if not said(PlannedKind.POOL, name)},
+    )
+
+
+def _silent(job: Job, *, refused: bool) -> Job:
+    """The job without what it reported; ``refused``: it is not to be given other GPUs than it has."""
+    return replace(
+        job,
+        remaining=None,
+        progress=None,
+        target_completion=None,
+        invalid=job.invalid or ("planning fails with this job" if refused else ""),
+    )
+
+
+def _around(plan: Plan, faults: Faults, snapshot: Snapshot) -> PlanAroundFaults:
+    """The plan with the problem of each object that was set aside, which is the reason of the jobs concerned too."""
+    if not faults:
+        return PlanAroundFaults(plan, faults)
+    concerned = {job.id: fault.problem for job in snapshot.jobs.values() if (fault := _of_job(job, faults)) is not None}
+    verdicts = {
+        name: replace(verdict, reason=_no_plan(concerned[name].message)) if name in concerned else verdict
+        for name, verdict in plan.jobs.items()
+    }
+    instants = [fault.until for fault in faults.values()] + ([] if plan.again_at is None else [plan.again_at])
+    problems = tuple(fault.problem for fault in faults.values())
+    return PlanAroundFaults(replace(plan, jobs=verdicts, problems=problems, again_at=min(instants)), faults)
+
+
+def _nothing(faults: Faults, snapshot: Snapshot, error: Exception) -> PlanAroundFaults:
+    """A plan that changes nothing, because planning fails for no single object: a problem of every budget."""
+    why = f"{_failed(error)}; please report it. What runs goes on; nothing is rented, released or moved"
+    budgets = [_problem_of(PlannedObject(PlannedKind.BUDGET, name), snapshot, why) for name in snapshot.budgets]
+    jobs = {job.id: Verdict(None, _no_plan(why), None) for job in snapshot.jobs.values() if job.finish is None}
+    problems = (*(fault.problem for fault in faults.values()), *budgets)
+    return PlanAroundFaults(Plan((), {}, {}, (), jobs, (), None, problems), faults, error)
+
+
+def _no_plan(message: str) -> Reason:
+    return Reason(ReasonCode.PLANNING_FAILED, 0.0, ZERO, message)
+
+
+def _of_job(job: Job, faults: Faults) -> Fault | None:
+    """The fault because of which nothing is decided for the job."""
+    if job.finish is not None or job.deleting:
+        return None
+    of_budget = None if job.budget is None else faults.get(PlannedObject(PlannedKind.BUDGET, job.budget))
+    return faults.get(PlannedObject(PlannedKind.JOB, job.id)) or of_budget
+
+
+def _objects(snapshot: Snapshot) -> list[PlannedObject]:
+    return [
+        *(PlannedObject(PlannedKind.PROFILE, name) for name in snapshot.profiles),
+        *(PlannedObject(PlannedKind.JOB, name) for name in snapshot.jobs),
+        *(PlannedObject(PlannedKind.BUDGET, name) for name in snapshot.budgets),
+        *(PlannedObject(PlannedKind.POOL, name) for name in snapshot.pools),
+    ]
+
+
+def _fault(at: PlannedObject, error: Exception, pause: float, snapshot: Snapshot) -> Fault:
+    return Fault(_problem(at, error, pause, snapshot), error, pause, after(snapshot.now, pause))
+
+
+_MEANWHILE = {
+    PlannedKind.PROFILE: "until then jobs of the class run on their preferred number of GPUs",
+    PlannedKind.JOB: "until then it keeps the GPUs that it has and is given no others",
+    PlannedKind.BUDGET: "until then nothing is rented or released for it, and what runs goes on",
+    PlannedKind.POOL: "until then nothing is rented or released in it, and what runs goes on",
+}
+
+
+def _problem(at: PlannedObject, error: Exception, pause: float, snapshot: Snapshot) -> Problem:
+    why = (
+        f"{_failed(error)} with this {at.kind}; please report it. It is tried again after {pause / 60:.0f} minutes; "
+        f"{_MEANWHILE[at.kind]}"
+    )
+    return _problem_of(at, snapshot, why)
+
+
+def _failed(error: Exception) -> str:
+    return f"planning fails ({type(error).__name__}: {str(error)[:200]})"
+
+
+def _problem_of(at: PlannedObject, snapshot: Snapshot, message: str) -> Problem:
+    namespace, name = "", str(at.id)
+    if isinstance(at.id, ClassId):
+        namespace, name = at.id
+    elif at.kind is PlannedKind.JOB:
+        job = snapshot.jobs[JobId(at.id)]
+        namespace, name = job.namespace, job.name
+    return Problem(at.kind, namespace, name, "spec", ReasonCode.PLANNING_FAILED, message)

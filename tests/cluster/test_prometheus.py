@@ -1,0 +1,32 @@
+"""A real Prometheus at a real operator."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import aiohttp
+
+from tests.monitoring.support import RULES, alert_names, serving
+from tests.testbed.bed import Bed
+
+_PATIENCE_SECONDS = 60
+
+
+async def test_prometheus_finds_dollars_by_cause_at_the_operator_and_no_alert_fires(
+    bed: Bed, prometheus: Path, tmp_path: Path
+) -> None:
+    operator = bed.operator()
+    await bed.pool()
+    await bed.budget()
+    await bed.job("train", gpus=2)
+    await bed.running("train")
+    (port,) = re.findall(r"health and metrics on port (\d+)", operator.log.read_text())
+    with serving(prometheus, tmp_path, {"charterer-0": int(port)}, RULES.read_text()) as running:
+        async with aiohttp.ClientSession() as session, asyncio.timeout(_PATIENCE_SECONDS):
+            await running.data(session, 'charterer_spent_dollars_total{pool="a100", cause="starting"} > 0')
+            await running.data(session, "charterer_job_waiting_seconds_count == 1")
+            rules = await running.rules(session)
+    assert {rule["name"] for rule in rules} == set(alert_names())
+    assert not [rule["name"] for rule in rules if rule["state"] == "firing" or rule["health"] == "err"]

@@ -1,0 +1,87 @@
+"""Machines that train nothing end, and what kept them is told in the pods' own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from charterer.cluster.client import RawObject
+from charterer.cluster.paths import EVENTS, NAMESPACES, PODS, TRAINING_JOBS
+from tests.testbed.bed import Bed
+
+IMPOSSIBLE = {"spec": {"nodeSelector": {"nobody/has-this": "label"}, "containers": [{"name": "trainer", "image": "t"}]}}
+HOST_PATH = {
+    "spec": {
+        "containers": [{"name": "trainer", "image": "t"}],
+        "volumes": [{"name": "host", "hostPath": {"path": "/"}}],
+    }
+}
+
+
+async def notes(bed: Bed, reason: str) -> list[str]:
+    """The notes of the Warning Events with this reason, in the test's namespace and for cluster-scoped objects."""
+    found = []
+    for namespace in (bed.namespace, "default"):
+        listing = await bed.kube.list(EVENTS.all(namespace), fields=f"reason={reason},type=Warning")
+        found += [raw["note"] for raw in listing.items]
+    return found
+
+
+def stuck(bed: Bed) -> RawObject | None:
+    return bed.mirror.one(TRAINING_JOBS, "stuck", bed.namespace)
+
+
+async def test_a_strangers_pod_keeps_a_machine_only_until_it_may_be_asked_to_leave(bed: Bed) -> None:
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    await bed.job("train")
+    await bed.running("train")
+    node = bed.pods("train")[0]["spec"]["nodeName"]
+    pods = PODS.all(bed.namespace)
+    metadata = {"name": "squatter", "namespace": bed.namespace, "labels": {"app": "squatter"}}
+    spec = {"nodeName": node, "containers": [{"name": "c", "image": "c"}]}
+    await bed.kube.post(pods, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    budgets = f"/apis/policy/v1/namespaces/{bed.namespace}/poddisruptionbudgets"
+    guard = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "squatter", "namespace": bed.namespace},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "squatter"}}},
+    }
+    await bed.kube.post(budgets, guard)
+    await bed.finish("train")
+    squatter = f"{bed.namespace}/squatter"
+    await bed.until(lambda: [raw["status"].get("heldBy") for raw in bed.rentals("Draining")] == [squatter])
+    (note,) = await notes(bed, "Held")
+    assert f"{squatter} lives on Node {node}" in note
+    assert "disruption budget" in note
+    await bed.kube.delete(f"{budgets}/squatter")
+    await bed.until(lambda: not bed.rentals("Draining"))
+    await bed.complete("train")
+
+
+@pytest.mark.parametrize(
+    ("template", "words", "seconds"),
+    [(IMPOSSIBLE, "Unschedulable", 3), (HOST_PATH, "violates PodSecurity", 40)],
+)
+async def test_a_job_whose_pods_do_not_start_gives_its_machine_back_and_says_why(
+    bed: Bed, template: Mapping[str, Any], words: str, seconds: int
+) -> None:
+    enforced = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}
+    await bed.kube.merge_patch(NAMESPACES.one(bed.namespace), enforced)
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    spec = {"gpus": {"min": 1, "max": 1}, "template": template, "readyTimeoutSeconds": seconds}
+    await bed.create("TrainingJob", "stuck", spec)
+    await bed.until(lambda: words in bed.condition(stuck(bed), "PodsReady").get("message", ""))
+    await bed.until(lambda: bed.tj("stuck").get("startFailures") == 1)
+    (record,) = bed.tj("stuck")["runs"]
+    assert record["outcome"] == "NotStarted"
+    assert words in record["message"]
+    assert words in (await notes(bed, "NotStarting"))[0]
+    await bed.until(lambda: bed.tj("stuck").get("why") == "BackOff")
+    await bed.until(lambda: not bed.rentals("Ready"))

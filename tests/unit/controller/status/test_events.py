@@ -1,0 +1,53 @@
+"""Which Events are written for what was done."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from charterer.api.manifests import EventSubject
+from charterer.cluster.events import Recorder
+from charterer.controller.status.events import Events
+from charterer.domain.money import ZERO, Price
+from charterer.domain.plan import Reason, ReasonCode, Release
+from charterer.domain.pool import Pool, Quote
+from charterer.domain.steps import RecordOffer
+from tests import factory as make
+
+
+class Heard:
+    """A recorder that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, str, bool]] = []
+
+    def record(self, subject: EventSubject, reason: str, note: str, *, action: str, warning: bool = False) -> None:
+        self.events.append((subject.kind, reason, note, warning))
+
+
+def offered(pool: Pool, price: int, source: str) -> list[tuple[str, str, str, bool]]:
+    """The Events when this quote is recorded of a pool that had another one."""
+    heard = Heard()
+    before = Quote(Price(2_000_000), Price(2_000_000), 60, "the list", make.T0)
+    quote = Quote(Price(price), Price(price), 60, source, make.T0)
+    Events(cast(Recorder, heard)).done(RecordOffer(pool.id, pool.offering, quote, before), make.snapshot(pool))
+    return heard.events
+
+
+def test_a_price_that_a_person_changed_is_an_event() -> None:
+    override = make.pool(price_override=Price(3_000_000))
+    note = "a node costs $3.00/h instead of $2.00/h from now on (spec.price.hourly)"
+    assert offered(override, 3_000_000, "spec.price.hourly") == [("GPUPool", "PriceChanged", note, False)]
+    assert not offered(override, 2_000_000, "spec.price.hourly")
+
+
+def test_a_price_that_the_cloud_changed_is_none() -> None:
+    assert not offered(make.pool(), 3_000_000, "the list")
+    assert offered(make.pool(price_adjustment=-1000), 1_800_000, "the list, -10%")
+
+
+def test_the_end_of_a_machine_whose_pool_is_gone_is_a_warning() -> None:
+    heard = Heard()
+    pool = make.pool(gone=True, deleting=True)
+    release = Release(make.rental().id, Reason(ReasonCode.POOL_DELETED, 0.0, ZERO, pool.closed_because))
+    Events(cast(Recorder, heard)).done(release, make.snapshot(pool, make.rental(machine=make.instance())))
+    assert heard.events == [("GPURental", "PoolDeleted", "GPUPool a100 is gone", True)]

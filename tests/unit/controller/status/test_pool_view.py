@@ -1,0 +1,74 @@
+"""What a GPUPool and the prices of a GPUBudget show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from charterer.controller.status.budgets_and_pools import budget_view, pool_view
+from charterer.controller.status.publisher import viewed_objects
+from charterer.controller.status.tally import Tally
+from charterer.domain.ids import PoolId
+from charterer.domain.pool import Pool, Quote
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import after
+from charterer.policy.planner import plan
+from charterer.providers.errors import CloudUnreachable, InvalidRequest, NotFoundInCloud, ProviderError
+from tests import factory as make
+
+OTHER = PoolId("other")
+
+
+def shown(pool: Pool, error: ProviderError | None = None) -> tuple[str, str, str]:
+    """State, reason and message of the pool."""
+    snapshot = make.snapshot(pool, make.survey())
+    decided = plan(snapshot)
+    tally = Tally.of(snapshot.jobs, snapshot.rentals, decided.jobs)
+    view = pool_view(pool, decided, tally, {} if error is None else {pool.id: error}, snapshot)
+    (ready,) = view.conditions
+    return str(view.state), ready.reason, ready.message
+
+
+def prices(snapshot: Snapshot) -> tuple[str, str]:
+    """Status and reason of the budget's condition PriceDataFresh."""
+    decided = plan(snapshot)
+    (budget,) = snapshot.budgets.values()
+    view = budget_view(budget, snapshot, decided, Tally.of(snapshot.jobs, snapshot.rentals, decided.jobs))
+    fresh = next(condition for condition in view.conditions if condition.type == "PriceDataFresh")
+    return str(fresh.status), fresh.reason
+
+
+@pytest.mark.parametrize("code", ["GroupNotFound", "CapacityTypeDiffers"])
+def test_a_pool_whose_spec_the_cloud_contradicts_is_not_called_unreachable(code: str) -> None:
+    kind = NotFoundInCloud if code == "GroupNotFound" else InvalidRequest
+    state, reason, message = shown(make.pool(), kind(make.POOL, "GET /v1/groups/g", code, "no such group"))
+    assert (state, reason) == (code, code)
+    assert "no such group" in message
+
+
+def test_a_cloud_that_does_not_answer_is_unreachable() -> None:
+    error = CloudUnreachable(make.POOL, "GET /v1/groups/g", "TimeOut", "no answer")
+    assert shown(make.pool(), error)[:2] == ("Unreachable", "Unreachable")
+
+
+def test_a_pool_that_another_one_acts_for_names_it() -> None:
+    state, reason, message = shown(make.pool(taken_by=OTHER))
+    assert (state, reason) == ("GroupTaken", "GroupTaken")
+    assert "GPUPool other" in message
+
+
+def test_nothing_is_shown_of_a_pool_that_has_no_object() -> None:
+    left = make.pool(gone=True, deleting=True, uid="", offering=None, quote=None)
+    snapshot = make.snapshot(left)
+    assert "GPUPool" not in {viewed.kind.name for viewed in viewed_objects(snapshot, plan(snapshot), {})}
+    assert shown(replace(left, uid="of a namesake"))[0] == "GroupTaken"
+
+
+def test_a_pool_without_a_price_leaves_the_prices_of_others_fresh() -> None:
+    wrong = make.pool(id=OTHER, offering=None, quote=None)
+    fresh = make.pool(quote=Quote(make.PRICE, make.PRICE, 60, "cloud", make.at(600)))
+    assert prices(make.snapshot(fresh, wrong)) == ("True", "Fresh")
+    assert prices(make.snapshot(wrong)) == ("False", "NoPrice")
+    old = replace(make.snapshot(fresh, wrong), now=after(make.at(600), 1000))
+    assert prices(old) == ("False", "Stale")

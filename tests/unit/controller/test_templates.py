@@ -1,0 +1,190 @@
+"""Which templates are tried by a dry run, how often, and what the answers mean to the planner."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from charterer.api import decode
+from charterer.cluster.client import Client
+from charterer.cluster.errors import ApiError, BadRequest, NamespaceTerminating, NotFound, Unreachable
+from charterer.controller.templates import Templates
+from charterer.domain.ids import JobId
+from charterer.domain.job import Job
+from charterer.workloads import INDEXED_JOB, RunEnvironment
+from tests.unit.api import values
+from tests.virtual_time import run_in_virtual_time
+
+RAW = values.raw_job()
+JOB = replace(decode.training_job(RAW).job, allocation=None)
+
+
+class Api:
+    """An API server with one TrainingJob, which answers dry runs after ``seconds``, with ``refuses`` if it is set."""
+
+    def __init__(self) -> None:
+        self.raw: Mapping[str, Any] | None = RAW
+        self.refuses: ApiError | None = None
+        self.seconds = 0.1
+        self.tried: list[Mapping[str, Any]] = []
+        self.under_way = 0
+        self.most_under_way = 0
+
+    async def get(self, path: str) -> Mapping[str, Any]:
+        if self.raw is None:
+            raise NotFound("GET", path, 404, "NotFound", "no such job")
+        return self.raw
+
+    async def post(self, path: str, body: Mapping[str, Any], *, dry_run: bool, strict: bool) -> None:
+        assert (path, dry_run, strict) == ("/apis/batch/v1/namespaces/research/jobs", True, True)
+        self.tried.append(body)
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        await asyncio.sleep(self.seconds)
+        self.under_way -= 1
+        if self.refuses is not None:
+            raise self.refuses
+
+
+class Gate:
+    """Templates in front of the API server; ``turns`` counts how often the loop was told to look again."""
+
+    def __init__(self) -> None:
+        self.api = Api()
+        self.turns = 0
+        environment = RunEnvironment("https://progress", "certificate")
+        self.templates = Templates(cast(Client, self.api), INDEXED_JOB, environment, self._changed)
+
+    def _changed(self) -> None:
+        self.turns += 1
+
+    async def answer(self, *jobs: Job) -> Mapping[JobId, str | None]:
+        """The refusals, once every dry run that they begin has been answered."""
+        self.templates.refusals(jobs)
+        await asyncio.sleep(60.0)
+        return self.templates.refusals(jobs)
+
+
+def at_the_gate(scene: Callable[[Gate], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        await scene(Gate())
+
+    run_in_virtual_time(main())
+
+
+def test_a_job_is_not_planned_for_until_its_template_has_been_tried_once() -> None:
+    async def scene(gate: Gate) -> None:
+        assert gate.templates.refusals([JOB]) == {JOB.id: None}
+        assert gate.templates.refusals([JOB]) == {JOB.id: None}
+        await asyncio.sleep(1.0)
+        assert gate.templates.refusals([JOB]) == {}
+        assert (len(gate.api.tried), gate.turns) == (1, 1)
+
+    at_the_gate(scene)
+
+
+def test_a_changed_spec_is_tried_again_and_a_job_that_holds_nodes_never() -> None:
+    async def scene(gate: Gate) -> None:
+        assert await gate.answer(JOB) == {}
+        edited = replace(JOB, generation=JOB.generation + 1)
+        assert gate.templates.refusals([edited]) == {edited.id: None}
+        assert await gate.answer(edited) == {}
+        assert len(gate.api.tried) == 2
+        placed = replace(JOB, generation=JOB.generation + 2, allocation=values.allocation())
+        assert gate.templates.refusals([placed]) == {}
+
+    at_the_gate(scene)
+
+
+def test_a_refusal_gives_the_api_servers_words_and_says_what_to_do() -> None:
+    async def scene(gate: Gate) -> None:
+        gate.api.refuses = BadRequest("POST", "/jobs", 400, "BadRequest", "unknown field spec.contaners")
+        text = "spec.template: the Job API refuses it: unknown field spec.contaners; correct the template"
+        assert await gate.answer(JOB) == {JOB.id: text}
+        assert len(gate.api.tried) == 1
+
+    at_the_gate(scene)
+
+
+def test_a_template_that_is_none_is_shown_to_the_api_server_as_it_is() -> None:
+    async def scene(gate: Gate) -> None:
+        gate.api.raw = {**RAW, "spec": {**RAW["spec"], "template": {"spec": {"containers": "none"}}}}
+        message = (await gate.answer(JOB))[JOB.id]
+        assert message is not None
+        assert message.startswith("spec.template: it does not have the shape of a pod template")
+        assert [body["spec"]["template"]["spec"]["containers"] for body in gate.api.tried] == ["none"]
+
+    at_the_gate(scene)
+
+
+def test_a_job_or_namespace_that_goes_away_is_not_planned_for() -> None:
+    async def scene(gate: Gate) -> None:
+        gate.api.refuses = NamespaceTerminating("POST", "/jobs", 403, "Forbidden", "it is being terminated")
+        assert await gate.answer(JOB) == {JOB.id: "namespace research is being deleted"}
+        gate.api.raw = None
+        edited = replace(JOB, generation=JOB.generation + 1)
+        assert await gate.answer(edited) == {JOB.id: "the job is gone"}
+
+    at_the_gate(scene)
+
+
+def test_an_api_server_that_does_not_answer_is_asked_again_a_second_later() -> None:
+    async def scene(gate: Gate) -> None:
+        gate.api.refuses = Unreachable("POST", "/jobs", 0, "Unreachable", "no answer")
+        gate.templates.refusals([JOB])
+        await asyncio.sleep(1.0)
+        assert gate.templates.refusals([JOB]) == {JOB.id: None}
+        assert (len(gate.api.tried), gate.turns) == (1, 0)
+        await asyncio.sleep(0.2)
+        assert gate.turns == 1
+        gate.api.refuses = None
+        assert await gate.answer(JOB) == {}
+        assert len(gate.api.tried) == 2
+
+    at_the_gate(scene)
+
+
+def test_at_most_eight_dry_runs_are_under_way() -> None:
+    async def scene(gate: Gate) -> None:
+        jobs = [replace(JOB, id=JobId(f"uid-{number}")) for number in range(30)]
+        assert await gate.answer(*jobs) == {}
+        assert (len(gate.api.tried), gate.api.most_under_way) == (30, 8)
+
+    at_the_gate(scene)
+
+
+def test_what_was_answered_about_a_job_that_is_gone_is_forgotten() -> None:
+    async def scene(gate: Gate) -> None:
+        assert await gate.answer(JOB) == {}
+        assert gate.templates.refusals([]) == {}
+        assert gate.templates.refusals([JOB]) == {JOB.id: None}
+
+    at_the_gate(scene)
+
+
+def _noted(length: int) -> Mapping[str, Any]:
+    """The job with an annotation of that many bytes."""
+    return {**RAW, "metadata": {**RAW["metadata"], "annotations": {"note": "x" * length}}}
+
+
+def test_nothing_is_rented_for_a_job_whose_record_could_not_be_stored() -> None:
+    async def scene(gate: Gate) -> None:
+        gate.api.raw = _noted(900_000)
+        said = (await gate.answer(JOB))[JOB.id]
+        assert said is not None
+        assert "the TrainingJob takes 900," in said
+        assert not gate.api.tried
+
+    at_the_gate(scene)
+
+
+def test_the_places_of_the_widest_run_need_room_in_the_record_too() -> None:
+    async def scene(gate: Gate) -> None:
+        gate.api.raw = _noted(200_000)
+        assert await gate.answer(JOB) == {}
+        wide = replace(JOB, widths=replace(JOB.widths, max=100_000), generation=JOB.generation + 1)
+        assert JOB.id in await gate.answer(wide)
+
+    at_the_gate(scene)

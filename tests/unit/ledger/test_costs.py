@@ -1,0 +1,141 @@
+"""Sums by pool, cause and namespace: each dollar is added once, by what was known then, and never taken back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from charterer.domain.budget import Balance, Budget, Cause, Costs
+from charterer.domain.ids import JobId, PoolId, RentalId
+from charterer.domain.job import Job, RunOutcome, RunRecord
+from charterer.domain.money import Money, Price
+from charterer.domain.pool import PriceSegment
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.steps import AddCosts, BudgetStep, Fold, Wait
+from charterer.domain.time import Instant, after
+from charterer.ledger.balance import apply_fold
+from charterer.ledger.costs import NAMES_KEPT, OTHER, apply_costs
+from charterer.lifecycle.budget import budget_step
+from charterer.lifecycle.view import LifecycleView
+from tests.factory import MARCH, POOL, T0, TEAM, allocation, at, balance, budget, instance, job, rental, snapshot
+
+DOLLAR_A_SECOND = Price.parse("3600")
+NODE = rental(machine=instance(segments=(PriceSegment(T0, DOLLAR_A_SECOND),), billing_minimum_seconds=0), ready=at(60))
+
+
+def next_step(*objects: Rental | Job, books: Balance, now: Instant) -> BudgetStep | Wait | None:
+    return budget_step(TEAM, LifecycleView.of(snapshot(budget(balance=books), *objects, now=now)))
+
+
+def added(*objects: Rental | Job, books: Balance, now: Instant) -> Balance:
+    step = next_step(*objects, books=books, now=now)
+    assert isinstance(step, AddCosts)
+    return apply_costs(books, step)
+
+
+def by_cause(books: Balance) -> dict[str, str]:
+    return {cause.value: amount.decimal() for (_, cause), amount in books.costs.by_pool.items()}
+
+
+def trained(since: float, until: float, name: str = "sft", namespace: str = "research") -> Job:
+    held = allocation("a100-1", since=at(since))
+    over = RunRecord(1, RunOutcome.COMPLETE, held.option, held.placements, at(since), at(until), "")
+    return job(name, id=JobId(name), namespace=namespace, records=(over,))
+
+
+def test_each_minute_is_added_to_what_it_was_for() -> None:
+    books = added(NODE, books=balance(), now=at(30))
+    assert by_cause(books) == {"starting": "30.00"}
+    books = added(NODE, trained(80, 120), books=books, now=at(100))
+    assert by_cause(books) == {"starting": "60.00", "idle": "20.00", "job": "20.00"}
+    released = replace(NODE, phase=RentalPhase.DRAINING, released_because="idle")
+    books = added(released, trained(80, 120), books=books, now=at(160))
+    assert by_cause(books) == {"starting": "60.00", "idle": "20.00", "job": "40.00", "ending": "40.00"}
+    assert books.costs.by_namespace == {"research": Money.parse("40")}
+
+
+def test_a_minute_passes_between_two_additions() -> None:
+    books = added(NODE, books=balance(), now=at(30))
+    assert next_step(NODE, books=books, now=at(89)) is None
+    assert isinstance(next_step(NODE, books=books, now=at(90)), AddCosts)
+
+
+def test_the_end_of_a_rental_is_added_at_once_and_the_sums_are_then_the_ledgers() -> None:
+    books = added(NODE, books=balance(), now=at(100))
+    ended = replace(NODE, phase=RentalPhase.ENDED, ended=at(110), cost=Money.parse("110"))
+    books = apply_fold(books, Fold(NODE.id, NODE.uid, TEAM, Money.parse("110"), Money.parse("110"), MARCH))
+    books = added(ended, books=books, now=at(112))
+    assert books.costs.total == books.lifetime == Money.parse("110")
+    assert not isinstance(next_step(ended, books=books, now=at(113)), AddCosts)
+
+
+def test_an_end_in_the_future_of_our_clock_is_not_added_at_every_turn() -> None:
+    other = replace(NODE, id=RentalId("a100-2"), uid="uid-2")
+    ended = replace(NODE, phase=RentalPhase.ENDED, ended=at(900), cost=Money.parse("900"))
+    books = added(other, ended, books=balance(), now=at(600))
+    assert next_step(other, ended, books=books, now=at(601)) is None
+
+
+def test_a_job_that_is_deleted_takes_nothing_back() -> None:
+    books = added(NODE, trained(60, 120), books=balance(), now=at(120))
+    later = added(NODE, books=books, now=at(180))
+    assert by_cause(later) == {"starting": "60.00", "job": "60.00", "idle": "60.00"}
+
+
+def test_what_a_machine_that_had_ended_cost_too_much_is_made_up_for_later() -> None:
+    books = added(NODE, books=balance(), now=at(100))
+    ended = replace(NODE, phase=RentalPhase.ENDED, ended=at(90), cost=Money.parse("90"))
+    folded = apply_fold(books, Fold(NODE.id, NODE.uid, TEAM, Money.parse("90"), Money.parse("90"), MARCH))
+    assert next_step(ended, books=folded, now=at(200)) is None
+    machine = instance("i2", launched=at(200), segments=(PriceSegment(at(200), DOLLAR_A_SECOND),))
+    fresh = rental("a100-2", machine=replace(machine, billing_minimum_seconds=0))
+    books = added(ended, fresh, books=folded, now=at(230))
+    assert books.costs.total == Money.parse("120")
+    assert books.costs.total == books.lifetime + Money.parse("30")
+
+
+def test_what_no_rental_accounts_for_any_more_is_added_with_what_is_spent_next() -> None:
+    books = balance(lifetime=Money.parse("5"))
+    assert next_step(books=books, now=at(100)) is None
+    assert added(NODE, books=books, now=at(30)).costs.total == Money.parse("35")
+
+
+def test_months_that_no_operator_ran_are_added_when_one_does() -> None:
+    books = added(NODE, trained(60, 3600), books=balance(), now=at(120))
+    late = after(at(0), 40 * 86_400)
+    step = budget_step(TEAM, LifecycleView.of(snapshot(budget(balance=replace(books, period_start=MARCH)), NODE)))
+    assert isinstance(step, AddCosts)
+    books = apply_costs(books, step)
+    opened = replace(books, period_start=late)
+    assert added(NODE, trained(60, 3600), books=opened, now=late).costs.total == Money.parse(f"{40 * 86_400}")
+
+
+def test_a_step_that_is_repeated_or_late_adds_nothing() -> None:
+    step = next_step(NODE, books=balance(), now=at(30))
+    assert isinstance(step, AddCosts)
+    once = apply_costs(balance(), step)
+    assert apply_costs(once, step) == once
+    assert once.costs.total == Money.parse("30")
+
+
+@pytest.mark.parametrize("kind", ["pools", "namespaces"])
+def test_names_beyond_the_bound_share_one_sum(kind: str) -> None:
+    many = range(NAMES_KEPT + 3)
+    by_pool = {(PoolId(f"p{n}" if kind == "pools" else POOL), Cause.JOB): Money(1) for n in many}
+    by_namespace = {f"ns{n}" if kind == "namespaces" else "research": Money(1) for n in many}
+    books = apply_costs(balance(), AddCosts(TEAM, None, Costs(by_pool, by_namespace, at(1))))
+    sums = {pool: amount for (pool, _), amount in books.costs.by_pool.items()}
+    shown = sums if kind == "pools" else books.costs.by_namespace
+    assert len(shown) == NAMES_KEPT + 1
+    assert {str(name): amount for name, amount in shown.items()}[OTHER] == Money(3)
+    again = apply_costs(books, AddCosts(TEAM, at(1), Costs(by_pool, by_namespace, at(2))))
+    assert again.costs.total == Money(2 * sum(amount.micros for amount in by_pool.values()))
+
+
+def test_another_budgets_jobs_are_not_looked_at() -> None:
+    elsewhere = replace(trained(60, 120), records=(), allocation=allocation("other-1", since=at(0)))
+    books: Budget = budget(balance=balance())
+    step = budget_step(TEAM, LifecycleView.of(snapshot(books, NODE, elsewhere, now=at(120))))
+    assert isinstance(step, AddCosts)
+    assert step.added.by_namespace == {}
