@@ -139,7 +139,7 @@ class OneUid(Store):
 
 def status_writer() -> ViewWriter:
     """A writer that never looks at numbers again: in the operator that takes place every half minute, job by job."""
-    return ViewWriter(cast(Client, Answers()), OneUid(kinds.COMMON), set(), seldom_seconds=math.inf)
+    return ViewWriter(cast(Client, Answers()), OneUid(kinds.COMMON), set(), lambda *_: None, seldom_seconds=math.inf)
 
 
 @dataclass

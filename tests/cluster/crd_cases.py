@@ -108,8 +108,8 @@ CASES: tuple[Case, ...] = (
     Case(
         "GPUBudget",
         "hardLimit must be at least amount: a budget cannot aim at more than it may ever spend",
-        make("GPUBudget", amount="100000000000.000001", hardLimit="100000000000.000001"),
-        make("GPUBudget", amount="100000000000.000002", hardLimit="100000000000.000001"),
+        make("GPUBudget", amount="100000000.000001", hardLimit="100000000.000001"),
+        make("GPUBudget", amount="100000000.000002", hardLimit="100000000.000001"),
     ),
     Case(
         "GPUBudget",

@@ -39,6 +39,16 @@ def cut(text: str, most_bytes: int) -> str:
     return text
 
 
+def tail(text: str, most_bytes: int) -> str:
+    """The text, or as much of its end as takes that many bytes with an ellipsis at its beginning."""
+    left = most_bytes - len(_ELLIPSIS.encode())
+    for kept, character in enumerate(reversed(text)):
+        left -= _character_bytes(character)
+        if left < 0:
+            return text if len(text) == kept else _ELLIPSIS + text[len(text) - kept :]
+    return text
+
+
 def _character_bytes(character: str) -> int:
     if _ESCAPED.match(character):
         return _ESCAPE_BYTES

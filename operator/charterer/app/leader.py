@@ -11,8 +11,9 @@ import gc
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
+from email.utils import parsedate_to_datetime
 from functools import partial
 
 from charterer.app.certificate import keep_renewed
@@ -23,6 +24,7 @@ from charterer.cluster.events import Recorder
 from charterer.cluster.paths import TOKEN_REVIEWS
 from charterer.cluster.resync import Resync
 from charterer.cluster.store import Store
+from charterer.controller.clock import Reading, TrustedClock
 from charterer.controller.execute import (
     CloudWriter,
     ClusterExecutor,
@@ -40,11 +42,12 @@ from charterer.controller.run_warnings import RunWarnings
 from charterer.controller.snapshot.source import SnapshotSource
 from charterer.controller.status.events import Events
 from charterer.controller.status.publisher import StatusPublisher
+from charterer.controller.status.transitions import TransitionEvents
 from charterer.controller.status.view_writer import ViewWriter
 from charterer.controller.surveys import Surveys, pools_in, pools_in_motion
 from charterer.controller.templates import Templates
 from charterer.domain.ids import StepKey
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, instant
 from charterer.metrics import Metrics
 from charterer.providers.accounts import Accounts
 from charterer.server.http import progress_app, serve
@@ -70,7 +73,7 @@ def now() -> Instant:
 class Leader:
     """The leader's parts, wired. ``start`` and then ``run``; for the running event loop only.
 
-    ``wrap`` lets a test stand around the executor.
+    ``fence`` returns the seconds for which this process leads. ``wrap`` lets a test stand around the executor.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Leader:
         store: Store,
         metrics: Metrics,
         material: TlsMaterial,
+        fence: Callable[[], float],
         wrap: Callable[[Executor], Executor],
     ) -> None:
         self._settings = settings
@@ -91,15 +95,18 @@ class Leader:
         environment = RunEnvironment(settings.url_for_pods, material.ca_pem)
         self.resync = Resync(client, store, interval=settings.resync_seconds)
         self._recorder = Recorder(client, instance=settings.pod_name)
-        self._accounts = Accounts(os.environ, metrics.cloud_called)
+        self._accounts = Accounts(os.environ, metrics.cloud_called, fence=fence)
         self._board = ProgressBoard()
+
+        clock = TrustedClock(now, asyncio.get_running_loop().time, self._clocks)
+        self._now = clock.now
 
         # Observing
         moving = partial(pools_in_motion, store)
         self._surveys = Surveys(self._accounts, partial(pools_in, store), moving, self._awake.set, settings.surveys)
         templates = Templates(client, INDEXED_JOB, environment, self._awake.set)
         self._warnings = RunWarnings(client, self._awake.set)
-        self._source = source = SnapshotSource(store, self._surveys, templates, self._board, self._warnings, now)
+        self._source = source = SnapshotSource(store, self._surveys, templates, self._board, self._warnings, self._now)
 
         # Learning
         self._collector = ReportCollector(source.last_or_none)
@@ -113,15 +120,15 @@ class Leader:
             client=client,
             workload=INDEXED_JOB,
             environment=environment,
-            now=now,
+            now=self._now,
         )
         self._progress = ProgressWriter(self._board, context, in_flight)
-        self._views = ViewWriter(client, store, in_flight)
+        self._views = ViewWriter(client, store, in_flight, TransitionEvents(self._recorder).shown)
         publisher = StatusPublisher(
             store, metrics, Events(self._recorder), self._views, self._surveys.errors, source.last
         )
         executor = wrap(ClusterExecutor(context))
-        self.loop = Loop(source.observe, now, executor, publisher, self._awake, in_flight, settings.timing)
+        self.loop = Loop(source.observe, self._now, executor, publisher, self._awake, in_flight, settings.timing)
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Read what the cluster and the profiles remember; what must be closed goes onto the stack.
@@ -142,7 +149,7 @@ class Leader:
         directory = SnapshotJobDirectory(self._source.last_or_none)
         authenticator = Authenticator(_token_review(self._client), directory)
         progress = await serve(
-            progress_app(authenticator, directory, self._board, now, self._collector),
+            progress_app(authenticator, directory, self._board, self._now, self._collector),
             self._settings.host,
             self._settings.progress_port,
             context,
@@ -161,6 +168,13 @@ class Leader:
             tasks.create_task(self._profiles.run(), name="learning")
             tasks.create_task(keep_renewed(self._client, self._settings, context), name="certificate")
             self._awake.set()
+
+    def _clocks(self) -> Iterable[Reading]:
+        """The API server's clock and the clouds'."""
+        if self._client.date is not None:
+            date, seconds = self._client.date
+            yield Reading(instant(parsedate_to_datetime(date)), seconds)
+        yield from self._surveys.clocks.values()
 
     def _store_changed(self) -> None:
         self._awake.set()

@@ -130,7 +130,7 @@ class _Replica:
         self._metrics.leading(True)
         _log.info("leading")
         material = await progress_certificate(client, settings)
-        leader = Leader(settings, client, self._store, self._metrics, material, self._wrap)
+        leader = Leader(settings, client, self._store, self._metrics, material, self._lease.remaining, self._wrap)
         await leader.start(stack)
         self._leader = leader
         await leader.run(stack, lambda: self._label_self(client, "true"))

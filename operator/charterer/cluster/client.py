@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,6 +87,8 @@ class Client:
         self._fence = fence
         self._wrote = wrote
         self._session = access.session()
+        self.date: tuple[str, float] | None = None
+        """The header Date of the last answer, and the event loop's seconds when it came."""
 
     @classmethod
     async def connect(
@@ -280,6 +283,8 @@ class Client:
                 ssl=self.access.tls,
                 allow_redirects=False,
             ) as response:
+                if date := response.headers.get("Date"):
+                    self.date = date, asyncio.get_running_loop().time()
                 answer = await response.read()
                 if response.status >= 300:
                     raise classify(method, path, response.status, response.headers, answer)

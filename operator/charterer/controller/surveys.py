@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from charterer.cluster import kinds
 from charterer.cluster.store import Store
+from charterer.controller.clock import Reading
 from charterer.controller.known_pools import known_pools
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Cloud, Pool, Quote, Survey
@@ -79,6 +80,8 @@ class Surveys:
         self.latest: dict[PoolId, Survey] = {}
         self.quotes: dict[PoolId, Quote] = {}
         self.errors: dict[PoolId, ProviderError] = {}
+        self.clocks: dict[Account, Reading] = {}
+        """What each cloud's clock showed in its last answer."""
 
     def look_again(self) -> None:
         """The pools, or which of them are in motion, may have changed."""
@@ -154,6 +157,7 @@ class Surveys:
             match answers[pool.id]:
                 case Survey() as survey:
                     self._keep(survey)
+                    self.clocks[account] = Reading(survey.asked, self._clock())
                     if pool.id in self.quotes:
                         self.errors.pop(pool.id, None)
                 case error:

@@ -198,6 +198,10 @@ class Budget:
     moves: MoveLimits = MoveLimits()
     unreadable: str = ""
 
+    def begins_after(self, now: Instant) -> bool:
+        """Whether its period has not begun by this clock, so that what is spent now could not be accounted for."""
+        return self.balance is not None and now < self.balance.period_start
+
     @property
     def aim(self) -> Money:
         """The target of the current period's spending: the amount plus what was carried over, at least zero.

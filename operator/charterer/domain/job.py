@@ -346,6 +346,17 @@ class Job:
         return run.completions == len(self.allocation.placements) and running == set(range(run.completions))
 
     @property
+    def has_begun(self) -> bool:
+        """Whether all pods that the allocation names run or have ended, also on a machine that has died since."""
+        run = self.current_run
+        if self.allocation is None or run is None or run.suspended:
+            return False
+        if run.complete is not None or run.failed is not None:
+            return True
+        begun = {pod.index for pod in run.pods if pod.phase is not PodPhase.PENDING}
+        return run.completions == len(self.allocation.placements) and begun >= set(range(run.completions))
+
+    @property
     def wants_to_run(self) -> bool:
         """Whether the planner should find GPUs for it."""
         return not (

@@ -44,6 +44,7 @@ class ReasonCode(StrEnum):
     NOT_NEEDED = "NotNeeded"
     DEMAND = "Demand"
     BUDGET_DELETED = "BudgetDeleted"
+    CLOCK_BEHIND = "ClockBehind"
     POOL_DELETED = "PoolDeleted"
     INTERRUPTION = "Interruption"
     OBSERVE_ONLY = "ObserveOnly"

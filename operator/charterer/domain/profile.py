@@ -143,7 +143,8 @@ class Profile:
     status; empty if nothing is.
 
     ``mean_work`` and ``arrivals_per_hour`` are the declared ones; None: they are estimated from the jobs that are
-    known. ``batch``: the batch sizes that the spec allows; None: every job keeps its own.
+    known. ``claims_work``, ``claims_arrivals``: whether a user declares them, so that they count only as far as jobs
+    bear them out. ``batch``: the batch sizes that the spec allows; None: every job keeps its own.
     ``restart_seconds``: from stopping one run to training in the next, node start-up not included.
     ``resize_seconds``: pause in the training of a run that is resized in place. ``budget`` pays for the jobs of the
     profile's namespace; None if no budget selects it.
@@ -162,6 +163,8 @@ class Profile:
     failed: tuple[FailedWidth, ...] = ()
     unreadable: str = ""
     resize_seconds: float = 0.0
+    claims_arrivals: bool = False
+    claims_work: bool = False
 
     @property
     def widest(self) -> int:

@@ -30,6 +30,7 @@ class RentalPhase(StrEnum):
 class Rental:
     """A GPURental. ``reserved`` is its worst-case cost held back from the hard limit until it has ended.
 
+    ``missing_since``: the cloud's time of the first list that should have shown its instance and did not.
     ``worst`` is the most it can cost an hour; ``launched``, ``ended`` and ``segments`` come from the cloud.
     ``released_because``: why it drains; ``released``: since when. ``node`` and ``provider_id`` are known once adopted.
     ``held_by``: pods that Charterer did not start, which kept its machine from being ended at the last look. ``cloud``
@@ -58,6 +59,7 @@ class Rental:
     cost: Money | None
     released_because: str
     deleting: bool
+    missing_since: Instant | None = None
     released: Instant | None = None
     held_by: str = ""
 

@@ -96,4 +96,4 @@ def _recorded_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> b
         return False
     if rental.launched is None:
         return rental.instance is None and all(item.launched >= boundary for item in view.unclaimed(rental.pool))
-    return cloud_update(rental, view) is None
+    return cloud_update(rental, view) is None and rental.missing_since is None

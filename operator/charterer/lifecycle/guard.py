@@ -11,10 +11,17 @@ from charterer.lifecycle.view import LifecycleView, count, names
 
 
 def budget_guard(budget_id: BudgetId, view: LifecycleView) -> SetFinalizer | Wait | None:
-    """Guard a budget that a rental names; release it when it is being deleted and all its rentals are forgotten."""
+    """Guard a budget that a rental names; release it when it is being deleted and no rental needs it any more.
+
+    A rental whose cost is settled, and whose object is being deleted, needs only the cloud's list to forget it.
+    """
+    budget = view.snapshot.budgets[budget_id]
+    settled = frozenset() if budget.balance is None else budget.balance.folded
     rentals = view.rentals_of_budget.get(budget_id, ())
+    if budget.deleting:
+        rentals = [rental for rental in rentals if not (rental.deleting and rental.uid in settled)]
     left = f"{count(len(rentals), 'rental')} ({names(rental.id for rental in rentals)})" if rentals else ""
-    return _guard("GPUBudget", view.snapshot.budgets[budget_id], left)
+    return _guard("GPUBudget", budget, left)
 
 
 def pool_guard(pool_id: PoolId, view: LifecycleView) -> SetFinalizer | Wait | None:

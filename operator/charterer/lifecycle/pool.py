@@ -21,6 +21,7 @@ from charterer.domain.steps import (
     CancelUnfulfilled,
     CloseUnfulfilled,
     Cool,
+    MarkMissing,
     PoolStep,
     RaiseTarget,
     RecordOffer,
@@ -28,13 +29,13 @@ from charterer.domain.steps import (
     Wait,
 )
 from charterer.domain.time import after, format_instant
-from charterer.lifecycle.rental import may_terminate
+from charterer.lifecycle.rental import may_terminate, note_missing
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, count, draining, names, vanished
 
 _NAME_LIMIT = 253
 
 
-def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | Wait | None:
+def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | Wait | None:
     """The pool's next step, what it waits for, or None when the group is as it should be or is another pool's."""
     pool = view.snapshot.pools[pool_id]
     if pool.taken_by is not None:
@@ -86,12 +87,14 @@ class _PoolInventory:
 # --- matching: everything that the cloud bills gets a rental ---------------------------------------------------------
 
 
-def _match_instances(inventory: _PoolInventory, view: LifecycleView) -> PoolStep | Wait | None:
+def _match_instances(inventory: _PoolInventory, view: LifecycleView) -> PoolStep | MarkMissing | Wait | None:
     for rental in inventory.rentals:
         if rental.phase is RentalPhase.REQUESTED and rental.instance is not None:  # made for an orphan, not read yet
             instance = view.instance(rental)
             if instance is not None:
                 return Adopt(rental.id, instance)
+            if (noted := note_missing(rental, instance, inventory.survey)) is not None:
+                return noted
             if vanished(rental, instance, inventory.survey):
                 return CloseUnfulfilled(
                     rental.id, f"instance {rental.instance} left the cloud's list before it was read"

@@ -22,7 +22,9 @@ from charterer.domain.steps import (
     FailPod,
     Fold,
     Forget,
+    MarkDraining,
     MarkEnded,
+    MarkMissing,
     MarkReady,
     Refresh,
     RentalStep,
@@ -36,6 +38,7 @@ from charterer.lifecycle.view import (
     LifecycleView,
     count,
     draining,
+    missing,
     must_show,
     names,
     vanished,
@@ -54,6 +57,8 @@ def rental_step(rental_id: RentalId, view: LifecycleView) -> RentalStep | Wait |
     rental = view.snapshot.rentals[rental_id]
     if rental.phase is RentalPhase.ENDED:
         return _remove_from_kubernetes(rental, view) or _settle(rental, view)
+    if rental.deleting and rental.phase is not RentalPhase.DRAINING:
+        return MarkDraining(rental.id)
     if rental.instance is None or rental.phase is RentalPhase.REQUESTED:
         return Wait(f"an instance of GPUPool {rental.pool}")
     if (step := cloud_update(rental, view)) is not None:
@@ -66,15 +71,24 @@ def rental_step(rental_id: RentalId, view: LifecycleView) -> RentalStep | Wait |
 # --- what the cloud says ---------------------------------------------------------------------------------------------
 
 
-def cloud_update(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | None:
+def note_missing(rental: Rental, instance: Instance | None, survey: Survey) -> MarkMissing | None:
+    """The step that records that the list lacks the instance for the first time."""
+    if rental.missing_since is None and missing(rental, instance, survey):
+        return MarkMissing(rental.id, survey.asked)
+    return None
+
+
+def cloud_update(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | MarkMissing | None:
     """The step that records what the cloud says of the rental's instance; None when all of it is on record."""
     survey, instance = view.survey(rental), view.instance(rental)
     if survey is None:
         return None
     if instance is None:
-        if vanished(rental, instance, survey):
-            return MarkEnded(rental.id, survey.asked, accrued(rental, survey.asked), estimated=True)
-        return None
+        if vanished(rental, instance, survey) and rental.missing_since is not None:
+            return MarkEnded(rental.id, rental.missing_since, accrued(rental, rental.missing_since), estimated=True)
+        return note_missing(rental, instance, survey)
+    if rental.missing_since is not None:
+        return MarkMissing(rental.id, None)
     if _differs_from_record(instance, rental):
         return Refresh(rental.id, instance)
     if instance.state is not InstanceState.ENDED:
@@ -215,7 +229,7 @@ def _remove_from_kubernetes(rental: Rental, view: LifecycleView) -> RentalStep |
 
 def _end_again(rental: Rental, instance: Instance, survey: Survey, view: LifecycleView) -> RentalStep | Wait:
     """An ended rental's instance is listed as alive: the list is too old, or the cloud had reported a wrong end."""
-    if rental.ended is not None and must_show(survey, rental.ended):
+    if must_show(survey, rental.created if rental.ended is None else rental.ended):
         return Terminate(rental.id, view.acting(rental.pool), instance, None)
     return Wait(f"a list that must_show the end of instance {instance.id}")
 
@@ -232,10 +246,14 @@ def _settle(rental: Rental, view: LifecycleView, also_wait_for: str = "") -> Ren
     """Fold the final cost into the budget, then forget the rental, once ``also_wait_for`` (if any) has happened."""
     budget = view.snapshot.budgets.get(rental.budget)
     if budget is None:
+        if rental.deleting:
+            return Wait(also_wait_for) if also_wait_for else _forget(rental, view)
         return Wait(
             f"GPUBudget {rental.budget}, which is gone: create it again to account for "
-            f"{'nothing' if rental.cost is None else rental.cost}, or remove the finalizer of GPURental {rental.id}"
+            f"{'nothing' if rental.cost is None else rental.cost}, or delete GPURental {rental.id}"
         )
+    if rental.deleting and budget.created > (rental.created if rental.ended is None else rental.ended):
+        return Wait(also_wait_for) if also_wait_for else _forget(rental, view)  # a former budget of this name paid
     balance = budget.balance
     if balance is None:
         return Wait(f"the first period of GPUBudget {budget.id} to be opened")
@@ -248,6 +266,8 @@ def _settle(rental: Rental, view: LifecycleView, also_wait_for: str = "") -> Ren
         whole = ZERO if rental.cost is None else rental.cost
         in_period = whole if rental.ended is None else accrued_in(rental, balance.period_start, rental.ended)
         return Fold(rental.id, rental.uid, budget.id, in_period, whole, balance.period_start)
+    if budget.deleting and not rental.deleting:
+        return Forget(rental.id)  # its object waits for the cloud's list without the budget
     return Wait(also_wait_for) if also_wait_for else _forget(rental, view)
 
 

@@ -7,6 +7,7 @@ and a failure is the job's own only if every machine of the run was seen healthy
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from charterer.domain.job import (
@@ -83,10 +84,8 @@ def _completion(run: Run, complete: Instant, view: LifecycleView) -> _RunVerdict
 
 
 def _failure(allocation: Allocation, run: Run, failed: Instant, view: LifecycleView) -> _RunVerdict | Wait:
-    disrupted = [pod.name for pod in run.pods if pod.disrupted]
-    if disrupted or run.failed_by_disruption:
-        message = f"{names(disrupted)} disrupted" if disrupted else run.failed_message
-        return _RunVerdict(RunOutcome.INTERRUPTED, message)
+    if run.failed_by_disruption or any(pod.disrupted for pod in run.pods):
+        return _RunVerdict(RunOutcome.INTERRUPTED, _disruption(allocation, run, failed, view))
     deadline = after(failed, _SURVEY_WAIT_SECONDS)
     unknown: Wait | None = None
     for placement in allocation.placements:
@@ -102,11 +101,26 @@ def _failure(allocation: Allocation, run: Run, failed: Instant, view: LifecycleV
     return _RunVerdict(RunOutcome.INTERRUPTED, f"the state of its machines is unknown; waited for {unknown.reason}")
 
 
+def _disruption(allocation: Allocation, run: Run, failed: Instant, view: LifecycleView) -> str:
+    """What took the run's pods away: a machine that is not well, or somebody who evicted them."""
+    for placement in allocation.placements:
+        health = _health(placement, failed, view)
+        if health and not isinstance(health, Wait):
+            return health
+    disrupted = [pod.name for pod in run.pods if pod.disrupted]
+    return _evicted(disrupted) if disrupted else f"a pod was evicted or preempted by somebody ({run.failed_message})"
+
+
+def _evicted(pods: Sequence[str]) -> str:
+    return f"{names(pods)} {'was' if len(pods) == 1 else 'were'} evicted or preempted by somebody"
+
+
 def _stop(allocation: Allocation, run: Run, view: LifecycleView) -> _RunVerdict:
     lost = [placement.rental for placement in allocation.placements if _ended(placement, view)]
     disrupted = [pod.name for pod in run.pods if pod.disrupted]
     if lost or disrupted:
-        return _RunVerdict(RunOutcome.INTERRUPTED, f"{names(lost or disrupted)} lost")
+        what = f"the machine of {names(lost)} has ended" if lost else _evicted(disrupted)
+        return _RunVerdict(RunOutcome.INTERRUPTED, what)
     return _stopped(allocation, "")
 
 
@@ -126,21 +140,22 @@ def _health(placement: Placement, failed: Instant, view: LifecycleView) -> str |
     """What was wrong with the machine; empty when it was seen healthy after the failure; Wait while that is unknown."""
     rental = view.rental(placement.rental)
     if rental is None or rental.phase is RentalPhase.ENDED or rental.instance is None:
-        return f"the machine of {placement.rental} has ended"
+        died = f"instance {rental.instance}, " if rental is not None and rental.instance is not None else ""
+        return f"{died}the machine of {placement.rental}, has ended"
     node = view.node(rental)
     if node is None or not node.ready or node.deleting:
-        return f"the Node of {rental.id} is not ready"
+        return f"the Node of {rental.id} (instance {rental.instance}) is not ready"
     survey, instance = view.survey(rental), view.instance(rental)
     if survey is None:
         return Wait(f"the cloud to be asked about GPUPool {rental.pool}")
     if instance is None:
         if vanished(rental, instance, survey):
-            return f"instance {rental.instance} has ended"
+            return f"instance {rental.instance}, the machine of {rental.id}, has ended"
         return Wait(f"the cloud to list instance {rental.instance}")
     if instance.state is not InstanceState.RUNNING:
-        return f"instance {instance.id} is {instance.state}"
+        return f"instance {instance.id}, the machine of {rental.id}, is {instance.state}"
     if any(notice.instance == instance.id for notice in survey.notices):
-        return f"instance {instance.id} is being taken back by the cloud"
+        return f"the cloud takes back instance {instance.id}, the machine of {rental.id}"
     if not must_show(survey, after(failed, _CLOCK_SKEW_SECONDS)):
         return Wait(f"the cloud to say that {rental.instance} is still healthy")
     return ""

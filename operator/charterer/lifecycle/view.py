@@ -19,6 +19,10 @@ COUNTED_STATES = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 """States of an instance in which the cloud counts it towards its group's target."""
 
 
+MISSING_SECONDS = 30.0
+"""Seconds between the first and the second list that lack an instance before it counts as ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class BoundPod:
     """A pod on a node, with its job."""
@@ -229,11 +233,22 @@ def must_show(survey: Survey, since: Instant) -> bool:
     return survey.asked >= after(since, survey.lag_seconds)
 
 
-def vanished(rental: Rental, instance: Instance | None, survey: Survey) -> bool:
-    """Whether the list must show the rental's instance and lacks it: it ended and has been dropped from the list."""
+def missing(rental: Rental, instance: Instance | None, survey: Survey) -> bool:
+    """Whether the list must show the rental's instance and lacks it."""
     if rental.instance is None or instance is not None:
         return False
     return must_show(survey, rental.created if rental.launched is None else rental.launched)
+
+
+def vanished(rental: Rental, instance: Instance | None, survey: Survey) -> bool:
+    """Whether the instance is missing, and was so in a list some time ago: it ended and has been dropped from the list.
+
+    One list is not believed: a cloud that once answers with half a list, or with none, has not ended those machines.
+    """
+    since = rental.missing_since
+    if since is None or not missing(rental, instance, survey):
+        return False
+    return survey.asked >= after(since, MISSING_SECONDS + survey.lag_seconds)
 
 
 def count(amount: int, word: str) -> str:

@@ -8,14 +8,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias, TypeVar, assert_never
+from math import inf
+from typing import Final, TypeAlias, TypeVar, assert_never
 
 from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.pool import FakeGroup, Pool, Quote, Survey
-from charterer.providers.errors import ProviderError
+from charterer.providers.errors import CloudOutcomeUnknown, NotLeading, ProviderError
 from charterer.providers.provider import Drained, Provider
 
 T = TypeVar("T")
+
+MIN_LEADERSHIP: Final = 1.0
+"""Seconds of leadership that must be left for a mutation to be sent: enough for a usual answer."""
 
 CallRecorder: TypeAlias = Callable[[str, str, str, float], None]
 """Takes the vendor, the call, its outcome (``ok`` or the error's reason) and its seconds."""
@@ -47,10 +51,11 @@ def _account_key(pool: Pool) -> tuple[str, str]:
 class Account:
     """The Provider of one account: its adapter, with every call counted and timed."""
 
-    def __init__(self, vendor: str, adapter: Provider, record: CallRecorder) -> None:
+    def __init__(self, vendor: str, adapter: Provider, record: CallRecorder, fence: Callable[[], float]) -> None:
         self._vendor = vendor
         self._adapter = adapter
         self._record = record
+        self._fence = fence
 
     async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
         """As the adapter answers; each pool counts as one call."""
@@ -67,19 +72,30 @@ class Account:
 
     async def raise_target(self, pool: Pool, at_least: int, token: str) -> None:
         """As the adapter does."""
-        await self._counted("raise_target", self._adapter.raise_target(pool, at_least, token))
+        await self._mutation(pool, "raise_target", lambda: self._adapter.raise_target(pool, at_least, token))
 
     async def cancel_unfulfilled(self, pool: Pool, keep: int) -> None:
         """As the adapter does."""
-        await self._counted("cancel", self._adapter.cancel_unfulfilled(pool, keep))
+        await self._mutation(pool, "cancel", lambda: self._adapter.cancel_unfulfilled(pool, keep))
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
         """As the adapter does."""
-        await self._counted("terminate", self._adapter.terminate(pool, instance, proof))
+        await self._mutation(pool, "terminate", lambda: self._adapter.terminate(pool, instance, proof))
 
     async def close(self) -> None:
         """Close all connections."""
         await self._adapter.close()
+
+    async def _mutation(self, pool: Pool, call: str, send: Callable[[], Awaitable[None]]) -> None:
+        """Send a mutation unless the lead ends too soon, and give it up when the lead ends."""
+        remaining = self._fence()
+        if remaining < MIN_LEADERSHIP:
+            raise NotLeading(pool.id, call, "NotLeading", f"not sent: this process leads for {remaining:.1f} s more")
+        try:
+            async with asyncio.timeout(None if remaining == inf else remaining):
+                await self._counted(call, send())
+        except TimeoutError as error:
+            raise CloudOutcomeUnknown(pool.id, call, "LeadEnded", "no answer while this process led") from error
 
     async def _counted(self, call: str, answer: Awaitable[T]) -> T:
         began = time.perf_counter()
@@ -93,14 +109,20 @@ class Account:
 
 
 class Accounts:
-    """The accounts of all pools, each opened when a pool first needs it and kept until ``close``."""
+    """The accounts of all pools, each opened when a pool first needs it and kept until ``close``.
+
+    ``fence`` returns the seconds for which this process may still change anything (the Lease's ``remaining``): no
+    mutation is sent that could not end before, and none is waited for any longer.
+    """
 
     def __init__(
         self,
         environ: Environment,
         record: CallRecorder = lambda vendor, call, outcome, seconds: None,
         adapter: Callable[[Pool, Environment], Provider] = adapter_for,
+        fence: Callable[[], float] = lambda: inf,
     ) -> None:
+        self._fence = fence
         self._environ = environ
         self._record = record
         self._adapter = adapter
@@ -111,7 +133,9 @@ class Accounts:
         key = _account_key(pool)
         account = self._accounts.get(key)
         if account is None:
-            account = self._accounts[key] = Account(key[0], self._adapter(pool, self._environ), self._record)
+            account = self._accounts[key] = Account(
+                key[0], self._adapter(pool, self._environ), self._record, self._fence
+            )
         return account
 
     def by_account(self, pools: Iterable[Pool]) -> Mapping[Account, Sequence[Pool]]:

@@ -118,6 +118,12 @@ class CloudUnreachable(Transient):
     advice = "check the pool's endpoint and the network"
 
 
+class NotLeading(ProviderError):
+    """This process may not change anything any more, because another may lead; nothing was sent."""
+
+    reason = "NotLeading"
+
+
 class CloudOutcomeUnknown(ProviderError):
     """A mutation was sent and nobody knows whether it took effect: look before repeating it."""
 

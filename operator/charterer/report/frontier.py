@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _STEPS = 160
 _LEAST, _MOST = 0.25, 4.0
+_UNITS = (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ def draw(curves: Sequence[FrontierCurve], as_format: str) -> bytes:
     """A row of two diagrams for each budget, as an SVG or PNG; ValueError without any curve. CannotDraw."""
     if not curves:
         raise ValueError("there is no budget with jobs whose frontier could be drawn")
-    with drawing(10.0, 3.6 * len(curves)) as figure:
+    with drawing(11.0, 4.0 * len(curves)) as figure:
         rows = figure.subplots(len(curves), 2, squeeze=False)
         for (times, dollars), curve in zip(rows, curves, strict=True):
             _draw_times(times, curve)
@@ -55,11 +56,16 @@ def _sampled(frontier: Frontier) -> list[FrontierPoint]:
 
 def _draw_times(axes: Axes, curve: FrontierCurve) -> None:
     axes.set_title(f"{curve.name}: what money buys")
-    axes.set_ylabel("mean completion time (hours)")
+    unit, seconds = _unit(curve)
+    axes.set_ylabel(f"mean completion time ({unit})")
+
+    def height(point: FrontierPoint) -> float:
+        return inf if point.mean_seconds is None else point.mean_seconds / seconds
+
     if curve.before is not None:
-        _line_of_times(axes, curve.before, GREY, 1, "as it is")
-    _line_of_times(axes, curve.of, BLUE, 0, "what-if" if curve.before is not None else "in the long run")
-    _now(axes, curve.of, lambda point: _hours(point.mean_seconds))
+        _line_of_times(axes, curve.before, height, GREY, 1, "as it is")
+    _line_of_times(axes, curve.of, height, BLUE, 0, "what-if" if curve.before is not None else "in the long run")
+    _now(axes, curve.of, height)
     axes.set_ylim(bottom=0)
     _amounts(axes, curve)
 
@@ -67,7 +73,7 @@ def _draw_times(axes: Axes, curve: FrontierCurve) -> None:
 def _draw_dollars(axes: Axes, curve: FrontierCurve) -> None:
     from matplotlib.ticker import StrMethodFormatter
 
-    axes.set_title("what one more dollar saves")
+    axes.set_title(f"{curve.name}: what one more dollar saves")
     axes.set_ylabel("minutes of job life per dollar")
     for frontier, colour, dash in ((curve.before, GREY, 1), (curve.of, BLUE, 0)):
         if frontier is not None:
@@ -79,21 +85,36 @@ def _draw_dollars(axes: Axes, curve: FrontierCurve) -> None:
     _amounts(axes, curve)
 
 
-def _line_of_times(axes: Axes, frontier: Frontier, colour: str, dash: int, label: str) -> None:
-    points = [(point.amount.dollars, _hours(point.mean_seconds)) for point in _sampled(frontier)]
+def _unit(curve: FrontierCurve) -> tuple[str, float]:
+    """The unit in which the longest finite time is at least 2, and its seconds; hours where there is none."""
+    frontiers = (curve.of,) if curve.before is None else (curve.of, curve.before)
+    times = [point.mean_seconds or 0.0 for frontier in frontiers for point in _sampled(frontier)]
+    longest = max(times) or 2.0 * 3600.0
+    return next((unit for unit in _UNITS if longest >= 2.0 * unit[1]), _UNITS[-1])
+
+
+def _line_of_times(
+    axes: Axes, frontier: Frontier, height: Callable[[FrontierPoint], float], colour: str, dash: int, label: str
+) -> None:
+    points = [(point.amount.dollars, height(point)) for point in _sampled(frontier)]
     axes.plot(*zip(*points, strict=True), color=colour, ls=DASHES[dash], lw=1.8, label=label)
 
 
 def _now(axes: Axes, frontier: Frontier, height: Callable[[FrontierPoint], float]) -> None:
     point = frontier.at(frontier.amount)
     value = height(point)
-    if frontier.amount.micros and value < inf:
-        label = f"the amount, {_thousands(point.amount.dollars)}"
-        axes.plot([point.amount.dollars], [value], "o", color=VERMILION, ms=7, label=label, zorder=3)
+    amount = _thousands(point.amount.dollars)
+    if not frontier.amount.micros:
+        axes.plot([], [], " ", label="the amount is $0")
+    elif value < inf:
+        axes.plot([point.amount.dollars], [value], "o", color=VERMILION, ms=7, label=f"the amount, {amount}", zorder=3)
+    else:
+        why = "jobs queue" if point.mean_seconds is None else "nothing more to save"
+        axes.plot([], [], " ", label=f"at the amount, {amount}: {why}")
 
 
 def _amounts(axes: Axes, curve: FrontierCurve) -> None:
-    """The axis of dollars; the range in which jobs queue is shaded, and the legend lies on top."""
+    """The axis of dollars; the range in which jobs queue is shaded, and the legend is below, clear of the curve."""
     frontier = curve.of
     base = frontier.amount.dollars or frontier.cheapest.dollars
     cheapest, fastest = frontier.cheapest.dollars, frontier.fastest.dollars
@@ -103,16 +124,12 @@ def _amounts(axes: Axes, curve: FrontierCurve) -> None:
     ticks = [base * factor for factor in (0.25, 0.5, 1.0, 2.0, 4.0)]
     axes.set_xticks(ticks, [_thousands(tick) for tick in ticks])
     axes.set_xticks([], minor=True)
-    axes.set_xlabel("budget (US dollars a month)")
+    axes.set_xlabel("budget (US dollars a month; each tick is twice the one before)")
     if cheapest > low:
         axes.axvspan(low, min(cheapest, high), color=GREY, alpha=0.18, lw=0, label="too small: jobs queue")
     if fastest < high:
         axes.axvline(max(fastest, low), color=GREY, ls=DASHES[2], lw=1.2, label="above: nothing faster to buy")
-    axes.legend(loc="upper right", fontsize=9, frameon=True, facecolor="white", edgecolor="none", framealpha=0.9)
-
-
-def _hours(seconds: float | None) -> float:
-    return inf if seconds is None else seconds / 3600
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, fontsize=8)
 
 
 def _minutes(point: FrontierPoint) -> float:
@@ -121,4 +138,10 @@ def _minutes(point: FrontierPoint) -> float:
 
 
 def _thousands(dollars: float) -> str:
-    return f"${dollars / 1000:,.3g}k" if dollars >= 10_000 else f"${dollars:,.0f}"
+    """Dollars in three digits: ``$950``, ``$20.4k``, ``$1.04M``."""
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if dollars >= 0.9995 * size * (10 if unit == "k" else 1):
+            value = dollars / size
+            decimals = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+            return f"${value:,.{decimals}f}{unit}"
+    return f"${dollars:,.0f}" if dollars >= 10 else f"${dollars:,.2f}"

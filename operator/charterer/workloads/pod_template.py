@@ -27,6 +27,8 @@ from charterer.workloads.workload import NotATemplate, RunEnvironment
 _FOREIGN_QUEUES: Final = "kueue.x-k8s.io/"
 """Prefix of the labels and annotations by which Kueue would take the pods over."""
 _VOLUME: Final = "charterer"
+_LAST_WORDS: Final = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+"""The last lines of a container that fails are its message, unless the template says otherwise: its pod goes away."""
 _LOST_NODE_SECONDS: Final = 30
 """Seconds until the pods of a node that is not ready are evicted (Kubernetes' default is 300): GPUs wait meanwhile."""
 _TOKEN_SECONDS: Final = 3600
@@ -56,7 +58,8 @@ def _with_own_values(
         "volumes": [*_without(spec.get("volumes"), _VOLUME), _volume(job)],
     }
     trainer, *sidecars = spec["containers"]
-    spec["containers"] = [_trainer(job, trainer, allocation, environment), *sidecars]
+    containers = [_trainer(job, trainer, allocation, environment), *sidecars]
+    spec["containers"] = [_LAST_WORDS | container for container in containers]
     annotations = {
         ANNOTATION_ALLOCATION: allocation.annotation,
         "karpenter.sh/do-not-disrupt": "true",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from charterer.cluster.store import ObjectKey
+from charterer.controller.clock import Reading, TrustedClock
 from charterer.controller.known_pools import first_come, known_pools
 from charterer.domain.billing import accrued
 from charterer.domain.budget import Budget
@@ -36,7 +37,9 @@ from charterer.domain.steps import (
     FailPod,
     Fold,
     Forget,
+    MarkDraining,
     MarkEnded,
+    MarkMissing,
     MarkReady,
     OpenPeriod,
     PruneFolded,
@@ -48,7 +51,7 @@ from charterer.domain.steps import (
     Step,
     Terminate,
 )
-from charterer.domain.time import after
+from charterer.domain.time import Instant, after
 from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_prune_folded
 from charterer.ledger.costs import apply_costs
 from tests import factory as make
@@ -77,10 +80,27 @@ class World:
     adopted: dict[InstanceId, str] = field(default_factory=dict)
     folded: list[str] = field(default_factory=list)
     estimated: bool = False
+    wrong_by: float = 0.0
+    server_wrong: bool = False
     hurried: bool = False
     """A period was ended without waiting for the cloud any longer."""
     cheapened: bool = False
     """A bill fell after its period had ended: the price fell within the billing minimum. A part is never negative."""
+
+    def now(self) -> Instant:
+        """What the operator takes for the time, while its own clock or the API server's may be wrong."""
+        true = self.cloud.now
+        others = [Reading(true, 0.0), Reading(after(true, self.wrong_by if self.server_wrong else 0.0), 0.0)]
+        own = true if self.server_wrong else after(true, self.wrong_by)
+        return TrustedClock(lambda: own, lambda: 0.0, lambda: others).now()
+
+    def look_once_wrongly(self, every: int) -> None:
+        """The cloud's answers lack all but each so-manieth machine."""
+        self.look()
+        self.surveys = {
+            name: replace(survey, instances=survey.instances[every - 1 :: every])
+            for name, survey in self.surveys.items()
+        }
 
     def look(self, behind: float = 0, *, only: PoolId | None = None) -> None:
         """Ask the cloud about all pools, or one. Answers never go back in time, lists may."""
@@ -114,7 +134,7 @@ class World:
         pools = self._known().values()
         jobs, rentals, nodes = self.jobs.values(), self.rentals.values(), self.nodes().values()
         return make.snapshot(
-            self.budget, *pools, *self.surveys.values(), *jobs, *rentals, *nodes, now=self.cloud.now, bare=True
+            self.budget, *pools, *self.surveys.values(), *jobs, *rentals, *nodes, now=self.now(), bare=True
         )
 
     # --- what the planner and people do -------------------------------------------------------------------------------
@@ -274,6 +294,10 @@ class World:
             case MarkReady():
                 rental = self._fresh(step.rental, decided)
                 self.write(rental, phase=RentalPhase.READY, ready=step.at, node=step.node)
+            case MarkMissing():
+                self.write(self._fresh(step.rental, decided), missing_since=step.since)
+            case MarkDraining():
+                self.write(self._fresh(step.rental, decided), phase=RentalPhase.DRAINING)
             case MarkEnded():
                 rental = self._fresh(step.rental, decided)
                 self.estimated |= step.estimated

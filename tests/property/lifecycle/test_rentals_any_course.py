@@ -147,6 +147,18 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
             if not machine.ended(cloud.now):
                 machine.segments.append((cloud.now, price))
 
+    @rule(every=st.sampled_from([2, 99]))
+    def an_answer_is_half_or_empty(self, every: int) -> None:
+        """Once; the next look, at which the operator acts too, has all again."""
+        self.world.look_once_wrongly(every)
+        self.think()
+        self.carry_out_all()
+        self.work_undisturbed(turns=1, behind=0, seconds=0)
+
+    @rule(seconds=st.sampled_from([0.0, -20.0, 20.0, -7_200.0, 1_200.0, 40 * 86_400.0]), server=st.booleans())
+    def a_clock_jumps(self, seconds: float, server: bool) -> None:
+        self.world.wrong_by, self.world.server_wrong = seconds, server
+
     # --- what must hold ----
 
     def _rentals(self) -> list:  # type: ignore[type-arg]

@@ -11,6 +11,7 @@ from charterer.domain.ids import BudgetId
 from charterer.domain.job import ResizePolicy
 from charterer.domain.plan import ReasonCode, Rent
 from charterer.domain.profile import Amdahl
+from charterer.domain.time import after
 from charterer.policy import plan
 from tests.scenarios.policy.stories import placed, releases, rents, simple, why
 from tests.worlds import World
@@ -105,6 +106,24 @@ def test_a_deleted_budget_stops_its_jobs_and_ends_its_nodes() -> None:
     assert releases(decided) == {"a100-1": ReasonCode.BUDGET_DELETED}
     assert placed(decided) == {"train": 0}
     assert rents(decided) == []
+
+
+def test_a_clock_before_the_budgets_period_starts_nothing_and_ends_what_is_idle() -> None:
+    world = simple()
+    world.rental()
+    world.rental()
+    world.job("train", gpus=8)
+    world.runs_on("train", "a100-1", gpus=8)
+    world.job("next", gpus=8)
+    budget = world.budgets[BudgetId("research")]
+    assert budget.balance is not None
+    balance = replace(budget.balance, period_start=after(world.now, 86_400.0))
+    world.budgets[budget.id] = replace(budget, balance=balance)
+    decided = plan(world.snapshot())
+    assert releases(decided).keys() == {"a100-2"}
+    assert placed(decided) == {}
+    assert rents(decided) == []
+    assert why(decided, "next") is ReasonCode.CLOCK_BEHIND
 
 
 def test_an_observing_budget_says_what_it_would_do() -> None:

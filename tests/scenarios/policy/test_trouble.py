@@ -46,6 +46,14 @@ def test_a_job_on_an_interrupted_instance_queues_when_nothing_is_left() -> None:
     assert rents(decided) == ["a100-2"]
 
 
+def test_an_idle_machine_that_the_cloud_takes_back_is_released_for_that_reason() -> None:
+    world = simple()
+    instance = world.rental().instance
+    assert instance is not None
+    world.notices[PoolId("a100")] = (Notice(instance, after(world.now, 120)),)
+    assert releases(plan(world.snapshot())) == {"a100-1": ReasonCode.INTERRUPTION}
+
+
 def stuck(world: World) -> Job:
     job = world.runs_on("train", "a100-1", gpus=8)
     run = job.runs[0]

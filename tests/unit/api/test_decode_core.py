@@ -8,6 +8,7 @@ import pytest
 
 from charterer.api import decode
 from charterer.api.decode import ForeignPod, OwnPod
+from charterer.api.stored_size import stored_bytes
 from charterer.domain.errors import InvalidObject
 from charterer.domain.ids import NodeName
 from charterer.domain.job import PodPhase
@@ -35,6 +36,17 @@ def _own(raw: dict[str, Any]) -> OwnPod:
 
 def _ended(code: int, at: str, **said: str) -> dict[str, Any]:
     return {"state": {"terminated": {"exitCode": code, "finishedAt": at, **said}}}
+
+
+def test_a_failed_containers_message_keeps_its_end_counted_as_it_is_stored() -> None:
+    logs = "\x1b[31m" * 1000 + "Traceback\nRuntimeError: CUDA out of memory\n"
+    status = {"phase": "Failed", "containerStatuses": [_ended(1, "2026-01-31T12:00:00Z", reason="Error", message=logs)]}
+    message = _own(_pod(OURS, status)).pod.message
+    assert message.startswith("Error: …")
+    assert message.endswith("RuntimeError: CUDA out of memory")
+    assert stored_bytes(message) <= 768 + len('"Error: "')
+    brief = {"phase": "Failed", "containerStatuses": [_ended(1, "2026-01-31T12:00:00Z", message="no such file")]}
+    assert _own(_pod(OURS, brief)).pod.message == "no such file"
 
 
 class TestTrouble:

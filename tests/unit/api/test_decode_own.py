@@ -88,6 +88,13 @@ class TestTrainingJob:
         assert says in job.invalid
         assert job.last_run == 7
 
+    def test_a_job_whose_number_of_gpus_cannot_be_read_still_has_a_width(self) -> None:
+        assert decode.training_job(values.raw_job(gpus=None, containers=[_gpus("some")])).job.widths == Widths(1, 1, 1)
+
+    @pytest.mark.parametrize("amount", ["1000000000", "-1", "1e3", "0.0000001"])
+    def test_an_amount_from_a_billion_dollars_on_is_a_problem(self, amount: str) -> None:
+        assert _problem(values.raw_job(maxCost=amount), decode.training_job).field == "spec.maxCost"
+
     def test_a_template_of_more_than_a_quarter_of_a_mebibyte_makes_it_invalid_before_anything_is_rented(self) -> None:
         def invalid(script: str) -> str:
             template = {"spec": {"containers": [{"name": "trainer", "args": [script]}]}}

@@ -16,10 +16,11 @@ from charterer.api.models.base import dump
 from charterer.api.models.machine_state import packed
 from charterer.api.models.speedupprofile import SpeedupProfileRecord
 from charterer.domain.ids import ClassId
-from charterer.domain.profile import Profile
+from charterer.domain.profile import BatchTerms, Profile
 from charterer.domain.time import Instant
 from charterer.estimate.class_state import ClassState
 from charterer.estimate.learner import Learner
+from charterer.estimate.observation import Observation
 from charterer.estimate.step_times import StepTimes
 from tests.unit.api import values
 from tests.unit.estimate.trainers import NODE_GPUS, WIDTHS, Trainer
@@ -156,3 +157,11 @@ def test_a_corrupted_status_is_ignored_and_named(path: tuple[str | int, ...], va
     assert profile.unreadable.startswith(field)
     assert profile.reports == 0
     assert profile.phases[0].curves == profile.declared
+
+
+def test_a_batch_size_that_is_rounded_up_past_the_largest_is_written_as_the_largest() -> None:
+    terms = BatchTerms(1_000_000_000, 1_000_000_000, 8)
+    known = Learner({NAME: terms}, {"A": NODE_GPUS})
+    known.report(Observation(NAME, "A", 2, 9, 1_000_000_000, 1.0, 0.5, Instant(0)))
+    record = learned_record.curves_record(known.profile(NAME, (9,)))
+    assert [width.batch for phase in record.phases for width in phase.widths] == [1_000_000_000] * len(record.phases)

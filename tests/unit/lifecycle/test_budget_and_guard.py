@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from charterer.domain.budget import FOLDED_KEPT, Budget, Mode
+from charterer.domain.ids import BudgetId
 from charterer.domain.job import Finish, FinishKind, RunOutcome, RunRecord
 from charterer.domain.money import Money
 from charterer.domain.rental import RentalPhase
@@ -15,6 +16,8 @@ from charterer.domain.steps import (
     CountedJob,
     CountJobs,
     DeleteJob,
+    Fold,
+    Forget,
     OpenPeriod,
     PruneFolded,
     SetFinalizer,
@@ -23,11 +26,13 @@ from charterer.domain.steps import (
 from charterer.domain.time import Instant, after, moment
 from charterer.lifecycle.budget import budget_step
 from charterer.lifecycle.guard import budget_guard, pool_guard
+from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.run import run_step
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import (
     APRIL,
     LAG,
+    LISTED,
     MARCH,
     POOL,
     PRICE,
@@ -208,6 +213,30 @@ def test_what_is_being_deleted_is_kept_until_its_last_rental_is_forgotten() -> N
     free = LifecycleView.of(snapshot(*going, survey()))
     assert budget_guard(TEAM, free) == SetFinalizer("GPUBudget", TEAM, "team-uid", present=False)
     assert pool_guard(POOL, free) == SetFinalizer("GPUPool", POOL, "pool-uid", present=False)
+
+
+def test_a_budget_being_deleted_does_not_wait_until_the_cloud_forgets_what_is_settled() -> None:
+    over = replace(RUNNING, phase=RentalPhase.ENDED, ended=at(100), cost=HOURS)
+    going = budget(deleting=True, balance=balance(folded=frozenset({over.uid})))
+    view = LifecycleView.of(snapshot(over, going, survey()))
+    assert rental_step(over.id, view) == Forget(over.id)
+    assert isinstance(budget_guard(TEAM, view), Wait)
+    leaving = replace(over, deleting=True)
+    view = LifecycleView.of(snapshot(leaving, going, survey()))
+    assert budget_guard(TEAM, view) == SetFinalizer("GPUBudget", TEAM, "team-uid", present=False)
+    others = snapshot(leaving, pool(), budget(id=BudgetId("other")), survey())
+    assert isinstance(rental_step(leaving.id, LifecycleView.of(others)), Wait)
+    unlisted = survey(asked=100 + LISTED + LAG)
+    gone = LifecycleView.of(snapshot(leaving, pool(), budget(id=BudgetId("other")), unlisted))
+    assert rental_step(leaving.id, gone) == Forget(leaving.id)
+
+
+def test_a_new_budget_of_the_name_does_not_pay_for_what_the_former_one_has_paid() -> None:
+    over = replace(RUNNING, phase=RentalPhase.ENDED, ended=at(100), cost=HOURS, deleting=True)
+    again = budget(created=at(200))
+    assert isinstance(rental_step(over.id, LifecycleView.of(snapshot(over, again, survey()))), Wait)
+    unsettled = replace(over, deleting=False)
+    assert isinstance(rental_step(over.id, LifecycleView.of(snapshot(unsettled, again, survey()))), Fold)
 
 
 def test_a_pool_with_instances_that_nobody_has_or_a_target_is_kept() -> None:

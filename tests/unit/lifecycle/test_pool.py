@@ -14,6 +14,7 @@ from charterer.domain.steps import (
     CancelUnfulfilled,
     CloseUnfulfilled,
     Cool,
+    MarkMissing,
     PoolStep,
     RaiseTarget,
     RecordOffer,
@@ -46,7 +47,7 @@ LEAVING = replace(ASKED, phase=RentalPhase.DRAINING, released_because="not neede
 COOLING = pool(cooled_until=at(700), cooled_because="StockOut")
 
 
-def step(snapshot: Snapshot) -> PoolStep | Wait | None:
+def step(snapshot: Snapshot) -> PoolStep | MarkMissing | Wait | None:
     return pool_step(POOL, LifecycleView.of(snapshot))
 
 
@@ -146,7 +147,8 @@ def test_only_its_own_rental_adopts_an_orphan() -> None:
 
 def test_an_orphan_whose_instance_left_the_list_unread_is_closed() -> None:
     orphan = rental("a100-o-i1", instance=InstanceId("i1"))
-    assert isinstance(step(snapshot(survey(), orphan)), CloseUnfulfilled)
+    assert step(snapshot(survey(asked=560), orphan)) == MarkMissing(orphan.id, at(560))
+    assert isinstance(step(snapshot(survey(asked=600), replace(orphan, missing_since=at(560)))), CloseUnfulfilled)
     assert step(snapshot(survey(asked=4), orphan)) is None
 
 

@@ -18,7 +18,9 @@ from charterer.domain.steps import (
     FailPod,
     Fold,
     Forget,
+    MarkDraining,
     MarkEnded,
+    MarkMissing,
     MarkReady,
     Refresh,
     RentalStep,
@@ -26,6 +28,7 @@ from charterer.domain.steps import (
     Wait,
 )
 from charterer.domain.time import after
+from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import (
@@ -150,7 +153,8 @@ def test_a_lost_node_holds_nothing_that_could_be_waited_for() -> None:
 
 
 def test_a_rental_deleted_by_a_person_is_drained() -> None:
-    assert isinstance(step(snapshot(replace(READY, deleting=True), SEEN, node())), Cordon)
+    deleted = replace(READY, deleting=True, phase=RentalPhase.DRAINING)
+    assert isinstance(step(snapshot(deleted, SEEN, node())), Cordon)
 
 
 def test_it_is_ended_once_only() -> None:
@@ -168,9 +172,28 @@ def test_the_last_price_is_recorded_before_the_end() -> None:
     assert isinstance(step(snapshot(READY, survey(dearer), node())), Refresh)
 
 
-def test_an_instance_that_left_the_list_ended_at_the_latest_when_the_cloud_was_asked() -> None:
-    done = step(snapshot(READY, survey(asked=9000)))
+def test_an_instance_that_two_lists_lack_ended_at_the_latest_when_the_first_was_asked_for() -> None:
+    assert step(snapshot(READY, survey(asked=9000))) == MarkMissing(READY.id, at(9000))
+    lacking = replace(READY, missing_since=at(9000))
+    assert step(snapshot(lacking, survey(asked=9020))) is None
+    done = step(snapshot(lacking, survey(asked=9040)))
     assert done == MarkEnded(READY.id, at(9000), PRICE.cost(9000), estimated=True)
+
+
+def test_an_instance_that_one_list_lacked_and_the_next_one_has_did_not_end() -> None:
+    lacking = replace(READY, missing_since=at(500))
+    assert step(snapshot(lacking, SEEN, node())) == MarkMissing(READY.id, None)
+
+
+def test_a_list_that_is_empty_once_ends_nothing_and_lowers_no_target() -> None:
+    rentals = [rental(f"a100-{number}", instance(f"i{number}")) for number in range(4)]
+    view = LifecycleView.of(snapshot(*rentals, survey(asked=9000, target=4)))
+    assert [rental_step(one.id, view) for one in rentals] == [MarkMissing(one.id, at(9000)) for one in rentals]
+    assert pool_step(POOL, view) is None
+
+
+def test_a_rental_whose_object_is_deleted_shows_that_it_is_to_be_ended() -> None:
+    assert step(snapshot(replace(READY, deleting=True), SEEN, node())) == MarkDraining(READY.id)
 
 
 def test_an_instance_that_the_list_cannot_show_yet_has_not_vanished() -> None:

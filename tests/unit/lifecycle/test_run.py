@@ -62,6 +62,7 @@ MACHINES = (instance(), instance("i2"))
 RENTALS = (rental("a100-1", MACHINES[0]), rental("a100-2", MACHINES[1]))
 LABELLED = (node(run_labels={KEY: "r1"}), node("i2"))
 SUSPENDED = run(1, suspended=True, started=None)
+EVICTED = "sft-r1-0 was evicted or preempted by somebody"
 FINISH = Finish(FinishKind.COMPLETE, at(100), "Completed", "")
 
 
@@ -271,9 +272,10 @@ def test_one_interruption_more_than_the_limit_ends_the_job() -> None:
 def test_the_jobs_message_tells_of_a_disruption_whose_pod_is_gone() -> None:
     failure: dict[str, Any] = {"failed": at(100), "failed_message": "Pod x was disrupted", "failed_by_disruption": True}
     done = recorded(ending(run(1, **failure))).record
-    assert (done.outcome, done.until, done.message) == (RunOutcome.INTERRUPTED, at(100), "Pod x was disrupted")
+    assert (done.outcome, done.until) == (RunOutcome.INTERRUPTED, at(100))
+    assert done.message == "a pod was evicted or preempted by somebody (Pod x was disrupted)"
     with_its_pod = run(1, replace(BROKEN, disrupted=True), **failure)
-    assert recorded(ending(with_its_pod)).record.message == "sft-r1-0 disrupted"
+    assert recorded(ending(with_its_pod)).record.message == EVICTED
 
 
 def test_the_rank_that_failed_first_speaks_for_the_run() -> None:
@@ -289,7 +291,6 @@ def test_the_rank_that_failed_first_speaks_for_the_run() -> None:
     [
         survey(ended(MACHINES[0], at(98)), MACHINES[1]),
         survey(replace(MACHINES[0], state=InstanceState.STOPPING), MACHINES[1]),
-        survey(MACHINES[1]),
         survey(*MACHINES, notices=(notice("i1", 200),)),
     ],
 )
@@ -314,9 +315,9 @@ def test_a_run_stopped_because_its_machine_was_lost_was_interrupted() -> None:
     stopped = run(1, suspended=True, started=None)
     lost = replace(RENTALS[0], phase=RentalPhase.ENDED, ended=at(90))
     done = recorded(placed(moving(stopped, NEXT), lost, RENTALS[1], nodes=MOVED))
-    assert (done.record.outcome, done.record.message) == (RunOutcome.INTERRUPTED, "a100-1 lost")
+    assert done.record.message == "the machine of a100-1 has ended"
     shot = run(1, pod(phase=PodPhase.FAILED, disrupted=True, finished=at(90)), suspended=True)
-    assert recorded(placed(moving(shot, NEXT), nodes=MOVED)).record.message == "sft-r1-0 lost"
+    assert recorded(placed(moving(shot, NEXT), nodes=MOVED)).record.message == EVICTED
 
 
 def test_a_replaced_run_that_completed_meanwhile_ends_the_job_and_the_next_never_begins() -> None:

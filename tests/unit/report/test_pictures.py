@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,11 @@ from charterer.report.pictures import CannotDraw, file_format
 from tests.worlds import World
 
 
-def frontier(amount: str = "40000") -> Frontier:
+def frontier(amount: str = "40000", hours: float = 40.0, arrivals: float = 0.5) -> Frontier:
     world = World()
     world.budget(amount=amount)
     world.pool(gpus=8, price="16")
-    world.profile("sft", Amdahl(0.95, 1.0), work_hours=40, arrivals_per_hour=0.5)
+    world.profile("sft", Amdahl(0.95, 1.0), work_hours=hours, arrivals_per_hour=arrivals)
     world.job("one", gpus=(1, 8, 64), profile="sft")
     snapshot = world.snapshot()
     (solution,) = solve_budgets(snapshot)
@@ -33,6 +34,36 @@ def test_the_same_frontier_is_the_same_svg() -> None:
 @pytest.mark.parametrize("amount", ["0", "10", "40000", "10000000"])
 def test_any_amount_can_be_drawn(amount: str) -> None:
     assert draw([FrontierCurve("research", frontier(amount))], "png").startswith(b"\x89PNG")
+
+
+def shown(curve: FrontierCurve) -> str:
+    return draw([curve], "svg").decode()
+
+
+def test_amounts_are_written_in_three_digits_and_every_diagram_names_its_budget() -> None:
+    text = shown(FrontierCurve("nlp", frontier("1036800")))
+    for words in (
+        "$259k",
+        "$518k",
+        "$1.04M",
+        "$2.07M",
+        "$4.15M",
+        "nlp: what money buys",
+        "nlp: what one more dollar saves",
+    ):
+        assert f">{words}<" in text
+    assert "e+" not in "".join(re.findall(r"<text[^>]*>([^<]*)", text))
+
+
+def test_where_the_amount_has_no_point_the_picture_says_why() -> None:
+    assert ">at the amount, $10: jobs queue<" in shown(FrontierCurve("nlp", frontier("10")))
+    assert ">the amount is $0<" in shown(FrontierCurve("nlp", frontier("0")))
+    assert ">the amount, $40.0k<" in shown(FrontierCurve("nlp", frontier("40000")))
+
+
+@pytest.mark.parametrize(("hours", "unit"), [(0.2, "minutes"), (40.0, "hours"), (1000.0, "days")])
+def test_times_are_drawn_in_a_unit_of_their_size(hours: float, unit: str) -> None:
+    assert f"mean completion time ({unit})" in shown(FrontierCurve("nlp", frontier("400000", hours, 0.5 * 40 / hours)))
 
 
 def test_without_a_curve_there_is_nothing_to_draw() -> None:

@@ -45,6 +45,12 @@ def test_seconds_per_step_follow_from_samples_a_second_where_they_are_not_said()
     assert ProgressReport(batch=10**9, throughput=1e-9).seconds_per_step is None
 
 
+@pytest.mark.parametrize("field", ["fraction", "stepSeconds", "throughput", "gradSqr", "step", "batch"])
+def test_a_whole_number_too_large_for_arithmetic_is_refused_like_any_other(field: str) -> None:
+    with pytest.raises(Refused, match=f"{field}: 1000000"):
+        ProgressReport.parse(json.dumps({field: 10**400}).encode())
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [

@@ -181,8 +181,13 @@ class TestARunsPods:
         (mount,) = spec["containers"][0]["volumeMounts"]
         assert mount == {"name": volume["name"], "mountPath": "/var/run/secrets/charterer.dev", "readOnly": True}
 
+    def test_leave_their_last_lines_as_a_message_unless_the_template_says_otherwise(self) -> None:
+        run = _run(containers=[{"name": "trainer"}, {"name": "logs", "terminationMessagePolicy": "File"}])
+        policies = [container["terminationMessagePolicy"] for container in _pod(run)["spec"]["containers"]]
+        assert policies == ["FallbackToLogsOnError", "File"]
+
     def test_keep_their_sidecars_as_they_are(self) -> None:
-        sidecar = {"name": "logs", "image": "acme/logs:1"}
+        sidecar = {"name": "logs", "image": "acme/logs:1", "terminationMessagePolicy": "File"}
         assert _pod(_run(containers=[{"name": "trainer"}, sidecar]))["spec"]["containers"][1] == sidecar
 
 

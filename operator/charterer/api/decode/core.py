@@ -16,6 +16,7 @@ from charterer.api.names import (
     LABEL_JOB_UID,
     LABEL_RUN,
 )
+from charterer.api.stored_size import tail
 from charterer.domain.ids import JobId, NodeName
 from charterer.domain.job import RUN_LABEL_PREFIX, Pod, PodPhase
 from charterer.domain.snapshot import Node
@@ -103,12 +104,23 @@ def pod(raw: Raw) -> OwnPod | ForeignPod | None:
         disrupted=true_condition(status, "DisruptionTarget") is not None,
         exit_code=next((end["exitCode"] for end in [*failed_ends, *ends]), None),
         finished=max((at for end in ends if (at := optional_instant(end, "finishedAt")) is not None), default=None),
-        message=sentence(status) or next((sentence(end) for end in failed_ends), ""),
+        message=sentence(status) or next((_last_words(end) for end in failed_ends), ""),
         allocation=meta.annotations.get(ANNOTATION_ALLOCATION, ""),
         resource_version=meta.resource_version,
         trouble="" if finished else pod_trouble(status),
     )
     return OwnPod(JobId(meta.labels[LABEL_JOB_UID]), own)
+
+
+_LAST_WORDS_BYTES = 768
+"""Bytes of a failed container's last lines that are kept: what an error ends with, and small enough for a status."""
+
+
+def _last_words(end: Raw) -> str:
+    """Why a container ended: the reason, and the end of its message, which is the end of its logs where it set none."""
+    return sentence(
+        {"reason": end.get("reason"), "message": tail((end.get("message") or "").strip(), _LAST_WORDS_BYTES)}
+    )
 
 
 _ON_THE_WAY = frozenset({"", "ContainerCreating", "PodInitializing"})

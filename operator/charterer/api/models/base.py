@@ -223,6 +223,7 @@ class ConditionType(StrEnum):
     READY = "Ready"
     WITHIN_BUDGET = "WithinBudget"
     PRICE_DATA_FRESH = "PriceDataFresh"
+    LOAD_BORNE_OUT = "LoadBorneOut"
     ADMITTED = "Admitted"
     CAPACITY_AVAILABLE = "CapacityAvailable"
     PODS_READY = "PodsReady"

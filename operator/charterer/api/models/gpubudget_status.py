@@ -267,6 +267,7 @@ class BudgetState(StrEnum):
     LIMITED = "Limited"
     TOO_SMALL = "TooSmall"
     OVERSPENT = "Overspent"
+    CLOCK_BEHIND = "ClockBehind"
     INVALID = "Invalid"
     DELETING = "Deleting"
 
@@ -278,7 +279,8 @@ class GPUBudgetView(ApiModel):
     """The metadata.generation that the view describes."""
     state: BudgetState | None = None
     """Ready, Observing (mode Observe), Limited (jobs wait for money), TooSmall (even the cheapest options of the jobs
-    cost more), Overspent, Invalid or Deleting."""
+    cost more), Overspent, ClockBehind (the period has not begun by the operator's clock: nothing new is started),
+    Invalid or Deleting."""
     spent: Cents | None = None
     """Dollars spent in the current period, running nodes included."""
     committed: Cents | None = None

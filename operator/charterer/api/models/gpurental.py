@@ -81,6 +81,7 @@ class GPURentalSpec(CloudChoice):
             launched=record.launched_at,
             ready=record.ready_at,
             ended=record.ended_at,
+            missing_since=record.missing_since,
             cost=record.cost,
             released_because=record.released_because,
             deleting=meta.deleting,
@@ -127,6 +128,8 @@ class GPURentalRecord(ApiModel):
     """When the node was first ready for pods."""
     ended_at: Time | None = None
     """When billing ended."""
+    missing_since: Time | None = None
+    """When the cloud's list first lacked the machine. It counts as ended when a later list lacks it too."""
     segments: Annotated[tuple[SegmentStatus, ...], Field(max_length=2_000, json_schema_extra=ATOMIC)] = ()
     """The prices at which the node is billed, oldest first."""
     billing_minimum_seconds: int = 0
@@ -151,6 +154,7 @@ class GPURentalRecord(ApiModel):
             launched_at=rental.launched,
             ready_at=rental.ready,
             ended_at=rental.ended,
+            missing_since=rental.missing_since,
             segments=tuple(SegmentStatus.from_domain(segment) for segment in rental.segments),
             billing_minimum_seconds=rental.billing_minimum_seconds,
             cost=rental.cost,

@@ -166,9 +166,11 @@ class SpeedupProfileSpec(ApiModel):
     """The batch sizes that Charterer may choose. Jobs are sent the best batch size, and use it if they can. Absent:
     every job keeps its own batch size."""
     mean_work: Annotated[float, Field(gt=1e-3, le=1e12)] | None = None
-    """Mean seconds that a job of this class takes on the reference. Absent: learned from the jobs."""
+    """Mean seconds that a job of this class takes on the reference. Absent: learned from the jobs. For the load on the
+    budget it counts up to twice the cost of the dearest job of the class so far."""
     arrivals_per_hour: Annotated[float, Field(gt=1e-9, le=1e9)] | None = None
-    """Mean number of jobs of this class that arrive in an hour. Absent: counted."""
+    """Mean number of jobs of this class that arrive in an hour. Absent: counted. It counts up to twice as many jobs as
+    were seen lately; before the first job of the class it does not count."""
     restart_seconds: Annotated[float, Field(ge=0, le=86_400)] = 30
     """Seconds without training when a job of this class is stopped and restarted on another number of GPUs."""
     resize_seconds: Annotated[float, Field(ge=0, le=86_400)] = 0
@@ -192,6 +194,8 @@ class SpeedupProfileSpec(ApiModel):
             declared=curves,
             batch=None if self.batch is None else self.batch.to_domain(),
             unreadable=unreadable,
+            claims_work=self.mean_work is not None,
+            claims_arrivals=self.arrivals_per_hour is not None,
         )
         return declared if record.learned is None else learned_profile(declared, record.learned)
 
@@ -211,7 +215,8 @@ class SpeedupProfileView(ApiModel):
     state: ProfileState | None = None
     """Ready or Invalid (a curve cannot be used)."""
     conditions: Conditions = ()
-    """Ready; False if a curve cannot be used, with the reason."""
+    """Ready, False if a curve cannot be used, with the reason; LoadBorneOut, False while not all of arrivalsPerHour
+    counts."""
 
 
 class SpeedupProfileRecord(ApiModel):

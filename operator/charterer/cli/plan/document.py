@@ -198,7 +198,16 @@ def _budgets(report: PlanReport) -> list[Block]:
         if solution.shares
     ]
     lines = [Paragraph("; ".join(sentences) + ".")] if sentences else []
-    return [Heading("Budgets"), *lines, DocumentTable(columns, tuple(rows))]
+    return [Heading("Budgets"), *lines, DocumentTable(columns, tuple(rows)), *_meaning(rows)]
+
+
+def _meaning(rows: Sequence[tuple[TableCell, ...]]) -> list[Paragraph]:
+    """What the words of the table mean."""
+    words = (
+        "PAYS/H-SAVED is the most that a budget pays to end a job one hour earlier; it follows from the amount and the "
+        "load. MEAN JOB is the time from submission to completion, in the long run."
+    )
+    return [Paragraph(words, Tone.FAINT)] if rows else []
 
 
 def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Tone]:

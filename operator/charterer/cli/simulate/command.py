@@ -24,7 +24,7 @@ from charterer.cli.simulate.options import (
     policy_options,
     source_options,
 )
-from charterer.cli.simulate.simulation_input import SimulationInput, from_file, of_history
+from charterer.cli.simulate.simulation_input import SimulationInput, from_file, monthly_budget, of_history
 from charterer.controller.snapshot.offline import snapshot_of
 from charterer.controller.snapshot.payers import payers_of
 from charterer.domain.money import Money
@@ -138,7 +138,7 @@ def _show(subject: SimulationInput, simulated: Sequence[Simulated], show: Output
 
 
 def _cluster_history(source: SourceOptions, cluster: ClusterOptions) -> tuple[ClusterHistory, Money]:
-    """The cluster's history, and the dollars a month of its budgets."""
+    """The cluster's history, and the dollars a month of the budgets that pay for its jobs."""
     seconds, namespace = source.last_seconds, source.namespace
     reading = read(cluster)
     if namespace is not None and not any(key.name == namespace for key in reading.state.namespaces):
@@ -147,8 +147,7 @@ def _cluster_history(source: SourceOptions, cluster: ClusterOptions) -> tuple[Cl
     job_filter = JobFilter(None if seconds is None else after(reading.now, -seconds), namespace)
     payers = payers_of(reading.state.budgets, reading.state.namespaces)
     past = cluster_history(snapshot_of(reading.state, reading.now), others, payers, job_filter)
-    paying = {budget.id: budget for name, budget in payers.items() if namespace in (None, name)}
-    return past, Money(sum(budget.amount.micros for budget in paying.values()))
+    return past, monthly_budget(() if past.history is None else past.history.jobs, payers)
 
 
 def _simulated_history(past: ClusterHistory) -> History:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from charterer.domain.money import Money
+from charterer.domain.budget import Budget
+from charterer.domain.money import Money, total
 from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
 from charterer.domain.time import parse_instant
 from charterer.report.simulation import span
-from charterer.simulate.history.history import History
+from charterer.simulate.history.history import History, PastJob
 from charterer.simulate.history.savings import rates_around
 from charterer.simulate.history.trace import is_trace, read_history
 from charterer.simulate.model.ground_truth import application_from_speeds
@@ -64,6 +65,13 @@ def of_history(title: str, history: History, gaps: tuple[str, ...], budget: Mone
         return [partial(replay, past, choice) for past in history.pools]
 
     return SimulationInput(f"{title}: {len(jobs)} jobs", notes, parts, rates_around(history, 2.0), budget, gaps)
+
+
+def monthly_budget(jobs: Iterable[PastJob], payers: Mapping[str, Budget]) -> Money:
+    """Dollars a month of the budgets that pay for these jobs of a cluster; ``payers``: the budget of each namespace."""
+    namespaces = {job.name.partition("/")[0] for job in jobs}
+    paying = {budget.id: budget.amount for name, budget in payers.items() if name in namespaces}
+    return total(paying.values())
 
 
 def from_file(

@@ -26,7 +26,9 @@ from charterer.domain.steps import (
     CountJobs,
     Fold,
     Forget,
+    MarkDraining,
     MarkEnded,
+    MarkMissing,
     MarkReady,
     OpenPeriod,
     PruneFolded,
@@ -123,6 +125,22 @@ async def mark_ready(context: ExecutionContext, step: MarkReady) -> ActionOutcom
     """Record that the node takes pods."""
     rental = context.decided.rental(step.rental)
     await context.objects.record_rental(replace(rental, phase=RentalPhase.READY, node=step.node, ready=step.at))
+    return ActionOutcome.DONE
+
+
+async def mark_missing(context: ExecutionContext, step: MarkMissing) -> ActionOutcome:
+    """Record since when the cloud's list lacks the instance."""
+    rental = context.decided.rental(step.rental)
+    await context.objects.record_rental(replace(rental, missing_since=step.since))
+    return ActionOutcome.DONE
+
+
+async def mark_draining(context: ExecutionContext, step: MarkDraining) -> ActionOutcome:
+    """Record that a rental whose object somebody deleted is to be ended."""
+    rental = context.decided.rental(step.rental)
+    because = rental.released_because or "Deleted"
+    draining = replace(rental, phase=RentalPhase.DRAINING, released_because=because, released=context.now())
+    await context.objects.record_rental(draining)
     return ActionOutcome.DONE
 
 
@@ -239,6 +257,8 @@ RENTAL_HANDLERS: Mapping[type, Handler] = {
     CloseUnfulfilled: close_unfulfilled,
     Refresh: refresh,
     MarkReady: mark_ready,
+    MarkMissing: mark_missing,
+    MarkDraining: mark_draining,
     MarkEnded: mark_ended,
     Fold: fold,
     Forget: forget,

@@ -18,7 +18,7 @@ from charterer.domain.plan import Allocate, BudgetVerdict, Plan, Rent
 from charterer.domain.pool import Pool
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import seconds_between
+from charterer.domain.time import format_instant, seconds_between
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
 from charterer.providers.errors import ProviderError
@@ -39,7 +39,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
     rentals, waiting = tally.rentals_of_budget.get(budget.id, ()), tally.waiting.get(budget.id, 0)
     return GPUBudgetView(
         observed_generation=budget.generation,
-        state=_budget_state(budget, verdict, waiting),
+        state=_budget_state(budget, budget.begins_after(snapshot.now), verdict, waiting),
         spent=None if verdict is None else verdict.spent,
         committed=None if verdict is None else verdict.committed,
         forecast=None if verdict is None else verdict.forecast,
@@ -59,9 +59,11 @@ def attributed(view: GPUBudgetView, budget: Budget, snapshot: Snapshot) -> GPUBu
     return view.model_copy(update={"attribution": tuple(SpentOn(name=name, spent=amount) for name, amount in largest)})
 
 
-def _budget_state(budget: Budget, verdict: BudgetVerdict | None, waiting: int) -> BudgetState:
+def _budget_state(budget: Budget, behind: bool, verdict: BudgetVerdict | None, waiting: int) -> BudgetState:
     if budget.deleting:
         return BudgetState.DELETING
+    if behind:
+        return BudgetState.CLOCK_BEHIND
     if budget.mode is Mode.OBSERVE:
         return BudgetState.OBSERVING
     if budget.amount <= ZERO or (verdict is not None and not verdict.feasible):
@@ -81,6 +83,13 @@ def _budget_conditions(
             f"being deleted: waits until its {_count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
         )
         ready = observed(ConditionType.READY, False, "Draining", message)
+    elif budget.balance is not None and budget.begins_after(snapshot.now):
+        message = (
+            f"its period began at {format_instant(budget.balance.period_start)}, and the clock shows "
+            f"{format_instant(snapshot.now)}: nothing new is rented or started until it is right; check the clocks of "
+            "the operator's node and of the API server"
+        )
+        ready = observed(ConditionType.READY, False, "ClockBehind", message)
     elif (fault := _fault("GPUBudget", budget.id, plan)) is not None:
         ready = observed(ConditionType.READY, False, fault.reason, fault.message)
     elif budget.amount <= ZERO:

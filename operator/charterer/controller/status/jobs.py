@@ -54,7 +54,9 @@ def job_state(job: Job) -> JobState:
         return JobState.STOPPING if alive else JobState.SUSPENDED
     if job.allocation is None:
         return JobState.STOPPING if alive else JobState.INVALID if job.invalid else JobState.QUEUED
-    if job.has_all_pods(ready=True):
+    if job.current_run is not None and job.current_run.failed is not None:
+        return JobState.STOPPING
+    if job.has_begun:
         return JobState.RUNNING
     older = any(pod.live for run in job.runs if run.number != job.allocation.run for pod in run.pods)
     run = job.current_run
@@ -95,7 +97,7 @@ def _conditions(
             "Placed" if placed else why or "NotNeeded",
             "the job has its GPUs" if placed else message,
         ),
-        observed(ConditionType.PODS_READY, ready, "AllReady" if ready else "NotReady", _pods_message(job)),
+        observed(ConditionType.PODS_READY, ready, _pods_reason(job, ready=ready), _pods_message(job)),
         observed(
             ConditionType.RESIZING,
             state is JobState.RESIZING,
@@ -128,6 +130,13 @@ def _admitted(job: Job, problem: Problem | None, now: Instant) -> Condition:
     if problem is not None:
         return admitted(True, problem.reason, f"{problem.field}: {problem.message}")
     return admitted(True, "Accepted", f"paid by GPUBudget {job.budget}")
+
+
+def _pods_reason(job: Job, *, ready: bool) -> str:
+    run = job.current_run
+    if ready:
+        return "AllReady"
+    return "NotReady" if run is None or not run.trouble else ReasonCode.NOT_STARTING.value
 
 
 def _pods_message(job: Job) -> str:

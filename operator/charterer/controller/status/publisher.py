@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -17,16 +18,21 @@ from charterer.controller.status.jobs import job_state, job_view
 from charterer.controller.status.tally import Tally
 from charterer.controller.status.view_writer import ViewedObject, ViewWriter
 from charterer.domain.errors import Problem
-from charterer.domain.ids import JobId, PoolId, StepKey, StepKind
+from charterer.domain.ids import ClassId, JobId, PoolId, StepKey, StepKind
 from charterer.domain.job import Job
 from charterer.domain.plan import Command, Plan, Verdict
 from charterer.domain.profile import Profile
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, seconds_between
 from charterer.incremental import Memo
 from charterer.metrics import Metrics
 from charterer.providers.errors import ProviderError
+
+_CHECKED_SOON_SECONDS = 60.0
+"""Age in seconds up to which a job whose template is being tried shows nothing."""
+_ALL_COUNTED = 0.99
+"""Fraction of a declared load from which on it counts as all of it."""
 
 Problems = Mapping[tuple[str, str, str], Problem]
 """By kind, namespace and name of the object that has it."""
@@ -80,17 +86,20 @@ def viewed_objects(
     with memo.turn():
         jobs = memo.each(_viewed_job, (snapshot.jobs, decided.jobs, _problems_of_jobs(snapshot, problems)))
         tally = memo(Tally.of, snapshot.jobs, snapshot.rentals, decided.jobs)
-    yield from jobs.values()
+    yield from (viewed for name, viewed in jobs.items() if not _just_tried(snapshot.jobs[name], snapshot.now))
     yield from _budgets(snapshot, decided, tally)
     for pool in snapshot.pools.values():
         if not pool.uid:  # only its rentals are left
             continue
         key, make = StepKey(StepKind.POOL, pool.id), partial(pool_view, pool, decided, tally, cloud_errors)
         yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), key, None, None, True, make)
+    counted: dict[ClassId, float] = defaultdict(float)
+    for verdict in decided.classes:
+        counted[verdict.class_id] += verdict.arrivals_per_hour
     for profile in snapshot.profiles.values():
-        problem = problems.get(("SpeedupProfile", *profile.id))
-        good = partial(_profile_view, profile, problem)
-        yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, (profile, problem), None, False, good)
+        problem, counts = problems.get(("SpeedupProfile", *profile.id)), _declared_counts(profile, counted)
+        facts, make_view = (profile, problem, counts), partial(_profile_view, profile, problem, counts)
+        yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, facts, None, False, make_view)
 
 
 def _problems_of_jobs(snapshot: Snapshot, problems: Problems) -> Mapping[JobId, Problem]:
@@ -98,6 +107,14 @@ def _problems_of_jobs(snapshot: Snapshot, problems: Problems) -> Mapping[JobId, 
         return {}
     found = ((job.id, problems.get(("TrainingJob", job.namespace, job.name))) for job in snapshot.jobs.values())
     return {job: problem for job, problem in found if problem is not None}
+
+
+def _just_tried(job: Job, now: Instant) -> bool:
+    """Whether nothing is shown yet of a new job whose template is being tried.
+
+    That takes a moment, and of thousands of jobs it would double the writes.
+    """
+    return job.checking and seconds_between(job.created, now) < _CHECKED_SOON_SECONDS
 
 
 def _viewed_job(job: Job, verdict: Verdict | None, problem: Problem | None) -> ViewedObject:
@@ -147,12 +164,35 @@ def invalid_objects(store: Store) -> Iterator[ViewedObject]:
             yield ViewedObject(kind, key, None, (problem,), None, False, make)
 
 
-def _profile_view(profile: Profile, problem: Problem | None, snapshot: Snapshot) -> SpeedupProfileView:
-    state, ready = ProfileState.READY, _readable(profile, snapshot.now)
+def _declared_counts(profile: Profile, counted: Mapping[ClassId, float]) -> bool | None:
+    """Whether the whole declared load counts; None where none is declared, or nobody pays for it."""
+    if profile.arrivals_per_hour is None or profile.budget is None:
+        return None
+    return counted.get(profile.id, 0.0) >= _ALL_COUNTED * profile.arrivals_per_hour
+
+
+def _profile_view(
+    profile: Profile, problem: Problem | None, counts: bool | None, snapshot: Snapshot
+) -> SpeedupProfileView:
+    now = snapshot.now
+    state, ready = ProfileState.READY, _readable(profile, now)
     if problem is not None:
         state = ProfileState.INVALID
-        ready = condition(ConditionType.READY, False, problem.reason, problem.message, snapshot.now, profile.generation)
-    return SpeedupProfileView(observed_generation=profile.generation, state=state, conditions=(ready,))
+        ready = condition(ConditionType.READY, False, problem.reason, problem.message, now, profile.generation)
+    borne_out = () if counts is None else (_borne_out(profile, counts, now),)
+    return SpeedupProfileView(observed_generation=profile.generation, state=state, conditions=(ready, *borne_out))
+
+
+def _borne_out(profile: Profile, counts: bool, now: Instant) -> Condition:
+    """How far the declared load counts in the plan of its budget."""
+    shown = partial(condition, ConditionType.LOAD_BORNE_OUT, counts, now=now, generation=profile.generation)
+    if counts:
+        return shown("Counted", f"the declared {profile.arrivals_per_hour:g} jobs an hour count")
+    message = (
+        f"not all of the declared {profile.arrivals_per_hour:g} jobs an hour count: only up to twice as many jobs, and "
+        "twice as costly ones, as were seen of this class"
+    )
+    return shown("NotBorneOut", message)
 
 
 def _readable(profile: Profile, now: Instant) -> Condition:

@@ -21,7 +21,7 @@ from charterer.api.models.gpupool import GPUPoolView
 from charterer.api.models.speedupprofile import SpeedupProfileView
 from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.api.significant_change import differs_by
-from charterer.cluster.client import Client
+from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError, BadRequest, Conflict, NotFound
 from charterer.cluster.kinds import AnyKind
 from charterer.cluster.patches import status_apply
@@ -95,7 +95,8 @@ class _WrittenView:
 class ViewWriter:
     """Keeps the views of all objects written, except of those of which the loop has a mutation in flight.
 
-    For the running event loop's thread only, whose clock it uses.
+    ``told`` is called after each write with the kind, the object as it was before, and the status written. For the
+    running event loop's thread only, whose clock it uses.
     """
 
     def __init__(
@@ -103,12 +104,14 @@ class ViewWriter:
         client: Client,
         store: Store,
         in_flight: Collection[StepKey],
+        told: Callable[[str, RawObject, Mapping[str, Any]], None],
         *,
         seldom_seconds: float = _SELDOM_SECONDS,
     ) -> None:
         self._client = client
         self._store = store
         self._in_flight = in_flight
+        self._told = told
         self._seldom = seldom_seconds
         self._clock = asyncio.get_running_loop().time
         self._written: dict[tuple[str, ObjectKey], _WrittenView] = {}
@@ -215,6 +218,7 @@ class ViewWriter:
         body = status_apply(shown.kind, shown.key, version, status)
         answer = await self._client.apply(f"{path}/status", body, names.MANAGER_VIEW)
         self._store.put(shown.kind, answer)
+        self._told(shown.kind.name, raw, status)
         uid, now = answer["metadata"]["uid"], self._clock()
         self._written[key] = _WrittenView(uid, shown.facts, shown.estimate, to_json(status), now, now + self._seldom)
 

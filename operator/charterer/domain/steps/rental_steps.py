@@ -82,6 +82,21 @@ class DeleteNode:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkMissing:
+    """Record since when the cloud's list lacks the rental's instance; None: the list shows it again."""
+
+    rental: RentalId
+    since: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class MarkDraining:
+    """Somebody deleted the rental's object: record that it is to be ended."""
+
+    rental: RentalId
+
+
+@dataclass(frozen=True, slots=True)
 class MarkEnded:
     """Record the instance's end and final cost. ``estimated``: the cloud no longer lists when it ended."""
 
@@ -114,4 +129,17 @@ class Forget:
     rental: RentalId
 
 
-RentalStep = Refresh | MarkReady | Cordon | Terminate | FailPod | DeletePod | DeleteNode | MarkEnded | Fold | Forget
+RentalStep = (
+    Refresh
+    | MarkReady
+    | Cordon
+    | Terminate
+    | FailPod
+    | DeletePod
+    | DeleteNode
+    | MarkMissing
+    | MarkDraining
+    | MarkEnded
+    | Fold
+    | Forget
+)

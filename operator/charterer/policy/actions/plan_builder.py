@@ -57,6 +57,7 @@ class PlanBuilder:
         self._grace = max([group.grace for group in solution.groups.values()], default=0)
         self._client: tuple[Job, Option] | None = None
         budget = solution.budget
+        self._behind = budget.begins_after(snapshot.now)
         self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, solution.spent)
         for nodes in solution.nodes.values():
             self.purse.hold_all(nodes.exposed)
@@ -137,6 +138,8 @@ class PlanBuilder:
 
     def claim(self, job: Job, option: Option, *, only_ready: bool = False) -> GpuClaim:
         """GPUs for a job: at once, or promised. What is blocked once stays blocked: a plan only uses things up."""
+        if self._behind:
+            return GpuClaim(None, blocked=ReasonCode.CLOCK_BEHIND)
         own = self._capacity.held(job)
         place = (option.pool, option.gpus)
         if not own and place in self._blocked:
@@ -151,6 +154,8 @@ class PlanBuilder:
 
     def claim_more(self, job: Job, option: Option) -> GpuClaim:
         """GPUs beside those that a job keeps, for a run that grows in place."""
+        if self._behind:
+            return GpuClaim(None, blocked=ReasonCode.CLOCK_BEHIND)
         self._client = (job, option)
         return self._allocator(option.pool).claim(option, {}, lambda rentals: self._hosts(rentals, job.grace_seconds))
 
@@ -216,6 +221,8 @@ class PlanBuilder:
             def refusal(nodes: int) -> ReasonCode | None:
                 if budget.deleting:
                     return ReasonCode.BUDGET_DELETED
+                if self._behind:
+                    return ReasonCode.CLOCK_BEHIND
                 return self._quota.refusal(pool, nodes) or self.purse.refusal(worst, reserved, nodes)
 
             def rent(nodes: int) -> list[RentalId]:

@@ -58,7 +58,7 @@ def release_idle(
         idle[rental.pool].append(rental)
     for pool, rentals in idle.items():
         for rental in _surplus(draft, pool, rentals):
-            draft.release(rental.id, _reason(rental))
+            draft.release(rental.id, _reason(rental, draft.snapshot))
 
 
 def _kept_for(resting: Iterable[tuple[Job, Instant]], snapshot: Snapshot) -> frozenset[RentalId]:
@@ -97,8 +97,11 @@ def _seen(rental: Rental, listed: Mapping[PoolId, frozenset[InstanceId]]) -> boo
     return instances is not None and (rental.instance is None or rental.instance in instances)
 
 
-def _reason(rental: Rental) -> Reason:
+def _reason(rental: Rental, snapshot: Snapshot) -> Reason:
     saved = Money(-rental.worst.cost(3600).micros)
+    survey = snapshot.surveys.get(rental.pool)
+    if survey is not None and any(notice.instance == rental.instance for notice in survey.notices):
+        return Reason(ReasonCode.INTERRUPTION, 0.0, saved, f"the cloud takes back {rental.instance} of {rental.id}")
     if rental.phase is RentalPhase.READY:
         return Reason(ReasonCode.IDLE, 0.0, saved, f"no job uses {rental.id} and none waits for it")
     return Reason(ReasonCode.NOT_NEEDED, 0.0, saved, f"no job waits for {rental.id} any more")

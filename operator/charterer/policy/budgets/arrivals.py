@@ -26,6 +26,10 @@ LEAST_SECONDS = 86_400.0
 LEAST_JOBS = 5.0
 """Jobs of a faded month below which nothing is counted: the jobs in sight say more of those to come."""
 PRIOR_JOBS = LEAST_JOBS
+_LEAST_SEEN_SECONDS = 60.0
+"""Seconds over which arrivals are seen at least: a job that has just come says that one may come each minute."""
+_LEAST_SEEN_SECONDS = 60.0
+"""Seconds over which arrivals are seen at least: a job that has just come says that one may come each minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,28 @@ def arrivals(known: ClassHistory | None, created: Sequence[Instant], now: Instan
 def first_arrivals(known: ClassHistory | None, now: Instant) -> Arrivals | None:
     """From the history alone, however little it is: from the second job on."""
     return _counted(known, (), now, 1.0, 1.0)
+
+
+def most_arrivals(known: ClassHistory | None, created: Sequence[Instant], now: Instant) -> float:
+    """Jobs a second that were seen lately, with weights that halve in a week; 0 where none was ever seen."""
+    begun = [*created] if known is None or not known.arrivals else [known.since, *created]
+    if not begun:
+        return 0.0
+    week = _faded([max(seconds_between(at, now), 0.0) for at in created], WEEK_SECONDS)
+    week += 0.0 if known is None else known.aged(now).recent_arrivals
+    elapsed = max(seconds_between(min(begun), now), _LEAST_SEEN_SECONDS)
+    return week / _Count(0.0, elapsed, WEEK_SECONDS).seconds
+
+
+def seen_lately(known: ClassHistory | None, created: Sequence[Instant], now: Instant) -> float:
+    """Jobs a second that were seen, with weights that halve in a week; 0 where none was ever seen."""
+    begun = [*created] if known is None or not known.arrivals else [known.since, *created]
+    if not begun:
+        return 0.0
+    week = _faded([max(seconds_between(at, now), 0.0) for at in created], WEEK_SECONDS)
+    week += 0.0 if known is None else known.aged(now).recent_arrivals
+    elapsed = max(seconds_between(min(begun), now), _LEAST_SEEN_SECONDS)
+    return week / _Count(0.0, elapsed, WEEK_SECONDS).seconds
 
 
 def _counted(

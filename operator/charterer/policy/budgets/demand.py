@@ -2,8 +2,8 @@
 
 A group is a class, a menu and a weight. Its load is one of two things (docs/theory/policy.md, section 5):
 
-- λ, arrivals a second: as the profile declares it, or counted (``arrivals``) once there is enough history. It spends
-  λ·m.
+- λ, arrivals a second: as the profile declares it, as far as jobs bear that out (``declared_load``), or counted
+  (``arrivals``) once there is enough history. It spends λ·m.
 - the number of jobs in sight, where there is no history: they spend m / a a second each for as long as they live, so
   the committed rate itself is what meets the allowed rate. By Little's law that is the load λ = N / a.
 """
@@ -20,6 +20,7 @@ from charterer.domain.ids import BudgetId, ClassId
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant
 from charterer.policy.budgets.arrivals import Arrivals, arrivals
+from charterer.policy.budgets.declared_load import believed_work, dearest_job, declared_arrivals
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.options.menu import Menu, Menus
@@ -96,6 +97,11 @@ def group_demands(
         class_id: _arrivals(profiles.get(class_id), history.get(class_id), _uncounted(members, balance), now)
         for class_id, members in in_class.items()
     }
+    dearest = {
+        class_id: dearest_job(members, history.get(class_id), now)
+        for class_id, members in in_class.items()
+        if class_id in profiles and profiles[class_id].claims_work
+    }
     jobs = {class_id: sum([len(group.members) for group in members]) for class_id, members in in_class.items()}
     demands: dict[GroupKey, GroupDemand] = {}
     for key, group in groups.items():
@@ -106,10 +112,13 @@ def group_demands(
             work = works[class_id]
             hull = partial(menus.hull, menu_key, work)
             demand = GroupDemand(group.members[0].job.class_id, weight, menu, hull, work, group.active, None)
-            demands[key] = demand if rate is None else replace(demand, arrivals=rate.rate * fraction, counted=rate.jobs)
+            if rate is not None:
+                demand = replace(demand, arrivals=rate.rate * fraction, counted=rate.jobs)
+                demand = _borne_out(demand, profiles.get(class_id), dearest.get(class_id, 0.0))
+            demands[key] = demand
     for profile in profiles.values():
         if profile.budget is not None and profile.budget == budget and profile.id not in in_class:
-            demands |= _expected(profile, _arrivals(profile, history.get(profile.id), (), now), menus)
+            demands |= _expected(profile, history.get(profile.id), menus, now)
     return demands
 
 
@@ -120,8 +129,17 @@ def _arrivals(
     if profile is None:
         return None
     if profile.arrivals_per_hour is not None:
-        return Arrivals(profile.arrivals_per_hour / 3600.0, inf)
+        rate = declared_arrivals(profile, profile.arrivals_per_hour / 3600.0, known, created, now)
+        return Arrivals(rate, inf) if rate > 0.0 else None
     return arrivals(known, created, now)
+
+
+def _borne_out(demand: GroupDemand, profile: Profile | None, dearest: float) -> GroupDemand:
+    """The demand with so much of its declared work as ``dearest`` bears out, at least that of the jobs in sight."""
+    if profile is None or demand.arrivals is None or not profile.claims_work:
+        return demand
+    declared, in_sight = demand.arrivals, demand.active / demand.hull.seconds[0]
+    return replace(demand, arrivals=max(declared * believed_work(demand.hull, dearest), min(declared, in_sight)))
 
 
 def _uncounted(groups: Iterable[JobGroup], balance: Balance | None) -> list[Instant]:
@@ -139,8 +157,9 @@ def _uncounted(groups: Iterable[JobGroup], balance: Balance | None) -> list[Inst
     return created
 
 
-def _expected(profile: Profile, rate: Arrivals | None, menus: Menus) -> dict[GroupKey, GroupDemand]:
+def _expected(profile: Profile, known: ClassHistory | None, menus: Menus, now: Instant) -> dict[GroupKey, GroupDemand]:
     """The demand of a class without a job in sight, taken to run on anything that its curves cover."""
+    rate = _arrivals(profile, known, (), now)
     if rate is None or profile.mean_work is None:
         return {}
     menu_key = MenuKey(profile.id, 1, 1, profile.widest)
@@ -149,4 +168,4 @@ def _expected(profile: Profile, rate: Arrivals | None, menus: Menus) -> dict[Gro
         return {}
     hull = partial(menus.hull, menu_key, profile.mean_work)
     group = GroupDemand(profile.id, 1.0, menu, hull, profile.mean_work, 0, rate.rate, rate.jobs)
-    return {(profile.id, menu_key, 1.0): group}
+    return {(profile.id, menu_key, 1.0): _borne_out(group, profile, dearest_job((), known, now))}

@@ -23,8 +23,6 @@ DEFAULT_RESTART_SECONDS = 30.0
 
 _FINE_NODES = 128
 """Number of nodes up to which every number is offered."""
-_STEPS = 64
-"""Beyond that a number of nodes is offered if it is one 64th larger than the last: 1.6 %, less than is ever known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +108,17 @@ class WholeWidths:
 def offered_widths(gpus_per_node: int, widths: Widths, max_nodes: int) -> list[int]:
     """Numbers of GPUs, ascending: powers of two below a node, whole nodes up to ``max_nodes``, and ``preferred``.
 
-    All numbers of nodes up to ``_FINE_NODES`` are offered, beyond that about ten for each step of a sixth, so that a
-    menu stays small however wide a job may be; and those that the job's own widths name.
+    Every number of nodes is offered below ``_FINE_NODES``, and of larger ones 64 for each doubling, with all that are
+    round in powers of two: so a menu stays small however wide a job may be. Those that the job's widths name come too.
     """
     below = [1 << power for power in range(gpus_per_node.bit_length()) if 1 << power < gpus_per_node]
     most = min(max_nodes, widths.max // gpus_per_node, MOST_PODS)
     named = {width // gpus_per_node for width in (widths.min, widths.preferred, widths.max)}
-    nodes = {*range(1, min(most, _FINE_NODES) + 1), *(count for count in named if 1 <= count <= most)}
-    count = _FINE_NODES
-    while (count := count + count // _STEPS) <= most:
+    nodes = {count for count in named if 1 <= count <= most}
+    count = 1
+    while count <= most:
         nodes.add(count)
+        count += 1 if count < _FINE_NODES else 1 << (count // _FINE_NODES).bit_length()
     offered = {*below, *(count * gpus_per_node for count in nodes)}
     if widths.preferred < gpus_per_node:
         offered.add(widths.preferred)

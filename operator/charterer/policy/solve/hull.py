@@ -22,6 +22,9 @@ _ANY_PRICE = 1e6
 _SAME = 1e-9
 """Points closer to an edge than this fraction of their cost are on it."""
 
+_MOST_PATHS = 128
+"""Corners looked for at most: classes have ten to thirty."""
+
 Path = tuple[Option, ...]
 
 
@@ -90,7 +93,8 @@ def path_hull(stages: Sequence[Sequence[Option]], table: OptionTable, until: Seq
     """The hull of all paths of a job of ``work`` through ``stages``: the same options, with each phase's speeds.
 
     Between two corners the rate at which they tie is tried: the best path there is a further corner, or there is none.
-    That finds every corner with two solutions each (Eisner and Severance, 1976).
+    That finds every corner with two solutions each (Eisner and Severance, 1976), evenly along the hull; the hull of the
+    first ``_MOST_PATHS`` is near that of all.
     """
 
     def best(worth: float) -> tuple[float, float, Path]:
@@ -106,8 +110,8 @@ def path_hull(stages: Sequence[Sequence[Option]], table: OptionTable, until: Seq
 
     points = [best(0.0), best(_ANY_PRICE * max(table.prices))]
     edges = [(points[0], points[1])]
-    while edges:
-        cheap, fast = edges.pop()
+    while edges and len(points) < _MOST_PATHS:
+        cheap, fast = edges.pop(0)
         if cheap[1] <= fast[1] or fast[0] <= cheap[0]:
             continue
         worth = (fast[0] - cheap[0]) / (cheap[1] - fast[1])

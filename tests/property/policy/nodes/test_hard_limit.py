@@ -8,6 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from charterer.controller.clock import Reading, TrustedClock
 from charterer.domain.billing import accrued
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job_cost import job_cost
@@ -15,7 +16,7 @@ from charterer.domain.money import Money, Price, total
 from charterer.domain.pool import PriceSegment
 from charterer.domain.profile import Amdahl
 from charterer.domain.rental import RentalPhase
-from charterer.domain.time import Instant, seconds_between
+from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy import plan
 from charterer.policy.nodes.hard_limit import MARGIN_SECONDS
 from tests.worlds import World
@@ -32,16 +33,23 @@ class Slow:
         self.draw = random.Random(seed)
         self.asked_to_end: dict[RentalId, Instant] = {}
         self.asked_to_stop: dict[JobId, Instant] = {}
+        self.wrong_by = 0.0
 
     def turn(self) -> None:
         """One plan, carried out, and what happens until the next."""
-        decided = plan(self.world.snapshot())
+        decided = plan(replace(self.world.snapshot(), now=self._clock()))
         self.world.carry_out(decided)
         for command in decided.commands:
             if command.reason.code == "HardLimit" and hasattr(command, "rental"):
                 self.asked_to_end[command.rental] = self.world.now
         self.world.passes(self.draw.uniform(1.0, LATEST_PLAN_SECONDS))
         self.goes_on()
+
+    def _clock(self) -> Instant:
+        """The operator's time; its own clock is wrong, the cloud's and the API server's are right."""
+        true = self.world.now
+        own = after(true, self.wrong_by)
+        return TrustedClock(lambda: own, lambda: 0.0, lambda: [Reading(true, 0.0), Reading(true, 0.0)]).now()
 
     def goes_on(self) -> None:
         for rental in list(self.world.rentals.values()):
@@ -110,6 +118,25 @@ def test_spend_never_exceeds_the_hard_limit(seed: int, limit: str, jobs: int, mi
     for _ in range(400):
         slow.turn()
         assert total(accrued(rental, world.now) for rental in world.rentals.values()) <= hard_limit
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    limit=st.sampled_from(["5", "40", "150"]),
+    wrong=st.lists(st.sampled_from([0.0, -25.0, 25.0, -86_400.0, 86_400.0, 40 * 86_400.0]), min_size=1, max_size=5),
+)
+def test_a_clock_that_jumps_does_not_lift_the_hard_limit(seed: int, limit: str, wrong: list[float]) -> None:
+    world = World()
+    world.budget(amount="90000", hard_limit=limit)
+    world.pool("a100", price="20", worst="50", start_seconds=200)
+    slow = Slow(world, seed)
+    for number in range(3):
+        world.job(f"j{number}", gpus=8)
+    for turn in range(250):
+        slow.wrong_by = wrong[turn // 7 % len(wrong)]
+        slow.turn()
+        assert total(accrued(rental, world.now) for rental in world.rentals.values()) <= Money.parse(limit)
 
 
 def test_a_limit_that_leaves_room_is_used() -> None:

@@ -123,3 +123,15 @@ def test_the_work_ahead_is_what_is_not_done(ends: list[float], done: float, tota
     ahead = [left, *work_of_phases(until, total)[phase + 1 :]]
     assert sum(ahead) == pytest.approx(total * (1 - done))
     assert min(ahead) >= 0.0
+
+
+def test_a_hull_of_very_many_paths_is_bounded_and_keeps_its_ends() -> None:
+    def stage(bend: float) -> tuple[Option, ...]:
+        return tuple(Option(PoolId("a"), gpus, gpus**bend, Price(gpus * 1_000_000)) for gpus in range(1, 201))
+
+    many = tuple(stage(bend) for bend in (0.5, 0.7, 0.9))
+    found = path_hull(many, OptionTable.of(many, 0.0), (0.3, 0.6, 1.0), 36_000.0)
+    assert 50 < len(found.paths) <= 128
+    assert [option.gpus for option in found.paths[0]] == [1, 1, 1]
+    assert [option.gpus for option in found.paths[-1]] == [200, 200, 200]
+    assert all(low < high for low, high in pairwise(found.slopes))

@@ -286,6 +286,7 @@ def test_the_page_holds_everything_and_loads_nothing(tmp_path: Path, monkeypatch
     assert "script" not in page.tags
     assert page.links == []
     assert "What more or less money would buy" in file.read_text()
+    assert "PAYS/H-SAVED is the most that a budget pays to end a job one hour earlier" in file.read_text()
 
 
 def test_without_matplotlib_it_is_said_how_to_get_it_before_anything_else(

@@ -9,7 +9,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from charterer.cli import main
+from charterer.cli.simulate.simulation_input import monthly_budget
+from charterer.domain.ids import BudgetId
+from charterer.domain.money import Money
+from charterer.simulate.history.history import PastJob
 from tests.unit.cli.pages import Page
+from tests.worlds import World
 
 SPEEDS = "application,gpus,seconds\nsft,1,4000\nsft,4,1200\nsft,8,700\nsft,16,450\n"
 WORKLOAD = "name,time,application,num_replicas\na,0,sft,4\nb,600,sft,8\nc,900,sft,4\n"
@@ -222,3 +227,15 @@ def test_how_long_as_asked_keeps_idle_nodes_is_said_and_can_be_set(files: tuple[
     kept, ended = json.loads(call(files, "--policy", "as-asked", "--policy", "as-asked:0", "-o", "json").stdout)
     assert ended["dollars"] < kept["dollars"]
     assert ended["usedGPUHours"] == kept["usedGPUHours"]
+
+
+def test_only_budgets_that_pay_for_the_simulated_jobs_are_drawn() -> None:
+    world = World()
+    for name, amount in (("research", "60000"), ("vision", "5000"), ("idle", "900000")):
+        world.budget(name, amount=amount)
+    research, vision, idle = (world.budgets[BudgetId(name)] for name in ("research", "vision", "idle"))
+    payers = {"team": research, "other-team": research, "images": vision, "nobody": idle}
+    jobs = [PastJob(name, 0.0, 1, 60.0) for name in ("team/a", "other-team/b", "images/job/c")]
+    assert monthly_budget(jobs, payers) == Money.parse("65000")
+    assert monthly_budget(jobs[:1], payers) == Money.parse("60000")
+    assert monthly_budget([], payers) == Money(0)

@@ -65,6 +65,13 @@ def test_nothing_is_shown_of_a_pool_that_has_no_object() -> None:
     assert shown(replace(left, uid="of a namesake"))[0] == "GroupTaken"
 
 
+def test_a_budget_whose_period_has_not_begun_by_the_clock_says_so() -> None:
+    early = replace(make.snapshot(make.budget(balance=make.balance(period_start=make.APRIL))), now=make.at(600))
+    decided = plan(early)
+    view = budget_view(early.budgets[make.TEAM], early, decided, Tally.of(early.jobs, early.rentals, decided.jobs))
+    assert (str(view.state), view.conditions[0].reason) == ("ClockBehind", "ClockBehind")
+
+
 def test_a_pool_without_a_price_leaves_the_prices_of_others_fresh() -> None:
     wrong = make.pool(id=OTHER, offering=None, quote=None)
     fresh = make.pool(quote=Quote(make.PRICE, make.PRICE, 60, "cloud", make.at(600)))

@@ -69,12 +69,16 @@ class Desk:
 
     def __init__(self) -> None:
         self.in_flight: set[StepKey] = set()
+        self.heard: list[tuple[str, str | None, Any]] = []
         store = Store(kinds.COMMON)
         self.api = Api(store)
-        self.writer = ViewWriter(cast(Client, self.api), store, self.in_flight)
+        self.writer = ViewWriter(cast(Client, self.api), store, self.in_flight, self.told)
         self.word, self.sentence, self.drifts = "Waits", "for $1", False
         self.estimate: object = object()
         self.made = 0
+
+    def told(self, kind: str, before: Mapping[str, Any], status: Mapping[str, Any]) -> None:
+        self.heard.append((kind, before["status"].get("conditions", [{}])[0].get("reason"), status["conditions"]))
 
     def shown(self) -> ViewedObject:
         facts = (self.word,)

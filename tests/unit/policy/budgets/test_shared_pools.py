@@ -17,6 +17,7 @@ from charterer.policy.budgets.pool_usage import lp_column, sum_uses
 from charterer.policy.explain.frontier import Frontier
 from charterer.policy.options.option_value import JobPosition
 from charterer.policy.planner import plan
+from charterer.policy.solve.linear_program import SolverGaveUp
 from charterer.policy.solve.phase_dp import key_of
 from tests.crowds import held, rooms_of, stood
 from tests.worlds import World
@@ -49,6 +50,20 @@ def settled(world: World, turns: int = 4) -> World:
         world.everything_starts()
         world.passes(1.0)
     return world
+
+
+def test_where_the_solver_gives_up_budgets_stay_as_they_are_alone_and_all_is_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def gives_up(*program: object) -> None:
+        raise SolverGaveUp("status unknown")
+
+    assert plan(crowd().snapshot()).pools
+    monkeypatch.setattr("charterer.policy.solve.scarcity.minimise", gives_up)
+    decided = plan(crowd().snapshot())
+    assert not decided.pools
+    assert any(isinstance(command, Rent) for command in decided.commands)
+    assert set(decided.jobs) == set(crowd().jobs)
 
 
 def test_where_there_is_room_for_all_no_pool_has_a_price_and_a_larger_one_changes_nothing() -> None:

@@ -70,8 +70,9 @@ def test_widths_are_powers_of_two_below_a_node_and_whole_nodes_above(
 
 def test_a_menu_stays_small_however_wide_a_job_may_be() -> None:
     offered = offered_widths(8, Widths(1, 1, 100_000), 10_000)
-    assert len(offered) < 400
+    assert len(offered) < 500
     assert offered[-1] <= 8 * MOST_PODS
+    assert {8 * 192, 8 * 256, 8 * 384, 8 * 512, 8 * 3072} <= set(offered)
     assert [wide for wide in offered if wide >= 8][:128] == [8 * nodes for nodes in range(1, 129)]
     assert all(more <= 1.02 * fewer for fewer, more in pairwise(offered) if fewer >= 8 * 128)
 

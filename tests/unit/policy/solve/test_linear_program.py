@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.policy.solve.linear_program import minimise
+from charterer.policy.solve import linear_program
+from charterer.policy.solve.linear_program import SolverGaveUp, minimise
 
 
 def test_the_cheapest_column_is_taken_where_no_limit_binds() -> None:
@@ -38,3 +39,11 @@ def test_classes_that_share_a_limit_give_way_in_order_of_what_that_costs() -> No
 def test_no_mixture_that_keeps_within_the_limits_is_no_optimum() -> None:
     assert minimise([1.0], [0], [[(0, 2.0)]], [1.0]) is None
     assert minimise([1.0], [0], [[(0, 1e-9)]], [0.0]) is None
+
+
+def test_a_program_that_takes_too_many_iterations_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_program, "_MOST_ITERATIONS", 0)
+    costs = [float(1 + at % 7) for at in range(60)]
+    uses = [[(at % 3, 1.0 + at % 5)] for at in range(60)]
+    with pytest.raises(SolverGaveUp, match="60 columns and 3 rows"):
+        minimise(costs, [at // 6 for at in range(60)], uses, [10.0, 11.0, 12.0])

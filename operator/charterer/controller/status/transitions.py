@@ -1,0 +1,121 @@
+"""Events of what changed in a view: waiting, refused and failing states, each told once, when it begins.
+
+A transition is seen between the status that was read before a view is written and the view. So a new process tells
+nothing twice, and what was never shown is never told.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from charterer.api.manifests import EventSubject
+from charterer.api.models.base import ConditionType
+from charterer.api.models.gpubudget_status import BudgetState
+from charterer.api.models.gpupool import PoolState
+from charterer.api.models.trainingjob_status import JobState
+from charterer.api.names import API_VERSION
+from charterer.cluster.client import RawObject
+from charterer.cluster.events import Recorder
+from charterer.domain.plan import ReasonCode
+
+_Status = Mapping[str, Any]
+
+_WAITING: Final[Mapping[str, bool]] = {
+    ReasonCode.WAITING_FOR_BUDGET: False,
+    ReasonCode.WAITING_FOR_NODE: False,
+    ReasonCode.POOL_FULL: False,
+    ReasonCode.POOL_COOLING: False,
+    ReasonCode.BACK_OFF: False,
+    ReasonCode.HOURLY_LIMIT: False,
+    ReasonCode.HARD_LIMIT: True,
+    ReasonCode.MAX_COST: True,
+    ReasonCode.NO_OPTION: True,
+}
+"""Why a job may be Queued, and whether a person must act on it."""
+_TOLD_OTHERWISE: Final = frozenset({BudgetState.DELETING, PoolState.DELETING, PoolState.COOLING, PoolState.UNKNOWN})
+"""States whose beginning has an Event of its own, or is no news."""
+_PAUSE_SECONDS: Final = 600.0
+"""Seconds in which one reason is told of one object at most once: what goes back and forth must not fill the list."""
+_REMEMBERED: Final = 10_000
+"""Reasons of objects that are remembered for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """What began: a CamelCase word, a sentence, and whether a person must act."""
+
+    reason: str
+    note: str
+    warning: bool
+
+
+def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
+    """What began with the status ``after``, of an object of any of Charterer's kinds."""
+    for kind in (ConditionType.ADMITTED, ConditionType.READY):
+        yield from _refused(kind, before, after)
+    ready = _condition(after, ConditionType.READY)
+    if _fails(_condition(before, ConditionType.READY)) and ready.get("status") == "True":
+        yield Transition("Recovered", ready.get("message") or "ready again", warning=False)
+    within = _condition(after, ConditionType.WITHIN_BUDGET)
+    if _fails(within) and not _fails(_condition(before, ConditionType.WITHIN_BUDGET)):
+        yield Transition(within["reason"], within["message"], warning=True)
+    if after.get("state") == BudgetState.OVERSPENT != before.get("state"):
+        yield Transition(BudgetState.OVERSPENT, within.get("message", ""), warning=True)
+    why = after.get("why", "")
+    if after.get("state") == JobState.QUEUED and why in _WAITING and why != before.get("why"):
+        message = _condition(after, ConditionType.CAPACITY_AVAILABLE).get("message", "")
+        yield Transition(why, message, warning=_WAITING[why])
+    pods = _condition(after, ConditionType.PODS_READY)
+    if pods.get("reason") == ReasonCode.NOT_STARTING != _condition(before, ConditionType.PODS_READY).get("reason"):
+        yield Transition(ReasonCode.NOT_STARTING, pods["message"], warning=True)
+
+
+def _refused(kind: ConditionType, before: _Status, after: _Status) -> Iterator[Transition]:
+    """The object cannot be used, and could before, or for another reason."""
+    now, then = _condition(after, kind), _condition(before, kind)
+    if not _fails(now) or after.get("state") in _TOLD_OTHERWISE:
+        return
+    if not _fails(then) or then["reason"] != now["reason"]:
+        yield Transition(now["reason"], now["message"], warning=True)
+
+
+def _condition(status: _Status, kind: ConditionType) -> Mapping[str, str]:
+    conditions: list[Mapping[str, str]] = status.get("conditions") or []
+    return next((condition for condition in conditions if condition["type"] == kind), {})
+
+
+def _fails(condition: Mapping[str, str]) -> bool:
+    return condition.get("status") == "False"
+
+
+class TransitionEvents:
+    """Records an Event for each transition. ``clock``: steady, in seconds."""
+
+    def __init__(self, recorder: Recorder, clock: Callable[[], float] = time.monotonic) -> None:
+        self._recorder = recorder
+        self._clock = clock
+        self._told: OrderedDict[tuple[str, str], float] = OrderedDict()
+
+    def shown(self, kind: str, before: RawObject, status: _Status) -> None:
+        """The object that was like ``before`` now shows this status."""
+        metadata = before["metadata"]
+        subject = EventSubject(API_VERSION, kind, metadata.get("namespace", ""), metadata["name"], metadata["uid"])
+        for began in transitions(before.get("status") or {}, status):
+            if self._is_news(metadata["uid"], began.reason):
+                note = began.note or began.reason
+                self._recorder.record(subject, began.reason, note, action="Observe", warning=began.warning)
+
+    def _is_news(self, uid: str, reason: str) -> bool:
+        now = self._clock()
+        last = self._told.get((uid, reason))
+        if last is not None and now < last + _PAUSE_SECONDS:
+            return False
+        self._told[uid, reason] = now
+        self._told.move_to_end((uid, reason))
+        while len(self._told) > _REMEMBERED:
+            self._told.popitem(last=False)
+        return True

@@ -1,0 +1,51 @@
+"""How much of a declared load counts: as much as the jobs of its class bear out.
+
+Words cost nothing. Whoever may write a SpeedupProfile could declare a load that takes a whole budget from all other
+classes. So of ``arrivalsPerHour`` and ``meanWork`` only so much counts:
+
+- arrivals: up to ``SEEN_FACTOR`` times as many as were seen, with weights that halve in a week. So a class whose jobs
+  no longer come no longer counts, and one of which no job was seen does not count at all.
+- work: up to ``SEEN_FACTOR`` times the dollars of the dearest job that was seen, of a job in sight what it has cost so
+  far, and those of ``PRIOR_SECONDS`` on the cheapest path.
+
+Jobs in sight count anyway, by Little's law as if nothing were declared. So a class is weighed by at most about four
+times what its own jobs cost, whatever it declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from charterer.domain.budget import ClassHistory
+from charterer.domain.profile import Profile
+from charterer.domain.time import Instant
+from charterer.policy.budgets.arrivals import seen_lately
+from charterer.policy.jobs.groups import JobGroup
+from charterer.policy.solve.hull import Hull
+
+SEEN_FACTOR = 2.0
+"""Multiple of what was seen up to which a declared number counts: jobs that come at random often come twice as fast."""
+PRIOR_SECONDS = 300.0
+"""Seconds on its cheapest path that a job is believed to take before one of its class has cost anything."""
+
+
+def declared_arrivals(
+    profile: Profile, declared: float, known: ClassHistory | None, created: Sequence[Instant], now: Instant
+) -> float:
+    """Jobs a second that count of ``declared``. ``created``: of the jobs that are not in the history."""
+    if not profile.claims_arrivals:
+        return declared
+    return min(declared, SEEN_FACTOR * seen_lately(known, created, now))
+
+
+def dearest_job(groups: Iterable[JobGroup], known: ClassHistory | None, now: Instant) -> float:
+    """Dollars of the dearest job of a class so far, or of its mean job in the history if that is more."""
+    in_sight = max([facts.spent(now) for group in groups for facts in group.members], default=0.0)
+    return max(in_sight, known.actual / known.jobs if known is not None and known.jobs else 0.0)
+
+
+def believed_work(hull: Hull, dearest: float) -> float:
+    """The fraction of a job's declared work that counts. ``hull``: of a job of that work; ``dearest``: in dollars."""
+    cheapest = hull.money[0]
+    believed = SEEN_FACTOR * dearest + PRIOR_SECONDS * hull.rates[0]
+    return min(believed / cheapest, 1.0) if cheapest > 0.0 else 1.0

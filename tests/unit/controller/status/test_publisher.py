@@ -1,0 +1,85 @@
+"""Which objects are shown, and what those show with which planning fails or whose load is not borne out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from charterer.api.models.base import Condition
+from charterer.controller.status.publisher import viewed_objects
+from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
+from charterer.domain.profile import Amdahl
+from charterer.incremental import Memo
+from charterer.policy.set_aside import plan_around
+from tests.worlds import NAMESPACE, World
+
+SFT = ClassId(NAMESPACE, "sft")
+
+
+def a_world() -> World:
+    world = World()
+    world.budget()
+    world.pool()
+    world.profile("sft", Amdahl(0.97, 1.0), work_hours=1, arrivals_per_hour=100.0, budget="research")
+    world.job("train", gpus=(1, 8, 16), profile="sft")
+    return world
+
+
+def conditions(world: World, kind: str) -> dict[str, Condition]:
+    """The conditions of the world's one object of a kind; none if nothing is shown of it."""
+    snapshot = world.snapshot()
+    views = viewed_objects(snapshot, plan_around(snapshot, Memo(), {}).plan, {})
+    shown = [viewed.make(snapshot) for viewed in views if viewed.kind.name == kind]
+    return {condition.type: condition for view in shown for condition in view.conditions}
+
+
+def spoiled(kind: str) -> World:
+    """A world whose object of this kind makes planning fail."""
+    world, nan = a_world(), float("nan")
+    match kind:
+        case "SpeedupProfile":
+            world.profiles[SFT] = replace(world.profiles[SFT], mean_work=nan)
+        case "TrainingJob":
+            world.jobs[JobId("train")] = replace(world.jobs[JobId("train")], weight=0.0)
+            world.profiles[SFT] = replace(world.profiles[SFT], arrivals_per_hour=None)
+            world.job("another", gpus=8, profile="sft")
+        case "GPUBudget":
+            world.budgets[BudgetId("research")] = replace(world.budgets[BudgetId("research")], time_zone="No/Where")
+        case "GPUPool":
+            world.pools[PoolId("a100")] = replace(world.pools[PoolId("a100")], start_seconds=nan)
+    return world
+
+
+@pytest.mark.parametrize("kind", ["SpeedupProfile", "GPUBudget", "GPUPool"])
+def test_an_object_with_which_planning_fails_is_not_ready_and_says_why(kind: str) -> None:
+    ready = conditions(spoiled(kind), kind)["Ready"]
+    assert (ready.status, ready.reason) == ("Unknown" if kind == "GPUPool" else "False", "PlanningFailed")
+    assert f"with this {kind}; please report it. It is tried again after 5 minutes" in ready.message
+
+
+def test_a_job_with_which_planning_fails_says_so() -> None:
+    snapshot = spoiled("TrainingJob").snapshot()
+    decided = plan_around(snapshot, Memo(), {}).plan
+    shown = {viewed.key.name: viewed.make(snapshot) for viewed in viewed_objects(snapshot, decided, {})}
+    admitted = {name: shown[name].conditions[0].reason for name in ("train", "another")}
+    assert admitted == {"train": "PlanningFailed", "another": "Accepted"}
+
+
+def test_a_profile_says_whether_its_declared_load_counts() -> None:
+    world = a_world()
+    assert conditions(world, "SpeedupProfile")["LoadBorneOut"].status == "True"
+    world.profiles[SFT] = replace(world.profiles[SFT], claims_arrivals=True, claims_work=True, arrivals_per_hour=1e6)
+    shown = conditions(world, "SpeedupProfile")["LoadBorneOut"]
+    assert (shown.status, shown.reason) == ("False", "NotBorneOut")
+    assert "1e+06 jobs an hour" in shown.message
+    world.profiles[SFT] = replace(world.profiles[SFT], arrivals_per_hour=None)
+    assert "LoadBorneOut" not in conditions(world, "SpeedupProfile")
+
+
+def test_nothing_is_shown_of_a_new_job_until_its_template_was_tried() -> None:
+    world = a_world()
+    world.jobs[JobId("train")] = replace(world.jobs[JobId("train")], checking=True)
+    assert not conditions(world, "TrainingJob")
+    world.passes(61.0)
+    assert conditions(world, "TrainingJob")["Admitted"].reason == "Checking"

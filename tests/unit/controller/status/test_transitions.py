@@ -1,0 +1,105 @@
+"""Which Events a changed view is: each state that somebody should know of, once, when it begins."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from charterer.api.manifests import EventSubject
+from charterer.cluster.events import Recorder
+from charterer.controller.status.transitions import TransitionEvents, transitions
+
+Told = list[tuple[str, str, bool]]
+
+
+def status(state: str, why: str = "", **conditions: tuple[str, str, str]) -> dict[str, Any]:
+    """A status with conditions by type: status, reason and message."""
+    listed = [
+        {"type": kind, "status": holds, "reason": reason, "message": message}
+        for kind, (holds, reason, message) in conditions.items()
+    ]
+    return {"state": state, "why": why, "conditions": listed}
+
+
+def told(before: dict[str, Any], after: dict[str, Any]) -> Told:
+    return [(one.reason, one.note, one.warning) for one in transitions(before, after)]
+
+
+def waits(why: str, message: str = "for something") -> dict[str, Any]:
+    admitted = ("True", "Accepted", "paid by GPUBudget team")
+    return status("Queued", why, Admitted=admitted, CapacityAvailable=("False", why, message))
+
+
+@pytest.mark.parametrize(
+    ("why", "warning"),
+    [
+        ("WaitingForBudget", False),
+        ("WaitingForNode", False),
+        ("PoolFull", False),
+        ("PoolCooling", False),
+        ("BackOff", False),
+        ("HourlyLimit", False),
+        ("HardLimit", True),
+        ("MaxCost", True),
+        ("NoOption", True),
+    ],
+)
+def test_a_waiting_job_says_once_what_it_waits_for(why: str, warning: bool) -> None:
+    assert told({}, waits(why)) == [(why, "for something", warning)]
+    assert told(waits("WaitingForBudget" if why != "WaitingForBudget" else "PoolFull"), waits(why)) != []
+    assert told(waits(why), waits(why, "for something else")) == []
+
+
+@pytest.mark.parametrize("reason", ["NoBudget", "InvalidTemplate"])
+def test_a_job_that_is_not_admitted_is_a_warning(reason: str) -> None:
+    refused = status("Invalid", "Invalid", Admitted=("False", reason, "say what to do"))
+    assert told({}, refused) == [(reason, "say what to do", True)]
+    assert told(refused, refused) == []
+
+
+def test_a_run_that_does_not_start_is_a_warning_as_soon_as_its_pods_say_why() -> None:
+    young = status("Starting", PodsReady=("False", "NotReady", "0 of 1 pods of sft-r1 are ready"))
+    late = status("Starting", PodsReady=("False", "NotStarting", "0 of 1 pods: ErrImagePull"))
+    assert told(young, late) == [("NotStarting", "0 of 1 pods: ErrImagePull", True)]
+    assert told(late, late) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"), [("TooSmall", "TooSmall"), ("Unreachable", "Unauthorized"), ("Invalid", "InvalidSpec")]
+)
+def test_a_budget_or_pool_that_cannot_be_used_is_a_warning_and_its_recovery_is_told(state: str, reason: str) -> None:
+    good, bad = status("Ready", Ready=("True", "Available", "")), status(state, Ready=("False", reason, "why"))
+    assert told(good, bad) == [(reason, "why", True)]
+    assert told(bad, bad) == []
+    assert told(bad, good) == [("Recovered", "ready again", False)]
+
+
+@pytest.mark.parametrize("state", ["Deleting", "Cooling", "Unknown"])
+def test_what_has_an_event_of_its_own_is_not_told_twice(state: str) -> None:
+    assert told({}, status(state, Ready=("False", "Draining", ""))) == []
+
+
+def test_an_overspent_budget_is_a_warning() -> None:
+    over = status("Overspent", Ready=("True", "Enforcing", ""), WithinBudget=("False", "ForecastExceedsAmount", "$2"))
+    begun = told(status("Ready", Ready=("True", "Enforcing", ""), WithinBudget=("True", "OnCourse", "")), over)
+    assert begun == [("ForecastExceedsAmount", "$2", True), ("Overspent", "$2", True)]
+    assert told(over, over) == []
+
+
+def test_what_goes_back_and_forth_is_told_every_ten_minutes_at_most() -> None:
+    heard: list[tuple[EventSubject, str]] = []
+    now = 0.0
+
+    class Heard:
+        def record(self, subject: EventSubject, reason: str, note: str, *, action: str, warning: bool) -> None:
+            heard.append((subject, reason))
+
+    events = TransitionEvents(cast(Recorder, Heard()), lambda: now)
+    job = {"metadata": {"name": "sft", "namespace": "research", "uid": "u"}, "status": {}}
+    for minute in range(11):
+        now = minute * 60.0
+        events.shown("TrainingJob", job, waits("WaitingForBudget"))
+    assert [reason for _, reason in heard] == ["WaitingForBudget"] * 2
+    subject = heard[0][0]
+    assert (subject.kind, subject.namespace, subject.name, subject.uid) == ("TrainingJob", "research", "sft", "u")

@@ -1,0 +1,115 @@
+"""A declared load counts as far as jobs bear it out: no class takes a budget from the others by words alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from charterer.domain.budget import ClassHistory
+from charterer.domain.ids import BudgetId, ClassId
+from charterer.domain.plan import BudgetVerdict, Plan
+from charterer.domain.profile import Amdahl, PowerLaw
+from charterer.domain.time import after
+from charterer.policy import plan
+from charterer.policy.budgets.arrivals import seen_lately
+from tests.worlds import MID_MONTH, NAMESPACE, World
+
+GREEDY = ClassId(NAMESPACE, "greedy")
+DAY = 86_400.0
+
+
+def honest() -> World:
+    """A budget with money for a wide run of its one job."""
+    world = World()
+    world.budget(amount="60000")
+    world.pool("a100", max_nodes=1000)
+    world.profile("sft", Amdahl(0.99, 1.0), work_hours=20)
+    world.job("honest", gpus=(1, 8, 64), profile="sft", age_seconds=3 * DAY)
+    return world
+
+
+def claims(world: World, *, arrivals: float = 1e6, work_hours: float = 1e8) -> None:
+    """A class of the same budget declares a gigantic load."""
+    made = world.profile(
+        "greedy", PowerLaw(0.8, 1.0), arrivals_per_hour=arrivals, work_hours=work_hours, budget="research"
+    )
+    world.profiles[GREEDY] = replace(made, claims_arrivals=True, claims_work=True)
+
+
+def width(decided: Plan) -> int:
+    option = decided.jobs[next(name for name in decided.jobs if name == "honest")].option
+    assert option is not None
+    return option.gpus
+
+
+def verdict(decided: Plan) -> BudgetVerdict:
+    return decided.budgets[BudgetId("research")]
+
+
+def counted(decided: Plan) -> float:
+    return sum(each.arrivals_per_hour for each in decided.classes if each.class_id == GREEDY)
+
+
+def test_a_class_without_a_job_takes_nothing_whatever_it_declares() -> None:
+    world = honest()
+    alone = plan(world.snapshot())
+    claims(world)
+    together = plan(world.snapshot())
+    assert verdict(together) == verdict(alone)
+    assert width(together) == width(alone) > 8
+
+
+def test_one_small_job_of_a_class_that_declares_a_gigantic_load_leaves_others_their_widths() -> None:
+    world = honest()
+    alone = width(plan(world.snapshot()))
+    claims(world)
+    world.job("bait", gpus=1, profile="greedy")
+    decided = plan(world.snapshot())
+    assert verdict(decided).feasible
+    assert width(decided) >= alone / 2
+
+
+def test_the_same_load_taken_at_its_word_starves_the_others() -> None:
+    world = honest()
+    claims(world)
+    world.profiles[GREEDY] = replace(world.profiles[GREEDY], claims_arrivals=False, claims_work=False)
+    world.job("bait", gpus=1, profile="greedy")
+    decided = plan(world.snapshot())
+    assert not verdict(decided).feasible
+    assert width(decided) == 1
+
+
+def test_a_load_that_jobs_bear_out_counts_as_it_was_declared() -> None:
+    world = honest()
+    claims(world, arrivals=0.5, work_hours=0.05)
+    for number in range(4):
+        world.job(f"j{number}", gpus=1, profile="greedy", age_seconds=number * 7200.0)
+    assert counted(plan(world.snapshot())) == pytest.approx(0.5)
+
+
+def test_a_declared_load_grows_with_what_its_job_has_cost_from_that_of_the_job_itself() -> None:
+    world = honest()
+    claims(world, arrivals=1.0, work_hours=10.0)
+    world.rental()
+    world.job("j", gpus=1, profile="greedy", age_seconds=600.0)
+    world.runs_on("j", "a100-1", gpus=1)
+    first = counted(plan(world.snapshot()))
+    world.passes(6 * 3600.0)
+    later = counted(plan(world.snapshot()))
+    assert first == pytest.approx(0.1, rel=0.05)
+    assert later == pytest.approx(2.0 / 6.17, rel=0.05)
+
+
+def test_what_was_seen_fades_when_no_jobs_come() -> None:
+    created = [after(MID_MONTH, -hours * 3600.0) for hours in range(10)]
+    rates = [seen_lately(None, created, after(MID_MONTH, days * DAY)) for days in (0, 1, 7, 28, 90)]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] == pytest.approx(10 / (9 * 3600.0), rel=0.1)
+    assert rates[-1] < rates[0] / 10_000
+
+
+def test_finished_jobs_bear_a_load_out_too() -> None:
+    history = ClassHistory(20.0, 20.0, 20.0, 20.0, after(MID_MONTH, -10 * DAY), MID_MONTH, 20.0, 14.0)
+    assert seen_lately(history, (), MID_MONTH) * DAY == pytest.approx(2.2, rel=0.1)
+    assert seen_lately(None, (), MID_MONTH) == 0.0

@@ -1,0 +1,78 @@
+"""Every call of a cloud is counted, and none changes anything once another process may lead."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from charterer.domain.ids import InstanceId
+from charterer.providers.accounts import Account, Accounts
+from charterer.providers.errors import CloudOutcomeUnknown, NotLeading
+from charterer.providers.provider import Drained, Provider
+from tests import factory as make
+from tests.unit.controller.test_surveys import Cloud
+from tests.virtual_time import run_in_virtual_time
+
+
+class Slow(Cloud):
+    """A cloud that takes ``seconds`` for each mutation and counts those that were begun."""
+
+    begun = 0
+
+    async def raise_target(self, pool: object, at_least: int, token: str) -> None:
+        await self._change()
+
+    async def terminate(self, pool: object, instance: InstanceId, proof: Drained) -> None:
+        await self._change()
+
+    async def cancel_unfulfilled(self, pool: object, keep: int) -> None:
+        await self._change()
+
+    async def _change(self) -> None:
+        self.begun += 1
+        await asyncio.sleep(self.seconds)
+
+
+def account(cloud: Provider, leads_for: float) -> Account:
+    return Accounts({}, adapter=lambda pool, environ: cloud, fence=lambda: leads_for).account_of(make.pool())
+
+
+MUTATIONS: list[Callable[[Account], Awaitable[None]]] = [
+    lambda account: account.raise_target(make.pool(), 1, "token"),
+    lambda account: account.cancel_unfulfilled(make.pool(), 0),
+    lambda account: account.terminate(make.pool(), InstanceId("i1"), Drained(None, make.T0)),
+]
+
+
+@pytest.mark.parametrize("mutate", MUTATIONS)
+def test_a_mutation_is_not_sent_when_the_lead_is_about_to_end(mutate: Callable[[Account], Awaitable[None]]) -> None:
+    async def main() -> None:
+        cloud = Slow()
+        with pytest.raises(NotLeading, match=r"leads for 0\.5 s more"):
+            await mutate(account(cloud, 0.5))
+        assert cloud.begun == 0
+        await mutate(account(cloud, 5.0))
+        assert cloud.begun == 1
+
+    run_in_virtual_time(main())
+
+
+@pytest.mark.parametrize("mutate", MUTATIONS)
+def test_a_mutation_is_not_waited_for_longer_than_the_lead_lasts(
+    mutate: Callable[[Account], Awaitable[None]],
+) -> None:
+    async def main() -> None:
+        cloud = Slow()
+        cloud.seconds = 60.0
+        with pytest.raises(CloudOutcomeUnknown):
+            await mutate(account(cloud, 5.0))
+
+    run_in_virtual_time(main())
+
+
+def test_ways_of_writing_one_endpoint_are_one_account() -> None:
+    accounts = Accounts({}, adapter=lambda pool, environ: Slow())
+    first, second = make.pool(), make.pool(cloud=type(make.pool().cloud)("HTTP://Cloud:80/", "other"))
+    assert accounts.account_of(first) is accounts.account_of(second)
