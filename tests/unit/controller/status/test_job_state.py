@@ -7,10 +7,7 @@ import pytest
 from charterer.api.models.trainingjob_status import JobState
 from charterer.controller.status.jobs import job_state, job_view
 from charterer.domain.job import CANNOT_START, Finish, FinishKind, Job, PodPhase, Run
-from charterer.domain.plan import Plan
 from tests.factory import allocation, at, job, pod, run, snapshot
-
-NOTHING = Plan((), {}, {}, (), {}, (), None)
 
 
 def placed(*runs: Run) -> Job:
