@@ -68,7 +68,7 @@ class Stage:
     kube: Kube
     session: aiohttp.ClientSession
     cloud: CloudAdmin
-    operator_url: str
+    metrics_url: str
 
 
 async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) -> Summary:
@@ -121,8 +121,8 @@ async def _set(of: Scenario, kind: str, out: Path, steps: Steps, programs: Progr
     steps.say(f"applying demo/manifests, sped up {of.pace.factor} times (the applied ones: {out / 'applied'})")
     _apply(of, cluster, cloud.url, out / "applied")
     steps.say("starting the operator (charterer run)")
-    operator_url = await _start_operator(cluster, session, programs)
-    return Stage(cluster, programs, kube, session, cloud, operator_url)
+    metrics_url = await _start_operator(cluster, session, programs)
+    return Stage(cluster, programs, kube, session, cloud, metrics_url)
 
 
 def _install(cluster: Cluster) -> None:
@@ -188,7 +188,8 @@ def _free_port() -> int:
 
 
 async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, programs: Programs) -> str:
-    http, progress = _free_port(), _free_port()
+    """Returns the URL under which its metrics are, once it is ready."""
+    http, metrics, progress = _free_port(), _free_port(), _free_port()
     kubeconfig = cluster.service_account_kubeconfig(SYSTEM, OPERATOR_ACCOUNT)
     programs.start(
         "operator",
@@ -197,6 +198,7 @@ async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, prog
             f"--kubeconfig={kubeconfig}",
             "--host=127.0.0.1",
             f"--http-port={http}",
+            f"--metrics-port={metrics}",
             f"--progress-port={progress}",
             f"--progress-url=https://localhost:{progress}",
             "--survey-seconds=1",
@@ -204,17 +206,16 @@ async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, prog
         ),
         {"POD_NAME": "demo", "POD_NAMESPACE": SYSTEM},
     )
-    url = f"http://127.0.0.1:{http}"
 
     async def ready() -> bool:
         try:
-            async with session.get(f"{url}/readyz", timeout=aiohttp.ClientTimeout(total=1)) as answer:
+            async with session.get(f"http://127.0.0.1:{http}/readyz", timeout=aiohttp.ClientTimeout(total=1)) as answer:
                 return answer.status == 200
         except RETRIABLE:
             return False
 
     await programs.until(ready, "the operator is ready", _START_SECONDS)
-    return url
+    return f"http://127.0.0.1:{metrics}"
 
 
 async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Console) -> Summary:
@@ -222,7 +223,7 @@ async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Co
     steps.say(f"replaying {len(of.jobs)} jobs of an hour of submissions")
     replay = Replay(stage.kube, of)
     with Screen(console, of.pace.factor) as screen:
-        observer = Observer(stage.kube, stage.session, of, replay, stage.cloud, stage.operator_url, screen.show)
+        observer = Observer(stage.kube, stage.session, of, replay, stage.cloud, stage.metrics_url, screen.show)
         await _replay(stage, replay, observer)
     asked = baseline.simulate(of, replay.mean_pod_seconds)
     ledger, bill = await _ledger(stage.kube), await stage.cloud.bill()

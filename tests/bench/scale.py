@@ -75,7 +75,7 @@ async def _settle(operator: OperatorProcess) -> None:
 
 def _metric(operator: OperatorProcess, name: str) -> float:
     """The sum of a metric over its labels; 0 while it cannot be read."""
-    port = re.search(r"health and metrics on port (\d+)", operator.tail(10_000))
+    port = re.search(r"metrics on port (\d+)", operator.tail(10_000))
     if port is None:
         return 0.0
     try:

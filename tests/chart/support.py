@@ -20,11 +20,16 @@ image:
   digest: sha256:0000000000000000000000000000000000000000000000000000000000000000
   pullPolicy: Always
   pullSecrets: [registry]
+namespaces: [research, vision]
 replicas: 2
 logLevel: DEBUG
 surveySeconds: 5
 resyncSeconds: 60
 extraEnv: [{name: CHARTERER_FAKECLOUD_TOKEN, valueFrom: {secretKeyRef: {name: cloud, key: token}}}]
+extraArgs: [--moving-survey-seconds=2]
+extraVolumes: [{name: kubeconfig, secret: {secretName: cloud}}]
+extraVolumeMounts: [{name: kubeconfig, mountPath: /etc/cloud, readOnly: true}]
+topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
 resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 2Gi}}
 nodeSelector: {role: system}
 tolerations: [{key: system, operator: Exists}]
@@ -32,6 +37,7 @@ affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: []
 priorityClassName: system-cluster-critical
 podAnnotations: {a: b}
 podLabels: {team: platform}
+metrics: {enabled: true, from: [{namespaceSelector: {matchLabels: {name: prometheus}}}]}
 serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/charterer"}}
 serviceMonitor: {enabled: true, interval: 15s, labels: {release: prometheus}}
 jobMetrics: true

@@ -109,9 +109,8 @@ def test_the_operator_may_everywhere(installed: ControlPlane, operator: Path, qu
     [
         "create leases.coordination.k8s.io",
         "update leases.coordination.k8s.io charterer",
-        "create secrets",
         "get secrets charterer-progress-tls",
-        "update secrets charterer-progress-tls",
+        "patch secrets charterer-progress-tls",
     ],
 )
 def test_the_operator_may_in_its_own_namespace_only(installed: ControlPlane, operator: Path, question: str) -> None:
@@ -130,6 +129,7 @@ def test_the_operator_may_in_its_own_namespace_only(installed: ControlPlane, ope
         "patch trainingjobs.charterer.dev",
         "create gpubudgets.charterer.dev",
         "delete gpupools.charterer.dev",
+        "create secrets",
         "list secrets",
         "get secrets another",
         "delete secrets charterer-progress-tls",
@@ -185,6 +185,63 @@ def test_a_namespace_that_enforces_the_restricted_standard_admits_every_pod(own_
         pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = True
         with pytest.raises(ControlPlaneError, match="violates PodSecurity"):
             own_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
+
+
+def person(plane: ControlPlane, name: str, *roles: str) -> Path:
+    """A kubeconfig of a ServiceAccount that has these ClusterRoles in the namespace of the same name."""
+    for words in (("create", "namespace", name), ("create", "serviceaccount", name, "-n", name)):
+        plane.kubectl(*words)
+    for role in roles:
+        binding = (
+            "create",
+            "rolebinding",
+            f"{name}-{role}",
+            f"--clusterrole={role}",
+            f"--serviceaccount={name}:{name}",
+        )
+        plane.kubectl(*binding, "-n", name)
+    return plane.service_account_kubeconfig(name, name)
+
+
+def training_job(namespace: str, image: str = "train:1") -> str:
+    spec = {"gpus": {"min": 1, "max": 8}, "template": {"spec": {"containers": [{"name": "t", "image": image}]}}}
+    metadata = {"name": "train", "namespace": namespace}
+    job = {"apiVersion": "charterer.dev/v1alpha1", "kind": "TrainingJob", "metadata": metadata, "spec": spec}
+    return json.dumps(job)
+
+
+def test_who_may_write_training_jobs_but_not_create_pods_writes_no_template(installed: ControlPlane) -> None:
+    name = "deputy"
+    kubeconfig = person(installed, name, "charterer-edit")
+    as_deputy = ("--kubeconfig", str(kubeconfig))
+    with pytest.raises(ControlPlaneError) as refused:
+        installed.kubectl("create", "-f", "-", *as_deputy, input=training_job(name))
+    said = f"system:serviceaccount:{name}:{name} may not create pods in namespace {name}"
+    assert said in str(refused.value)
+    assert "bind a role that allows it there, such as edit" in str(refused.value)
+    installed.kubectl("create", "-f", "-", input=training_job(name))
+    installed.kubectl(
+        "patch", "trainingjob/train", "-n", name, "--type=merge", "-p", '{"spec":{"suspend":true}}', *as_deputy
+    )
+    with pytest.raises(ControlPlaneError, match="may not create pods"):
+        installed.kubectl("replace", "-f", "-", *as_deputy, input=training_job(name, "evil:1"))
+    installed.kubectl(
+        "create", "rolebinding", "both", "--clusterrole=edit", f"--serviceaccount={name}:{name}", "-n", name
+    )
+    installed.kubectl("replace", "-f", "-", *as_deputy, input=training_job(name, "train:2"))
+    installed.kubectl("delete", "trainingjob", "train", "-n", name, *as_deputy)
+    installed.kubectl("create", "-f", "-", *as_deputy, input=training_job(name))
+
+
+def test_edit_includes_jobs_and_view_reads_them(installed: ControlPlane) -> None:
+    editor, viewer = person(installed, "editor", "edit"), person(installed, "viewer", "view")
+    jobs = "trainingjobs.charterer.dev"
+    installed.kubectl("wait", "--for=jsonpath={.rules}", "clusterrole/edit", "--timeout=20s")
+    assert all(allowed(installed, editor, f"{verb} {jobs}", "editor") for verb in ("create", "update", "delete"))
+    assert not allowed(installed, editor, f"create {jobs}", "viewer")
+    assert not allowed(installed, editor, "patch trainingjobs/status.charterer.dev", "editor")
+    assert allowed(installed, viewer, f"list {jobs}", "viewer")
+    assert not allowed(installed, viewer, f"create {jobs}", "viewer")
 
 
 def test_a_second_operator_in_the_same_cluster_is_refused(installed: ControlPlane) -> None:

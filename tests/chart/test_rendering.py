@@ -37,14 +37,21 @@ def test_helm_finds_nothing_to_complain_about() -> None:
 def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]) -> None:
     assert sorted(f"{o['kind']}/{o['metadata']['name']}" for o in default) == [
         "ClusterRole/charterer",
+        "ClusterRole/charterer-admin",
+        "ClusterRole/charterer-edit",
+        "ClusterRole/charterer-runs",
         "ClusterRole/charterer-view",
         "ClusterRoleBinding/charterer",
+        "ClusterRoleBinding/charterer-runs",
         "Deployment/charterer",
+        "NetworkPolicy/charterer",
         "Role/charterer",
         "RoleBinding/charterer",
-        "Service/charterer-metrics",
+        "Secret/charterer-progress-tls",
         "Service/charterer-progress",
         "ServiceAccount/charterer",
+        "ValidatingAdmissionPolicy/charterer-create-pods",
+        "ValidatingAdmissionPolicyBinding/charterer-create-pods",
     ]
 
 
@@ -69,12 +76,15 @@ def test_every_option_arrives(everything: list[Object]) -> None:
     deployment = only(everything, "Deployment", "charterer")
     assert deployment["spec"]["replicas"] == 2
     template = deployment["spec"]["template"]
-    assert template["metadata"]["annotations"] == {"a": "b"}
+    assert template["metadata"]["annotations"]["a"] == "b"
     assert template["metadata"]["labels"]["team"] == "platform"
     spec = template["spec"]
     assert spec["imagePullSecrets"] == [{"name": "registry"}]
     assert spec["nodeSelector"] == {"role": "system"}
     assert spec["tolerations"] == [{"key": "system", "operator": "Exists"}]
+    assert spec["topologySpreadConstraints"][0]["topologyKey"] == "zone"
+    assert spec["volumes"][-1] == {"name": "kubeconfig", "secret": {"secretName": "cloud"}}
+    assert spec["containers"][0]["volumeMounts"][-1]["mountPath"] == "/etc/cloud"
     assert spec["affinity"] == {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
     assert spec["priorityClassName"] == "system-cluster-critical"
     (container,) = spec["containers"]
@@ -82,6 +92,8 @@ def test_every_option_arrives(everything: list[Object]) -> None:
     assert container["imagePullPolicy"] == "Always"
     assert container["env"][-1]["name"] == "CHARTERER_FAKECLOUD_TOKEN"
     assert {"--log-level=DEBUG", "--survey-seconds=5", "--resync-seconds=60", "--job-metrics"} <= set(container["args"])
+    assert "--moving-survey-seconds=2" in container["args"]
+    assert only(everything, "PodDisruptionBudget", "charterer")["spec"]["maxUnavailable"] == 1
     assert container["resources"] == {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
     annotations = only(everything, "ServiceAccount", "charterer")["metadata"]["annotations"]
     assert annotations == {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/charterer"}
@@ -107,13 +119,13 @@ def test_all_containers_run_under_the_restricted_standard_with_a_read_only_root(
             }
 
 
-def test_only_the_leader_gets_progress_and_every_replica_is_scraped(default: list[Object]) -> None:
-    labels = only(default, "Deployment", "charterer")["spec"]["template"]["metadata"]["labels"]
-    progress = only(default, "Service", "charterer-progress")["spec"]
+def test_only_the_leader_gets_progress_and_every_replica_is_scraped(everything: list[Object]) -> None:
+    labels = only(everything, "Deployment", "charterer")["spec"]["template"]["metadata"]["labels"]
+    progress = only(everything, "Service", "charterer-progress")["spec"]
     assert progress["ports"] == [{"name": "https", "port": 443, "targetPort": "progress"}]
     assert progress["selector"].pop("charterer.dev/leader") == "true"
     assert progress["selector"].items() <= labels.items()
-    assert only(default, "Service", "charterer-metrics")["spec"]["selector"].items() <= labels.items()
+    assert only(everything, "Service", "charterer-metrics")["spec"]["selector"].items() <= labels.items()
 
 
 def test_the_service_monitor_selects_the_metrics_service_only(everything: list[Object]) -> None:
@@ -124,7 +136,15 @@ def test_the_service_monitor_selects_the_metrics_service_only(everything: list[O
 
 
 def test_no_rule_has_a_wildcard(everything: list[Object]) -> None:
-    for rule in rules(everything, "charterer", "charterer-fakecloud", "charterer-view"):
+    roles = (
+        "charterer",
+        "charterer-runs",
+        "charterer-fakecloud",
+        "charterer-view",
+        "charterer-edit",
+        "charterer-admin",
+    )
+    for rule in rules(everything, *roles):
         assert "*" not in [*rule["verbs"], *rule["resources"], *rule["apiGroups"]]
 
 
@@ -142,11 +162,81 @@ def test_people_who_may_view_may_read_charterers_objects_and_change_nothing(defa
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
 
 
-def test_secrets_are_readable_in_one_namespace_by_name_only(default: list[Object]) -> None:
-    assert not any("secrets" in rule["resources"] for rule in only(default, "ClusterRole", "charterer")["rules"])
-    for rule in only(default, "Role", "charterer")["rules"]:
-        if "secrets" in rule["resources"] and rule["verbs"] != ["create"]:
-            assert rule["resourceNames"] == ["charterer-progress-tls"]
+def test_people_who_may_edit_write_jobs_and_profiles_and_only_admins_write_budgets_and_pools(
+    default: list[Object],
+) -> None:
+    def written(name: str) -> set[str]:
+        return {what for rule in rules(default, name) if "create" in rule["verbs"] for what in rule["resources"]}
+
+    assert written("charterer-edit") == {"trainingjobs", "speedupprofiles"}
+    assert written("charterer-admin") == {"gpubudgets", "gpupools"}
+    for name, roles in (("charterer-edit", {"edit", "admin"}), ("charterer-admin", {"admin"})):
+        labels = only(default, "ClusterRole", name)["metadata"]["labels"]
+        aggregated = {label.rpartition("-")[2] for label in labels if "/aggregate-to-" in label}
+        assert aggregated == roles
+        assert not any("/" in what for rule in rules(default, name) for what in rule["resources"])
+
+
+def test_one_secret_is_readable_by_its_name_and_none_can_be_created(default: list[Object]) -> None:
+    secrets = [rule for rule in rules(default, "charterer", "charterer-runs") if "secrets" in rule["resources"]]
+    assert secrets == [
+        {
+            "apiGroups": [""],
+            "resources": ["secrets"],
+            "resourceNames": ["charterer-progress-tls"],
+            "verbs": ["get", "patch"],
+        }
+    ]
+
+
+def test_with_namespaces_named_jobs_and_pods_are_written_in_those_only(
+    default: list[Object], everything: list[Object]
+) -> None:
+    def bound(objects: list[Object], role: str) -> set[tuple[str, str]]:
+        bindings = [o for o in objects if o["kind"].endswith("Binding") and o.get("roleRef", {}).get("name") == role]
+        return {(o["kind"], o["metadata"].get("namespace", "")) for o in bindings}
+
+    assert bound(default, "charterer-runs") == {("ClusterRoleBinding", "")}
+    assert bound(everything, "charterer-runs") == {("RoleBinding", "research"), ("RoleBinding", "vision")}
+    written = [
+        (resource, verb)
+        for rule in only(everything, "ClusterRole", "charterer")["rules"]
+        for resource in rule["resources"]
+        for verb in {*rule["verbs"]} - {"get", "list", "watch"}
+        if resource in ("jobs", "pods", "pods/status", "services", "trainingjobs", "speedupprofiles")
+    ]
+    assert written == []
+
+
+def test_nobody_reaches_metrics_unless_they_are_turned_on(default: list[Object], everything: list[Object]) -> None:
+    def ports(objects: list[Object]) -> list[str]:
+        rules = only(objects, "NetworkPolicy", "charterer")["spec"]["ingress"]
+        return [port["port"] for rule in rules for port in rule["ports"]]
+
+    def arguments(objects: list[Object]) -> list[str]:
+        (container,) = only(objects, "Deployment", "charterer")["spec"]["template"]["spec"]["containers"]
+        return [argument for argument in container["args"] if argument.startswith("--metrics")]
+
+    assert (ports(default), arguments(default)) == (["progress"], [])
+    assert (ports(everything), arguments(everything)) == (["progress", "metrics"], ["--metrics-port=8081"])
+    peers = only(everything, "NetworkPolicy", "charterer")["spec"]["ingress"][1]["from"]
+    assert peers == [{"namespaceSelector": {"matchLabels": {"name": "prometheus"}}}]
+    assert only(render("serviceMonitor: {enabled: true}"), "Service", "charterer-metrics")
+
+
+def test_only_the_operator_may_call_the_fake_cloud(everything: list[Object]) -> None:
+    (rule,) = only(everything, "NetworkPolicy", "charterer-fakecloud")["spec"]["ingress"]
+    labels = only(everything, "Deployment", "charterer")["spec"]["template"]["metadata"]["labels"]
+    assert rule["from"][0]["podSelector"]["matchLabels"].items() <= labels.items()
+    assert not [o for o in render("networkPolicy: {enabled: false}") if o["kind"] == "NetworkPolicy"]
+
+
+def test_an_existing_service_account_is_used_and_not_made() -> None:
+    objects = render("serviceAccount: {create: false, name: mine}")
+    assert not [o for o in objects if o["kind"] == "ServiceAccount"]
+    assert only(objects, "Deployment", "charterer")["spec"]["template"]["spec"]["serviceAccountName"] == "mine"
+    bindings = [o for o in objects if o["kind"] in ("ClusterRoleBinding", "RoleBinding")]
+    assert {subject["name"] for binding in bindings for subject in binding["subjects"]} == {"mine"}
 
 
 def test_the_fake_cloud_sells_what_the_values_say(everything: list[Object]) -> None:
@@ -179,6 +269,10 @@ def test_another_configuration_restarts_the_fake_cloud() -> None:
         ("resources: {limit: {memory: 1Gi}}", "limit"),
         ("resources: {limits: {memory: much}}", "/resources/limits/memory"),
         ("extraEnv: [{value: x}]", "/extraEnv/0"),
+        ("extraArgs: [moving]", "/extraArgs/0"),
+        ("namespaces: [Research]", "/namespaces/0"),
+        ("metrics: {enabled: true, from: []}", "/metrics/from"),
+        ("serviceAccount: {create: false}", "/serviceAccount"),
         ("fakeCloud: {config: {groups: []}}", "/fakeCloud/config/groups"),
         ("fakeCloud: {config: {groups: [{name: a}]}}", "/fakeCloud/config/groups/0"),
         ("fakeCloud: {persistence: {size: big}}", "/fakeCloud/persistence/size"),

@@ -94,6 +94,10 @@ def _curve(**form: Any) -> Json:
     return make("SpeedupProfile", curves=[{"gpuType": "A100", **form}])
 
 
+def _template(**fields: Any) -> Json:
+    return make("TrainingJob", template={"spec": {**POD_SPEC, **fields}})
+
+
 def _batch(**changes: int) -> Json:
     return make("SpeedupProfile", batch={"own": 64, "largest": 4096, "largestPerGpu": 32, **changes})
 
@@ -197,6 +201,43 @@ CASES: tuple[Case, ...] = (
         "say how many GPUs: set spec.gpus, or nvidia.com/gpu in the first container's resources.limits",
         {**make("TrainingJob"), "spec": {"template": {"spec": GPU_POD_SPEC}}},
         {**make("TrainingJob"), "spec": {"template": {"spec": POD_SPEC}}},
+    ),
+    Case(
+        "TrainingJob",
+        "spec.gpus and nvidia.com/gpu in the first container's resources.limits disagree: leave nvidia.com/gpu out, "
+        "since each run's pods get the GPUs that spec.gpus allows",
+        make("TrainingJob", gpus={"min": 1, "max": 1}, template={"spec": GPU_POD_SPEC}),
+        make("TrainingJob", gpus={"min": 1, "max": 4}, template={"spec": GPU_POD_SPEC}),
+    ),
+    Case(
+        "TrainingJob",
+        "leave nodeName out: Charterer chooses the nodes, and rents them",
+        _template(nodeName=""),
+        _template(nodeName="big-1"),
+    ),
+    Case(
+        "TrainingJob",
+        "leave schedulerName out: pods are placed by default-scheduler, by whose rules GPUs are counted",
+        _template(schedulerName="default-scheduler"),
+        _template(schedulerName="mine"),
+    ),
+    Case(
+        "TrainingJob",
+        "leave resourceClaims out: claimed devices are neither counted nor paid for; GPUs are nvidia.com/gpu",
+        _template(resourceClaims=[]),
+        _template(resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}]),
+    ),
+    Case(
+        "TrainingJob",
+        "priorityClassName must not begin with system-: those classes are for the cluster's own pods",
+        _template(priorityClassName="urgent"),
+        _template(priorityClassName="system-node-critical"),
+    ),
+    Case(
+        "TrainingJob",
+        "leave GPUs out of init containers and sidecars: only the first container has GPUs",
+        _template(initContainers=[{"name": "fetch", "resources": {"limits": {"cpu": 1}}}]),
+        _template(initContainers=[GPU_POD_SPEC["containers"][0] | {"restartPolicy": "Always"}]),
     ),
     Case(
         "SpeedupProfile",

@@ -53,11 +53,11 @@ async def _ready(bed: Bed, resource: Resource, name: str, reason: str, status: s
 
 
 def _container(**more: object) -> dict[str, object]:
-    return {"name": "trainer", "image": "train:1", "resources": {"limits": {"nvidia.com/gpu": 4}}, **more}
+    return {"name": "trainer", "image": "train:1", **more}
 
 
 async def _job_of(bed: Bed, name: str, template: Mapping[str, object], **spec: object) -> None:
-    await bed.create("TrainingJob", name, {"template": template, **spec})
+    await bed.create("TrainingJob", name, {"gpus": {"min": 4, "max": 4}, "template": template, **spec})
 
 
 async def _edit(bed: Bed, name: str, spec: Mapping[str, object]) -> None:
@@ -201,7 +201,7 @@ async def _job_in(bed: Bed, namespace: str, name: str, **spec: object) -> None:
         "apiVersion": API,
         "kind": "TrainingJob",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"template": {"spec": {"containers": [_container()]}}, **spec},
+        "spec": {"gpus": {"min": 4, "max": 4}, "template": {"spec": {"containers": [_container()]}}, **spec},
     }
     await bed.kube.post(TRAINING_JOBS.all(namespace), body)
 

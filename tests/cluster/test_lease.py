@@ -35,6 +35,7 @@ class Candidate:
         times: LeaseTimes = QUICK,
         heartbeat: Heartbeat | None = None,
     ) -> None:
+        self.silence = 0.0
         self.gained, self.lost = threading.Event(), threading.Event()
         self.why = ""
         self.ahead = 0.0
@@ -46,6 +47,7 @@ class Candidate:
             on_gained=self.gained.set,
             on_lost=self._lose,
             heartbeat=heartbeat,
+            silence=lambda: self.silence,
             times=times,
             clock=lambda: time.monotonic() + self.ahead,
         )
@@ -265,3 +267,20 @@ async def test_two_that_start_together_do_not_both_lead(control_plane: ControlPl
     assert sum(c.lease.remaining() > 0 for c in several) == 1
     for candidate in several:
         await candidate.stop()
+
+
+async def test_a_leader_that_renews_and_is_answered_nothing_else_gives_way_to_another(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    deaf = Candidate(control_plane.kubeconfig, namespace, "deaf")
+    deaf.lease.start()
+    await awaited(deaf.gained)
+    deaf.silence = QUICK.act_deadline - 0.1
+    other = Candidate(control_plane.kubeconfig, namespace, "other")
+    other.lease.start()
+    assert not deaf.lost.is_set()
+    deaf.silence = QUICK.act_deadline
+    await awaited(deaf.lost)
+    assert "answered nothing but renewals" in deaf.why
+    await awaited(other.gained)
+    await asyncio.gather(deaf.stop(), other.stop())

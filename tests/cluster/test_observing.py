@@ -37,7 +37,8 @@ def _port(operator: OperatorProcess, what: str) -> int:
 
 
 async def _get(operator: OperatorProcess, path: str) -> tuple[int, str]:
-    url = f"http://127.0.0.1:{_port(operator, 'health and metrics')}{path}"
+    port = _port(operator, "metrics" if path == "/metrics" else "health")
+    url = f"http://127.0.0.1:{port}{path}"
     async with aiohttp.ClientSession() as session, session.get(url) as answer:
         return answer.status, await answer.text()
 

@@ -22,7 +22,7 @@ async def test_prometheus_finds_dollars_by_cause_at_the_operator_and_no_alert_fi
     await bed.budget()
     await bed.job("train", gpus=2)
     await bed.running("train")
-    (port,) = re.findall(r"health and metrics on port (\d+)", operator.log.read_text())
+    (port,) = re.findall(r"metrics on port (\d+)", operator.log.read_text())
     with serving(prometheus, tmp_path, {"charterer-0": int(port)}, RULES.read_text()) as running:
         async with aiohttp.ClientSession() as session, asyncio.timeout(_PATIENCE_SECONDS):
             await running.data(session, 'charterer_spent_dollars_total{pool="a100", cause="starting"} > 0')

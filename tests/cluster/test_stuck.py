@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,13 +21,15 @@ HOST_PATH = {
 }
 
 
-async def notes(bed: Bed, reason: str) -> list[str]:
-    """The notes of the Warning Events with this reason, in the test's namespace and for cluster-scoped objects."""
-    found = []
-    for namespace in (bed.namespace, "default"):
-        listing = await bed.kube.list(EVENTS.all(namespace), fields=f"reason={reason},type=Warning")
-        found += [raw["note"] for raw in listing.items]
-    return found
+async def warned(bed: Bed, reason: str) -> str:
+    """The note of the first Warning Event with this reason, in the test's namespace or of a cluster-scoped object."""
+    async with asyncio.timeout(30):
+        while True:
+            for namespace in (bed.namespace, "default"):
+                listing = await bed.kube.list(EVENTS.all(namespace), fields=f"reason={reason},type=Warning")
+                for raw in listing.items:
+                    return str(raw["note"])
+            await asyncio.sleep(0.2)
 
 
 def stuck(bed: Bed) -> RawObject | None:
@@ -55,7 +58,7 @@ async def test_a_strangers_pod_keeps_a_machine_only_until_it_may_be_asked_to_lea
     await bed.finish("train")
     squatter = f"{bed.namespace}/squatter"
     await bed.until(lambda: [raw["status"].get("heldBy") for raw in bed.rentals("Draining")] == [squatter])
-    (note,) = await notes(bed, "Held")
+    note = await warned(bed, "Held")
     assert f"{squatter} lives on Node {node}" in note
     assert "disruption budget" in note
     await bed.kube.delete(f"{budgets}/squatter")
@@ -82,6 +85,6 @@ async def test_a_job_whose_pods_do_not_start_gives_its_machine_back_and_says_why
     (record,) = bed.tj("stuck")["runs"]
     assert record["outcome"] == "NotStarted"
     assert words in record["message"]
-    assert words in (await notes(bed, "NotStarting"))[0]
+    assert words in await warned(bed, "NotStarting")
     await bed.until(lambda: bed.tj("stuck").get("why") == "BackOff")
     await bed.until(lambda: not bed.rentals("Ready"))

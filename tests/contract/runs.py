@@ -148,4 +148,4 @@ class RunWorld:
 
     async def _pods(self) -> list[Pod]:
         decoded = (decode.pod(raw) for raw in await self.raw_pods())
-        return sorted((own.pod for own in decoded if isinstance(own, decode.OwnPod)), key=lambda pod: pod.index)
+        return sorted((own.pod for own in decoded if isinstance(own, decode.JobPod)), key=lambda pod: pod.index)

@@ -167,7 +167,7 @@ async def test_a_template_that_no_run_can_be_made_of_is_named_by_the_api_server(
 async def test_an_object_that_is_not_charterers_is_no_run(make: MakeWorld) -> None:
     world = await make()
     body = world.manifest(allocation(1))
-    body["metadata"]["labels"] = {"team": "research"}
+    del body["metadata"]["ownerReferences"]
     raw = await world.client.post(world.workload.kind.resource.all(NAMESPACE), body, strict=True)
     assert world.workload.kind.decode(raw) is None
     await world.client.delete(world.workload.kind.resource.one(raw["metadata"]["name"], NAMESPACE))

@@ -19,7 +19,7 @@ import aiohttp
 from charterer.domain.budget import Cause
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import Instant
-from charterer.server.http import health_app, serve
+from charterer.server.http import metrics_app, serve
 from tests.monitoring.support import (
     RULES,
     PrometheusServer,
@@ -67,7 +67,7 @@ async def _scraping(
     async with AsyncExitStack() as stack:
         ports = {}
         for pod, replica in replicas.items():
-            server = await serve(health_app(replica.exposition, {}, {}), "127.0.0.1", 0)
+            server = await serve(metrics_app(replica.exposition), "127.0.0.1", 0)
             stack.push_async_callback(server.close)
             ports[pod] = server.port
         running = stack.enter_context(serving(prometheus, directory, ports, rules))

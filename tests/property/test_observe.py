@@ -10,15 +10,18 @@ from typing import TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from charterer.api.decode import ForeignPod
+from charterer.api.decode import ForeignPod, JobPod
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.observe import observe
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId
 from charterer.domain.job import Progress
+from charterer.domain.steps import StopOrphan
 from charterer.domain.time import after
 from charterer.incremental import Memo
+from charterer.lifecycle.next_steps import next_steps
+from tests import factory
 from tests.happenings import EVENTS, is_carried_out, some_world
 from tests.stored import as_stored
 from tests.unit.cli.worlds import seen_of
@@ -49,7 +52,8 @@ def test_a_look_with_a_memory_sees_what_one_without_does(
     stored: ClusterState | None = None
     for happens in [is_carried_out, *events]:
         happens(world, draw)
-        seen = partly_gone(heard(world, draw, seen_of(world)), draw)
+        seen = heard(world, draw, seen_of(world))
+        seen = partly_gone(strangers(draw, seen) if draw.random() < 0.5 else seen, draw)
         stored = seen if draw.random() < 0.2 else as_stored(seen, stored)
         for _ in range(2):
             world.passes(draw.choice([-100.0, 0.0, 60.0, 1000.0]))
@@ -78,7 +82,11 @@ def test_a_run_is_an_orphan_once_its_job_is_gone_and_not_because_it_cannot_be_re
     world.runs_on("train", "a100-1", gpus=8)
     seen = seen_of(world)
     assert observe(seen, world.now).orphans == ()
+    lost = {key: (job, replace(run, owned=False)) for key, (job, run) in seen.runs.items()}
+    assert observe(replace(seen, runs=lost), world.now).orphans == ()
+    (lost_run,) = observe(replace(seen, jobs={}, runs=lost), world.now).orphans
     (orphan,) = observe(replace(seen, jobs={}), world.now).orphans
+    assert lost_run == replace(orphan, run=replace(orphan.run, owned=False))
     (key,) = seen.runs
     assert (orphan.job, orphan.namespace, orphan.job_name, orphan.budget) == (
         "train",
@@ -88,6 +96,51 @@ def test_a_run_is_an_orphan_once_its_job_is_gone_and_not_because_it_cannot_be_re
     )
     unread = Problem("TrainingJob", key.namespace, "train", "spec.gpus", "Invalid", "is no range")
     assert observe(replace(seen, jobs={}, problems=(unread,)), world.now).orphans == ()
+
+
+def strangers(draw: Random, seen: ClusterState) -> ClusterState:
+    """With Jobs, pods and Services of others that name the jobs and runs that are there, and are not theirs.
+
+    In another namespace they copy names, labels and owners; in the job's own they are controlled by other Jobs.
+    """
+    runs, pods, services = dict(seen.runs), dict(seen.pods), dict(seen.services)
+    for decoded in seen.jobs.values():
+        job = decoded.job
+        evil = draw.choice(["evil", f"{job.namespace}-2"])
+        number = draw.choice([run.number for run in job.runs] or [1]) + draw.choice([0, 7])
+        forged = factory.run(number, job=job.name, uid=f"forged-{job.id}", suspended=draw.random() < 0.5)
+        runs[ObjectKey(evil, forged.name)] = (job.id, forged)
+        beside = factory.run(number + 20, job=job.name, uid=f"beside-{job.id}", owned=False)
+        runs[ObjectKey(job.namespace, beside.name)] = (job.id, beside)
+        services[ObjectKey(evil, job.name)] = job.id
+        at = draw.choice(sorted(seen.nodes)).name if seen.nodes else None
+        for namespace, controller in (
+            (evil, forged.uid),
+            (evil, draw.choice([run.uid for run in job.runs] or ["none"])),
+            (job.namespace, "another-job"),
+            (job.namespace, beside.uid),
+        ):
+            pod = factory.pod(0, number, job.name, uid=f"forged-{namespace}-{controller}", gpus=1, node=at)
+            pods[ObjectKey(namespace, pod.uid)] = JobPod(namespace, forged.name, controller, pod)
+    return replace(seen, runs=runs, pods=pods, services=services)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_what_others_label_and_own_changes_no_job_and_takes_only_the_gpus_that_it_holds(draw: Random) -> None:
+    world = some_world(draw)
+    is_carried_out(world, draw)
+    seen = heard(world, draw, seen_of(world))
+    forged = strangers(draw, seen)
+    plain, attacked = observe(seen, world.now), observe(forged, world.now)
+    assert attacked.jobs == plain.jobs
+    held = sum(node.foreign_gpus for node in attacked.nodes.values())
+    bound = sum(isinstance(pod, JobPod) and pod.pod.node is not None for pod in forged.pods.values())
+    own = sum(isinstance(pod, JobPod) and pod.pod.node is not None for pod in seen.pods.values())
+    assert held == bound - own
+    steps, _ = next_steps(plain)
+    under_attack, _ = next_steps(replace(attacked, nodes=plain.nodes))
+    assert {key: step for key, step in under_attack.items() if not isinstance(step, StopOrphan)} == steps
 
 
 @settings(max_examples=40, deadline=None)

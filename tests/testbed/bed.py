@@ -101,6 +101,7 @@ class Bed:
             kubeconfig=kubeconfig,
             host="127.0.0.1",
             http_port=0,
+            metrics_port=0,
             progress_port=0,
             progress_url="https://localhost",
             surveys=SurveyPace(quiet_seconds=0.5, moving_seconds=0.15, quote_seconds=1.0),
@@ -143,12 +144,10 @@ class Bed:
             "metadata": {"annotations": dict(annotations or {})},
             "spec": {
                 "terminationGracePeriodSeconds": 5,
-                "containers": [
-                    {"name": "trainer", "image": "train:1", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
-                ],
+                "containers": [{"name": "trainer", "image": "train:1"}],
             },
         }
-        await self.create("TrainingJob", name, {"template": template, **spec})
+        await self.create("TrainingJob", name, {"gpus": {"min": gpus, "max": gpus}, "template": template, **spec})
 
     async def apply_yaml(self, text: str) -> None:
         """kubectl apply."""

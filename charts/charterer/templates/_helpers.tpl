@@ -21,6 +21,22 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{- define "charterer.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default "charterer" }}
+{{- end }}
+
+{{/* The operator as the subject of a binding. */}}
+{{- define "charterer.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "charterer.serviceAccount" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end }}
+
+{{/* Not empty where metrics are served: a ServiceMonitor needs them. */}}
+{{- define "charterer.servesMetrics" -}}
+{{- if or .Values.metrics.enabled .Values.serviceMonitor.enabled }}yes{{ end }}
+{{- end }}
+
 {{- define "charterer.podSecurityContext" -}}
 runAsNonRoot: true
 runAsUser: 65532

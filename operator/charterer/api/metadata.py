@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from decimal import Decimal
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
@@ -16,6 +17,16 @@ Raw = Mapping[str, Any]
 """An object as the API server sends it."""
 
 _M = TypeVar("_M", bound=ApiModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """The owner that manages an object (``ownerReferences`` with ``controller: true``), in the object's namespace."""
+
+    group: str
+    kind: str
+    name: str
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +48,7 @@ class ObjectMeta:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     finalizers: tuple[str, ...]
+    controller: Controller | None
 
     @classmethod
     def of(cls, kind: str, raw: Raw) -> ObjectMeta:
@@ -55,6 +67,7 @@ class ObjectMeta:
             labels=metadata.get("labels") or {},
             annotations=metadata.get("annotations") or {},
             finalizers=tuple(metadata.get("finalizers") or ()),
+            controller=controller_of(raw),
         )
 
     def invalid(self, field: str, reason: str, message: str) -> InvalidObject:
@@ -81,10 +94,43 @@ def true_condition(status: Raw, kind: str) -> Raw | None:
     return None
 
 
+def controller_of(raw: Raw) -> Controller | None:
+    """What manages the object; None where nothing does. The API server lets an object have one controller at most."""
+    for owner in raw["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            group = str(owner.get("apiVersion", "")).rpartition("/")[0]
+            return Controller(group, str(owner.get("kind", "")), str(owner.get("name", "")), str(owner.get("uid", "")))
+    return None
+
+
+_SUFFIXES: Final[Mapping[str, Decimal]] = {
+    "m": Decimal("0.001"),
+    "": Decimal(1),
+    **{suffix: Decimal(1000) ** power for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), start=1)},
+    **{suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)},
+}
+
+
+_LARGEST_QUANTITY: Final = 2**63
+
+
+def whole_quantity(quantity: object) -> int:
+    """A Kubernetes quantity such as ``8``, ``"8"``, ``"1k"`` or ``"8000m"``; ValueError when it is no whole number."""
+    text = str(quantity)
+    digits = text.rstrip("mkKMGTPEi")
+    try:
+        value = Decimal(digits) * _SUFFIXES[text[len(digits) :]]
+        if 0 <= value < _LARGEST_QUANTITY and value == int(value):
+            return int(value)
+    except (ArithmeticError, KeyError):
+        pass
+    raise ValueError(f"{text!r:.40} is not a whole number")
+
+
 def gpus_of(container: Raw, resource: str) -> int:
     """GPUs in the container's limits (requests must equal them); ValueError when that is not a whole number."""
     limits = (container.get("resources") or {}).get("limits") or {}
-    return int(str(limits.get(resource, 0)))
+    return whole_quantity(limits.get(resource, 0))
 
 
 class _Conditions(ApiModel):

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import NoReturn
 from urllib.parse import urlsplit
 
+from charterer.api.models.base import Json
 from charterer.app.settings import Settings
 from charterer.cluster.client import Client
 from charterer.cluster.errors import AlreadyExists, Conflict, NotFound
@@ -57,21 +58,14 @@ class _CertificateSecret:
 
     async def save(self, data: Mapping[str, bytes], version: str | None) -> bool:
         """Write it over that version (None: create it). False when another replica wrote first."""
+        body: Json = {"data": {key: base64.b64encode(value).decode() for key, value in data.items()}}
         metadata = {"name": _SECRET, "namespace": self._namespace}
-        if version is not None:
-            metadata["resourceVersion"] = version
-        body = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": metadata,
-            "type": "Opaque",
-            "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
-        }
         try:
             if version is None:
-                await self._client.post(SECRETS.all(self._namespace), body)
+                whole = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", **body}
+                await self._client.post(SECRETS.all(self._namespace), whole)
             else:
-                await self._client.put(self._path, body)
+                await self._client.merge_patch(self._path, {"metadata": {"resourceVersion": version}, **body})
         except (AlreadyExists, Conflict):
             return False
         return True

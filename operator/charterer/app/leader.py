@@ -121,6 +121,7 @@ class Leader:
             workload=INDEXED_JOB,
             environment=environment,
             now=self._now,
+            unwritten=templates.unwritten,
         )
         self._progress = ProgressWriter(self._board, context, in_flight)
         self._views = ViewWriter(client, store, in_flight, TransitionEvents(self._recorder).shown)

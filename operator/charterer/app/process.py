@@ -12,6 +12,7 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 from charterer import __version__
 from charterer.app.certificate import progress_certificate
@@ -23,12 +24,13 @@ from charterer.cluster.credentials import Access
 from charterer.cluster.errors import ApiError
 from charterer.cluster.heartbeat import Heartbeat
 from charterer.cluster.lease import Lease
-from charterer.cluster.paths import PODS
+from charterer.cluster.paths import LEASES, PODS
+from charterer.cluster.pulse import Pulse
 from charterer.cluster.store import Store
 from charterer.cluster.watch import Watch
 from charterer.controller.outcome import Executor
 from charterer.metrics import Metrics
-from charterer.server.http import health_app, serve
+from charterer.server.http import FEW_CONNECTIONS, health_app, metrics_app, serve
 from charterer.workloads import ALL_KINDS
 
 _log = logging.getLogger(__name__)
@@ -74,6 +76,7 @@ class _Replica:
         self._metrics = Metrics(__version__, per_job=settings.job_metrics)
         self._store = Store(ALL_KINDS)
         self._heartbeat = Heartbeat()
+        self._pulse = Pulse()
         self._watch = Watch(
             access,
             self._store,
@@ -93,6 +96,7 @@ class _Replica:
             on_gained=self._take_over,
             on_lost=lambda reason: _die(f"lost the lead ({reason})"),
             heartbeat=self._heartbeat,
+            silence=self._pulse.silence,
             times=settings.lease,
         )
         self._leader: Leader | None = None
@@ -100,17 +104,18 @@ class _Replica:
 
     async def stand_by(self, stack: AsyncExitStack) -> None:
         """Serve health, keep the store current, stand for the lead."""
-        health = await serve(
-            health_app(
-                self._metrics.exposition,
-                live={"watch": self._watch_delivers, "loop": self._loop_turns},
-                ready={"watch": self._watch_started},
-            ),
-            self._settings.host,
-            self._settings.http_port,
+        settings = self._settings
+        checks = health_app(
+            live={"watch": self._watch_delivers, "loop": self._loop_turns}, ready={"watch": self._watch_started}
         )
+        health = await serve(checks, settings.host, settings.http_port, limits=FEW_CONNECTIONS)
         stack.push_async_callback(health.close)
-        _log.info("health and metrics on port %d", health.port)
+        _log.info("health on port %d", health.port)
+        if settings.metrics_port is not None:
+            app = metrics_app(self._metrics.exposition)
+            metrics = await serve(app, settings.host, settings.metrics_port, limits=FEW_CONNECTIONS)
+            stack.push_async_callback(metrics.close)
+            _log.info("metrics on port %d", metrics.port)
         self._watch.start()
         stack.callback(self._watch.stop)
         self._lease.start()
@@ -129,6 +134,9 @@ class _Replica:
         await self._gained.wait()
         self._metrics.leading(True)
         _log.info("leading")
+        lease = partial(client.get, LEASES.one("charterer", settings.namespace), within=settings.lease.renew_deadline)
+        beating = asyncio.create_task(self._pulse.beat(lease, settings.lease.renew), name="pulse")
+        stack.callback(beating.cancel)
         material = await progress_certificate(client, settings)
         leader = Leader(settings, client, self._store, self._metrics, material, self._lease.remaining, self._wrap)
         await leader.start(stack)

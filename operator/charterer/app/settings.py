@@ -13,7 +13,10 @@ from charterer.controller.surveys import SurveyPace
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to run. Ports may be 0; the ports really used are logged. ``kubeconfig`` None: the service account."""
+    """How to run. Ports may be 0; the ports really used are logged. ``kubeconfig`` None: the service account.
+
+    ``metrics_port`` None: metrics are not served.
+    """
 
     pod_name: str
     namespace: str
@@ -21,6 +24,7 @@ class Settings:
     context: str | None = None
     host: str = "0.0.0.0"
     http_port: int = 8080
+    metrics_port: int | None = None
     progress_port: int = 8443
     progress_url: str = ""
     resync_seconds: float = 300.0

@@ -15,6 +15,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "Show what Charterer would do now and why, and what more or less money would buy.",
     ),
     "explain": ("charterer.cli.explain.command:explain", "Explain why a job has this many GPUs of this pool now."),
+    "logs": ("charterer.cli.logs:logs", "Print what a job's pods print, or what is kept of a run whose pods are gone."),
     "simulate": ("charterer.cli.simulate.command:simulate", "Simulate a workload under policies side by side."),
     "run": ("charterer.cli.run:run", "Run the operator until it is stopped."),
     "crds": ("charterer.cli.crds:crds", "Print the CustomResourceDefinitions of this version."),

@@ -154,6 +154,24 @@ class Client:
                 return Listing(tuple(items), version)
         raise AssertionError("the last attempt returns or raises")
 
+    async def lines(self, path: str, *, query: Mapping[str, str]) -> AsyncIterator[str]:
+        """The lines of a text that a GET returns, such as a pod's log, as they come and for as long as they come."""
+        try:
+            async with self._session.request(
+                "GET",
+                URL(self.access.server + path, encoded=True),
+                params=query,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT),
+                ssl=self.access.tls,
+                allow_redirects=False,
+            ) as response:
+                if response.status >= 300:
+                    raise classify("GET", path, response.status, response.headers, await response.read())
+                async for line in _lines(response.content):
+                    yield line
+        except (aiohttp.ClientError, TimeoutError, OSError, NotSent) as error:
+            raise _no_answer("GET", path, error) from error
+
     # --- mutations ----------------------------------------------------------------------------------------------------
 
     async def post(
@@ -306,6 +324,17 @@ class Client:
         if remaining < MIN_LEADERSHIP:
             raise Fenced(method, path, 0, "NotLeading", f"not sent: this process leads for {remaining:.1f} s more")
         return min(wanted, remaining)
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[str]:
+    """The lines of a stream, however long they are."""
+    rest = b""
+    async for chunk in content.iter_any():
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line.decode(errors="replace")
+    if rest:
+        yield rest.decode(errors="replace")
 
 
 def _no_answer(method: str, path: str, error: Exception) -> ApiError:

@@ -14,13 +14,15 @@ from dataclasses import dataclass
 class LeaseTimes:
     """Seconds. A leader that has not renewed for ``renew_deadline`` stops; others take over after ``duration``.
 
-    Between the two a deposed leader ends its process; the difference also allows for clocks of unequal speed.
+    Between the two a deposed leader ends its process; the difference also allows for clocks of unequal speed. A leader
+    that renews, and otherwise has got no answer from the API server for ``act_deadline``, stops as well.
     """
 
     duration: float = 15.0
     renew: float = 5.0
     retry: float = 2.0
     renew_deadline: float = 10.0
+    act_deadline: float = 30.0
 
     def __post_init__(self) -> None:
         if not (self.retry <= self.renew < self.renew_deadline < self.duration):

@@ -26,7 +26,7 @@ SPEEDUP_PROFILES: Final[WatchedKind[Profile]] = WatchedKind("SpeedupProfile", pa
 GPU_BUDGETS: Final[WatchedKind[Budget]] = WatchedKind("GPUBudget", paths.GPU_BUDGETS, decode.budget)
 GPU_POOLS: Final[WatchedKind[Pool]] = WatchedKind("GPUPool", paths.GPU_POOLS, decode.pool)
 GPU_RENTALS: Final[WatchedKind[Rental]] = WatchedKind("GPURental", paths.GPU_RENTALS, decode.rental)
-PODS: Final[WatchedKind[decode.OwnPod | decode.ForeignPod]] = WatchedKind("Pod", paths.PODS, decode.pod)
+PODS: Final[WatchedKind[decode.JobPod | decode.ForeignPod]] = WatchedKind("Pod", paths.PODS, decode.pod)
 NODES: Final[WatchedKind[Node]] = WatchedKind("Node", paths.NODES, decode.node)
 SERVICES: Final[WatchedKind[JobId]] = WatchedKind("Service", paths.SERVICES, decode.service, labels=LABEL_JOB_UID)
 NAMESPACES: Final[WatchedKind[tuple[str, Mapping[str, str]]]] = WatchedKind(

@@ -40,7 +40,8 @@ class Lease:
 
     ``on_gained()`` is called once, ``on_lost(why)`` at most once and only after it; both from threads of this object.
     After ``on_lost`` the process must end at once: another may lead from then on. ``identity`` is the pod's name, so
-    that a container that starts again takes over from itself without waiting.
+    that a container that starts again takes over from itself without waiting. ``silence``: seconds for which the
+    process got no answer from the API server to what it asked otherwise.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Lease:
         on_gained: Callable[[], None],
         on_lost: Callable[[str], None],
         heartbeat: Heartbeat | None = None,
+        silence: Callable[[], float] = lambda: 0.0,
         times: LeaseTimes | None = None,
         clock: Callable[[], float] = steady,
     ) -> None:
@@ -61,6 +63,7 @@ class Lease:
         self._times = times or LeaseTimes()
         self._name, self._namespace, self._identity = name, namespace, identity
         self._on_gained, self._on_lost, self._heartbeat, self._clock = on_gained, on_lost, heartbeat, clock
+        self._silence = silence
         self._http = BlockingClient(access, timeout=self._times.renew_deadline / 3)
         self._acquired = ""
         self._lock = threading.Lock()
@@ -196,6 +199,10 @@ class Lease:
             late = self._clock() - deadline
             if deadline > float("-inf") and late >= 0:
                 self._lose(f"the Lease was not renewed for {self._times.renew_deadline + late:.1f} s")
+                return
+            silence = self._silence()
+            if deadline > float("-inf") and silence >= self._times.act_deadline:
+                self._lose(f"for {silence:.0f} s the API server answered nothing but renewals of the Lease")
                 return
             self._stopping.wait(min(_CLOCK_CHECK_SECONDS, -late) if deadline > float("-inf") else _CLOCK_CHECK_SECONDS)
 

@@ -13,8 +13,9 @@ from typing import Any
 from charterer.api.models.trainingjob_status import RUNS_BYTES
 from charterer.api.stored_size import LARGEST_OBJECT_BYTES, stored_bytes
 from charterer.cluster.client import Client
-from charterer.cluster.errors import ApiError, BadRequest, NamespaceTerminating, NotFound
+from charterer.cluster.errors import ApiError, BadRequest, Forbidden, NamespaceTerminating, NotFound
 from charterer.cluster.paths import TRAINING_JOBS
+from charterer.controller.backoff import Backoff
 from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import MOST_PODS, Allocation, Job, Placement
 from charterer.domain.money import Price
@@ -27,6 +28,9 @@ _log = logging.getLogger(__name__)
 _AT_ONCE = 8
 """Dry runs in flight: a queue of jobs that arrives at once must not crowd out the loop's own requests."""
 
+_FIRST_UNWRITTEN_SECONDS = 300.0
+_LONGEST_UNWRITTEN_SECONDS = 3600.0
+"""Pauses of a job whose record is refused, as by an admission policy. Each attempt may rent nodes for it."""
 _PLACE_BYTES = 92
 """Most bytes of one place in a record: the name of a rental is that of its pool and a number."""
 _VIEW_BYTES = 65_536
@@ -43,6 +47,8 @@ class Templates:
         self._workload = workload
         self._environment = environment
         self._changed = changed
+        self._unwritten: dict[JobId, str] = {}
+        self._unwritten_backoff: Backoff[JobId] = Backoff(asyncio.get_running_loop().time, _FIRST_UNWRITTEN_SECONDS)
         self._answers: dict[JobId, tuple[int, str]] = {}
         self._asking: dict[JobId, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -58,6 +64,9 @@ class Templates:
             current.add(job.id)
             if job.allocation is not None or job.finish is not None or job.deleting or job.invalid:
                 continue
+            if self._unwritten_backoff.pausing(job.id):
+                refused[job.id] = self._unwritten[job.id]
+                continue
             generation, message = self._answers.get(job.id, (-1, ""))
             if generation != job.generation:
                 refused[job.id] = None
@@ -67,7 +76,15 @@ class Templates:
                 refused[job.id] = message
         for gone in self._answers.keys() - current:
             del self._answers[gone]
+        for gone in self._unwritten.keys() - current:
+            del self._unwritten[gone]
+        self._unwritten_backoff.retain(current)
         return refused
+
+    def unwritten(self, job: JobId, why: str) -> None:
+        """The API server refuses the job's record: the job is left alone for a while, so that no nodes wait for it."""
+        self._unwritten[job] = f"its record cannot be written: {why}"
+        self._unwritten_backoff.failed(job, _LONGEST_UNWRITTEN_SECONDS)
 
     async def _try(self, job: Job) -> None:
         try:
@@ -94,6 +111,13 @@ class Templates:
             await self._client.post(runs, run, dry_run=True, strict=True)
         except NamespaceTerminating:
             return f"namespace {job.namespace} is being deleted"
+        except Forbidden as error:
+            if "cannot create resource" not in error.message:  # a quota, for instance, may let it pass later
+                raise
+            return (
+                f"the operator may not create Jobs in namespace {job.namespace}: an administrator can add it to the "
+                "value namespaces of the operator's chart"
+            )
         except BadRequest as error:
             return refusal(f"the Job API refuses it: {error.message}")
         except NotFound:

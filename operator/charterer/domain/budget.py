@@ -118,11 +118,13 @@ class Costs:
     """All that a budget's rentals ever cost, by cause and by namespace, as of ``through``; no amount ever falls.
 
     ``by_pool``: dollars by pool and cause. ``by_namespace``: of them, those with the cause JOB, by the job's namespace.
+    ``lifetime``: that of the balance then, which tells what was folded since.
     """
 
     by_pool: Mapping[tuple[PoolId, Cause], Money] = field(default_factory=dict)
     by_namespace: Mapping[str, Money] = field(default_factory=dict)
     through: Instant | None = None
+    lifetime: Money = ZERO
 
     @property
     def total(self) -> Money:

@@ -78,7 +78,7 @@ class StepKind(StrEnum):
 
 
 class StepKey(NamedTuple):
-    """The object that a step or command changes: its kind, and its name (a job's uid).
+    """The object that a step or command changes: its kind, and its name (a job's uid, an orphaned run's own uid).
 
     Mutations under different keys may be in flight at the same time, two under one key never.
     """

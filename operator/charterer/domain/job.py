@@ -23,6 +23,15 @@ def run_name(job_name: str, run: int) -> str:
     return f"{job_name}-r{run}"
 
 
+def run_number(name: str, job_name: str | None = None) -> int | None:
+    """The number of the run of this name (of the job ``job_name``, if given); None where it is no run's name."""
+    job, separator, digits = name.rpartition("-r")
+    if not separator or not (digits.isascii() and digits.isdecimal()) or len(digits) > 9:
+        return None
+    number = int(digits)
+    return number if run_name(job if job_name is None else job_name, number) == name else None
+
+
 class ResizePolicy(StrEnum):
     """How the width of a running job may change."""
 
@@ -158,7 +167,8 @@ class Run:
 
     ``complete`` / ``failed``: since when the object has that terminal condition, which is evidence and not yet truth:
     see ``lifecycle.run``. ``failed_by_disruption``: it says that it failed because a pod was disrupted. ``warning``:
-    the last Warning Event about the object or its pods, known only of a run that takes long to start.
+    the last Warning Event about the object or its pods, known only of a run that takes long to start. ``owned``: its
+    TrainingJob controls it; to delete that one without its dependents takes the owner away.
     """
 
     number: int
@@ -176,6 +186,7 @@ class Run:
     pods: tuple[Pod, ...]
     failed_by_disruption: bool = False
     warning: str = ""
+    owned: bool = True
 
     @property
     def trouble(self) -> str:

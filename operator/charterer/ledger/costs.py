@@ -2,8 +2,8 @@
 
 Each step adds what was spent since the last one, shared out by who held the GPUs meanwhile, and nothing is ever taken
 back: the sums can be read as counters. An amount that turns out too high afterwards (a machine had ended some seconds
-before the cloud said so) is made up for by adding less later. So the sums equal ``lifetime`` to the micro-dollar when
-all rentals are folded and something was spent after the last correction.
+before the cloud said so) is made up for by adding less later. So when all rentals are folded, the sums are ``lifetime``
+to the micro-dollar, or more by what is still to be made up for.
 """
 
 from __future__ import annotations
@@ -33,34 +33,40 @@ _CAUSES: Mapping[str, Cause] = {STARTING: Cause.STARTING, IDLE: Cause.IDLE, ENDI
 
 
 def next_costs(budget: BudgetId, balance: Balance, rentals: Sequence[Rental], snapshot: Snapshot) -> AddCosts | None:
-    """The step that adds what was spent since the last one; None when that is nothing. ``rentals``: the budget's own.
+    """The step that adds what was spent since the last one; None when nothing was. ``rentals``: the budget's own.
 
-    A job that was deleted meanwhile counts as idle since the last step. What no existing rental accounts for is added
-    with what is spent next.
+    A job that was deleted meanwhile counts as idle since the last step.
     """
     now, since = snapshot.now, balance.costs.through
     running = total(accrued(rental, now) for rental in rentals if rental.uid not in balance.folded)
     amount = balance.lifetime + running - balance.costs.total
-    if amount.micros <= 0:
-        return None
-    weights: dict[tuple[PoolId, str], int] = defaultdict(int)
-    own = {rental.id for rental in rentals}
-    held = held_on((job for job in snapshot.jobs.values() if _used(job, own)), now)
-    for rental in rentals:
-        gpus = gpus_of(rental, snapshot)
-        start = Instant(0) if since is None else since
-        for purpose, part in by_purpose(rental, held.get(rental.id, ()), gpus, start, now).items():
-            weights[rental.pool, purpose] += part.micros
-    if not any(weights.values()):
+    weights: Mapping[tuple[PoolId, str], int] = {}
+    if amount > ZERO:
+        weights = _weights(rentals, snapshot, Instant(0) if since is None else since)
+        weights = weights or _weights(rentals, snapshot, Instant(0))
+    if not weights and balance.lifetime == balance.costs.lifetime:
         return None
     by_pool: dict[tuple[PoolId, Cause], Money] = defaultdict(lambda: ZERO)
     by_namespace: dict[str, Money] = defaultdict(lambda: ZERO)
-    for (pool, purpose), part in _shared(amount, weights).items():
+    for (pool, purpose), part in _shared(amount, weights).items() if weights else ():
         cause = _CAUSES.get(purpose, Cause.JOB)
         by_pool[pool, cause] += part
         if cause is Cause.JOB:
             by_namespace[purpose.partition("/")[0]] += part
-    return AddCosts(budget, since, Costs(dict(by_pool), dict(by_namespace), now))
+    return AddCosts(budget, since, Costs(dict(by_pool), dict(by_namespace), now, balance.lifetime))
+
+
+def _weights(rentals: Sequence[Rental], snapshot: Snapshot, since: Instant) -> Mapping[tuple[PoolId, str], int]:
+    """Micro-dollars spent since then by pool and purpose; of a rental that was found later, all that it cost."""
+    weights: dict[tuple[PoolId, str], int] = defaultdict(int)
+    own = {rental.id for rental in rentals}
+    held = held_on((job for job in snapshot.jobs.values() if _used(job, own)), snapshot.now)
+    for rental in rentals:
+        start = Instant(0) if rental.created > since else since
+        gpus = gpus_of(rental, snapshot)
+        for purpose, part in by_purpose(rental, held.get(rental.id, ()), gpus, start, snapshot.now).items():
+            weights[rental.pool, purpose] += part.micros
+    return {key: weight for key, weight in weights.items() if weight}
 
 
 def _used(job: Job, rentals: Iterable[str]) -> bool:
@@ -91,7 +97,7 @@ def apply_costs(balance: Balance, step: AddCosts) -> Balance:
     for name, amount in sorted(step.added.by_namespace.items()):
         kept = _kept(name, namespaces)
         by_namespace[kept] = by_namespace.get(kept, ZERO) + amount
-    return replace(balance, costs=Costs(by_pool, by_namespace, step.added.through))
+    return replace(balance, costs=Costs(by_pool, by_namespace, step.added.through, step.added.lifetime))
 
 
 def _kept(name: str, known: set[str]) -> str:

@@ -69,14 +69,12 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: Lifecycle
 
 
 def _costs(budget: Budget, balance: Balance, view: LifecycleView) -> AddCosts | None:
-    """What was spent since the last addition, once a minute, and at once when a rental has ended."""
-    rentals = view.rentals_of_budget.get(budget.id, ())
-    now, through = view.snapshot.now, balance.costs.through
-    last = Instant(0) if through is None else through
-    recent = now < after(last, _COSTS_SECONDS)
-    if recent and not any(rental.ended is not None and last < rental.ended <= now for rental in rentals):
+    """What was spent since the last addition, once a minute, and at once when a rental was folded."""
+    through = balance.costs.through
+    recent = through is not None and view.snapshot.now < after(through, _COSTS_SECONDS)
+    if recent and balance.costs.lifetime == balance.lifetime:
         return None
-    return next_costs(budget.id, balance, rentals, view.snapshot)
+    return next_costs(budget.id, balance, view.rentals_of_budget.get(budget.id, ()), view.snapshot)
 
 
 def _counted(job: Job, view: LifecycleView) -> CountedJob:

@@ -60,7 +60,7 @@ def _all(view: LifecycleView, memo: Memo) -> Iterator[tuple[StepKind, str, Step 
             yield StepKind.JOB, job, _step(run_step, job, view)
     for orphan in snapshot.orphans:
         if active(orphan.run) and not orphan.run.deleting and not view.observes(orphan.budget):
-            yield StepKind.JOB, orphan.job, StopOrphan(orphan)
+            yield StepKind.JOB, orphan.run.uid, StopOrphan(orphan)  # not orphan.job, which anybody may have written
     yield from _abandoned_labels(view, memo(_labels, placed))
 
 

@@ -268,6 +268,8 @@ def _settle(rental: Rental, view: LifecycleView, also_wait_for: str = "") -> Ren
         return Fold(rental.id, rental.uid, budget.id, in_period, whole, balance.period_start)
     if budget.deleting and not rental.deleting:
         return Forget(rental.id)  # its object waits for the cloud's list without the budget
+    if balance.costs.lifetime != balance.lifetime:
+        return Wait(f"GPUBudget {budget.id} to record what its cost was for")
     return Wait(also_wait_for) if also_wait_for else _forget(rental, view)
 
 

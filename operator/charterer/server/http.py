@@ -1,19 +1,24 @@
-"""The two HTTP applications: health and metrics (plain, for kubelet and Prometheus) and progress (TLS, for pods)."""
+"""The HTTP applications: health (for the kubelet), metrics (for Prometheus) and progress (TLS, for pods)."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from traceback import extract_tb
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from charterer.domain.time import Instant
 from charterer.server.batch_advisor import BatchAdvisor
 from charterer.server.directory import JobDirectory
 from charterer.server.errors import Refused
+from charterer.server.listener import Listener
 from charterer.server.progress import ProgressBoard, ProgressReport
 from charterer.server.rate_limiter import RateLimiter
 from charterer.server.tokens import Authenticator
@@ -31,6 +36,18 @@ _AGAIN_SECONDS = 10
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """``connections`` at a time; ``request_seconds``: within which each must bring a request, and the next one."""
+
+    connections: int = 512
+    request_seconds: float = 15.0
+
+
+FEW_CONNECTIONS = ServerLimits(connections=64)
+"""For health and metrics, which few clients ask for."""
+
+
 def _checked(checks: Mapping[str, Check]) -> Handler:
     async def answer(_: web.Request) -> web.StreamResponse:
         results = {name: check() for name, check in checks.items()}
@@ -41,18 +58,22 @@ def _checked(checks: Mapping[str, Check]) -> Handler:
     return answer
 
 
-def health_app(
-    exposition: Callable[[], bytes], live: Mapping[str, Check], ready: Mapping[str, Check]
-) -> web.Application:
-    """GET /metrics, /healthz (every check of ``live``) and /readyz (every check of ``ready``): 200, or 503 and why."""
+def health_app(live: Mapping[str, Check], ready: Mapping[str, Check]) -> web.Application:
+    """GET /healthz (every check of ``live``) and /readyz (every check of ``ready``): 200, or 503 and why."""
+    app = web.Application()
+    app.router.add_get("/healthz", _checked(live))
+    app.router.add_get("/readyz", _checked(ready))
+    return app
+
+
+def metrics_app(exposition: Callable[[], bytes]) -> web.Application:
+    """GET /metrics, for everybody who reaches the port."""
 
     async def metrics(_: web.Request) -> web.StreamResponse:
         return web.Response(body=exposition(), headers={"Content-Type": _EXPOSITION_TYPE})
 
     app = web.Application()
     app.router.add_get("/metrics", metrics)
-    app.router.add_get("/healthz", _checked(live))
-    app.router.add_get("/readyz", _checked(ready))
     return app
 
 
@@ -74,6 +95,19 @@ async def _refusals(request: web.Request, handler: Handler) -> web.StreamRespons
         return _refusal(Refused(413, "TooLarge", f"a report has at most {_MAX_BODY_BYTES} bytes"))
 
 
+async def _body(request: web.Request, within: float) -> bytes:
+    encoding = request.headers.get("Content-Encoding", "identity")
+    if encoding.lower() != "identity":
+        raise Refused(415, "ContentEncoding", f"Content-Encoding {encoding!r:.40}: send the report as it is")
+    try:
+        async with asyncio.timeout(within):
+            return await request.read()
+    except TimeoutError:
+        raise Refused(408, "TooSlow", f"the report did not arrive within {within:g} s") from None
+    except (web.RequestPayloadError, HttpProcessingError):
+        raise Refused(400, "InvalidReport", "the body does not arrive as its headers say") from None
+
+
 def progress_app(
     authenticator: Authenticator,
     directory: JobDirectory,
@@ -83,21 +117,24 @@ def progress_app(
     *,
     pace: RateLimiter | None = None,
     again_seconds: int = _AGAIN_SECONDS,
+    limits: ServerLimits | None = None,
 ) -> web.Application:
     """POST /v1/progress: a pod reports its progress and learns its allocation, and whether its run is to stop.
 
     The answer is ``{"allocation": {"run", "gpus", "pods", "gpusPerPod"}, "stopping": bool, "againSeconds": int}``, and
     ``"batch"``, samples per step, where ``counsel`` has one.
-    Refusals: 400 (what is wrong with which field), 401, 403, 409 (the report is of a run that is over), 413, 429, 503.
+    Refusals: 400 (what is wrong with which field), 401, 403, 408, 409 (the report is of a run that is over), 413, 415,
+    429, 503.
     """
     pods = pace if pace is not None else RateLimiter()
+    body_seconds = (limits or ServerLimits()).request_seconds
 
     async def post(request: web.Request) -> web.StreamResponse:
         caller = await authenticator.authenticate(request.headers.get("Authorization"))
         wait = pods.wait_seconds(caller.pod_uid)
         if wait:
             raise Refused(429, "TooManyReports", f"pod {caller.pod} reports too often", retry_after=math.ceil(wait))
-        report = ProgressReport.parse(await request.read())
+        report = ProgressReport.parse(await _body(request, body_seconds))
         run = directory.find(caller.job)
         if run is None or (report.run is not None and report.run != run.number):
             current = f"run {run.number} is current" if run is not None else "no run is current"
@@ -117,23 +154,57 @@ class HttpServer:
     """An application that is being served on ``port``, which is the real port even if 0 was requested."""
 
     port: int
+    _listener: Listener
     _runner: web.AppRunner
 
     async def close(self) -> None:
         """Stop listening and let open requests finish for a moment."""
+        await self._listener.close()
         await self._runner.cleanup()
 
 
-async def serve(app: web.Application, host: str, port: int, tls: ssl.SSLContext | None = None) -> HttpServer:
+async def serve(
+    app: web.Application,
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None = None,
+    *,
+    limits: ServerLimits | None = None,
+) -> HttpServer:
     """Serve ``app`` in the running loop; OSError when the port is taken."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
+    limits = limits or ServerLimits()
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        logger=_requests_log,
+        shutdown_timeout=2.0,
+        keepalive_timeout=limits.request_seconds,  # also the time for the first request's headers
+        lingering_time=1.0,
+        auto_decompress=False,
+    )
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port, ssl_context=tls)
-        await site.start()
+        assert runner.server is not None
+        listener = Listener(runner.server, host, port, tls, limits.connections)
     except BaseException:
         await runner.cleanup()
         raise
-    address = runner.addresses[0]
-    log.info("serving on %s port %s%s", host, address[1], " with TLS" if tls else "")
-    return HttpServer(int(address[1]), runner)
+    log.info("serving on %s port %s%s", host, listener.port, " with TLS" if tls else "")
+    return HttpServer(listener.port, listener, runner)
+
+
+def _brief(record: logging.LogRecord) -> bool:
+    """A line for a request that was not handled, and none for one that is no HTTP: clients must not fill the log."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, HttpProcessingError | web.RequestPayloadError | ConnectionError):
+        return False
+    if error is not None:
+        *_, last = extract_tb(error.__traceback__) or [None]
+        where = "" if last is None else f" at {Path(last.filename).name}:{last.lineno}"
+        record.msg, record.args = "a request was not handled: %s%s", (type(error).__name__, where)
+        record.exc_info = None
+    return True
+
+
+_requests_log = logging.getLogger(f"{__name__}.requests")
+_requests_log.addFilter(_brief)

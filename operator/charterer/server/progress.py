@@ -27,7 +27,10 @@ _LARGEST_GRADIENT = 1e30
 
 
 def _bad(name: str, value: object, wanted: str) -> Refused:
-    shown = repr(value)
+    try:
+        shown = repr(value)
+    except RecursionError:
+        shown = "a list of lists"
     return Refused(400, "InvalidReport", f"{name}: {shown[:40]} is not {wanted}")
 
 
@@ -37,7 +40,7 @@ def _number(body: Mapping[str, object], name: str, largest: float, wanted: str) 
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _bad(name, value, wanted)
-    if not 0 <= value <= largest:
+    if not 0 <= value <= largest:  # nor if it is not a number; an integer may be too large for a float
         raise _bad(name, value, wanted)
     return float(value)
 

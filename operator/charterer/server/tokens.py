@@ -31,6 +31,8 @@ PostReview = Callable[[Mapping[str, object]], Awaitable[Mapping[str, object]]]
 
 _AUDIENCE_PREFIX = token_audience(JobId(""))
 _MAX_TOKEN_CHARACTERS = 8_192
+_LATEST_EXPIRY = 1e12
+"""Unix seconds; a number beyond says nothing of when a token expires."""
 _POD_NAME = "authentication.kubernetes.io/pod-name"
 _POD_UID = "authentication.kubernetes.io/pod-uid"
 _REFUSAL_SECONDS = 10.0
@@ -73,8 +75,8 @@ def _bearer(authorization: str | None) -> str:
     token = token.strip()
     if scheme.lower() != "bearer" or not token:
         raise _unauthenticated("send the projected service-account token as 'Authorization: Bearer <token>'")
-    if len(token) > _MAX_TOKEN_CHARACTERS:
-        raise _unauthenticated(f"the token is longer than {_MAX_TOKEN_CHARACTERS} characters")
+    if len(token) > _MAX_TOKEN_CHARACTERS or not token.isascii():
+        raise _unauthenticated(f"the token is longer than {_MAX_TOKEN_CHARACTERS} characters, or not plain ASCII")
     return token
 
 
@@ -100,7 +102,7 @@ def _claims(token: str) -> _Claims:
     return _Claims(
         JobId(ours[0].removeprefix(_AUDIENCE_PREFIX)),
         bound_to,
-        float(expires) if isinstance(expires, int | float) else None,
+        float(expires) if isinstance(expires, int | float) and abs(expires) < _LATEST_EXPIRY else None,
     )
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from charterer.api.decode.core import optional_instant, run_number, sentence, since
+from charterer.api.decode.core import optional_instant, sentence, since, training_job_of
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.models.base import Json
 from charterer.api.names import API_VERSION, LABEL_JOB, LABEL_JOB_UID, LABEL_RUN
 from charterer.cluster.paths import JOBS
 from charterer.cluster.store import WatchedKind
 from charterer.domain.ids import JobId
-from charterer.domain.job import Allocation, Job, ResizePolicy, Run, run_name
+from charterer.domain.job import Allocation, Job, ResizePolicy, Run, run_name, run_number
 from charterer.workloads.pod_template import pod_template
 from charterer.workloads.workload import RunEnvironment, Workload
 
@@ -24,18 +24,21 @@ _DISRUPTED: Final = "DisruptionTarget"
 
 
 def decode_job(raw: Raw) -> tuple[JobId, Run] | None:
-    """A Job that is a run of a TrainingJob, with ``pods`` empty until they are joined; None for any other Job.
+    """A Job that is a run of a TrainingJob, as its owner and name say, with ``pods`` empty until they are joined.
 
-    Raises InvalidObject when its run label is no number.
+    A Job of such a name that has a run's labels and no owner may have lost it (``Run.owned``). None for any other Job.
     """
     meta = ObjectMeta.of("Job", raw)
-    if LABEL_JOB_UID not in meta.labels:
+    owner = training_job_of(meta)
+    claimed = owner or (JobId(meta.labels.get(LABEL_JOB_UID, "")), meta.labels.get(LABEL_JOB, ""))
+    number = run_number(meta.name, claimed[1])
+    if number is None or not claimed[0] or (owner is None and meta.controller is not None):
         return None
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     failed = true_condition(status, "Failed")
     message = "" if failed is None else sentence(failed)
     run = Run(
-        number=run_number(meta),
+        number=number,
         name=meta.name,
         uid=meta.uid,
         resource_version=meta.resource_version,
@@ -49,8 +52,9 @@ def decode_job(raw: Raw) -> tuple[JobId, Run] | None:
         failed_message=message,
         pods=(),
         failed_by_disruption=_DISRUPTED in message,
+        owned=owner is not None,
     )
-    return JobId(meta.labels[LABEL_JOB_UID]), run
+    return claimed[0], run
 
 
 class IndexedJob:

@@ -2,7 +2,8 @@
 
 Rules that every implementation keeps, and that the code outside this package relies on:
 
-- The object is named ``run_name(job, number)`` and owned by the TrainingJob, so that it goes with it.
+- The object is named ``run_name(job, number)`` and owned by the TrainingJob, so that it goes with it. By that name and
+  owner it is known as a run of a job in its namespace, and its pods by their controller's uid: never by labels alone.
 - The object and its pods carry the labels ``charterer.dev/job-uid``, ``charterer.dev/job`` and ``charterer.dev/run``.
   Its pods carry their index as the Job controller gives it, and the annotation ``charterer.dev/allocation``.
 - It is created suspended. Suspended, it has no pods, or only such as are ending with their grace period.

@@ -204,6 +204,7 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
         assert balance is not None
         assert not world.estimated
         assert balance.lifetime == world.bill()
+        assert balance.costs.total >= balance.lifetime, "a cost was never shared out by cause"
         assert not balance.folded
         in_periods = total(period.spent for period in balance.history) + spent(world.budget, (), world.cloud.now)
         assert in_periods == balance.lifetime or world.hurried or world.cheapened

@@ -46,6 +46,25 @@ def test_a_job_on_an_interrupted_instance_queues_when_nothing_is_left() -> None:
     assert rents(decided) == ["a100-2"]
 
 
+def test_the_clouds_own_replacement_of_a_dead_machine_is_used_instead_of_another() -> None:
+    world = simple()
+    world.rental()
+    world.job("train", gpus=8)
+    world.runs_on("train", "a100-1", gpus=8)
+    world.rental()
+    spare = world.rental()
+    world.ends("a100-1")
+    unrecorded = plan(world.snapshot())
+    assert set(releases(unrecorded)) == {spare.id}
+    assert rents(unrecorded) == []
+    world.carry_out(unrecorded)
+    world.jobs[JobId("train")] = replace(world.jobs[JobId("train")], allocation=None, runs=())
+    recorded = plan(world.snapshot())
+    assert placed(recorded) == {"train": 8}
+    assert rents(recorded) == []
+    assert releases(recorded) == {}
+
+
 def test_an_idle_machine_that_the_cloud_takes_back_is_released_for_that_reason() -> None:
     world = simple()
     instance = world.rental().instance
@@ -165,6 +184,34 @@ def test_a_job_whose_run_never_started_holds_no_machine_while_it_rests(failures:
     assert releases(decided) == {"a100-1": ReasonCode.IDLE}
     assert (placed(decided), why(decided, "train")) == ({}, ReasonCode.BACK_OFF)
     assert decided.again_at == after(world.now, seconds)
+
+
+def test_a_job_has_no_next_run_until_the_end_of_the_one_that_never_started_is_on_record() -> None:
+    world = simple()
+    world.rental()
+    world.job("train", gpus=8)
+    job = stuck(world)
+    former = job.allocation
+    assert former is not None
+    given_up = replace(former, withdrawn_because="late")
+    world.jobs[job.id] = replace(job, allocation=None, replaced=(given_up,))
+    for _ in range(3):
+        decided = plan(world.snapshot())
+        assert (placed(decided), rents(decided), why(decided, "train")) == ({}, [], ReasonCode.BACK_OFF)
+        world.passes(600.0)
+
+
+def test_a_run_that_waits_for_the_pods_of_its_predecessor_is_not_blamed_for_not_starting() -> None:
+    world = simple()
+    world.rental()
+    world.job("train", gpus=8)
+    job = stuck(world)
+    former = job.allocation
+    assert former is not None
+    unwell(world, suspended=True, pods=())
+    world.jobs[job.id] = replace(world.jobs[job.id], replaced=(replace(former, run=0),))
+    world.passes(job.ready_timeout_seconds + job.grace_seconds)
+    assert why(plan(world.snapshot()), "train") is ReasonCode.LOST_NODE
 
 
 @pytest.mark.parametrize("outcome", [RunOutcome.INTERRUPTED, RunOutcome.STOPPED])

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from charterer.api import decode
-from charterer.api.decode import ForeignPod, OwnPod
+from charterer.api.decode import ForeignPod, JobPod
 from charterer.api.stored_size import stored_bytes
-from charterer.domain.errors import InvalidObject
 from charterer.domain.ids import NodeName
 from charterer.domain.job import PodPhase
 from charterer.domain.time import parse_instant
@@ -17,6 +16,8 @@ from tests.unit.api import values
 
 OURS = {"charterer.dev/job-uid": "uid-1", "charterer.dev/job": "sft", "charterer.dev/run": "2"}
 INDEX = {"batch.kubernetes.io/job-completion-index": "3"}
+RUN = {"apiVersion": "batch/v1", "kind": "Job", "name": "sft-r2", "uid": "run-uid", "controller": True}
+TRAINING_JOB = {"apiVersion": "charterer.dev/v1alpha1", "kind": "TrainingJob", "name": "sft", "uid": "uid-1"}
 
 
 def _pod(labels: dict[str, str], status: dict[str, Any], node: str | None = "node-1", **meta: Any) -> dict[str, Any]:
@@ -25,12 +26,13 @@ def _pod(labels: dict[str, str], status: dict[str, Any], node: str | None = "nod
         {"name": "logs", "resources": {"limits": {"cpu": "1"}}},
     ]
     spec = {"containers": containers, **({"nodeName": node} if node else {})}
-    return values.raw("Pod", spec, name="sft-r2-3", status=status, labels=labels, annotations=INDEX, **meta)
+    owned: dict[str, Any] = {"ownerReferences": [RUN], "annotations": INDEX, **meta}
+    return values.raw("Pod", spec, name="sft-r2-3", status=status, labels=labels, **owned)
 
 
-def _own(raw: dict[str, Any]) -> OwnPod:
+def _own(raw: dict[str, Any]) -> JobPod:
     found = decode.pod(raw)
-    assert isinstance(found, OwnPod)
+    assert isinstance(found, JobPod)
     return found
 
 
@@ -100,7 +102,7 @@ class TestPods:
     def test_a_running_pod_of_ours(self) -> None:
         status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
         own = _own(_pod(OURS, status))
-        assert own.job == "uid-1"
+        assert (own.controller, own.controller_uid) == ("sft-r2", "run-uid")
         assert (own.pod.run, own.pod.index, own.pod.gpus, own.pod.node) == (2, 3, 4, "node-1")
         assert (own.pod.phase, own.pod.ready, own.pod.live) == (PodPhase.RUNNING, True, True)
         assert (own.pod.deleting, own.pod.disrupted, own.pod.exit_code, own.pod.finished) == (False, False, None, None)
@@ -154,9 +156,48 @@ class TestPods:
         raw["spec"]["initContainers"] = [{"name": "warm", "resources": {"limits": {"nvidia.com/gpu": 8}}}]
         assert _own(raw).pod.gpus == 8
 
-    def test_a_run_label_that_is_no_number_is_a_problem(self) -> None:
-        with pytest.raises(InvalidObject, match="'two' is no run number"):
-            decode.pod(_pod({**OURS, "charterer.dev/run": "two"}, {}))
+    def test_sidecars_hold_their_gpus_beside_the_containers_and_beside_later_init_containers(self) -> None:
+        raw = _pod(OURS, {"phase": "Pending"})
+        sidecar = {"name": "cache", "restartPolicy": "Always", "resources": {"limits": {"nvidia.com/gpu": "2"}}}
+        warm = {"name": "warm", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+        raw["spec"]["initContainers"] = [sidecar, warm]
+        assert _own(raw).pod.gpus == 6
+        raw["spec"]["initContainers"] = [sidecar, warm | {"resources": {"limits": {"nvidia.com/gpu": 5}}}]
+        assert _own(raw).pod.gpus == 7
+        raw["spec"]["initContainers"] = [warm | {"resources": {"limits": {"nvidia.com/gpu": 5}}}, sidecar]
+        assert _own(raw).pod.gpus == 6
+
+    def test_the_overhead_of_a_runtime_class_counts(self) -> None:
+        raw = _pod(OURS, {"phase": "Pending"})
+        raw["spec"]["overhead"] = {"nvidia.com/gpu": "1"}
+        assert _own(raw).pod.gpus == 5
+
+    @pytest.mark.parametrize(
+        ("written", "gpus"), [(8, 8), ("8", 8), ("1k", 1000), ("8000m", 8), ("2e1", 20), ("1Ki", 1024)]
+    )
+    def test_gpus_are_read_as_kubernetes_writes_quantities(self, written: object, gpus: int) -> None:
+        raw = _pod({}, {"phase": "Running"})
+        raw["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = written
+        assert decode.pod(raw) == ForeignPod(NodeName("node-1"), gpus)
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"ownerReferences": []},
+            {"ownerReferences": [RUN | {"controller": False}]},
+            {"ownerReferences": [RUN | {"kind": "ReplicaSet"}]},
+            {"ownerReferences": [RUN | {"apiVersion": "evil.example/v1"}]},
+            {"ownerReferences": [RUN | {"name": "backup"}]},
+            {"ownerReferences": [RUN | {"name": "sft-r-2"}]},
+            {"annotations": {"batch.kubernetes.io/job-completion-index": "first"}},
+        ],
+        ids=str,
+    )
+    def test_a_pod_with_a_runs_labels_that_no_run_can_control_is_foreign(self, changes: dict[str, Any]) -> None:
+        assert decode.pod(_pod(OURS, {"phase": "Running"}, **changes)) == ForeignPod(NodeName("node-1"), 4)
+
+    def test_the_number_of_its_run_is_that_of_its_controller_whatever_its_label_says(self) -> None:
+        assert _own(_pod({**OURS, "charterer.dev/run": "9"}, {})).pod.run == 2
 
 
 class TestNodes:
@@ -183,6 +224,9 @@ def test_a_namespace_is_its_name_and_labels() -> None:
 
 
 def test_a_service_is_known_by_the_job_it_belongs_to_until_it_goes() -> None:
-    assert decode.service(values.raw("Service", {}, labels=OURS)) == "uid-1"
-    assert decode.service(values.raw("Service", {}, labels={})) is None
-    assert decode.service(values.raw("Service", {}, labels=OURS, deletionTimestamp=values.CREATED)) is None
+    owned: dict[str, Any] = {"labels": OURS, "ownerReferences": [TRAINING_JOB | {"controller": True}]}
+    assert decode.service(values.raw("Service", {}, **owned)) == "uid-1"
+    assert decode.service(values.raw("Service", {}, **owned, deletionTimestamp=values.CREATED)) is None
+    assert decode.service(values.raw("Service", {}, **owned, name="other")) is None
+    assert decode.service(values.raw("Service", {}, labels=OURS)) is None
+    assert decode.service(values.raw("Service", {}, labels=OURS, ownerReferences=[TRAINING_JOB])) is None

@@ -63,7 +63,7 @@ def test_a_job_has_the_gpus_of_the_pods_that_it_runs_at_a_time() -> None:
         {"metadata": {"labels": {"charterer.dev/job-uid": "x"}}},
         {"spec": {"template": {"spec": {"containers": [{"name": "cpu"}]}}}},
         {"spec": {"template": {}}},
-        {"spec": {"template": {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1k"}}}]}}}},
+        {"spec": {"template": {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "some"}}}]}}}},
         {"spec": {"parallelism": 0}},
     ],
 )

@@ -72,12 +72,11 @@ class TestTrainingJob:
         [
             ([{"name": "trainer"}], "no GPUs: set spec.gpus"),
             ([_gpus(0)], "no GPUs: set spec.gpus"),
-            ([_gpus("some")], "containers[0].resources.limits: nvidia.com/gpu must be a whole number"),
-            (
-                [_gpus(-1)],
-                "containers[0].resources.limits: nvidia.com/gpu must be a whole number of GPUs, from 0 to 100000",
-            ),
-            ([_gpus("1" + "0" * 30)], "containers[0].resources.limits: nvidia.com/gpu must be a whole number"),
+            ([_gpus("some")], "containers[0].resources: nvidia.com/gpu is 'some'; it must be a whole number of GPUs"),
+            ([_gpus("1e99999999999")], "it must be a whole number of GPUs"),
+            ([_gpus("1e999999999")], "it must be a whole number of GPUs"),
+            ([_gpus(-1)], "nvidia.com/gpu is -1; it must be a whole number of GPUs from 0 to 100000"),
+            ([_gpus("1" + "0" * 30)], "it must be a whole number of GPUs"),
             ([_gpus(1), _gpus(1)], "containers[1] asks for 1 nvidia.com/gpu; only the first container"),
         ],
     )

@@ -158,6 +158,7 @@ balances = st.builds(
         by_pool=st.dictionaries(st.tuples(names.map(PoolId), st.sampled_from(Cause)), amounts, max_size=5),
         by_namespace=st.dictionaries(names, amounts, max_size=3),
         through=instants,
+        lifetime=amounts,
     ),
 )
 segments = st.builds(PriceSegment, since=instants, price=prices)

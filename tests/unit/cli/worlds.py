@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from charterer.api.decode import DecodedJob, OwnPod
+from charterer.api.decode import DecodedJob, JobPod
 from charterer.cli.main import main
 from charterer.cli.shared.cluster import ClusterOptions, ClusterReading
 from charterer.cluster.store import ObjectKey
@@ -32,7 +32,10 @@ def seen_of(world: World, *problems: Problem) -> ClusterState:
         rentals={ObjectKey("", name): rental for name, rental in world.rentals.items()},
         runs={ObjectKey(NAMESPACE, run.name): (job.id, run) for job in jobs for run in job.runs},
         pods={
-            ObjectKey(NAMESPACE, pod.name): OwnPod(job.id, pod) for job in jobs for run in job.runs for pod in run.pods
+            ObjectKey(NAMESPACE, pod.name): JobPod(NAMESPACE, run.name, run.uid, pod)
+            for job in jobs
+            for run in job.runs
+            for pod in run.pods
         },
         nodes={ObjectKey("", name): node for name, node in world.nodes.items()},
         namespaces={ObjectKey("", NAMESPACE): (NAMESPACE, {})},

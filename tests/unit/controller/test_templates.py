@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from charterer.api import decode
 from charterer.cluster.client import Client
-from charterer.cluster.errors import ApiError, BadRequest, NamespaceTerminating, NotFound, Unreachable
+from charterer.cluster.errors import ApiError, BadRequest, Forbidden, NamespaceTerminating, NotFound, Unreachable
 from charterer.controller.templates import Templates
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
@@ -85,6 +85,19 @@ def test_a_job_is_not_planned_for_until_its_template_has_been_tried_once() -> No
     at_the_gate(scene)
 
 
+def test_a_job_whose_record_is_refused_is_left_alone_for_five_minutes_then_ten() -> None:
+    async def scene(gate: Gate) -> None:
+        assert await gate.answer(JOB) == {}
+        for minutes in (5, 10):
+            gate.templates.unwritten(JOB.id, "denied by policy")
+            await asyncio.sleep(minutes * 60 - 1.0)
+            assert gate.templates.refusals([JOB]) == {JOB.id: "its record cannot be written: denied by policy"}
+            await asyncio.sleep(1.5)
+            assert gate.templates.refusals([JOB]) == {}
+
+    at_the_gate(scene)
+
+
 def test_a_changed_spec_is_tried_again_and_a_job_that_holds_nodes_never() -> None:
     async def scene(gate: Gate) -> None:
         assert await gate.answer(JOB) == {}
@@ -126,6 +139,20 @@ def test_a_job_or_namespace_that_goes_away_is_not_planned_for() -> None:
         gate.api.raw = None
         edited = replace(JOB, generation=JOB.generation + 1)
         assert await gate.answer(edited) == {JOB.id: "the job is gone"}
+
+    at_the_gate(scene)
+
+
+def test_a_namespace_in_which_the_operator_may_not_create_jobs_is_named_and_a_quota_may_yet_let_it_pass() -> None:
+    async def scene(gate: Gate) -> None:
+        message = 'User "charterer" cannot create resource "jobs" in API group "batch" in the namespace "research"'
+        gate.api.refuses = Forbidden("POST", "/jobs", 403, "Forbidden", message)
+        said = (await gate.answer(JOB))[JOB.id]
+        assert said is not None
+        assert "may not create Jobs in namespace research" in said
+        gate.api.refuses = Forbidden("POST", "/jobs", 403, "Forbidden", "exceeded quota: jobs")
+        edited = replace(JOB, generation=JOB.generation + 1)
+        assert await gate.answer(edited) == {JOB.id: None}
 
     at_the_gate(scene)
 

@@ -12,13 +12,28 @@ from charterer.domain.job import Job, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.steps import AddCosts, BudgetStep, Fold, Wait
+from charterer.domain.steps import AddCosts, BudgetStep, Fold, Forget, Wait
 from charterer.domain.time import Instant, after
 from charterer.ledger.balance import apply_fold
 from charterer.ledger.costs import NAMES_KEPT, OTHER, apply_costs
 from charterer.lifecycle.budget import budget_step
+from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.view import LifecycleView
-from tests.factory import MARCH, POOL, T0, TEAM, allocation, at, balance, budget, instance, job, rental, snapshot
+from tests.factory import (
+    MARCH,
+    POOL,
+    T0,
+    TEAM,
+    allocation,
+    at,
+    balance,
+    budget,
+    instance,
+    job,
+    rental,
+    snapshot,
+    survey,
+)
 
 DOLLAR_A_SECOND = Price.parse("3600")
 NODE = rental(machine=instance(segments=(PriceSegment(T0, DOLLAR_A_SECOND),), billing_minimum_seconds=0), ready=at(60))
@@ -70,11 +85,24 @@ def test_the_end_of_a_rental_is_added_at_once_and_the_sums_are_then_the_ledgers(
     assert not isinstance(next_step(ended, books=books, now=at(113)), AddCosts)
 
 
-def test_an_end_in_the_future_of_our_clock_is_not_added_at_every_turn() -> None:
-    other = replace(NODE, id=RentalId("a100-2"), uid="uid-2")
-    ended = replace(NODE, phase=RentalPhase.ENDED, ended=at(900), cost=Money.parse("900"))
-    books = added(other, ended, books=balance(), now=at(600))
-    assert next_step(other, ended, books=books, now=at(601)) is None
+def test_a_rental_is_kept_until_its_cost_is_shared_out() -> None:
+    ended = replace(NODE, phase=RentalPhase.ENDED, ended=at(110), cost=Money.parse("110"))
+    folded = balance(lifetime=Money.parse("110"), settled=Money.parse("110"), folded=frozenset({NODE.uid}))
+    nothing_left = survey(asked=10_000)
+    seen = snapshot(budget(balance=folded), ended, nothing_left, now=at(10_000))
+    assert isinstance(rental_step(ended.id, LifecycleView.of(seen)), Wait)
+    shared = added(ended, books=folded, now=at(10_000))
+    seen = snapshot(budget(balance=shared), ended, nothing_left, now=at(10_000))
+    assert rental_step(ended.id, LifecycleView.of(seen)) == Forget(ended.id)
+
+
+def test_a_machine_that_was_found_late_and_had_ended_counts_for_its_own_pool() -> None:
+    books = added(NODE, books=balance(), now=at(600))
+    found = replace(NODE, id=RentalId("b-1"), uid="uid-b", pool=PoolId("b"), created=at(610), ready=at(0))
+    ended = replace(found, phase=RentalPhase.ENDED, ended=at(500), cost=Money.parse("500"))
+    later = added(NODE, ended, books=books, now=at(660))
+    assert later.costs.by_pool[PoolId("b"), Cause.IDLE] == Money.parse("500")
+    assert later.costs.total - books.costs.total == Money.parse("560")
 
 
 def test_a_job_that_is_deleted_takes_nothing_back() -> None:
@@ -87,18 +115,19 @@ def test_what_a_machine_that_had_ended_cost_too_much_is_made_up_for_later() -> N
     books = added(NODE, books=balance(), now=at(100))
     ended = replace(NODE, phase=RentalPhase.ENDED, ended=at(90), cost=Money.parse("90"))
     folded = apply_fold(books, Fold(NODE.id, NODE.uid, TEAM, Money.parse("90"), Money.parse("90"), MARCH))
-    assert next_step(ended, books=folded, now=at(200)) is None
+    folded = added(ended, books=folded, now=at(200))
+    assert folded.costs.total == Money.parse("100")
     machine = instance("i2", launched=at(200), segments=(PriceSegment(at(200), DOLLAR_A_SECOND),))
     fresh = rental("a100-2", machine=replace(machine, billing_minimum_seconds=0))
-    books = added(ended, fresh, books=folded, now=at(230))
-    assert books.costs.total == Money.parse("120")
-    assert books.costs.total == books.lifetime + Money.parse("30")
+    books = added(ended, fresh, books=folded, now=at(260))
+    assert books.costs.total == books.lifetime + Money.parse("60") == Money.parse("150")
 
 
 def test_what_no_rental_accounts_for_any_more_is_added_with_what_is_spent_next() -> None:
-    books = balance(lifetime=Money.parse("5"))
-    assert next_step(books=books, now=at(100)) is None
-    assert added(NODE, books=books, now=at(30)).costs.total == Money.parse("35")
+    books = added(books=balance(lifetime=Money.parse("5")), now=at(10))
+    assert books.costs.total == Money.parse("0")
+    assert not isinstance(next_step(books=books, now=at(1_000)), AddCosts)
+    assert added(NODE, books=books, now=at(100)).costs.total == Money.parse("105")
 
 
 def test_months_that_no_operator_ran_are_added_when_one_does() -> None:

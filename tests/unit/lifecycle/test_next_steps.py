@@ -34,7 +34,7 @@ def test_every_object_has_at_most_one_step_or_wait_under_its_own_key() -> None:
 def test_a_run_whose_job_is_gone_is_stopped_once() -> None:
     left = Orphan(job().id, "research", budget().id, run(1, pod()))
     steps, _ = next_steps(replace(snapshot(), orphans=(left,)))
-    assert steps == {StepKey(StepKind.JOB, job().id): StopOrphan(left)}
+    assert steps == {StepKey(StepKind.JOB, left.run.uid): StopOrphan(left)}
     for over in (replace(left.run, suspended=True), replace(left.run, deleting=True), replace(left.run, complete=T0)):
         assert not next_steps(replace(snapshot(), orphans=(replace(left, run=over),)))[0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from charterer.domain.job import Progress
 from charterer.domain.time import Instant
 from charterer.server.directory import CurrentRun
-from charterer.server.http import Check, HttpServer, health_app, progress_app, serve
+from charterer.server.http import Check, HttpServer, ServerLimits, health_app, metrics_app, progress_app, serve
 from charterer.server.progress import ProgressBoard
 from charterer.server.rate_limiter import RateLimiter
 from charterer.server.tokens import Authenticator
@@ -33,7 +34,7 @@ async def test_health_says_what_is_well_and_what_is_not() -> None:
     def check(name: str) -> Check:
         return lambda: (states[name], f"{name} checked")
 
-    app = health_app(lambda: b"a_metric 1.0\n", {"loop": check("loop"), "events": check("events")}, {})
+    app = health_app({"loop": check("loop"), "events": check("events")}, {})
     site = await serve(app, "127.0.0.1", 0)
     try:
         assert (await fetch(site, "/healthz"))[0] == 200
@@ -43,22 +44,31 @@ async def test_health_says_what_is_well_and_what_is_not() -> None:
         assert "ok   loop" in text
         assert "FAIL events: events checked" in text
         assert (await fetch(site, "/readyz"))[0] == 200
-        assert await fetch(site, "/metrics") == (
-            200,
-            "text/plain; version=0.0.4; charset=utf-8",
-            "a_metric 1.0\n",
-        )
+        assert (await fetch(site, "/metrics"))[0] == 404
+    finally:
+        await site.close()
+
+
+async def test_metrics_are_on_a_port_of_their_own() -> None:
+    site = await serve(metrics_app(lambda: b"a_metric 1.0\n"), "127.0.0.1", 0)
+    try:
+        exposition = "text/plain; version=0.0.4; charset=utf-8"
+        assert await fetch(site, "/metrics") == (200, exposition, "a_metric 1.0\n")
+        assert (await fetch(site, "/healthz"))[0] == 404
     finally:
         await site.close()
 
 
 async def test_a_port_in_use_is_an_error() -> None:
-    site = await serve(health_app(lambda: b"", {}, {}), "127.0.0.1", 0)
+    site = await serve(health_app({}, {}), "127.0.0.1", 0)
     try:
         with pytest.raises(OSError, match="in use"):
-            await serve(health_app(lambda: b"", {}, {}), "127.0.0.1", site.port)
+            await serve(health_app({}, {}), "127.0.0.1", site.port)
     finally:
         await site.close()
+
+
+_SOON = ServerLimits(request_seconds=0.3)
 
 
 @dataclass
@@ -80,13 +90,16 @@ class Endpoint:
             lambda: NOW,
             self.adviser,
             pace=RateLimiter(rate=1.0, burst=5, clock=self.clock),
+            limits=_SOON,
         )
-        self.site = await serve(app, "127.0.0.1", 0)
+        self.site = await serve(app, "127.0.0.1", 0, limits=_SOON)
 
-    async def post(self, body: bytes, header: str | None = None) -> tuple[int, dict[str, Any], dict[str, str]]:
+    async def post(
+        self, body: bytes, header: str | None = None, **more: str
+    ) -> tuple[int, dict[str, Any], dict[str, str]]:
         assert self.site is not None
         url = f"http://127.0.0.1:{self.site.port}/v1/progress"
-        headers = {"Authorization": bearer(token()) if header is None else header}
+        headers = {"Authorization": bearer(token()) if header is None else header, **more}
         async with aiohttp.ClientSession() as session, session.post(url, data=body, headers=headers) as answer:
             return answer.status, await answer.json(), dict(answer.headers)
 
@@ -155,3 +168,80 @@ async def test_a_pod_that_calls_too_often_is_429_until_it_has_waited(endpoint: E
     retry_after = answers[-1][2]["Retry-After"]
     endpoint.clock.now += float(retry_after)
     assert (await endpoint.post(b"{}"))[0] == 200
+
+
+async def _answer(endpoint: Endpoint, request: bytes) -> str:
+    """What the server answers to these bytes until it closes the connection, which it does by itself."""
+    assert endpoint.site is not None
+    reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.site.port)
+    try:
+        writer.write(request)
+        return (await reader.read()).decode(errors="replace")
+    finally:
+        writer.close()
+
+
+def _head(*headers: str) -> bytes:
+    lines = ["POST /v1/progress HTTP/1.1", "Host: x", f"Authorization: {bearer(token())}", *headers, "", ""]
+    return "\r\n".join(lines).encode()
+
+
+async def test_a_connection_that_brings_no_whole_request_in_time_is_closed(endpoint: Endpoint) -> None:
+    assert await _answer(endpoint, b"") == ""
+    assert await _answer(endpoint, b"POST /v1/progress HTTP/1.1\r\nHost: x\r\n") == ""
+    late = await _answer(endpoint, _head("Content-Length: 10", "Connection: close") + b"{")
+    assert late.startswith("HTTP/1.1 408")
+    assert "TooSlow" in late
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "nonsense"])
+async def test_an_encoded_body_is_refused(endpoint: Endpoint, encoding: str) -> None:
+    status, answer, _ = await endpoint.post(b"{}", **{"Content-Encoding": encoding})
+    assert (status, answer["error"]["code"]) == (415, "ContentEncoding")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"fraction": 1' + b"0" * 400 + b"}",
+        b'{"throughput": 1e999}',
+        b'{"stepSeconds": NaN}',
+        b'{"fraction": ' + b"[" * 900 + b"]" * 900 + b"}",
+        b'{"step": "\\ud800"}',
+        b"\xff\xfe",
+        b"[]",
+    ],
+    ids=["huge", "infinite", "nan", "deep", "surrogate", "no-utf-8", "list"],
+)
+async def test_whatever_a_report_contains_a_wrong_one_is_400_and_no_traceback_is_logged(
+    endpoint: Endpoint, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    status, answer, _ = await endpoint.post(body)
+    assert (status, answer["error"]["code"]) == (400, "InvalidReport")
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        _head("Transfer-Encoding: chunked", "Connection: close") + b"zz\r\n{}\r\n0\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"GET /v1/progress HTTP/9.9\r\n\r\n",
+        b"POST /v1/progress HTTP/1.1\r\nA: " + b"x" * 100_000 + b"\r\n\r\n",
+        _head("Content-Length: -1"),
+    ],
+    ids=["chunks", "tls", "version", "long-header", "length"],
+)
+async def test_what_is_no_http_is_400_and_no_line_of_the_log(
+    endpoint: Endpoint, request_: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert (await _answer(endpoint, request_)).split()[1] == "400"
+    assert caplog.text == ""
+
+
+async def test_a_fault_of_ours_is_one_line_of_the_log(endpoint: Endpoint, caplog: pytest.LogCaptureFixture) -> None:
+    endpoint.directory.runs[JOB] = CurrentRun(3, frozenset({POD_UID}), ALLOCATION, stopping=False)  # upsets the adviser
+    answer = await _answer(endpoint, _head("Content-Length: 2", "Connection: close") + b"{}")
+    assert answer.startswith("HTTP/1.1 500")
+    assert "a request was not handled: AssertionError at support.py:" in caplog.text
+    assert "Traceback" not in caplog.text

@@ -14,7 +14,9 @@ from charterer.domain.time import parse_instant
 from charterer.workloads import INDEXED_JOB, RunEnvironment
 from tests.unit.api import values
 
-OURS = {"charterer.dev/job-uid": "uid-1", "charterer.dev/run": "2"}
+OWNER = {"apiVersion": "charterer.dev/v1alpha1", "kind": "TrainingJob", "name": "sft", "uid": "uid-1"}
+CLAIMS = {"charterer.dev/job-uid": "uid-1", "charterer.dev/job": "sft", "charterer.dev/run": "2"}
+OURS = {"ownerReferences": [OWNER | {"controller": True}]}
 ENVIRONMENT = RunEnvironment("https://charterer-progress.charterer.svc", "-----BEGIN CERTIFICATE-----")
 
 
@@ -77,7 +79,8 @@ class TestARunsJob:
 
     def test_is_decoded_as_the_run_it_was_made_for(self) -> None:
         made = _run()
-        raw = values.raw("Job", made["spec"], name=made["metadata"]["name"], labels=made["metadata"]["labels"])
+        metadata = {key: made["metadata"][key] for key in ("name", "labels", "ownerReferences")}
+        raw = values.raw("Job", made["spec"], **metadata)
         found = INDEXED_JOB.kind.decode(raw)
         assert found is not None
         assert (found[0], found[1].number, found[1].completions) == (values.UID, 2, 2)
@@ -203,12 +206,33 @@ class TestTheService:
 
 
 class TestARunReadBack:
-    def _raw(self, labels: dict[str, str], **status: Any) -> dict[str, Any]:
+    def _raw(self, metadata: dict[str, Any], **status: Any) -> dict[str, Any]:
         spec = {"completions": 2, "parallelism": 2, "suspend": True}
-        return values.raw("Job", spec, name="sft-r2", status=status, labels=labels)
+        return values.raw("Job", spec, status=status, **{"name": "sft-r2", **metadata})
 
-    def test_a_job_that_is_not_ours_does_not_matter(self) -> None:
-        assert INDEXED_JOB.kind.decode(self._raw({})) is None
+    @pytest.mark.parametrize(
+        "metadata",
+        [
+            {"labels": {"charterer.dev/job-uid": "uid-1", "charterer.dev/job": "other", "charterer.dev/run": "2"}},
+            {"labels": CLAIMS, "ownerReferences": [OWNER | {"controller": True, "kind": "CronJob"}]},
+            {"ownerReferences": [OWNER]},
+            {"ownerReferences": [OWNER | {"controller": True, "apiVersion": "evil.example/v1"}]},
+            {**OURS, "name": "sft"},
+            {**OURS, "name": "other-r2"},
+            {**OURS, "name": "sft-r02"},
+            {**OURS, "name": "sft-rII"},
+        ],
+        ids=str,
+    )
+    def test_a_job_that_no_training_job_controls_under_its_runs_name_does_not_matter(
+        self, metadata: dict[str, Any]
+    ) -> None:
+        assert INDEXED_JOB.kind.decode(self._raw(metadata)) is None
+
+    def test_a_run_that_has_lost_its_owner_is_known_as_such(self) -> None:
+        found = INDEXED_JOB.kind.decode(self._raw({"labels": CLAIMS}))
+        assert found is not None
+        assert (found[0], found[1].number, found[1].owned) == ("uid-1", 2, False)
 
     def test_a_suspended_run(self) -> None:
         found = INDEXED_JOB.kind.decode(self._raw(OURS))

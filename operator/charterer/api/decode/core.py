@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from charterer.api.metadata import ObjectMeta, Raw, gpus_of, true_condition
+from charterer.api.metadata import ObjectMeta, Raw, gpus_of, true_condition, whole_quantity
 from charterer.api.names import (
     ANNOTATION_ALLOCATION,
     COMPLETION_INDEX,
     GPU_RESOURCE,
+    GROUP,
     LABEL_JOB_UID,
-    LABEL_RUN,
 )
 from charterer.api.stored_size import tail
 from charterer.domain.ids import JobId, NodeName
-from charterer.domain.job import RUN_LABEL_PREFIX, Pod, PodPhase
+from charterer.domain.job import RUN_LABEL_PREFIX, Pod, PodPhase, run_number
 from charterer.domain.snapshot import Node
 from charterer.domain.time import Instant, parse_instant
 
@@ -41,7 +41,7 @@ def node(raw: Raw) -> Node:
         ready=true_condition(status, "Ready") is not None,
         unschedulable=bool(spec.get("unschedulable")),
         deleting=meta.deleting,
-        gpus=int((status.get("allocatable") or {}).get(GPU_RESOURCE, 0)),
+        gpus=whole_quantity((status.get("allocatable") or {}).get(GPU_RESOURCE, 0)),
         foreign_gpus=0,
         run_labels={key: value for key, value in meta.labels.items() if key.startswith(RUN_LABEL_PREFIX)},
         not_ready_since=_not_ready_since(status, meta.created),
@@ -56,18 +56,38 @@ def _not_ready_since(status: Raw, created: Instant) -> Instant | None:
     return None if ready.get("status") == "True" else optional_instant(ready, "lastTransitionTime") or created
 
 
+def training_job_of(meta: ObjectMeta) -> tuple[JobId, str] | None:
+    """Uid and name of the TrainingJob that controls the object, as it says; None where none does.
+
+    Whoever may create such an object may write any owner into it, so this counts only for a TrainingJob of that uid in
+    the object's own namespace.
+    """
+    owner = meta.controller
+    if owner is None or (owner.group, owner.kind) != (GROUP, "TrainingJob"):
+        return None
+    return JobId(owner.uid), owner.name
+
+
 def service(raw: Raw) -> JobId | None:
-    """The TrainingJob whose Service this is; None for any other Service, and for a Service that is being deleted."""
+    """The TrainingJob whose Service this is, as it says (``training_job_of``).
+
+    None for any other Service, and for a Service that is being deleted.
+    """
     meta = ObjectMeta.of("Service", raw)
-    job = meta.labels.get(LABEL_JOB_UID)
-    return None if job is None or meta.deleting else JobId(job)
+    owner = training_job_of(meta)
+    return None if owner is None or meta.deleting or meta.name != owner[1] else owner[0]
 
 
 @dataclass(frozen=True, slots=True)
-class OwnPod:
-    """A pod of a TrainingJob's run."""
+class JobPod:
+    """A pod with the labels of a run, its namespace, and the name and uid of the batch/v1 Job that controls it.
 
-    job: JobId
+    It is a pod of a run only if that Job is one, in the same namespace: the labels and the owner say what they like.
+    """
+
+    namespace: str
+    controller: str
+    controller_uid: str
     pod: Pod
 
 
@@ -79,23 +99,24 @@ class ForeignPod:
     gpus: int
 
 
-def pod(raw: Raw) -> OwnPod | ForeignPod | None:
-    """A pod of a run, or another pod that holds GPUs of a node now; None for any other."""
+def pod(raw: Raw) -> JobPod | ForeignPod | None:
+    """A pod that may be a run's, or another pod that holds GPUs of a node now; None for any other."""
     meta = ObjectMeta.of("Pod", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     phase = PodPhase(status.get("phase") or PodPhase.UNKNOWN)
     gpus = pod_gpus(spec)
     node_name = spec.get("nodeName")
     finished = phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
-    if LABEL_JOB_UID not in meta.labels:
+    controller, number, index = meta.controller, _run_number(meta), _index(meta)
+    if LABEL_JOB_UID not in meta.labels or controller is None or number is None or index is None:
         return ForeignPod(NodeName(node_name), gpus) if node_name and gpus and not finished else None
     ends = _terminations(status)
     failed_ends = [end for end in ends if end.get("exitCode")]
-    own = Pod(
+    read = Pod(
         name=meta.name,
         uid=meta.uid,
-        run=run_number(meta),
-        index=_index(meta),
+        run=number,
+        index=index,
         gpus=gpus,
         node=NodeName(node_name) if node_name else None,
         phase=phase,
@@ -109,7 +130,7 @@ def pod(raw: Raw) -> OwnPod | ForeignPod | None:
         resource_version=meta.resource_version,
         trouble="" if finished else pod_trouble(status),
     )
-    return OwnPod(JobId(meta.labels[LABEL_JOB_UID]), own)
+    return JobPod(meta.namespace, controller.name, controller.uid, read)
 
 
 _LAST_WORDS_BYTES = 768
@@ -152,23 +173,35 @@ def warning_event(raw: Raw) -> tuple[Instant, str]:
     return last, text[:_TROUBLE_LIMIT]
 
 
-def run_number(meta: ObjectMeta) -> int:
-    """The run that an object belongs to, by its label. Raises InvalidObject when that is no number."""
-    label = meta.labels.get(LABEL_RUN, "")
-    if not label.isdecimal():
-        message = f"the value {label!r} is no run number; delete this {meta.kind}: Charterer did not make it like this"
-        raise meta.invalid(f"metadata.labels[{LABEL_RUN}]", "InvalidRun", message)
-    return int(label)
+def _run_number(meta: ObjectMeta) -> int | None:
+    """The run that a pod belongs to, by the name of the Job that controls it."""
+    controller = meta.controller
+    if controller is None or (controller.group, controller.kind) != ("batch", "Job"):
+        return None
+    return run_number(controller.name)
 
 
-def _index(meta: ObjectMeta) -> int:
-    return int(meta.annotations.get(COMPLETION_INDEX) or meta.labels.get(COMPLETION_INDEX) or 0)
+def _index(meta: ObjectMeta) -> int | None:
+    index = meta.annotations.get(COMPLETION_INDEX) or meta.labels.get(COMPLETION_INDEX) or "0"
+    return int(index) if index.isascii() and index.isdecimal() and len(index) <= 9 else None
 
 
 def pod_gpus(spec: Raw) -> int:
-    """GPUs of a pod: containers hold theirs at the same time, init containers one after another, before them."""
-    together = sum(gpus_of(container, GPU_RESOURCE) for container in spec.get("containers") or ())
-    return max([together, *(gpus_of(container, GPU_RESOURCE) for container in spec.get("initContainers") or ())])
+    """GPUs of a pod as the scheduler counts them.
+
+    Containers and sidecars (init containers with restartPolicy Always) hold theirs at the same time. Any other init
+    container runs before the containers, together with the sidecars that were started before it. The overhead of the
+    runtime class is added. Source: PodRequests in k8s.io/component-helpers/resource.
+    """
+    sidecars, starting = 0, 0
+    for container in spec.get("initContainers") or ():
+        gpus = gpus_of(container, GPU_RESOURCE)
+        if container.get("restartPolicy") == "Always":
+            sidecars += gpus
+            gpus = 0
+        starting = max(starting, sidecars + gpus)
+    together = sidecars + sum(gpus_of(container, GPU_RESOURCE) for container in spec.get("containers") or ())
+    return max(together, starting) + whole_quantity((spec.get("overhead") or {}).get(GPU_RESOURCE, 0))
 
 
 def _terminations(status: Raw) -> list[Raw]:

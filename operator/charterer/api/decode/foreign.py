@@ -60,7 +60,7 @@ def foreign_job(raw: Raw) -> ForeignJob | None:
     gpus = _gpus(template) * min(parallelism, spec.get("completions") or parallelism)
     if LABEL_JOB_UID in meta.labels or gpus < 1:
         return None
-    _, manager = _manager(raw)
+    manager = "" if meta.controller is None else meta.controller.kind
     complete, failed = true_condition(status, "Complete"), true_condition(status, "Failed")
     return ForeignJob(
         uid=meta.uid,
@@ -88,15 +88,15 @@ def foreign_worker(raw: Raw) -> ForeignWorker | None:
     gpus = _gpus(raw.get("spec") or {})
     if LABEL_JOB_UID in meta.labels or gpus < 1:
         return None
-    owner, kind = _manager(raw)
+    owner = meta.controller
     phase = status.get("phase")
     states = [container.get("state") or {} for container in status.get("containerStatuses") or ()]
     started = [state.get("terminated") or state.get("running") or {} for state in states]
     starts = [at for state in started if (at := optional_instant(state, "startedAt")) is not None]
     return ForeignWorker(
         namespace=meta.namespace,
-        owner=owner,
-        owner_kind=kind,
+        owner="" if owner is None else owner.uid,
+        owner_kind="" if owner is None else owner.kind,
         gpus=gpus,
         live=phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED),
         succeeded=phase == PodPhase.SUCCEEDED,
@@ -105,15 +105,8 @@ def foreign_worker(raw: Raw) -> ForeignWorker | None:
 
 
 def _gpus(spec: Raw) -> int:
-    """GPUs of a pod; 0 where they are written in a way that the simulation need not know (a quantity like 1k)."""
+    """GPUs of a pod; 0 where what is written is no number."""
     try:
         return pod_gpus(spec)
     except ValueError:
         return 0
-
-
-def _manager(raw: Raw) -> tuple[str, str]:
-    """Uid and kind of what manages the object; empty where nothing does."""
-    owners = raw["metadata"].get("ownerReferences") or ()
-    managers = [(str(owner.get("uid", "")), str(owner.get("kind", ""))) for owner in owners if owner.get("controller")]
-    return managers[0] if managers else ("", "")

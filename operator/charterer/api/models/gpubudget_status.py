@@ -112,6 +112,8 @@ class BudgetCosts(ApiModel):
 
     through: Time
     """When the last amounts were added: about once a minute."""
+    lifetime: Amount | None = None
+    """The lifetime of the ledger at that time."""
     pools: Annotated[tuple[PoolCosts, ...], Field(max_length=1_000, json_schema_extra=ATOMIC)] = ()
     """Dollars by pool and cause; after 500 pools, further ones count under (other). Together the amounts are what all
     rented nodes cost so far."""
@@ -128,6 +130,7 @@ class BudgetCosts(ApiModel):
             by_pool.setdefault(pool, {})[cause.value] = amount
         return cls(
             through=costs.through,
+            lifetime=costs.lifetime,
             pools=tuple(PoolCosts(pool=pool, **amounts) for pool, amounts in by_pool.items()),
             namespaces=tuple(
                 NamespaceCosts(namespace=name, job=amount) for name, amount in sorted(costs.by_namespace.items())
@@ -145,6 +148,7 @@ class BudgetCosts(ApiModel):
             },
             by_namespace={item.namespace: item.job for item in self.namespaces},
             through=self.through,
+            lifetime=self.lifetime or ZERO,
         )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from charterer.api.metadata import ObjectMeta, gpus_of
+from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
     ApiModel,
-    Json,
     ObjectName,
     PrinterColumn,
     ResourceKind,
@@ -21,58 +20,12 @@ from charterer.api.models.base import (
 )
 from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobStatus
 from charterer.api.names import GPU_RESOURCE
-from charterer.api.stored_size import stored_bytes
+from charterer.api.template import MOST_GPUS, TEMPLATE_SCHEMA, grace_seconds, template_problem, trainer_gpus
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Job, ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import ZERO
 
-_DEFAULT_GRACE_SECONDS: Final = 30
-"""Kubernetes' default of terminationGracePeriodSeconds."""
-_LONGEST_GRACE_SECONDS: Final = 86_400
-"""A day. Money is held back for the time that a job may take to stop, so that time needs a bound."""
-
-_MOST_GPUS: Final = 100_000
-"""Most GPUs of a job: as many as the largest clusters have."""
-_TEMPLATE_BYTES: Final = 256 * 1024
-"""Most bytes of a template: a sixth of what etcd takes of one object. It is in the TrainingJob, in each run's object
-and, where it was applied by a client, once more in an annotation."""
-
-_Gpus = Annotated[int, Field(ge=1, le=_MOST_GPUS)]
-
-_LIMITS: Json = {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": True}, "maxProperties": 64}
-_CONTAINER: Json = {
-    "type": "object",
-    "x-kubernetes-preserve-unknown-fields": True,
-    "required": ["name"],
-    "properties": {
-        "name": {"type": "string", "maxLength": 63},
-        "resources": {
-            "type": "object",
-            "x-kubernetes-preserve-unknown-fields": True,
-            "properties": {"limits": _LIMITS},
-        },
-    },
-}
-_TEMPLATE: Json = {
-    "type": "object",
-    "x-kubernetes-preserve-unknown-fields": True,
-    "required": ["spec"],
-    "properties": {
-        "spec": {
-            "type": "object",
-            "x-kubernetes-preserve-unknown-fields": True,
-            "required": ["containers"],
-            "properties": {
-                "containers": {
-                    "type": "array",
-                    "minItems": 1,
-                    "maxItems": 32,
-                    "items": _CONTAINER,
-                }
-            },
-        }
-    },
-}
+_Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
 
 
 class GpuRange(ApiModel):
@@ -122,6 +75,15 @@ class TrainingJobSpec(ApiModel):
             "say how many GPUs: set spec.gpus, or nvidia.com/gpu in the first container's resources.limits",
         ),
         Rule(
+            "!has(self.gpus) || !has(self.template.spec.containers[0].resources) || "
+            "!has(self.template.spec.containers[0].resources.limits) || "
+            "!('nvidia.com/gpu' in self.template.spec.containers[0].resources.limits) || (self.gpus.min == "
+            "self.gpus.max && string(self.template.spec.containers[0].resources.limits['nvidia.com/gpu']) == "
+            "string(self.gpus.min))",
+            "spec.gpus and nvidia.com/gpu in the first container's resources.limits disagree: leave nvidia.com/gpu "
+            "out, since each run's pods get the GPUs that spec.gpus allows",
+        ),
+        Rule(
             "!has(self.maxCost) || quantity(self.maxCost).compareTo(quantity('0')) > 0",
             "maxCost must be more than 0: a job that may cost nothing can never run",
             ".maxCost",
@@ -135,10 +97,11 @@ class TrainingJobSpec(ApiModel):
     """How the number of GPUs may change while the job runs. Never: it does not change (for jobs without checkpoints).
     Restart: the job is stopped with SIGTERM and continues from its checkpoint. InPlace: pods are added and removed
     while the job runs."""
-    template: Annotated[dict[str, Any], Field(json_schema_extra=_TEMPLATE)]
+    template: Annotated[dict[str, Any], Field(json_schema_extra=TEMPLATE_SCHEMA)]
     """The pod template. The first container is the trainer: it gets the GPUs and the environment variables that
     torchrun reads. A trainer that is stopped must exit with 143, never with 0. A change takes effect with the job's
-    next run."""
+    next run. nodeName, schedulerName, resourceClaims, a priorityClassName that begins with system- and GPUs in other
+    containers are refused. Whoever writes a template needs the right to create pods."""
     profile_name: ObjectName | None = None
     """Name of the SpeedupProfile, in the same namespace, that describes the class of this job."""
     gpu_types: Annotated[
@@ -175,9 +138,7 @@ class TrainingJobSpec(ApiModel):
 
     def to_domain(self, meta: ObjectMeta, record: TrainingJobRecord) -> DecodedJob:
         """The job. What is wrong with its template makes ``Job.invalid``, so that its runs stay in sight."""
-        pod_gpus, no_gpus = self._pod_gpus()
-        grace_seconds, bad_grace = self._grace_seconds()
-        refusal = no_gpus or bad_grace or self._too_large()
+        pod_gpus, refusal = trainer_gpus(self.template), self._problem()
         if record.invalid is not None and record.invalid.generation == meta.generation:
             refusal = record.invalid.message
         job = Job(
@@ -202,7 +163,7 @@ class TrainingJobSpec(ApiModel):
             max_restarts=self.max_restarts,
             ready_timeout_seconds=float(self.ready_timeout_seconds),
             ttl_seconds_after_finished=self.ttl_seconds_after_finished,
-            grace_seconds=grace_seconds,
+            grace_seconds=grace_seconds(self.template),
             pod_gpus=pod_gpus,
             remaining=None,
             progress=None if record.progress is None else record.progress.to_domain(),
@@ -224,53 +185,21 @@ class TrainingJobSpec(ApiModel):
         )
         return DecodedJob(job, self.priority_class_name or "", self.profile_name or "")
 
-    def _pod_gpus(self) -> tuple[int, str]:
-        """GPUs of the first container, and why the template cannot be run (empty if it can)."""
-        path = "spec.template.spec.containers"
-        containers: list[Any] = (self.template.get("spec") or {}).get("containers") or []
-        counts: list[int] = []
-        for index, container in enumerate(containers):
-            try:
-                count = gpus_of(container, GPU_RESOURCE)
-            except ValueError:
-                count = -1
-            if not 0 <= count <= _MOST_GPUS:
-                message = f"{GPU_RESOURCE} must be a whole number of GPUs, from 0 to {_MOST_GPUS}"
-                return 0, f"{path}[{index}].resources.limits: {message}"
-            counts.append(count)
-        if not counts:
-            return 0, f"{path} is empty: name the trainer's container"
-        for index, count in enumerate(counts[1:], start=1):
-            if count:
-                message = f"{path}[{index}] asks for {count} {GPU_RESOURCE}; only the first container may have GPUs"
-                return counts[0], message
-        if self.gpus is None and counts[0] < 1:
-            return 0, f"no GPUs: set spec.gpus, or {GPU_RESOURCE} in {path}[0].resources.limits, to at least 1"
-        return counts[0], ""
-
-    def _too_large(self) -> str:
-        """Why a run cannot be made of the template's size; empty where one can."""
-        try:
-            size = stored_bytes(self.template)
-        except RecursionError:
-            return "spec.template is nested too deeply"
-        if size <= _TEMPLATE_BYTES:
-            return ""
-        return (
-            f"spec.template takes {size:,} bytes; at most {_TEMPLATE_BYTES:,} can be used: put large files and scripts "
-            "into the image or a ConfigMap"
-        )
-
-    def _grace_seconds(self) -> tuple[int, str]:
-        """Seconds that the pods may take to stop, and what is wrong with the declared number (empty if nothing)."""
-        path = "spec.template.spec.terminationGracePeriodSeconds"
-        declared = (self.template.get("spec") or {}).get("terminationGracePeriodSeconds")
-        if declared is None:
-            return _DEFAULT_GRACE_SECONDS, ""
-        if type(declared) is int and 0 <= declared <= _LONGEST_GRACE_SECONDS:
-            return declared, ""
-        message = f"{path} is {declared!r:.40}; give whole seconds from 0 to {_LONGEST_GRACE_SECONDS} (a day)"
-        return _DEFAULT_GRACE_SECONDS, message
+    def _problem(self) -> str:
+        """Why the job cannot be run as it is written, empty if it can."""
+        problem = template_problem(self.template)
+        pod_gpus = trainer_gpus(self.template)
+        where = f"{GPU_RESOURCE} in the limits of spec.template.spec.containers[0]"
+        if problem:
+            return problem
+        if self.gpus is None:
+            return "" if pod_gpus >= 1 else f"no GPUs: set spec.gpus, or {where}, to at least 1"
+        if pod_gpus and not self.gpus.min == self.gpus.max == pod_gpus:
+            return (
+                f"{where} is {pod_gpus}, and spec.gpus says {self.gpus.min} to {self.gpus.max}: leave {GPU_RESOURCE} "
+                "out, since each run's pods get the GPUs that spec.gpus allows"
+            )
+        return ""
 
 
 TRAINING_JOB = ResourceKind(

@@ -8,13 +8,12 @@ from charterer.cli.explain.document import explain_document
 from charterer.cli.explain.explain_json import explain_json
 from charterer.cli.explain.explanation import explain_job
 from charterer.cli.shared.cluster import ClusterOptions, cluster_options, read
+from charterer.cli.shared.job_name import job_name
 from charterer.cli.shared.output import FORMATS, ReadOnlyCommand, announce_when_slow, emit
 from charterer.cli.shared.plan_report import PlanReport, plan_report
 from charterer.cli.shared.similar_names import similar_names
 from charterer.controller.snapshot.offline import snapshot_of
 from charterer.domain.job import Job
-
-_PREFIXES = ("tj", "trainingjob", "trainingjobs", "trainingjob.charterer.dev", "trainingjobs.charterer.dev")
 
 
 @click.command(cls=ReadOnlyCommand)
@@ -44,16 +43,6 @@ def explain(name: str, namespace: str | None, output: str, every: bool, cluster:
         report = plan_report(snapshot_of(reading.state, reading.now))
     explanation = explain_job(report, find_job(report, job, namespace or reading.namespace))
     emit(explain_document(explanation, every=every), explain_json(explanation), output)
-
-
-def job_name(given: str) -> str:
-    """The name in ``tj/NAME``, ``trainingjob/NAME`` or ``NAME``; click.BadParameter for another kind."""
-    kind, slash, name = given.rpartition("/")
-    if slash and kind.lower() not in _PREFIXES:
-        raise click.BadParameter(f"{given!r}: only TrainingJobs can be explained; write tj/NAME (and -n NAMESPACE)")
-    if not name:
-        raise click.BadParameter(f"{given!r} names no job; write tj/NAME")
-    return name
 
 
 def find_job(report: PlanReport, name: str, namespace: str) -> Job:

@@ -67,24 +67,31 @@ cluster_options = option_group(
 def read(cluster: ClusterOptions) -> ClusterReading:
     """Read everything that a plan needs, once. ClickException with one line where that is impossible."""
     access = cluster.access()
-    return ClusterReading(_run(access, read_cluster), Instant(time.time_ns() // 1_000), access.namespace)
+    return ClusterReading(_run(cluster, read_cluster), Instant(time.time_ns() // 1_000), access.namespace)
 
 
 def read_others(cluster: ClusterOptions) -> OtherJobs:
     """Read the jobs that train in the cluster without Charterer. ClickException like ``read``."""
-    return _run(cluster.access(), read_other_jobs)
+    return _run(cluster, read_other_jobs)
 
 
-def _run(access: Access, reader: Callable[[Client], Awaitable[_T]]) -> _T:
+def call(cluster: ClusterOptions, use: Callable[[Client], Awaitable[_T]]) -> _T:
+    """Use a client of the cluster. ClickException like ``read``."""
+    access = cluster.access()
+
     async def with_client() -> _T:
         async with Client(access) as client:
-            return await reader(client)
+            return await use(client)
 
     try:
-        with announce_when_slow("reading the cluster"):
-            return asyncio.run(with_client())
+        return asyncio.run(with_client())
     except ApiError as error:
         raise click.ClickException(_explained(error, access)) from error
+
+
+def _run(cluster: ClusterOptions, reader: Callable[[Client], Awaitable[_T]]) -> _T:
+    with announce_when_slow("reading the cluster"):
+        return call(cluster, reader)
 
 
 def _explained(error: ApiError, access: Access) -> str:

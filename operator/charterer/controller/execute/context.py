@@ -12,6 +12,7 @@ from charterer.controller.execute.cloud_writer import CloudWriter
 from charterer.controller.execute.decided import DecidedObjects
 from charterer.controller.execute.object_writer import ObjectWriter
 from charterer.controller.outcome import ActionOutcome
+from charterer.domain.ids import JobId
 from charterer.domain.time import Instant
 from charterer.workloads import RunEnvironment, Workload
 
@@ -20,8 +21,8 @@ from charterer.workloads import RunEnvironment, Workload
 class ExecutionContext:
     """``client`` is for uncached reads before a mutation; writes go through ``objects`` and ``clouds``.
 
-    ``ledger`` is held while a balance is written: several rentals often end together, and each write must be made from
-    the balance that the one before it left.
+    ``unwritten`` is told of a job whose record the API server refuses. ``ledger`` is held while a balance is written:
+    several rentals often end together, and each write must be made from the balance that the one before it left.
     """
 
     decided: DecidedObjects
@@ -31,6 +32,7 @@ class ExecutionContext:
     workload: Workload
     environment: RunEnvironment
     now: Callable[[], Instant]
+    unwritten: Callable[[JobId, str], None]
     ledger: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 

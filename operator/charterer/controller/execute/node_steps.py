@@ -13,6 +13,7 @@ from charterer.cluster.client import RawObject
 from charterer.cluster.errors import Conflict, NotFound, TooManyRequests
 from charterer.cluster.patches import pointer, uid_test
 from charterer.cluster.paths import NODES, PODS
+from charterer.cluster.store import ObjectKey
 from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome, Held
@@ -134,13 +135,13 @@ async def fail_pod(context: ExecutionContext, step: FailPod) -> ActionOutcome:
 
 async def delete_pod(context: ExecutionContext, step: DeletePod) -> ActionOutcome:
     """Delete the pod without a grace period: no kubelet is left to end it."""
-    await context.objects.delete(kinds.PODS, PODS.one(step.pod.name, step.namespace), step.pod.uid, grace=0)
+    await context.objects.delete(kinds.PODS, ObjectKey(step.namespace, step.pod.name), step.pod.uid, grace=0)
     return ActionOutcome.DONE
 
 
 async def delete_node(context: ExecutionContext, step: DeleteNode) -> ActionOutcome:
     """Delete the Node object of a machine that is gone."""
-    await context.objects.delete(kinds.NODES, NODES.one(step.node), step.uid)
+    await context.objects.delete(kinds.NODES, ObjectKey("", step.node), step.uid)
     return ActionOutcome.DONE
 
 

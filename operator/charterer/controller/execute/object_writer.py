@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from charterer.api.metadata import controller_of
 from charterer.api.models.base import ApiModel, dump
 from charterer.api.models.gpubudget_status import GPUBudgetRecord
 from charterer.api.models.gpupool import GPUPoolRecord
@@ -62,7 +63,7 @@ class ObjectWriter:
     # --- whole objects ----------------------------------------------------------------------------------------------
 
     async def create(self, kind: AnyKind, body: RawObject, *, strict: bool = False) -> ActionOutcome:
-        """POST under a deterministic name. An object of that name with the same labels is taken for the one wanted.
+        """POST under a deterministic name. An object of that name, labels and owner is taken for the one wanted.
 
         Raises AlreadyExists when the name is taken by another object, such as what an earlier job of the same name
         left behind.
@@ -74,7 +75,8 @@ class ObjectWriter:
         except AlreadyExists:
             answer = await self._client.get(kind.resource.one(metadata["name"], namespace))
             labels = metadata.get("labels") or {}
-            if not labels.items() <= (answer["metadata"].get("labels") or {}).items():
+            alike = labels.items() <= (answer["metadata"].get("labels") or {}).items()
+            if not alike or controller_of(answer) != controller_of(body):
                 raise
         self._store.put(kind, answer)
         return ActionOutcome.DONE
@@ -89,13 +91,15 @@ class ObjectWriter:
         self._store.put(kind, await self._client.merge_patch(path, conditional))
 
     async def delete(
-        self, kind: AnyKind, path: str, uid: str, *, grace: int | None = None, propagation: str = "Background"
+        self, kind: AnyKind, key: ObjectKey, uid: str, *, grace: int | None = None, propagation: str = "Background"
     ) -> None:
-        """Delete the object with this uid; one that is gone already counts as deleted."""
+        """Delete the object with this uid. Stale when it is gone already: the store forgets it."""
+        path = kind.resource.one(key.name, key.namespace or None)
         try:
             answer = await self._client.delete(path, uid=uid, grace=grace, propagation=propagation)
         except NotFound:
-            return
+            self._store.remove(kind, {"metadata": {"namespace": key.namespace, "name": key.name, "uid": uid}})
+            raise Stale from None
         if "deletionTimestamp" in answer.get("metadata", {}):
             self._store.put(kind, answer)
 

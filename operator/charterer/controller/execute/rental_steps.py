@@ -8,6 +8,7 @@ from dataclasses import replace
 from charterer.api import manifests, names
 from charterer.cluster import kinds
 from charterer.cluster.paths import GPU_RENTALS
+from charterer.cluster.store import ObjectKey
 from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome
@@ -156,10 +157,10 @@ async def mark_ended(context: ExecutionContext, step: MarkEnded) -> ActionOutcom
 async def forget(context: ExecutionContext, step: Forget) -> ActionOutcome:
     """Delete the object; once it is being deleted, the step is named again and removes the finalizer."""
     rental = context.decided.rental(step.rental)
-    path = GPU_RENTALS.one(rental.id)
     if not rental.deleting:
-        await context.objects.delete(kinds.GPU_RENTALS, path, rental.uid)
+        await context.objects.delete(kinds.GPU_RENTALS, ObjectKey("", rental.id), rental.uid)
     else:
+        path = GPU_RENTALS.one(rental.id)
         await context.objects.set_finalizer(kinds.GPU_RENTALS, path, rental.uid, names.FINALIZER_LEDGER, present=False)
     return ActionOutcome.DONE
 

@@ -9,15 +9,16 @@ from charterer.api import decode
 from charterer.api.names import ANNOTATION_ALLOCATION, LABEL_JOB_UID
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
-from charterer.cluster.errors import BadRequest, NotFound
+from charterer.cluster.errors import BadRequest, Forbidden, NamespaceTerminating, NotFound
 from charterer.cluster.patches import pointer, uid_test
 from charterer.cluster.paths import PODS, TRAINING_JOBS
+from charterer.cluster.store import ObjectKey
 from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome
 from charterer.controller.templates import refusal
 from charterer.domain.ids import JobId
-from charterer.domain.job import Allocation, Job, Run, RunOutcome
+from charterer.domain.job import Allocation, Job, Run, RunOutcome, run_number
 from charterer.domain.job import Pod as RunPod
 from charterer.domain.plan import Allocate, ReasonCode, moves_with
 from charterer.domain.steps import (
@@ -39,16 +40,21 @@ async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcom
     """Write the intent. A former allocation moves to ``replaced`` and stays there until its run has been recorded."""
     job = context.decided.job(command.job)
     last_run = job.last_run if command.allocation is None else max(job.last_run, command.allocation.run)
-    await context.objects.record_job(
-        replace(
-            job,
-            allocation=command.allocation,
-            last_run=last_run,
-            replaced=_replaced(job, command),
-            predicted=job.predicted or command.predicted,
-            moves=moves_with(job, command),
-        )
+    allocated = replace(
+        job,
+        allocation=command.allocation,
+        last_run=last_run,
+        replaced=_replaced(job, command),
+        predicted=job.predicted or command.predicted,
+        moves=moves_with(job, command),
     )
+    try:
+        await context.objects.record_job(allocated)
+    except NamespaceTerminating:
+        raise
+    except (BadRequest, Forbidden) as error:
+        context.unwritten(job.id, error.message)
+        raise
     return ActionOutcome.DONE
 
 
@@ -201,24 +207,42 @@ async def delete_run(context: ExecutionContext, step: DeleteRun) -> ActionOutcom
     run = next((run for run in job.runs if run.uid == step.uid), None)
     if run is None:
         raise Stale
-    kind = context.workload.kind
-    path = kind.resource.one(run.name, job.namespace)
-    await context.objects.delete(kind, path, step.uid, propagation="Foreground")
+    key = ObjectKey(job.namespace, run.name)
+    await context.objects.delete(context.workload.kind, key, step.uid, propagation="Foreground")
     return ActionOutcome.DONE
 
 
 async def delete_job(context: ExecutionContext, step: DeleteJob) -> ActionOutcome:
     """Delete the finished job whose time to live has passed."""
     job = context.decided.job(step.job)
-    await context.objects.delete(kinds.TRAINING_JOBS, TRAINING_JOBS.one(job.name, job.namespace), job.id)
+    await context.objects.delete(kinds.TRAINING_JOBS, ObjectKey(job.namespace, job.name), job.id)
     return ActionOutcome.DONE
 
 
 async def _pods(context: ExecutionContext, job: Job) -> list[RunPod]:
-    """All pods of all runs of the job, by an uncached list."""
+    """All pods of all runs of the job, by an uncached list.
+
+    A pod is one of them if its controller is a run of the job, or was: deleted in the background, a run is gone before
+    its pods are. A pod whose controller is there and is no run of the job is foreign, whatever its labels.
+    """
     listing = await context.client.list(PODS.all(job.namespace), labels=f"{LABEL_JOB_UID}={job.id}")
-    decoded = (decode.pod(raw) for raw in listing.items)
-    return [own.pod for own in decoded if isinstance(own, decode.OwnPod)]
+    labelled = [pod for raw in listing.items if isinstance(pod := decode.pod(raw), decode.JobPod)]
+    controllers = {(pod.controller, pod.controller_uid) for pod in labelled if run_number(pod.controller, job.name)}
+    own = {uid for name, uid in controllers if await _is_or_was_run(context, job, name, uid)}
+    return [pod.pod for pod in labelled if pod.controller_uid in own]
+
+
+async def _is_or_was_run(context: ExecutionContext, job: Job, name: str, uid: str) -> bool:
+    """Whether the controller of that name and uid is a run of the job, or is there no more."""
+    if any(run.uid == uid for run in context.decided.decided_job(job.id).runs):
+        return True
+    kind = context.workload.kind
+    try:
+        raw = await context.client.get(kind.resource.one(name, job.namespace))
+    except NotFound:
+        return True
+    found = kind.decode(raw)
+    return raw["metadata"]["uid"] != uid or (found is not None and found[0] == job.id and found[1].owned)
 
 
 RUN_HANDLERS: Mapping[type, Handler] = {

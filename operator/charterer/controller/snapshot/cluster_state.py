@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
-from charterer.api.decode import DecodedJob, ForeignPod, OwnPod
+from charterer.api.decode import DecodedJob, ForeignPod, JobPod
 from charterer.cluster import kinds
 from charterer.cluster.store import ObjectKey, Store
 from charterer.domain.budget import Budget
@@ -35,7 +35,7 @@ class ClusterState:
     pools: Mapping[ObjectKey, Pool]
     rentals: Mapping[ObjectKey, Rental]
     runs: Mapping[ObjectKey, tuple[JobId, Run]]
-    pods: Mapping[ObjectKey, OwnPod | ForeignPod]
+    pods: Mapping[ObjectKey, JobPod | ForeignPod]
     nodes: Mapping[ObjectKey, Node]
     namespaces: Mapping[ObjectKey, tuple[str, Mapping[str, str]]]
     services: Mapping[ObjectKey, JobId]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from charterer.api.decode import DecodedJob, ForeignPod, OwnPod
+from charterer.api.decode import DecodedJob, ForeignPod, JobPod
 from charterer.cluster.store import ObjectKey
 from charterer.controller.known_pools import first_come, known_pools
 from charterer.controller.snapshot.cluster_state import ClusterState
@@ -29,10 +29,19 @@ _QUOTE_RECORDED_SECONDS = 3600.0
 """Seconds after which an unchanged quote is recorded again, for its time: one write of a pool an hour costs nothing."""
 _ENDLESS = Instant(2**63)
 """Later than every time on record."""
-_Owned = tuple[tuple[JobId, Run], ...]
-"""The runs of one job, by their numbers, with their owner."""
-_Pods = tuple[OwnPod | ForeignPod, ...]
-"""The pods of one job, by their runs and indices; or those that are of no job."""
+
+
+class _Controller(NamedTuple):
+    """What controls a pod, as the pod says: a batch/v1 Job of this uid in the pod's own namespace."""
+
+    namespace: str
+    uid: str
+
+
+_OwnedRun = tuple[JobId, Run]
+"""A run with the uid of its TrainingJob, as it says."""
+_Pods = tuple[JobPod | ForeignPod, ...]
+"""The pods of one controller, by their indices; or those that are of no run."""
 
 
 def observe(state: ClusterState, now: Instant, memo: Memo | None = None) -> Snapshot:
@@ -53,16 +62,15 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     pools = memo.stable(first_come(known, state.surveys), "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     decoded = memo(_by_id, state.jobs)
-    objects = memo.grouped(_owner_of_run, _run_order, memo(_warned, state.runs, state.warnings))
-    pods = memo.grouped(_owner_of_pod, _pod_order, state.pods)
-    runs = memo.each(_with_pods, (objects, pods))
-    trials, owners = memo(_trials, state.refusals), memo(_owners, state.services)
+    own = memo(_own_runs, state.runs, decoded, state.warnings)
+    pods = memo.grouped(_controller_of, _pod_order, state.pods)
+    runs = memo.grouped(_job_of, _run_order, memo.each(_with_pods, (own, pods)))
+    trials, services = memo(_trials, state.refusals), memo(_with_service, state.services, decoded)
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
-    joined = decoded, runs, state.progress, trials, owners, clocks
+    joined = decoded, runs, state.progress, trials, services, clocks
     parts = memo.stable(memo.each(_job_parts, joined, memo(_weights, payers), profiles), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
-    gone = frozenset(runs.keys() - jobs.keys())
-    foreign = memo(_sum_by_node, memo.each(_not_for_runs, (pods, objects, decoded)))
+    foreign = memo(_sum_by_node, memo.each(_not_for_runs, (pods, own)))
     prices = memo(recorded_segments, state.rentals)
     return Snapshot(
         now=now,
@@ -74,7 +82,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         rentals=memo(_rentals_by_id, state.rentals),
         nodes=memo.stable(memo(_nodes, state.nodes, foreign), "nodes"),
         problems=(*state.problems, *_without_profile(state, jobs, profiles)),
-        orphans=tuple(_orphans(state, gone, payers)),
+        orphans=memo(_orphans, state.runs, decoded, state.problems, payers),
     )
 
 
@@ -127,9 +135,19 @@ def _by_id(jobs: Mapping[ObjectKey, DecodedJob]) -> Mapping[JobId, DecodedJob]:
     return {decoded.job.id: decoded for decoded in jobs.values()}
 
 
-def _owners(services: Mapping[ObjectKey, JobId]) -> Mapping[JobId, bool]:
-    """The jobs that have their Service."""
-    return dict.fromkeys(services.values(), True)
+def _is_there(job: JobId, namespace: str, decoded: Mapping[JobId, DecodedJob]) -> bool:
+    """Whether this namespace has a TrainingJob of that uid.
+
+    Whoever may create objects in a namespace may write any uid as their owner into them: one of another namespace is
+    none.
+    """
+    found = decoded.get(job)
+    return found is not None and found.job.namespace == namespace
+
+
+def _with_service(services: Mapping[ObjectKey, JobId], decoded: Mapping[JobId, DecodedJob]) -> Mapping[JobId, bool]:
+    """The jobs that have their Service: one in another namespace is not theirs, whatever it says."""
+    return {job: True for key, job in services.items() if _is_there(job, key.namespace, decoded)}
 
 
 def _trials(refusals: Mapping[JobId, str | None]) -> Mapping[JobId, tuple[str | None]]:
@@ -144,7 +162,7 @@ def _weights(payers: Mapping[str, Budget]) -> Mapping[str, tuple[BudgetId, Mappi
 
 def _job_parts(
     decoded: DecodedJob,
-    runs: tuple[Run, ...] | None,
+    runs: tuple[_OwnedRun, ...] | None,
     progress: Progress | None,
     trial: tuple[str | None] | None,
     has_service: bool | None,
@@ -159,7 +177,7 @@ def _job_parts(
         decoded,
         budget,
         weights.get(decoded.priority_class, 1.0),
-        runs or (),
+        tuple([run for _, run in runs or ()]),
         progress,
         bool(has_service),
         "" if trial is None else trial[0],
@@ -277,75 +295,78 @@ def _paid(profiles: Mapping[ObjectKey, Profile], payers: Mapping[str, Budget]) -
 # --- runs and pods --------------------------------------------------------------------------------------------------
 
 
-def _warned(
-    runs: Mapping[ObjectKey, tuple[JobId, Run]], warnings: Mapping[str, str]
-) -> Mapping[ObjectKey, tuple[JobId, Run]]:
-    """The runs, those with the last warning that are warned about."""
-    warned = {
-        key: (owner, replace(run, warning=warnings[run.uid]))
-        for key, (owner, run) in (runs.items() if warnings else ())
-        if run.uid in warnings
-    }
-    return {**runs, **warned} if warned else runs
+def _own_runs(
+    runs: Mapping[ObjectKey, _OwnedRun], decoded: Mapping[JobId, DecodedJob], warnings: Mapping[str, str]
+) -> Mapping[_Controller, _OwnedRun]:
+    """The runs whose jobs are there and own them, as what controls pods; each with the last warning about it."""
+    own = {}
+    for key, owned in runs.items():
+        job, run = owned
+        if run.owned and _is_there(job, key.namespace, decoded):
+            warned = (job, replace(run, warning=warnings[run.uid])) if run.uid in warnings else owned
+            own[_Controller(key.namespace, run.uid)] = warned
+    return own
 
 
-def _owner_of_run(run: tuple[JobId, Run]) -> JobId:
-    return run[0]
+def _job_of(owned: _OwnedRun) -> JobId:
+    return owned[0]
 
 
-def _run_order(run: tuple[JobId, Run]) -> tuple[JobId, int, str]:
-    return run[0], run[1].number, run[1].name
+def _run_order(owned: _OwnedRun) -> tuple[JobId, int, str]:
+    return owned[0], owned[1].number, owned[1].name
 
 
-def _owner_of_pod(pod: OwnPod | ForeignPod) -> JobId | None:
-    return pod.job if isinstance(pod, OwnPod) else None
+def _controller_of(pod: JobPod | ForeignPod) -> _Controller | None:
+    return _Controller(pod.namespace, pod.controller_uid) if isinstance(pod, JobPod) else None
 
 
-def _pod_order(pod: OwnPod | ForeignPod) -> tuple[str, int, int, str]:
-    if isinstance(pod, OwnPod):
-        return pod.job, pod.pod.run, pod.pod.index, pod.pod.uid
-    return "", 0, 0, pod.node
+def _pod_order(pod: JobPod | ForeignPod) -> tuple[str, int, str]:
+    return (pod.controller_uid, pod.pod.index, pod.pod.uid) if isinstance(pod, JobPod) else ("", 0, pod.node)
 
 
-def _with_pods(owned: _Owned, pods: _Pods | None) -> tuple[Run, ...]:
-    """The runs of one job in order, each with its pods in order."""
-    own = [pod.pod for pod in pods or () if isinstance(pod, OwnPod)]
-    return tuple([replace(run, pods=tuple([pod for pod in own if pod.run == run.number])) for _, run in owned])
+def _with_pods(owned: _OwnedRun, pods: _Pods | None) -> _OwnedRun:
+    """The run with its pods in order."""
+    job, run = owned
+    return job, replace(run, pods=tuple([pod.pod for pod in pods or () if isinstance(pod, JobPod)]))
 
 
-def _orphans(state: ClusterState, gone: frozenset[JobId], payers: Mapping[str, Budget]) -> Iterable[Orphan]:
+def _orphans(
+    runs: Mapping[ObjectKey, _OwnedRun],
+    decoded: Mapping[JobId, DecodedJob],
+    problems: Sequence[Problem],
+    payers: Mapping[str, Budget],
+) -> tuple[Orphan, ...]:
     """Runs of jobs that are gone: not those of a job that is there and cannot be read."""
-    if not gone:
-        return
-    unread = {(problem.namespace, problem.name) for problem in state.problems if problem.kind == "TrainingJob"}
-    for key, (owner, run) in state.runs.items():
-        if owner in gone:
+    unread = {(problem.namespace, problem.name) for problem in problems if problem.kind == "TrainingJob"}
+    orphans = []
+    for key, (job, run) in runs.items():
+        if not _is_there(job, key.namespace, decoded):
             payer = payers.get(key.namespace)
-            orphan = Orphan(owner, key.namespace, None if payer is None else payer.id, run)
+            orphan = Orphan(job, key.namespace, None if payer is None else payer.id, run)
             if (key.namespace, orphan.job_name) not in unread:
-                yield orphan
+                orphans.append(orphan)
+    return tuple(orphans)
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
-def _not_for_runs(pods: _Pods, owned: _Owned | None, job: DecodedJob | None) -> tuple[tuple[NodeName, int], ...]:
-    """The GPUs of nodes that are not free for runs, because of these pods: those of no job, or all pods of ``job``.
+def _not_for_runs(pods: _Pods, owned: _OwnedRun | None) -> tuple[tuple[NodeName, int], ...]:
+    """The GPUs of nodes that are not free for runs, because of these pods of one controller, or of no run.
 
-    The latter may outlive their run's object: deleting that in the background removes it at once, and its pods live on
-    until the garbage collector comes to them. ``job`` is None where the TrainingJob is not there.
+    ``owned``: the run that controls them. None where its object or its TrainingJob is not there: deleting a run's
+    object in the background removes it at once, and its pods live on until the garbage collector comes to them.
     """
-    present = set() if job is None else {run.number for _, run in owned or ()}
     held = []
     for pod in pods:
         if isinstance(pod, ForeignPod):
             held.append((pod.node, pod.gpus))
-        elif pod.pod.run not in present and pod.pod.live and pod.pod.node is not None:
+        elif owned is None and pod.pod.live and pod.pod.node is not None:
             held.append((pod.pod.node, pod.pod.gpus))
     return tuple(held)
 
 
-def _sum_by_node(held: Mapping[JobId | None, tuple[tuple[NodeName, int], ...]]) -> Mapping[NodeName, int]:
+def _sum_by_node(held: Mapping[_Controller | None, tuple[tuple[NodeName, int], ...]]) -> Mapping[NodeName, int]:
     foreign: dict[NodeName, int] = defaultdict(int)
     for gpus_of_nodes in held.values():
         for node, gpus in gpus_of_nodes:

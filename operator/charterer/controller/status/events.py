@@ -5,11 +5,24 @@ from __future__ import annotations
 from charterer.api.manifests import EventSubject
 from charterer.api.names import API_VERSION
 from charterer.cluster.events import Recorder
+from charterer.domain.billing import spent
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
 from charterer.domain.job import FinishKind, RunOutcome
+from charterer.domain.money import ZERO, Money
 from charterer.domain.plan import Allocate, Command, ReasonCode, Release, Rent
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import Cool, MarkEnded, MarkReady, RecordOffer, RecordOrphan, RecordRun, Step
+from charterer.domain.steps import (
+    Cool,
+    MarkEnded,
+    MarkReady,
+    OpenPeriod,
+    RecordOffer,
+    RecordOrphan,
+    RecordRun,
+    SetFinalizer,
+    Step,
+)
+from charterer.domain.time import Instant
 
 _BAD = frozenset({RunOutcome.FAILED, RunOutcome.INTERRUPTED, RunOutcome.NOT_STARTED})
 """Outcomes of runs that are told as Warnings."""
@@ -31,6 +44,8 @@ class Events:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._deleted: dict[BudgetId, tuple[Instant, Money]] = {}
+        """Budgets that this process let go, when, and what they had spent in their period."""
 
     def done(self, action: Command | Step, snapshot: Snapshot) -> None:
         """A command or step took effect."""
@@ -62,6 +77,8 @@ class Events:
                 self._say(_rental(action.rental, snapshot), "Ended", note, "MarkEnded", warning=action.estimated)
             case RecordRun():
                 self._run_ended(action, snapshot)
+            case SetFinalizer() | OpenPeriod():
+                self._budget_came_or_went(action, snapshot)
             case _:
                 return
 
@@ -73,6 +90,23 @@ class Events:
         """A command or step failed; it will be tried again."""
         about = _subject(action, snapshot)
         self._say(about, "Failing", f"{type(action).__name__}: {message}", type(action).__name__, warning=True)
+
+    def _budget_came_or_went(self, action: SetFinalizer | OpenPeriod, snapshot: Snapshot) -> None:
+        """A budget that is deleted and created again starts from zero, which nobody expects of a hard limit."""
+        if isinstance(action, SetFinalizer):
+            budget = snapshot.budgets.get(BudgetId(action.name))
+            if action.kind == "GPUBudget" and not action.present and budget is not None:
+                self._deleted[budget.id] = snapshot.now, spent(budget, snapshot.rentals.values(), snapshot.now)
+            return
+        if action.last_start is not None:
+            return
+        deleted, spent_then = self._deleted.pop(action.budget, (None, ZERO))
+        if deleted is not None and deleted >= action.start and spent_then > ZERO:
+            note = (
+                f"a former GPUBudget {action.budget} had spent {spent_then} of this period when it was deleted, which "
+                f'does not count here: create it again with spec.openingSpend "{spent_then.decimal()}" if it should'
+            )
+            self._say(_budget(action.budget, snapshot), "SpentBefore", note, "OpenPeriod", warning=True)
 
     def _priced(self, action: RecordOffer, snapshot: Snapshot) -> None:
         """A price that a person changed; the cloud's own come and go without an Event."""

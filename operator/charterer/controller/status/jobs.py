@@ -87,7 +87,7 @@ def _conditions(
     message = "" if verdict is None else verdict.reason.message
     limited = verdict is not None and verdict.reason.code in _LIMITED
     placed = job.allocation is not None
-    ready = state is JobState.RUNNING or job.has_all_pods(ready=True)
+    ready = job.has_all_pods(ready=True)
     observed = partial(condition, now=now, generation=job.generation)
     conditions = [
         _admitted(job, problem, now),

@@ -56,9 +56,30 @@ def release_idle(
                 draft.decided.again_at.append(paid_until)
                 continue
         idle[rental.pool].append(rental)
+    replaced = _lost(draft)
     for pool, rentals in idle.items():
-        for rental in _surplus(draft, pool, rentals):
+        for rental in _surplus(draft, pool, sorted(rentals, key=_worth)[replaced[pool] :]):
             draft.release(rental.id, _reason(rental, draft.snapshot))
+
+
+def _lost(draft: PlanBuilder) -> Counter[PoolId]:
+    """By pool, the nodes that have ended under runs which are not yet recorded as interrupted.
+
+    Their jobs want a node in a moment. A group of the cloud replaces a machine that died by itself: to end that one and
+    to rent another would be paid twice.
+    """
+    rentals = draft.snapshot.rentals
+    staying = frozenset().union(*(nodes.rentals.staying for nodes in draft.solution.nodes.values()))
+    lost = {
+        (facts.job.allocation.option.pool, place)
+        for group in draft.solution.groups.values()
+        if not group.rentals <= staying
+        for facts in group.runners.values()
+        if facts.job.allocation is not None
+        for place in facts.rentals - staying
+        if (rental := rentals.get(place)) is None or rental.phase is RentalPhase.ENDED
+    }
+    return Counter(pool for pool, _ in lost)
 
 
 def _kept_for(resting: Iterable[tuple[Job, Instant]], snapshot: Snapshot) -> frozenset[RentalId]:
@@ -78,7 +99,7 @@ def _kept_for(resting: Iterable[tuple[Job, Instant]], snapshot: Snapshot) -> fro
 
 
 def _surplus(draft: PlanBuilder, name: PoolId, idle: Sequence[Rental]) -> Sequence[Rental]:
-    """Those of a pool's idle rentals that are not worth keeping; ready nodes are kept before booting ones."""
+    """Those of a pool's idle rentals, in the order of their worth, that are not worth keeping."""
     solution, pool = draft.solution, draft.snapshot.pools.get(name)
     if pool is None or name in solution.scarce:
         return idle
@@ -87,8 +108,12 @@ def _surplus(draft: PlanBuilder, name: PoolId, idle: Sequence[Rental]) -> Sequen
     if not until or not draft.may_rent(name):
         return idle
     draft.decided.again_at += until
-    kept_first = sorted(idle, key=lambda rental: (rental.phase is not RentalPhase.READY, rental.created, rental.id))
-    return kept_first[len(until) :]
+    return idle[len(until) :]
+
+
+def _worth(rental: Rental) -> tuple[bool, Instant, RentalId]:
+    """Orders rentals by how much they are worth keeping: ready nodes before booting ones."""
+    return rental.phase is not RentalPhase.READY, rental.created, rental.id
 
 
 def _seen(rental: Rental, listed: Mapping[PoolId, frozenset[InstanceId]]) -> bool:

@@ -15,6 +15,7 @@ from charterer.domain.time import Instant, format_instant
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts
 from charterer.policy.jobs.predicates import reason
+from charterer.policy.jobs.rest import NOT_BEFORE_ITS_RECORD
 from charterer.policy.nodes.rental_index import RentalIndex
 
 
@@ -104,13 +105,17 @@ def _queue(group: JobGroup, result: JobTriage, now: Instant) -> None:
         if until is None:
             result.waiting.append(job)
         else:
-            message = f"run {job.last_run} {_ENDED_BADLY[job.start_failures > 0]}; the next run is not before "
-            result.idle.append((job, reason(ReasonCode.BACK_OFF, message + format_instant(until)[:19] + "Z")))
-            result.resting.append((job, until))
-            result.again_at.append(until)
+            result.idle.append((job, reason(ReasonCode.BACK_OFF, _rest(job, until))))
+            if until != NOT_BEFORE_ITS_RECORD:
+                result.resting.append((job, until))
+                result.again_at.append(until)
 
 
-_ENDED_BADLY = {False: "failed", True: "never started"}
+def _rest(job: Job, until: Instant) -> str:
+    if until == NOT_BEFORE_ITS_RECORD:
+        return f"run {job.last_run} never started; the next run waits until its pods have ended"
+    ended = "never started" if job.start_failures else "failed"
+    return f"run {job.last_run} {ended}; the next run is not before {format_instant(until)[:19]}Z"
 
 
 def _overdue(facts: JobFacts, now: Instant) -> bool:
@@ -134,6 +139,10 @@ def _loses(
         return True
     if not _overdue(facts, snapshot.now) or job.allocation is None:
         return False
+    if job.replaced:  # the pods of its predecessor keep it from beginning, which is no fault of its own
+        message = f"run {job.allocation.run} could not begin: its predecessor has not ended"
+        result.stopped.append((job, reason(ReasonCode.LOST_NODE, message)))
+        return True
     run = job.current_run
     message = f"run {job.allocation.run} was not fully running within {job.ready_timeout_seconds:.0f} s"
     if run is not None and run.trouble:

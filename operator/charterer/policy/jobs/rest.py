@@ -10,6 +10,8 @@ from typing import Final
 from charterer.domain.job import START_ATTEMPTS, Job, RunOutcome
 from charterer.domain.time import Instant, after
 
+NOT_BEFORE_ITS_RECORD: Final = Instant(2**62)
+"""When the job of a withdrawn run may have its next one while the end of that run is not on record: nobody knows."""
 _FIRST_SECONDS: Final = 10.0
 _LONGEST_SECONDS: Final = 360.0
 """Batch/v1's back-off after failed pods: 10 s, doubled each time, at most 6 minutes."""
@@ -19,7 +21,12 @@ _START_FACTOR: Final = 4.0
 
 
 def rests_until(job: Job) -> Instant | None:
-    """When the job may have its next run; None if its last run gives no reason to wait."""
+    """When the job may have its next run; None if its last run gives no reason to wait.
+
+    NOT_BEFORE_ITS_RECORD while the end of a withdrawn run is not on record.
+    """
+    if any(former.withdrawn_because for former in job.replaced):
+        return NOT_BEFORE_ITS_RECORD
     if not job.records:
         return None
     last = max(job.records, key=lambda record: record.number)

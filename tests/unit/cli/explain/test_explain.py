@@ -142,7 +142,7 @@ def test_a_width_where_runs_failed_is_named_with_the_end_of_its_pause(monkeypatc
         (("xyz",), "no TrainingJob 'xyz' in namespace team: there is sft-run"),
         (("sft-run", "-n", "other"), "in namespace other: there is one in team: add -n team"),
         (("nope", "-n", "other"), "no TrainingJob 'nope' in namespace other: there is none"),
-        (("pod/sft-run",), "'pod/sft-run': only TrainingJobs can be explained; write tj/NAME"),
+        (("pod/sft-run",), "'pod/sft-run': only TrainingJobs are meant; write tj/NAME"),
         (("tj/",), "names no job"),
         ((), "Missing argument '[tj/]NAME'"),
     ],

@@ -7,10 +7,11 @@ from typing import cast
 from charterer.api.manifests import EventSubject
 from charterer.cluster.events import Recorder
 from charterer.controller.status.events import Events
-from charterer.domain.money import ZERO, Price
+from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Reason, ReasonCode, Release
 from charterer.domain.pool import Pool, Quote
-from charterer.domain.steps import RecordOffer
+from charterer.domain.steps import OpenPeriod, RecordOffer, SetFinalizer
+from charterer.domain.time import Instant
 from tests import factory as make
 
 
@@ -43,6 +44,23 @@ def test_a_price_that_a_person_changed_is_an_event() -> None:
 def test_a_price_that_the_cloud_changed_is_none() -> None:
     assert not offered(make.pool(), 3_000_000, "the list")
     assert offered(make.pool(price_adjustment=-1000), 1_800_000, "the list, -10%")
+
+
+def test_a_budget_created_again_in_its_month_is_told_what_the_former_one_had_spent() -> None:
+    def opened(spent: Money, start: Instant) -> list[tuple[str, str, str, bool]]:
+        heard = Heard()
+        events = Events(cast(Recorder, heard))
+        former = make.budget(deleting=True, balance=make.balance(settled=spent))
+        events.done(SetFinalizer("GPUBudget", former.id, former.uid, present=False), make.snapshot(former))
+        again = make.budget(uid="again", balance=None)
+        events.done(OpenPeriod(again.id, start, None, None), make.snapshot(again))
+        return heard.events
+
+    ((kind, reason, note, warning),) = opened(Money.parse("423.33"), make.MARCH)
+    assert (kind, reason, warning) == ("GPUBudget", "SpentBefore", True)
+    assert 'spec.openingSpend "423.33"' in note
+    assert not opened(ZERO, make.MARCH)
+    assert not opened(Money.parse("423.33"), make.APRIL)
 
 
 def test_the_end_of_a_machine_whose_pool_is_gone_is_a_warning() -> None:

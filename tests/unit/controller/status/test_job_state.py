@@ -39,3 +39,9 @@ def test_pods_that_do_not_start_are_shown_in_their_own_words() -> None:
     ready = next(shown for shown in job_view(one, None, None, snapshot(one)).conditions if shown.type == "PodsReady")
     message = "0 of 1 pods of sft-r1 are ready: pod sft-r1-0: container trainer: ErrImagePull: no such tag"
     assert (ready.reason, ready.message) == ("NotStarting", message)
+
+
+def test_a_running_job_whose_pods_are_not_ready_is_not_shown_as_ready() -> None:
+    one = placed(run(1, pod(ready=False)))
+    ready = next(shown for shown in job_view(one, None, None, snapshot(one)).conditions if shown.type == "PodsReady")
+    assert (job_state(one), ready.status, ready.reason) == (JobState.RUNNING, "False", "NotReady")

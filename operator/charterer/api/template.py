@@ -1,0 +1,200 @@
+"""The pod template of a TrainingJob: what its schema looks at, and what is refused because no run can be made of it.
+
+Charterer places pods and counts their GPUs. A template that would take a pod past that, such as by naming a node, is
+refused by the API server where a rule can say so, and by ``template_problem`` in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeGuard
+
+from charterer.api.metadata import gpus_of, whole_quantity
+from charterer.api.models.base import Json, Rule, rules
+from charterer.api.names import GPU_RESOURCE
+from charterer.api.stored_size import stored_bytes
+
+DEFAULT_GRACE_SECONDS: Final = 30
+"""Kubernetes' default of terminationGracePeriodSeconds."""
+_LONGEST_GRACE_SECONDS: Final = 86_400
+"""A day. Money is held back for the time that a job may take to stop, so that time needs a bound."""
+MOST_GPUS: Final = 100_000
+"""Most GPUs of a job: as many as the largest clusters have."""
+_TEMPLATE_BYTES: Final = 256 * 1024
+"""Most bytes of a template: a sixth of what etcd takes of one object. It is in the TrainingJob, in each run's object
+and, where it was applied by a client, once more in an annotation."""
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
+_SYSTEM_PRIORITY: Final = "system-"
+_VENDOR: Final = GPU_RESOURCE.rpartition("/")[0] + "/"
+_PATH: Final = "spec.template.spec"
+
+_NO_NODE = "leave nodeName out: Charterer chooses the nodes, and rents them"
+_NO_SCHEDULER = f"leave schedulerName out: pods are placed by {_DEFAULT_SCHEDULER}, by whose rules GPUs are counted"
+_NO_CLAIMS = f"leave resourceClaims out: claimed devices are neither counted nor paid for; GPUs are {GPU_RESOURCE}"
+_NO_SYSTEM_PRIORITY = "priorityClassName must not begin with system-: those classes are for the cluster's own pods"
+_NO_INIT_GPUS = "leave GPUs out of init containers and sidecars: only the first container has GPUs"
+
+_LIMITS: Final[Json] = {
+    "type": "object",
+    "additionalProperties": {"x-kubernetes-int-or-string": True},
+    "maxProperties": 64,
+}
+_CONTAINER: Final[Json] = {
+    "type": "object",
+    "x-kubernetes-preserve-unknown-fields": True,
+    "required": ["name"],
+    "properties": {
+        "name": {"type": "string", "maxLength": 63},
+        "resources": {
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": True,
+            "properties": {"limits": _LIMITS},
+        },
+    },
+}
+_CONTAINERS: Final[Json] = {"type": "array", "maxItems": 32, "items": _CONTAINER}
+TEMPLATE_SCHEMA: Final[Json] = {
+    "type": "object",
+    "x-kubernetes-preserve-unknown-fields": True,
+    "required": ["spec"],
+    "properties": {
+        "spec": {
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": True,
+            "required": ["containers"],
+            "properties": {
+                "containers": _CONTAINERS | {"minItems": 1},
+                "initContainers": _CONTAINERS,
+                "nodeName": {"type": "string", "maxLength": 253},
+                "schedulerName": {"type": "string", "maxLength": 253},
+                "priorityClassName": {"type": "string", "maxLength": 253},
+                "resourceClaims": {
+                    "type": "array",
+                    "maxItems": 32,
+                    "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                },
+            },
+            **rules(
+                Rule("!has(self.nodeName) || self.nodeName == ''", _NO_NODE, ".nodeName"),
+                Rule(
+                    f"!has(self.schedulerName) || self.schedulerName in ['', '{_DEFAULT_SCHEDULER}']",
+                    _NO_SCHEDULER,
+                    ".schedulerName",
+                ),
+                Rule("!has(self.resourceClaims) || size(self.resourceClaims) == 0", _NO_CLAIMS, ".resourceClaims"),
+                Rule(
+                    f"!has(self.priorityClassName) || !self.priorityClassName.startsWith('{_SYSTEM_PRIORITY}')",
+                    _NO_SYSTEM_PRIORITY,
+                    ".priorityClassName",
+                ),
+                Rule(
+                    "!has(self.initContainers) || self.initContainers.all(c, !has(c.resources) || "
+                    f"!has(c.resources.limits) || !('{GPU_RESOURCE}' in c.resources.limits))",
+                    _NO_INIT_GPUS,
+                    ".initContainers",
+                ),
+            ),
+        }
+    },
+}
+
+
+def template_problem(template: Mapping[str, Any]) -> str:
+    """Why no run can be made of the template, naming the field, its value and what to do; empty if one can."""
+    spec: Mapping[str, Any] = template.get("spec") or {}
+    return _too_large(template) or next((problem for check in _CHECKS for problem in check(spec)), "")
+
+
+def _too_large(template: Mapping[str, Any]) -> str:
+    try:
+        size = stored_bytes(template)
+    except RecursionError:
+        return "spec.template is nested too deeply"
+    if size <= _TEMPLATE_BYTES:
+        return ""
+    return (
+        f"spec.template takes {size:,} bytes; at most {_TEMPLATE_BYTES:,} can be used: put large files and scripts "
+        "into the image or a ConfigMap"
+    )
+
+
+def trainer_gpus(template: Mapping[str, Any]) -> int:
+    """GPUs in the limits of the first container; 0 where there are none or they cannot be read."""
+    containers = (template.get("spec") or {}).get("containers") or [{}]
+    try:
+        count = gpus_of(containers[0], GPU_RESOURCE)
+    except (AttributeError, ValueError):
+        return 0
+    return count if count <= MOST_GPUS else 0
+
+
+def grace_seconds(template: Mapping[str, Any]) -> int:
+    """Seconds that the pods may take to stop; the default where what is declared cannot be used."""
+    declared: object = (template.get("spec") or {}).get("terminationGracePeriodSeconds")
+    return declared if _is_grace(declared) else DEFAULT_GRACE_SECONDS
+
+
+def _is_grace(declared: object) -> TypeGuard[int]:
+    return type(declared) is int and 0 <= declared <= _LONGEST_GRACE_SECONDS
+
+
+def _bad_placement(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Fields by which a pod would evade its placement, its scheduler or the price of its devices."""
+    if spec.get("nodeName"):
+        yield _said("nodeName", spec["nodeName"], _NO_NODE)
+    if spec.get("schedulerName") not in (None, "", _DEFAULT_SCHEDULER):
+        yield _said("schedulerName", spec["schedulerName"], _NO_SCHEDULER)
+    if spec.get("resourceClaims"):
+        yield _said("resourceClaims", spec["resourceClaims"], _NO_CLAIMS)
+    if str(spec.get("priorityClassName") or "").startswith(_SYSTEM_PRIORITY):
+        yield _said("priorityClassName", spec["priorityClassName"], _NO_SYSTEM_PRIORITY)
+
+
+def _bad_gpus(spec: Mapping[str, Any]) -> Iterator[str]:
+    """GPUs elsewhere than in the first container, or not in whole numbers of ``GPU_RESOURCE``."""
+    if not spec.get("containers"):
+        yield f"{_PATH}.containers is empty: name the trainer's container"
+    for list_name in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(list_name) or ()):
+            where = f"{list_name}[{index}].resources"
+            for resource, quantity in _resources(container):
+                if resource.startswith(_VENDOR) and resource != GPU_RESOURCE:
+                    yield _said(f"{where}[{resource}]", quantity, f"GPUs are counted in {GPU_RESOURCE} only")
+                elif resource == GPU_RESOURCE:
+                    yield from _bad_count(list_name, index, where, quantity)
+
+
+def _bad_count(list_name: str, index: int, where: str, quantity: object) -> Iterator[str]:
+    try:
+        count = whole_quantity(quantity)
+    except ValueError:
+        count = -1
+    if not 0 <= count <= MOST_GPUS:
+        wanted = f"a whole number of GPUs from 0 to {MOST_GPUS}"
+        yield f"{_PATH}.{where}: {GPU_RESOURCE} is {quantity!r:.40}; it must be {wanted}"
+    elif count and list_name == "initContainers":
+        yield _said(f"{where}[{GPU_RESOURCE}]", count, _NO_INIT_GPUS)
+    elif count and index:
+        yield f"{_PATH}.{list_name}[{index}] asks for {count} {GPU_RESOURCE}; only the first container may have GPUs"
+
+
+def _resources(container: object) -> Iterator[tuple[str, object]]:
+    """Limits and requests of a container, as far as they have the shape of some: the Job API says what is malformed."""
+    resources = container.get("resources") if isinstance(container, Mapping) else None
+    for part in ("limits", "requests"):
+        entries = resources.get(part) if isinstance(resources, Mapping) else None
+        yield from entries.items() if isinstance(entries, Mapping) else ()
+
+
+def _bad_grace(spec: Mapping[str, Any]) -> Iterator[str]:
+    declared = spec.get("terminationGracePeriodSeconds")
+    if declared is not None and not _is_grace(declared):
+        wanted = f"give whole seconds from 0 to {_LONGEST_GRACE_SECONDS} (a day)"
+        yield f"{_PATH}.terminationGracePeriodSeconds is {declared!r:.40}; {wanted}"
+
+
+def _said(field: str, value: object, what_to_do: str) -> str:
+    return f"{_PATH}.{field} is {value!r:.60}: {what_to_do}"
+
+
+_CHECKS: Final = (_bad_gpus, _bad_placement, _bad_grace)

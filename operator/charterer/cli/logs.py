@@ -1,0 +1,129 @@
+"""``charterer logs``: what a job's pods print now, or what is kept of a run whose pods are gone."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from charterer.api import decode
+from charterer.api.names import COMPLETION_INDEX, LABEL_JOB_UID, LABEL_RUN
+from charterer.cli.shared.cluster import ClusterOptions, call, cluster_options
+from charterer.cli.shared.job_name import job_name
+from charterer.cli.shared.output import ReadOnlyCommand
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import ApiError, BadRequest, NotFound
+from charterer.cluster.paths import PODS, TRAINING_JOBS
+from charterer.domain.job import Job, RunRecord, run_name
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """``run``: its number, None for the latest that has pods. ``tail``: lines of each pod, None for all."""
+
+    run: int | None = None
+    follow: bool = False
+    tail: int | None = None
+
+
+@click.command(cls=ReadOnlyCommand)
+@click.argument("name", metavar="[tj/]NAME")
+@click.option("-n", "--namespace", help="The job's. Default: the context's.")
+@click.option("-f", "--follow", is_flag=True, help="Go on printing until the pods end.")
+@click.option("--run", type=click.IntRange(min=1), help="Number of the run. Default: the latest that has pods.")
+@click.option("--tail", type=click.IntRange(min=0), help="Number of last lines of each pod. Default: all.")
+@cluster_options
+def logs(
+    name: str, namespace: str | None, follow: bool, run: int | None, tail: int | None, cluster: ClusterOptions
+) -> None:
+    """Print the logs of a job's current or last run, of its trainers' containers.
+
+    With several pods, each line begins with the pod's index. When the pods are gone, which they are soon after their
+    nodes, it prints how the run ended and the last lines that are kept in the job's status.
+
+    \b
+      charterer logs sft
+      charterer logs tj/sft -n research --follow
+      charterer logs sft --run 2
+
+    It only reads the cluster. Exit code: 0, or 1 for an error such as a job that does not exist.
+    """
+    job = job_name(name)
+    options = LogOptions(run, follow, tail)
+    call(cluster, lambda client: print_logs(client, job, namespace or client.access.namespace, options))
+
+
+async def print_logs(client: Client, name: str, namespace: str, options: LogOptions) -> None:
+    """Print what there is to print. ClickException when the job or the run does not exist."""
+    try:
+        raw = await client.get(TRAINING_JOBS.one(name, namespace))
+    except NotFound as error:
+        raise click.ClickException(f"no TrainingJob {name!r} in namespace {namespace}") from error
+    job = decode.training_job(raw).job
+    listing = await client.list(PODS.all(namespace), labels=f"{LABEL_JOB_UID}={job.id}")
+    runs: dict[int, list[RawObject]] = {}
+    for pod in listing.items:
+        runs.setdefault(int(pod["metadata"]["labels"].get(LABEL_RUN) or 0), []).append(pod)
+    number = options.run or max(runs, default=job.last_run)
+    if number in runs:
+        pods = sorted(runs[number], key=_index)
+        _note(f"{run_name(name, number)}: {len(pods)} pod{'' if len(pods) == 1 else 's'}")
+        await _print_pods(client, namespace, pods, options)
+        return
+    record = next((record for record in job.records if record.number == number), None)
+    if record is not None:
+        _print_record(name, record)
+    elif options.run is not None:
+        known = ", ".join(str(record.number) for record in job.records) or "none"
+        raise click.ClickException(f"{namespace}/{name} has no run {options.run}; those on record are: {known}")
+    else:
+        _note(f"{namespace}/{name} has no pods: {_waits(job, raw)}")
+
+
+def _index(pod: RawObject) -> int:
+    return int((pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX) or 0)
+
+
+async def _print_pods(client: Client, namespace: str, pods: Sequence[RawObject], options: LogOptions) -> None:
+    query = {"follow": "true"} if options.follow else {}
+    query |= {} if options.tail is None else {"tailLines": str(options.tail)}
+
+    async def print_pod(pod: RawObject) -> None:
+        name = pod["metadata"]["name"]
+        prefix = f"[{_index(pod)}] " if len(pods) > 1 else ""
+        wanted = query | {"container": str(pod["spec"]["containers"][0]["name"])}
+        try:
+            async for line in client.lines(f"{PODS.one(name, namespace)}/log", query=wanted):
+                click.echo(prefix + line)
+        except (BadRequest, NotFound) as error:
+            _note(f"{prefix}{name}: {error.message}")
+        except ApiError as error:
+            _note(f"{prefix}{name}: its node does not answer: {error.message}")
+
+    if options.follow:
+        await asyncio.gather(*map(print_pod, pods))
+    else:
+        for pod in pods:
+            await print_pod(pod)
+
+
+def _print_record(name: str, record: RunRecord) -> None:
+    _note(f"{run_name(name, record.number)} has ended ({record.outcome.value}), and its pods are gone. What is kept:")
+    click.echo(record.message or "nothing: it printed no error")
+
+
+def _waits(job: Job, raw: Mapping[str, Any]) -> str:
+    if job.finish is not None:
+        return f"it has ended: {job.finish.message or job.finish.reason}"
+    status = raw.get("status") or {}
+    why = f" ({status['why']})" if status.get("why") else ""
+    return f"it is {status.get('state') or 'new'}{why}; see charterer explain {job.name} -n {job.namespace}"
+
+
+def _note(text: str) -> None:
+    """What is not a line of a log goes to stderr."""
+    click.echo(text, file=sys.stderr)

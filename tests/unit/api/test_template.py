@@ -1,0 +1,133 @@
+"""What a template may not say: each refusal names the field, its value and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from charterer.api import decode
+from charterer.api.template import grace_seconds, template_problem, trainer_gpus
+from tests.unit.api import values
+
+TRAINER = {"name": "trainer", "image": "acme/sft:1"}
+
+
+def gpus(count: object, resource: str = "nvidia.com/gpu", part: str = "limits") -> dict[str, Any]:
+    return {"name": "x", "resources": {part: {resource: count}}}
+
+
+def problem(**fields: Any) -> str:
+    return template_problem({"spec": {"containers": [TRAINER], **fields}})
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "value", "what_to_do"),
+    [
+        ({"nodeName": "big-1"}, "nodeName", "'big-1'", "leave nodeName out"),
+        ({"schedulerName": "mine"}, "schedulerName", "'mine'", "leave schedulerName out"),
+        ({"resourceClaims": [{"name": "a"}]}, "resourceClaims", "[{'name': 'a'}]", "leave resourceClaims out"),
+        (
+            {"priorityClassName": "system-node-critical"},
+            "priorityClassName",
+            "'system-node-critical'",
+            "must not begin",
+        ),
+        (
+            {"initContainers": [TRAINER, {**gpus(2), "restartPolicy": "Always"}]},
+            "initContainers[1].resources[nvidia.com/gpu]",
+            "2",
+            "leave GPUs out of init containers and sidecars",
+        ),
+        ({"initContainers": [gpus("1k")]}, "initContainers[0].resources[nvidia.com/gpu]", "1000", "leave GPUs out"),
+        ({"initContainers": [gpus(1, part="requests")]}, "initContainers[0]", "1", "leave GPUs out"),
+        ({"containers": [TRAINER, gpus(1)]}, "containers[1]", "1", "only the first container may have GPUs"),
+        (
+            {"containers": [gpus(1, "nvidia.com/gpu.shared")]},
+            "containers[0].resources[nvidia.com/gpu.shared]",
+            "1",
+            "GPUs are counted in nvidia.com/gpu only",
+        ),
+        ({"containers": [gpus("many")]}, "containers[0].resources", "'many'", "a whole number of GPUs"),
+        ({"terminationGracePeriodSeconds": "soon"}, "terminationGracePeriodSeconds", "'soon'", "give whole seconds"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_would_evade_placement_or_billing_is_refused(
+    fields: dict[str, Any], field: str, value: str, what_to_do: str
+) -> None:
+    said = problem(**fields)
+    assert f"spec.template.spec.{field}" in said
+    assert value in said
+    assert what_to_do in said
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"schedulerName": "default-scheduler", "nodeName": "", "priorityClassName": "urgent", "resourceClaims": []},
+        {"initContainers": [TRAINER, gpus(0), {**gpus(4, "cpu"), "restartPolicy": "Always"}]},
+        {"containers": [gpus("8"), gpus(1, "cpu")], "terminationGracePeriodSeconds": 0},
+        {"containers": [{"name": "x", "resources": "malformed"}]},
+    ],
+    ids=str,
+)
+def test_what_a_template_usually_says_is_accepted(fields: dict[str, Any]) -> None:
+    assert problem(**fields) == ""
+
+
+@pytest.mark.parametrize(("least", "most", "refused"), [(8, 8, False), (1, 8, True), (4, 4, True), (1, 4, True)])
+def test_gpus_of_the_container_that_disagree_with_those_of_the_job_are_refused(
+    least: int, most: int, refused: bool
+) -> None:
+    job = decode.training_job(values.raw_job(gpus={"min": least, "max": most}, containers=[gpus(8)])).job
+    assert ("spec.gpus says" in job.invalid) is refused
+    if refused:
+        assert "containers[0] is 8" in job.invalid
+        assert "leave nvidia.com/gpu out" in job.invalid
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+containers = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.text(max_size=5)},
+        optional={
+            "resources": st.fixed_dictionaries(
+                {},
+                optional={
+                    part: st.dictionaries(st.sampled_from(["nvidia.com/gpu", "nvidia.com/mig", "cpu"]), json_values)
+                    for part in ("limits", "requests")
+                },
+            ),
+            "restartPolicy": json_values,
+        },
+    ),
+    max_size=3,
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"containers": containers},
+        optional={
+            "initContainers": containers,
+            **{
+                name: json_values
+                for name in ("nodeName", "schedulerName", "resourceClaims", "terminationGracePeriodSeconds", "other")
+            },
+        },
+    )
+)
+def test_no_template_that_the_schema_accepts_breaks_its_reading(spec: dict[str, Any]) -> None:
+    template = {"spec": spec}
+    problem = template_problem(template)
+    assert trainer_gpus(template) >= 0
+    assert 0 <= grace_seconds(template) <= 86_400
+    assert problem == "" or problem.startswith("spec.template.spec.")
