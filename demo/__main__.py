@@ -54,8 +54,8 @@ def main(cluster: str, pace: int, keep: bool, out: Path) -> None:
     What to look at:
       - the live table: how many GPUs each job gets, and why (often not the number that was asked for)
       - "pays up to $X per job-hour saved": the exchange rate between money and time that follows from the budget
-      - the summary: time and money compared with giving every job the GPUs that its owner asked for
-      - out/demo/demo.png, and the manifests in out/demo/applied
+      - the summary and out/demo/demo.png: a cluster autoscaler, Charterer for no more money, and what was run
+      - the numbers beside the picture, and the manifests in out/demo/applied
       - python -m demo --keep, then kubectl
 
     Exit code 0: all jobs completed, no machine is left, and the ledger equals the cloud's bill to the micro-dollar.

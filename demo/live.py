@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.padding import Padding
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -16,10 +15,12 @@ from demo.money import shown
 from demo.view import JobRow, View
 
 _LINE_SECONDS = 10.0
-_FIXED_LINES = 21
+_FIXED_LINES = 23
 """Screen lines that are not rows of the table of jobs."""
 
 _COLOURS = {"Running": "green", "Queued": "yellow", "Starting": "cyan", "Resizing": "cyan", "Failed": "red"}
+_OVER = ("Complete", "Failed")
+_BAR = 9
 _PHASES = ("Requested", "Starting", "Ready", "Draining")
 
 
@@ -31,7 +32,7 @@ def minutes(seconds: float | None) -> str:
 def rendered(view: View, factor: int, height: int) -> RenderableType:
     """The whole screen."""
     rows = max(4, height - _FIXED_LINES)
-    blocks = (_headline(view, factor), _jobs(view, rows), _pools(view), _decisions(view, factor))
+    blocks = (_headline(view, factor), _jobs(view, rows), _pools(view), _decisions(view))
     return Group(*(Padding(block, (0, 0, 1, 0)) for block in blocks))
 
 
@@ -74,8 +75,8 @@ def _jobs(view: View, rows: int) -> Table:
     for name in ("GPUs", "want", "asked"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("pool", no_wrap=True)
-    table.add_column("progress", width=14)
-    for name in ("since", "left", "cost"):
+    table.add_column("progress", no_wrap=True)
+    for name in ("submitted", "left", "cost"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("why", no_wrap=True, overflow="ellipsis", ratio=1)
     shown_rows = _most_telling(view.jobs, rows)
@@ -87,8 +88,8 @@ def _jobs(view: View, rows: int) -> Table:
             str(job.want or ""),
             str(job.asked),
             job.pool,
-            ProgressBar(total=1.0, completed=job.fraction, width=14),
-            minutes(job.waited),
+            _bar(job.fraction),
+            f"took {minutes(job.waited)}" if job.state in _OVER else f"{minutes(job.waited)} ago",
             minutes(job.left),
             shown(job.dollars),
             Text(job.why),
@@ -98,9 +99,15 @@ def _jobs(view: View, rows: int) -> Table:
     return table
 
 
+def _bar(fraction: float) -> Text:
+    """A bar and its number, which can be told apart without colour."""
+    full = round(fraction * _BAR)
+    return Text.assemble(("━" * full, "green"), ("─" * (_BAR - full), "dim"), f" {fraction:4.0%}")
+
+
 def _most_telling(jobs: Iterable[JobRow], rows: int) -> list[JobRow]:
     """The first ``rows`` jobs: unfinished ones before finished ones, in order of submission."""
-    ordered = sorted(jobs, key=lambda job: (job.state in ("Complete", "Failed"), -job.waited))
+    ordered = sorted(jobs, key=lambda job: (job.state in _OVER, -job.waited))
     return ordered[:rows]
 
 
@@ -110,21 +117,17 @@ def _pools(view: View) -> Table:
         table.add_column(name, justify="left" if name in ("pool", "state") else "right")
     for pool in view.pools:
         phases = [str(pool.phases.get(phase, 0) or "") for phase in _PHASES]
-        state = Text(pool.state, "yellow" if pool.state == "Cooling" else "")
+        cooling = pool.state == "Cooling"
+        state = Text(f"{pool.state} ({pool.because or 'no nodes'})" if cooling else pool.state, "yellow" * cooling)
         table.add_row(pool.name, f"{shown(pool.hourly)}/h", *phases, str(pool.most), state)
     return table
 
 
-def _decisions(view: View, factor: int) -> Table:
+def _decisions(view: View) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     for name in ("at", "object", "event"):
         table.add_column(name, no_wrap=True)
-    table.add_column(
-        f"message of the operator (1 of its seconds = {factor} s of the workload; prices are {factor}-fold)",
-        no_wrap=True,
-        overflow="ellipsis",
-        ratio=1,
-    )
+    table.add_column("message of the operator (its times and rates in those of the workload)", ratio=1)
     for decision in view.decisions:
         table.add_row(decision.at, decision.about, decision.reason, Text(decision.note))
     return table

@@ -7,12 +7,17 @@ comes from this table alone; the operator does not know of it.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 Json = dict[str, Any]
+
+_RATE = re.compile(r"\$([\d,]+(?:\.\d+)?)((?:/h| an hour| per job-hour| for each hour)\b)")
+_SPAN = re.compile(r"\b(\d+(?:\.\d+)?) (s|min|h|days)\b")
+_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "days": 86_400.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,14 @@ class Pace:
     def workload_seconds(self, demo_seconds: float) -> float:
         """Seconds of the demo in workload seconds."""
         return demo_seconds * self.factor
+
+    def told(self, message: str) -> str:
+        """A message of the operator in workload seconds and prices: its times are longer, its rates lower.
+
+        Dollars that are not an hour's stay as they are, because a job costs the same.
+        """
+        slower = _RATE.sub(lambda match: f"${_dollars(match[1]) / self.factor:,.2f}{match[2]}", message)
+        return _SPAN.sub(lambda match: _span(float(match[1]) * _UNITS[match[2]] * self.factor), slower)
 
     def sped_up(self, document: Json) -> Json:
         """A copy of a manifest, or of the fake cloud's configuration, at this pace."""
@@ -56,6 +69,17 @@ def _more_often(rate: float, factor: int) -> float:
 
 def _dearer(dollars: str, factor: int) -> str:
     return str(Decimal(dollars) * factor)
+
+
+def _dollars(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def _span(seconds: float) -> str:
+    """Workload seconds for people."""
+    if seconds < 120.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200.0 else f"{seconds / 3600:.1f} h"
 
 
 _Table = Mapping[str, Any] | Callable[[Any, int], Any]

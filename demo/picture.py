@@ -1,47 +1,69 @@
-"""The picture: GPUs rented and used, and money spent against the budget, over the workload's time."""
+"""The picture: for each way to run the hour, when each job waited and how many GPUs it had, above what was spent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator
 
-from demo.baseline import Baseline
+from demo.columns import Column, ColumnJob, Columns
+from demo.money import shown
 from demo.scenario import Scenario
 from demo.view import View
 
-RENTED, USED, BUDGET, ASKED = "#56B4E9", "#0072B2", "#D55E00", "#7F7F7F"
+WAITING, SPENT, BUDGET, SIMULATED, SOLD_OUT = "#E69F00", "#08519C", "#D55E00", "#7F7F7F", "#CC79A7"
 """Colours from the palette of Okabe and Ito, for colour-blind readers; lines differ in dashes, too."""
+WIDTHS = ((2, "#C6DBEF", "1 or 2"), (4, "#9ECAE1", "3 or 4"), (8, "#4292C6", "5 to 8"), (16, "#2171B5", "9 to 16"))
+"""The most GPUs of each shade, darker for more, and its words."""
+WIDEST = ("#08306B", "more than 16")
+_DARK_FROM = 5
+_LABEL_MINUTES = 6.0
+_STOCK_OUT = "Cooling"
 
-_LEGEND: Mapping[str, Any] = {"frameon": False, "loc": "lower right", "bbox_to_anchor": (1.0, 0.99), "ncols": 3}
 
-
-def draw(scenario: Scenario, views: Sequence[View], asked: Baseline, files: Sequence[Path]) -> None:
+def draw(
+    scenario: Scenario, views: Sequence[View], columns: Columns, real: Column, headline: str, files: Sequence[Path]
+) -> None:
     """Draw to each file, in the format of its suffix. ValueError without any view."""
     if not views:
         raise ValueError("there is nothing to draw: the demo ended before anything was observed")
+    panels = (
+        ("Today: cluster autoscaler, as asked", columns.autoscaler, "simulated"),
+        ("Charterer, for no more money", columns.same_money, "simulated"),
+        (f"Charterer, at ${scenario.hourly_budget:,.0f} an hour", real, "really run"),
+    )
     with mpl.rc_context(
-        {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "demo"}
+        {
+            "font.size": 9,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "svg.hashsalt": "demo",
+            "svg.fonttype": "none",
+            "text.parse_math": False,
+        }
     ):
-        figure = Figure(figsize=(9, 6.4), layout="constrained")
-        gpus, money = figure.subplots(2, 1, sharex=True)
-        _draw_gpus(gpus, views, asked)
-        _draw_money(money, scenario, views, asked)
-        end = max(views[-1].at, *(node.ended for node in asked.nodes)) / 60
-        money.set_xlim(0, end * 1.01)
-        money.xaxis.set_major_locator(MultipleLocator(15))
-        money.set_xlabel("time of the workload (minutes)")
+        figure = Figure(figsize=(13.5, 9), layout="constrained")
+        figure.suptitle(headline, x=0.01, ha="left", fontsize=14, fontweight="bold")
+        rows = figure.subplots(2, 3, sharex=True, sharey="row", height_ratios=(3.4, 1))
+        for (title, column, how), jobs, money in zip(panels, rows[0], rows[1], strict=True):
+            jobs.set_title(f"{title} ({how})", loc="left", fontsize=10, fontweight="bold")
+            _draw_jobs(jobs, column, [job.name for job in columns.autoscaler.jobs])
+            _draw_money(money, column)
+        _draw_run(rows[1][2], scenario, views, columns.budget)
+        _finish(figure, rows, panels)
         for file in files:
-            figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
+            figure.savefig(file, dpi=130, metadata={"Date": None} if file.suffix == ".svg" else None)
 
 
 def timeline_csv(views: Sequence[View]) -> str:
-    """The picture's numbers as CSV: workload seconds, GPUs, dollars spent and allowed, dollars per job-hour saved."""
+    """What was observed as CSV: workload seconds, GPUs, dollars spent and allowed, dollars per job-hour saved."""
     rows = ["at,rented_gpus,used_gpus,spent,allowed,pays"]
     for view in views:
         money = view.money
@@ -50,74 +72,93 @@ def timeline_csv(views: Sequence[View]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _minutes(views: Sequence[View]) -> list[float]:
-    return [view.at / 60 for view in views]
+def stretches(job: ColumnJob, until: float) -> Iterator[tuple[float, float, int]]:
+    """(from, to, GPUs) in seconds from submission to the end of its pods, or to ``until``; 0 GPUs while it waits."""
+    widths = [(at, int(gpus)) for at, gpus in job.widths]
+    if job.ended is not None and widths and not widths[-1][1]:
+        end, widths = widths[-1][0], widths[:-1]
+    else:
+        end = until if job.ended is None else job.ended
+    points = [(job.submitted, 0), *widths, (end, 0)]
+    for (since, gpus), (to, _) in pairwise(points):
+        if since < min(to, end):
+            yield since, min(to, end), gpus
 
 
-def _draw_gpus(axes: Axes, views: Sequence[View], asked: Baseline) -> None:
-    minutes = _minutes(views)
-    times, rented = _asked_gpus(asked)
-    axes.fill_between(
-        minutes, [view.rented_gpus for view in views], step="post", color=RENTED, alpha=0.45, lw=0, label="rented"
+def _shade(gpus: int) -> str:
+    return next((colour for most, colour, _ in WIDTHS if gpus <= most), WIDEST[0])
+
+
+def _draw_jobs(axes: Axes, column: Column, names: Sequence[str]) -> None:
+    """A row for each job in the order of ``names``, the first on top."""
+    last = max((job.ended or 0.0 for job in column.jobs), default=0.0)
+    for job in column.jobs:
+        row = names.index(job.name)
+        for since, to, gpus in stretches(job, last):
+            colour = _shade(gpus) if gpus else WAITING
+            axes.barh(row, (to - since) / 60, left=since / 60, height=0.8 if gpus else 0.35, color=colour, lw=0)
+            if gpus and (to - since) / 60 >= _LABEL_MINUTES:
+                ink = "white" if gpus >= _DARK_FROM else "black"
+                axes.text((since + to) / 120, row, str(gpus), ha="center", va="center", fontsize=6.5, color=ink)
+    axes.set_yticks(range(len(names)), names, fontsize=7)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", alpha=0.25)
+    axes.set_axisbelow(True)
+    mean = f"{column.mean_completion_seconds / 60:.1f} min"
+    axes.text(
+        0.985,
+        0.985,
+        f"{mean} from submission\nto completion, on average",
+        transform=axes.transAxes,
+        ha="right",
+        va="top",
+        fontsize=11,
+        fontweight="bold",
     )
-    axes.step(minutes, [view.used_gpus for view in views], where="post", color=USED, lw=1.6, label="in use")
-    axes.step(
-        times, rented, where="post", color=ASKED, lw=1.2, ls=(0, (2, 1.5)), label="rented if as asked (simulated)"
+
+
+def _draw_money(axes: Axes, column: Column) -> None:
+    axes.plot([at / 60 for at, _ in column.spent], [dollars for _, dollars in column.spent], color=SPENT, lw=1.8)
+    axes.text(
+        0.985,
+        0.04,
+        f"{shown(column.dollars)} in all",
+        transform=axes.transAxes,
+        ha="right",
+        va="bottom",
+        fontsize=11,
+        fontweight="bold",
     )
-    axes.set_ylabel("GPUs")
-    axes.set_ylim(bottom=0)
-    axes.set_title("GPUs", loc="left", fontweight="bold")
-    axes.legend(**_LEGEND)
     axes.grid(axis="y", alpha=0.25)
+    axes.set_xlabel("minutes of the workload")
 
 
-def _draw_money(axes: Axes, scenario: Scenario, views: Sequence[View], asked: Baseline) -> None:
-    minutes = _minutes(views)
-    axes.plot(minutes, [view.money.spent for view in views], color=USED, lw=1.8, label="spent (the cloud's bill)")
+def _draw_run(axes: Axes, scenario: Scenario, views: Sequence[View], simulated: Column) -> None:
+    """What only the column that was really run has: its simulation, its budget, and when a zone was sold out."""
+    times, dollars = [at / 60 for at, _ in simulated.spent], [spent for _, spent in simulated.spent]
+    axes.plot(times, dollars, color=SIMULATED, lw=1.4, ls=(0, (2, 1.5)))
     end, last = scenario.window[1] - scenario.window[0], max(view.at for view in views)
-    axes.plot(
-        [0, end / 60, last / 60],
-        [0, scenario.allowed(end), scenario.allowed(last)],
-        color=BUDGET,
-        lw=1.6,
-        ls=(0, (6, 2)),
-        label=f"budget (${scenario.hourly_budget:.0f} for the hour's jobs)",
-    )
-    asked_until = max(node.ended for node in asked.nodes)
-    times = [asked_until * step / 200 for step in range(201)]
-    axes.plot(
-        [at / 60 for at in times],
-        [_asked_dollars(asked, at) for at in times],
-        color=ASKED,
-        lw=1.2,
-        ls=(0, (2, 1.5)),
-        label="spent if as asked (simulated)",
-    )
-    axes.set_ylabel("US dollars")
-    axes.set_ylim(bottom=0)
-    axes.set_title("Money", loc="left", fontweight="bold")
-    axes.legend(**_LEGEND)
-    axes.grid(axis="y", alpha=0.25)
+    allowed = [0.0, scenario.allowed(end), scenario.allowed(last)]
+    axes.plot([0, end / 60, last / 60], allowed, color=BUDGET, lw=1.6, ls=(0, (6, 2)))
+    for before, after in pairwise(views):
+        if any(pool.state == _STOCK_OUT for pool in before.pools):
+            axes.axvspan(before.at / 60, after.at / 60, color=SOLD_OUT, alpha=0.25, lw=0)
 
 
-def _asked_gpus(asked: Baseline) -> tuple[list[float], list[int]]:
-    """The rented GPUs of the simulation after each change, and the minutes of the changes."""
-    changes: dict[float, int] = {0.0: 0}
-    for node in asked.nodes:
-        changes[node.launched] = changes.get(node.launched, 0) + node.pool.gpus_per_node
-        changes[node.ended] = changes.get(node.ended, 0) - node.pool.gpus_per_node
-    times, gpus, now = [], [], 0
-    for at in sorted(changes):
-        now += changes[at]
-        times.append(at / 60)
-        gpus.append(now)
-    return times, gpus
-
-
-def _asked_dollars(asked: Baseline, at: float) -> float:
-    """Dollars that the simulation's nodes have cost up to the second ``at``."""
-    return sum(node.dollars * _fraction(at, node.launched, node.ended) for node in asked.nodes)
-
-
-def _fraction(at: float, begin: float, end: float) -> float:
-    return min(1.0, max(0.0, (at - begin) / (end - begin)))
+def _finish(figure: Figure, rows: Any, panels: Sequence[tuple[str, Column, str]]) -> None:
+    """The axes that all panels share, and the legend."""
+    ends = [at for _, column, _ in panels for at, _ in column.spent[-1:]]
+    rows[1][0].set_xlim(0, max(ends) / 60 * 1.01)
+    rows[1][0].xaxis.set_major_locator(MultipleLocator(15))
+    rows[1][0].set_ylim(bottom=0)
+    rows[1][0].set_ylabel("US dollars spent")
+    handles: list[Any] = [Patch(color=WAITING, label="waits")]
+    handles += [Patch(color=colour, label=f"{words} GPUs") for _, colour, words in (*WIDTHS, (0, *WIDEST))]
+    handles += [
+        mpl.lines.Line2D([], [], color=SPENT, lw=1.8, label="spent"),
+        mpl.lines.Line2D([], [], color=SIMULATED, lw=1.4, ls=(0, (2, 1.5)), label="the same, simulated"),
+        mpl.lines.Line2D([], [], color=BUDGET, lw=1.6, ls=(0, (6, 2)), label="budget"),
+        Patch(color=SOLD_OUT, alpha=0.25, label="a zone has no more nodes"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False)

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from itertools import pairwise
 
 import aiohttp
 
@@ -35,21 +35,18 @@ class Replayed:
     """A job of the replay and its progress; times are workload seconds since the start of the replay.
 
     ``submitted``, ``began`` (all pods ran for the first time) and ``completed`` are actual times, None before.
-    ``decided``: when the operator decided on each run. ``starts``: seconds of each run from there until all pods ran.
-    ``trained``: when the work was done.
+    ``held``: (second, GPUs from then on), whenever all pods run or no longer do.
     """
 
     job: ReplayJob
     training: Training
     submitted: float | None = None
     began: float | None = None
-    trained: float | None = None
     completed: float | None = None
     failed: str = ""
     gpus: int = 0
     widths: list[int] = field(default_factory=list)
-    decided: dict[int, float] = field(default_factory=dict)
-    starts: list[float] = field(default_factory=list)
+    held: list[tuple[float, int]] = field(default_factory=list)
     pods: list[Json] = field(default_factory=list)
     ending: bool = False
 
@@ -58,6 +55,11 @@ class Replayed:
         """Whether the job is complete or failed according to Kubernetes."""
         return self.completed is not None or bool(self.failed)
 
+    def gpu_seconds(self, at: float) -> float:
+        """GPU-seconds held up to ``at``."""
+        points = [*self.held, (at, 0)]
+        return sum(gpus * (end - since) for (since, gpus), (end, _) in pairwise(points))
+
     def follow(self, running: RunningRun | None, at: float, restart_seconds: float) -> None:
         """Update the training: at ``at`` the pods of this run (None: of no run) are all running."""
         current = self.training.current
@@ -65,14 +67,14 @@ class Replayed:
             lost = any(pods.disrupted(pod) for pod in self.pods if pods.run_of(pod) == current.run)
             self.training = self.training.crash(at) if lost else self.training.stop(at)
             self.gpus = 0
+            self.held.append((at, 0))
         if running is not None and self.training.current is None:
             speed = self.job.application.speedup(running.gpus)
             self.training = self.training.begin(running.run, at, speed, restart_seconds)
             self.began = at if self.began is None else self.began
             self.gpus = running.gpus
             self.widths.append(running.gpus)
-            if running.run in self.decided:
-                self.starts.append(at - self.decided[running.run])
+            self.held.append((at, running.gpus))
 
 
 class Replay:
@@ -91,17 +93,6 @@ class Replay:
     def now(self) -> float:
         """Workload seconds since the replay began."""
         return self._scenario.pace.workload_seconds(self._clock() - self._started)
-
-    @property
-    def mean_pod_seconds(self) -> float:
-        """The mean time that Kubernetes takes for a job, in workload seconds, without nodes and training.
-
-        It is the time from the decision on the first run, on nodes that are up, until all pods run, and from the end of
-        the work until the job is complete.
-        """
-        starts = [job.starts[0] for job in self.jobs.values() if job.starts]
-        ends = [job.completed - job.trained for job in self.jobs.values() if job.completed and job.trained]
-        return sum(sum(times) / len(times) for times in (starts, ends) if times)
 
     async def run(self) -> None:
         """Replay until every job has ended; outages of the API server and the operator are waited out."""
@@ -144,7 +135,6 @@ class Replay:
                 replayed = self.jobs.get(item["metadata"]["name"])
                 if replayed is None:
                     continue
-                self._note_decision(replayed, item.get("status", {}).get("allocation"))
                 finish = item.get("status", {}).get("finish")
                 if finish is not None and not replayed.finished:
                     if finish["kind"] == "Complete":
@@ -153,11 +143,6 @@ class Replay:
                         replayed.failed = f"{finish.get('reason', '')}: {finish.get('message', '')}"
             if all(job.finished for job in self.jobs.values()):
                 self._all_finished.set()
-
-    def _note_decision(self, replayed: Replayed, allocation: Json | None) -> None:
-        if allocation is not None and allocation["run"] not in replayed.decided:
-            ago = datetime.now(UTC) - datetime.fromisoformat(allocation["since"])
-            replayed.decided[allocation["run"]] = self.now - self._scenario.pace.workload_seconds(ago.total_seconds())
 
     async def _follow_pods(self) -> None:
         async for objects in self._kube.watch(PODS, labelSelector=pods.LABEL_JOB):
@@ -185,8 +170,6 @@ class Replay:
             if replayed.training.current is None:
                 continue
             replayed.training = replayed.training.advance(at)
-            if replayed.training.finished and replayed.trained is None:
-                replayed.trained = min(at, replayed.training.finishes_at)
             if replayed.training.finished or self._clock() - reported.get(name, 0.0) >= _REPORT_SECONDS:
                 reported[name] = self._clock()
                 reports.create_task(self._report(replayed, reporter))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterable
@@ -17,9 +18,10 @@ import aiohttp
 import yaml
 from rich.console import Console
 
-from demo import baseline, picture, scenario, summary
+from demo import picture, scenario, summary
 from demo.cloud import CloudAdmin
 from demo.cluster import Cluster, start
+from demo.columns import Columns, really_run
 from demo.kube import RETRIABLE, Access, Kube, KubeError
 from demo.live import Screen
 from demo.money import micros
@@ -69,6 +71,33 @@ class Stage:
     session: aiohttp.ClientSession
     cloud: CloudAdmin
     metrics_url: str
+    simulation: Simulation
+
+
+class Simulation:
+    """The program that simulates the hour beside the replay, at a low priority."""
+
+    def __init__(self, of: Scenario, now: datetime) -> None:
+        at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        self._program = subprocess.Popen(
+            ["nice", "-n", "10", sys.executable, "-m", "demo.simulated", f"--pace={of.pace.factor}", f"--at={at}"],
+            cwd=_CHARTS.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    async def columns(self) -> Columns:
+        """Wait for the end of the program. DemoError where it failed."""
+        printed, errors = await asyncio.to_thread(self._program.communicate)
+        if self._program.returncode:
+            raise DemoError(f"demo.simulated ended with code {self._program.returncode}: {errors.strip()[-500:]}")
+        return Columns.read(printed)
+
+    def stop(self) -> None:
+        """End the program. May be repeated."""
+        self._program.kill()
+        self._program.wait()
 
 
 async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) -> Summary:
@@ -119,10 +148,13 @@ async def _set(of: Scenario, kind: str, out: Path, steps: Steps, programs: Progr
     steps.say("starting the fake cloud (charterer fakecloud)")
     cloud = CloudAdmin(session, await _start_cloud(of, cluster, out, programs))
     steps.say(f"applying demo/manifests, sped up {of.pace.factor} times (the applied ones: {out / 'applied'})")
-    _apply(of, cluster, cloud.url, out / "applied")
+    now = datetime.now(UTC)
+    _apply(of, now, cluster, cloud.url, out / "applied")
     steps.say("starting the operator (charterer run)")
     metrics_url = await _start_operator(cluster, session, programs)
-    return Stage(cluster, programs, kube, session, cloud, metrics_url)
+    simulation = Simulation(of, now)
+    stack.callback(simulation.stop)
+    return Stage(cluster, programs, kube, session, cloud, metrics_url, simulation)
 
 
 def _install(cluster: Cluster) -> None:
@@ -167,11 +199,11 @@ async def _start_cloud(of: Scenario, cluster: Cluster, out: Path, programs: Prog
     return ready.read_text().strip()
 
 
-def _apply(of: Scenario, cluster: Cluster, cloud_url: str, folder: Path) -> None:
+def _apply(of: Scenario, now: datetime, cluster: Cluster, cloud_url: str, folder: Path) -> None:
     folder.mkdir()
     files: dict[str, Iterable[Json]] = {
         "namespace": scenario.load("namespace"),
-        "budget": [scenario.budget(of, datetime.now(UTC))],
+        "budget": [scenario.budget(of, now)],
         "pools": scenario.pools(of, cloud_url),
         "profiles": scenario.profiles(of),
     }
@@ -225,23 +257,24 @@ async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Co
     with Screen(console, of.pace.factor) as screen:
         observer = Observer(stage.kube, stage.session, of, replay, stage.cloud, stage.metrics_url, screen.show)
         await _replay(stage, replay, observer)
-    asked = baseline.simulate(of, replay.mean_pod_seconds)
     ledger, bill = await _ledger(stage.kube), await stage.cloud.bill()
+    columns = await stage.simulation.columns()
+    real = really_run(replay.jobs, observer.views, bill.micros / 1e6, bill.machines)
     result = summary.summarise(
         of,
         replay.jobs,
-        pod_seconds=replay.mean_pod_seconds,
-        asked=asked,
+        columns=columns,
+        run=real,
         ledger_micros=ledger,
         bill=bill,
         demo_seconds=steps.elapsed,
         reports=replay.answers,
     )
     pictures = [out / "demo.png", out / "demo.svg"]
-    picture.draw(of, observer.views, asked, pictures)
+    picture.draw(of, observer.views, columns, real, result.headline, pictures)
     (out / "summary.json").write_text(result.json())
     (out / "timeline.csv").write_text(picture.timeline_csv(observer.views))
-    (out / "jobs.csv").write_text(summary.jobs_csv(replay.jobs, asked))
+    (out / "jobs.csv").write_text(summary.jobs_csv(replay.jobs, columns))
     steps.say("done")
     console.print(summary.rendered(result))
     console.print(
@@ -288,7 +321,9 @@ def _invite(cluster: Cluster, console: Console) -> None:
         f"export KUBECONFIG={cluster.kubeconfig}",
         "kubectl get trainingjobs -A",
         "kubectl get gpubudgets,gpupools,gpurentals",
-        "kubectl get events -A --sort-by=.lastTimestamp | grep charterer",
+        "kubectl get events -A --field-selector reportingComponent=charterer.dev/operator"
+        " --sort-by=.metadata.creationTimestamp",
+        "kubectl describe gpupool t4-a",
         "kubectl describe trainingjob -n research imagenet-79",
     ):
         console.print(f"  {line}", highlight=False, soft_wrap=True)

@@ -10,13 +10,12 @@ seconds: the demo starts it beside the replay and reads what it printed.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import cycle, pairwise
-from typing import Any, Self
+from typing import Any
 
 import click
 
@@ -41,6 +40,7 @@ from charterer.simulate.policies.baselines import RequestedWidth
 from charterer.simulate.policies.planner_policy import Planner
 from charterer.simulate.simulation import Simulation
 from demo import scenario
+from demo.columns import Column, ColumnJob, Columns
 from demo.pace import Json
 from demo.scenario import BUDGET, NAMESPACE, PoolPlan, ReplayJob, Scenario, an_hour
 
@@ -50,67 +50,6 @@ CLOSE_ENOUGH = 0.01
 """Relative difference of dollars that counts as the same money."""
 _MOST_TRIES = 6
 _MOST_MONEY = 4.0
-
-Steps = Sequence[tuple[float, float]]
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnJob:
-    """A job in one column; times are workload seconds. ``began``: when its pods ran for the first time.
-
-    ``widths``: (second, GPUs from then on) at each change.
-    """
-
-    name: str
-    submitted: float
-    began: float | None
-    ended: float | None
-    widths: Steps
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One way to run the hour. ``spent``: (second, dollars so far), straight between the points."""
-
-    jobs: Sequence[ColumnJob]
-    dollars: float
-    machines: int
-    spent: Steps
-
-    @property
-    def mean_completion_seconds(self) -> float:
-        """The mean time from submission to completion, of the jobs that completed."""
-        times = [job.ended - job.submitted for job in self.jobs if job.ended is not None]
-        return sum(times) / len(times) if times else 0.0
-
-    @property
-    def mean_wait_seconds(self) -> float:
-        """The mean time from submission until the pods run, of the jobs that began."""
-        waits = [job.began - job.submitted for job in self.jobs if job.began is not None]
-        return sum(waits) / len(waits) if waits else 0.0
-
-    @classmethod
-    def of(cls, raw: Json) -> Self:
-        """The column that ``asdict`` made."""
-        return cls(**raw | {"jobs": [ColumnJob(**job) for job in raw["jobs"]]})
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """``autoscaler``: what people do today; ``same_money``: Charterer for its dollars; ``budget``: at the budget."""
-
-    autoscaler: Column
-    same_money: Column
-    budget: Column
-
-    def json(self) -> str:
-        """All columns, for ``read``."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def read(cls, text: str) -> Self:
-        """The columns that ``json`` wrote."""
-        return cls(**{name: Column.of(raw) for name, raw in json.loads(text).items()})
 
 
 def simulate(of: Scenario, now: datetime) -> Columns:

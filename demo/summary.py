@@ -1,4 +1,4 @@
-"""The result: time and money, compared with giving each job the GPUs that its owner asked for."""
+"""The result: time and money, beside those of a cluster autoscaler and of Charterer for the same money."""
 
 from __future__ import annotations
 
@@ -6,25 +6,42 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Self
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from demo.baseline import Baseline
 from demo.cloud import Bill
+from demo.columns import Column, Columns
 from demo.money import shown
 from demo.replay import Replayed
 from demo.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """The result of a demo, in workload seconds. A wait lasts from submission until the pods run for the first time.
+class Figures:
+    """Time and money of one way to run the hour, in workload seconds. A wait lasts until the pods run."""
 
-    ``narrowed``: jobs that never had their fastest width. ``pod_seconds``: the time that Kubernetes took for a job.
+    mean_completion_seconds: float
+    mean_wait_seconds: float
+    dollars: float
+    machines: int
+
+    @classmethod
+    def of(cls, column: Column) -> Self:
+        """The figures of a column."""
+        return cls(column.mean_completion_seconds, column.mean_wait_seconds, column.dollars, column.machines)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The result of a demo, in workload seconds.
+
+    ``autoscaler``, ``same_money`` and ``budget`` were simulated; ``run`` is what ``budget`` really came to.
+    ``narrowed``: jobs that never had their fastest width.
     """
 
     jobs: int
@@ -32,16 +49,14 @@ class Summary:
     factor: int
     demo_seconds: float
     replay_seconds: float
-    mean_completion_seconds: float
-    mean_wait_seconds: float
-    pod_seconds: float
-    asked_mean_completion_seconds: float
-    asked_mean_wait_seconds: float
-    asked_dollars: float
+    autoscaler: Figures
+    same_money: Figures
+    budget: Figures
+    run: Figures
+    hourly_budget: float
     allowed_dollars: float
     ledger_micros: int
     bill_micros: int
-    machines: int
     machines_left: int
     narrowed: int
     reports: Mapping[int, int]
@@ -56,17 +71,37 @@ class Summary:
         """Whether every job completed, no machine is left and the ledger equals the bill."""
         return self.completed == self.jobs and self.difference_micros == 0 and self.machines_left == 0
 
+    @property
+    def headline(self) -> str:
+        """What a reader should remember."""
+        today, same, run = self.autoscaler, self.same_money, self.run
+        sooner = _share(same.mean_completion_seconds, today.mean_completion_seconds)
+        cheaper = f"{_share(run.dollars, today.dollars)} {'less' if run.dollars <= today.dollars else 'more'}"
+        minutes = abs(run.mean_completion_seconds - today.mean_completion_seconds) / 60
+        return (
+            f"For no more money jobs end {sooner} {_when(same, today)}; at ${self.hourly_budget:,.0f} an hour they "
+            f"cost {cheaper} and end {minutes:.1f} min {_when(run, today)}"
+        )
+
     def json(self) -> str:
         """The summary as JSON."""
-        return json.dumps(asdict(self) | {"succeeded": self.succeeded}, indent=2) + "\n"
+        return json.dumps(asdict(self) | {"succeeded": self.succeeded, "headline": self.headline}, indent=2) + "\n"
+
+
+def _share(value: float, of: float) -> str:
+    return f"{abs(value / of - 1.0):.0%}"
+
+
+def _when(figures: Figures, than: Figures) -> str:
+    return "earlier" if figures.mean_completion_seconds <= than.mean_completion_seconds else "later"
 
 
 def summarise(
     scenario: Scenario,
     replayed: Mapping[str, Replayed],
     *,
-    pod_seconds: float,
-    asked: Baseline,
+    columns: Columns,
+    run: Column,
     ledger_micros: int,
     bill: Bill,
     demo_seconds: float,
@@ -74,25 +109,21 @@ def summarise(
 ) -> Summary:
     """The summary of a finished replay; jobs that did not complete count as failed."""
     jobs = [*replayed.values()]
-    times = [job.completed - (job.submitted or 0.0) for job in jobs if job.completed is not None]
-    waits = [job.began - (job.submitted or 0.0) for job in jobs if job.began is not None]
     replay_seconds = max((job.completed for job in jobs if job.completed is not None), default=0.0)
     return Summary(
         jobs=len(jobs),
-        completed=len(times),
+        completed=sum(job.completed is not None for job in jobs),
         factor=scenario.pace.factor,
         demo_seconds=demo_seconds,
         replay_seconds=replay_seconds,
-        mean_completion_seconds=sum(times) / len(times) if times else 0.0,
-        mean_wait_seconds=sum(waits) / len(waits) if waits else 0.0,
-        pod_seconds=pod_seconds,
-        asked_mean_completion_seconds=asked.mean_completion_seconds,
-        asked_mean_wait_seconds=sum(job.started - job.job.submitted for job in asked.jobs) / len(asked.jobs),
-        asked_dollars=asked.dollars,
+        autoscaler=Figures.of(columns.autoscaler),
+        same_money=Figures.of(columns.same_money),
+        budget=Figures.of(columns.budget),
+        run=Figures.of(run),
+        hourly_budget=scenario.hourly_budget,
         allowed_dollars=scenario.allowed(replay_seconds),
         ledger_micros=ledger_micros,
         bill_micros=bill.micros,
-        machines=bill.machines,
         machines_left=bill.open_lines,
         narrowed=sum(max(job.widths, default=0) < fastest(scenario, job) for job in jobs),
         reports=dict(Counter(reports)),
@@ -107,39 +138,24 @@ def fastest(scenario: Scenario, replayed: Replayed) -> int:
 
 def rendered(summary: Summary) -> RenderableType:
     """The summary as a table with explanations."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("")
-    for name in ("Charterer", "as asked"):
-        table.add_column(name, justify="right")
-    spent = summary.bill_micros / 1e6
-    table.add_row(
-        "mean completion time",
-        f"{summary.mean_completion_seconds / 60:.1f} min",
-        f"{summary.asked_mean_completion_seconds / 60:.1f} min",
-    )
-    table.add_row(
-        "of which before the pods run",
-        f"{summary.mean_wait_seconds / 60:.1f} min",
-        f"{summary.asked_mean_wait_seconds / 60:.1f} min",
-    )
-    table.add_row("spent", shown(spent), shown(summary.asked_dollars))
-    table.add_row("the budget's share for this hour", shown(summary.allowed_dollars), "no budget")
     accepted = summary.reports.get(200, 0)
     others = sum(summary.reports.values()) - accepted
     return Group(
         Text(
             f"{summary.completed} of {summary.jobs} jobs completed", "bold green" if summary.succeeded else "bold red"
         ),
-        table,
+        Text(f"{summary.headline}.", "bold"),
+        _table(summary),
+        Text(
+            "Today: a cluster autoscaler that ends a node after ten idle minutes, each job with the GPUs that its "
+            "owner asked for. No more money: Charterer with a budget that makes it spend no more than that. One "
+            "simulator (charterer.simulate) made these columns and the next, with the same jobs, tables, prices, stock "
+            "and start-up times. Really run: the last of them, on the control plane here."
+        ),
         Text(
             f"Times are workload time. The workload ran {summary.factor} times faster here and took "
             f"{summary.demo_seconds:.0f} s, while Kubernetes and the operator ran at their normal speed. Dollars are "
             f"real: the cloud's prices were {summary.factor}-fold.",
-        ),
-        Text(
-            "As asked: a simulation of the same jobs with the same tables, prices and start-up times, in which each "
-            "job gets the GPUs that its owner asked for at once, on shared nodes where they fit. Kubernetes takes "
-            f"{summary.pod_seconds / summary.factor:.1f} s for a job in it, as it did here.",
         ),
         Text(
             f"{summary.narrowed} jobs ran on fewer GPUs than would have been fastest, because the budget pays for "
@@ -147,7 +163,7 @@ def rendered(summary: Summary) -> RenderableType:
         ),
         Text(
             f"Ledger ${summary.ledger_micros / 1e6:.6f} − the cloud's own bill ${summary.bill_micros / 1e6:.6f} for "
-            f"{summary.machines} machines = ${summary.difference_micros / 1e6:.6f}"
+            f"{summary.run.machines} machines = ${summary.difference_micros / 1e6:.6f}"
             + (f"; {summary.machines_left} machines are still billed" if summary.machines_left else ""),
             "green" if summary.difference_micros == 0 and not summary.machines_left else "bold red",
         ),
@@ -157,15 +173,53 @@ def rendered(summary: Summary) -> RenderableType:
     )
 
 
-def jobs_csv(replayed: Mapping[str, Replayed], asked: Baseline) -> str:
-    """A CSV row for job job; times are workload seconds since the start of the replay."""
-    simulated_jobs = {simulated.job.name: simulated for simulated in asked.jobs}
+def _table(summary: Summary) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("")
+    simulated = (summary.autoscaler, summary.same_money, summary.budget)
+    for name in ("today", "no more money", f"${summary.hourly_budget:,.0f} an hour", "really run", "difference"):
+        table.add_column(name, justify="right")
+    rows: Sequence[tuple[str, Callable[[Figures], float], Callable[[float], str]]] = (
+        ("mean completion time", lambda figures: figures.mean_completion_seconds, _minutes),
+        ("of which before the pods run", lambda figures: figures.mean_wait_seconds, _minutes),
+        ("spent", lambda figures: figures.dollars, shown),
+        ("machines rented", lambda figures: float(figures.machines), lambda count: f"{count:.0f}"),
+    )
+    for title, value, words in rows:
+        real, expected = value(summary.run), value(summary.budget)
+        difference = f"{real / expected - 1.0:+.1%}" if expected else "-"
+        table.add_row(title, *(words(value(figures)) for figures in simulated), words(real), difference)
+    table.add_row("the budget's share for this hour", "no budget", "", "", shown(summary.allowed_dollars), "")
+    return table
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f} min"
+
+
+def jobs_csv(replayed: Mapping[str, Replayed], columns: Columns) -> str:
+    """A CSV row for each job; times are workload seconds since the start of the replay."""
+    simulated = {name: {job.name: job for job in column.jobs} for name, column in _named(columns)}
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(["job", "submitted", "began", "completed", "gpus", "asked_gpus", "asked_began", "asked_completed"])
+    ends = (f"{name}_{what}" for name in simulated for what in ("began", "completed", "gpus"))
+    table.writerow(["job", "submitted", "began", "completed", "gpus", "asked_gpus", *ends])
     for name, job in replayed.items():
-        times = ("" if at is None else f"{at:.0f}" for at in (job.submitted, job.began, job.completed))
-        widths = " ".join(map(str, job.widths))
-        simulated = simulated_jobs[name]
-        table.writerow([name, *times, widths, job.job.asked, f"{simulated.started:.0f}", f"{simulated.ended:.0f}"])
+        cells = [name, *map(_cell, (job.submitted, job.began, job.completed)), " ".join(map(str, job.widths))]
+        for jobs in simulated.values():
+            widths = " ".join(f"{gpus:.0f}" for _, gpus in jobs[name].widths if gpus)
+            cells += [_cell(jobs[name].began), _cell(jobs[name].ended), widths]
+        table.writerow([*cells[:5], job.job.asked, *cells[5:]])
     return text.getvalue()
+
+
+def _named(columns: Columns) -> Sequence[tuple[str, Column]]:
+    return [
+        ("autoscaler", columns.autoscaler),
+        ("same_money", columns.same_money),
+        ("budget", columns.budget),
+    ]
+
+
+def _cell(at: float | None) -> str:
+    return "" if at is None else f"{at:.0f}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from demo import pods
+from demo.pace import Pace
 from demo.replay import Replayed
 from demo.scenario import NAMESPACE, Scenario
 
@@ -16,7 +17,7 @@ Json = dict[str, Any]
 
 _SAMPLE = re.compile(r"^(charterer_\w+)\{(.*)\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-_SHOWN_DECISIONS = 6
+_SHOWN_DECISIONS = 4
 
 EVENT_PATHS = tuple(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events" for namespace in ("default", NAMESPACE))
 """Paths of the events about cluster-scoped objects and about the jobs."""
@@ -41,18 +42,22 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class PoolRow:
-    """A pool. ``phases``: nodes by phase of their rental; ``hourly``: dollars per workload hour of a node."""
+    """A pool. ``phases``: nodes by phase of their rental; ``hourly``: dollars per workload hour of a node.
+
+    ``because``: why nothing is rented while the state is Cooling, in a word.
+    """
 
     name: str
     hourly: float
     phases: Mapping[str, int]
     most: int
     state: str
+    because: str
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A decision of the operator, with its message."""
+    """A decision of the operator, with its message in the workload's own seconds and prices."""
 
     at: str
     about: str
@@ -121,9 +126,12 @@ def view(scenario: Scenario, replayed: Mapping[str, Replayed], at: float, observ
     rented = [machine for machine in observed.machines if machine["state"] != "Ended"]
     prices = {pool.name: pool.hourly_price for pool in scenario.pools}
     gpus = {pool.name: pool.gpus_per_node for pool in scenario.pools}
+    cheapest = min(pool.hourly_price / pool.gpus_per_node for pool in scenario.pools) / 3600
     return View(
         at=at,
-        jobs=tuple(_job_row(job, replayed, at) for job in observed.jobs if job["metadata"]["name"] in replayed),
+        jobs=tuple(
+            _job_row(job, replayed, at, cheapest) for job in observed.jobs if job["metadata"]["name"] in replayed
+        ),
         unsubmitted=sum(job.submitted is None for job in replayed.values()),
         pools=tuple(
             _pool_row(pool, observed.rentals, prices.get(pool["metadata"]["name"], 0.0)) for pool in observed.pools
@@ -136,11 +144,12 @@ def view(scenario: Scenario, replayed: Mapping[str, Replayed], at: float, observ
         ),
         used_gpus=sum(pods.gpus(pod) for job in replayed.values() for pod in job.pods if pods.running(pod)),
         rented_gpus=sum(gpus[machine["group"]] for machine in rented),
-        decisions=tuple(_decisions(observed.events)),
+        decisions=tuple(_decisions(observed.events, scenario.pace)),
     )
 
 
-def _job_row(job: Json, replayed: Mapping[str, Replayed], at: float) -> JobRow:
+def _job_row(job: Json, replayed: Mapping[str, Replayed], at: float, gpu_second: float) -> JobRow:
+    """``gpu_second``: dollars of one in the cheapest pool; what a job costs so far is at least its GPU time's worth."""
     replayed_job = replayed[job["metadata"]["name"]]
     status = job.get("status", {})
     ended = replayed_job.completed if replayed_job.completed is not None else at
@@ -155,7 +164,7 @@ def _job_row(job: Json, replayed: Mapping[str, Replayed], at: float) -> JobRow:
         fraction=training.fraction,
         waited=ended - (replayed_job.submitted or 0.0),
         left=None if training.current is None else max(0.0, training.finishes_at - at),
-        dollars=float(status.get("cost", "0")),
+        dollars=max(float(status.get("cost", "0")), replayed_job.gpu_seconds(ended) * gpu_second),
         why=status.get("why", ""),
     )
 
@@ -165,10 +174,13 @@ def _pool_row(pool: Json, rentals: Iterable[Json], hourly: float) -> PoolRow:
     phases = Counter(
         rental.get("status", {}).get("phase", "Requested") for rental in rentals if rental["spec"]["pool"] == name
     )
-    return PoolRow(name, hourly, phases, pool["spec"]["maxNodes"], pool.get("status", {}).get("state", ""))
+    status = pool.get("status", {})
+    return PoolRow(
+        name, hourly, phases, pool["spec"]["maxNodes"], status.get("state", ""), status.get("cooledBecause", "")
+    )
 
 
-def _decisions(events: Iterable[Json]) -> list[Decision]:
+def _decisions(events: Iterable[Json], pace: Pace) -> list[Decision]:
     ours = [event for event in events if event.get("regarding", {}).get("apiVersion", "").startswith("charterer.dev/")]
     ours.sort(key=lambda event: event.get("eventTime") or event["metadata"]["creationTimestamp"])
     return [
@@ -176,7 +188,7 @@ def _decisions(events: Iterable[Json]) -> list[Decision]:
             at=(event.get("eventTime") or event["metadata"]["creationTimestamp"])[11:19],
             about=f"{event['regarding']['kind']} {event['regarding']['name']}",
             reason=event.get("reason", ""),
-            note=event.get("note", ""),
+            note=pace.told(event.get("note", "")),
         )
         for event in ours[-_SHOWN_DECISIONS:]
     ]

@@ -127,6 +127,7 @@ class World(Declared):
             command.rental,
             uid=f"uid-{command.rental}-{at}",
             pool=command.pool,
+            cloud=self.pools[command.pool].cloud,
             budget=command.budget,
             created=at,
             reserved=command.reserve,

@@ -201,6 +201,11 @@ def test_the_whole_demo_completes_all_jobs_and_its_ledger_equals_the_bill(tmp_pa
     assert summary["reports"]["200"] > 0
     assert summary["narrowed"] > 0
     assert (out / "demo.png").stat().st_size > 10_000
+    today, same, run = (summary[name] for name in ("autoscaler", "same_money", "run"))
+    assert same["mean_completion_seconds"] < today["mean_completion_seconds"]
+    assert same["dollars"] <= today["dollars"] * 1.01
+    assert run["dollars"] < today["dollars"]
+    assert summary["headline"] in done.stdout.replace("\n", " ")
 
 
 def _hear_interrupts() -> None:

@@ -14,7 +14,6 @@ from charterer.api import decode
 from charterer.api.names import COMPLETION_INDEX, LABEL_JOB_UID, LABEL_RUN
 from charterer.cli.shared.cluster import ClusterOptions, call, cluster_options
 from charterer.cli.shared.job_name import job_name
-from charterer.cli.shared.output import ReadOnlyCommand
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError, BadRequest, NotFound
 from charterer.cluster.paths import PODS, TRAINING_JOBS
@@ -30,7 +29,7 @@ class LogOptions:
     tail: int | None = None
 
 
-@click.command(cls=ReadOnlyCommand)
+@click.command()
 @click.argument("name", metavar="[tj/]NAME")
 @click.option("-n", "--namespace", help="The job's. Default: the context's.")
 @click.option("-f", "--follow", is_flag=True, help="Go on printing until the pods end.")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from charterer import __version__
+from charterer.cli.shared.output import FAILED
+from charterer.cli.shared.similar_names import similar_names
 
 _COMMANDS: Mapping[str, tuple[str, str]] = {
     "plan": (
@@ -15,16 +20,48 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "Show what Charterer would do now and why, and what more or less money would buy.",
     ),
     "explain": ("charterer.cli.explain.command:explain", "Explain why a job has this many GPUs of this pool now."),
+    "doctor": ("charterer.cli.doctor.command:doctor", "Check operator, pools, prices, permissions and budgets."),
     "logs": ("charterer.cli.logs:logs", "Print what a job's pods print, or what is kept of a run whose pods are gone."),
     "simulate": ("charterer.cli.simulate.command:simulate", "Simulate a workload under policies side by side."),
     "run": ("charterer.cli.run:run", "Run the operator until it is stopped."),
     "crds": ("charterer.cli.crds:crds", "Print the CustomResourceDefinitions of this version."),
+    "completion": ("charterer.cli.completion:completion", "Print the script that completes commands in a shell."),
     "fakecloud": ("charterer.fakecloud.main:main", "Run a process that behaves like a cloud with GPU machines."),
 }
 
 
 class _LazyGroup(click.Group):
-    """A group whose commands are imported only when they are called."""
+    """A group whose commands are imported only when they are called.
+
+    Wrong usage of any of them is an error like any other, exit code 1: 2 has a meaning of its own in ``plan``.
+    """
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """As in click, with exit code 1 for wrong usage."""
+        with _wrong_usage_exits_1():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As in click, with exit code 1 for wrong usage."""
+        with _wrong_usage_exits_1():
+            return super().invoke(ctx)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As in click; a command that does not exist brings similar ones."""
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"no command {args[0]!r}: {similar_names(args[0], _COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names of the commands, without importing these."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        found = _COMMANDS.items()
+        return [CompletionItem(name, help=summary) for name, (_, summary) in found if name.startswith(incomplete)]
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -39,6 +76,18 @@ class _LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
+
+
+@contextmanager
+def _wrong_usage_exits_1() -> Iterator[None]:
+    try:
+        yield
+    except click.UsageError as error:
+        raise _WrongUsage(error.format_message(), error.ctx) from error
+
+
+class _WrongUsage(click.UsageError):
+    exit_code = FAILED
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -70,6 +70,9 @@ CONFIG_MAPS: Final = Resource("", "v1", "configmaps", namespaced=True)
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", namespaced=True)
 EVENTS: Final = Resource("events.k8s.io", "v1", "events", namespaced=True)
 TOKEN_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False)
+SELF_SUBJECT_ACCESS_REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False
+)
 CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False
 )

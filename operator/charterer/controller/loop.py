@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from charterer.cluster.errors import ApiError
+from charterer.cluster.errors import ApiError, TooManyRequests
 from charterer.controller.outcome import ActionOutcome, Executor, Held
 from charterer.controller.rent_batch import RentBatch
 from charterer.domain.ids import StepKey, StepKind
@@ -23,7 +23,7 @@ from charterer.domain.time import Instant, after, seconds_between
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
 from charterer.policy.set_aside import Faults, PlanAroundFaults, plan_around
-from charterer.providers.errors import ProviderError
+from charterer.providers.errors import ProviderError, Throttled
 
 _log = logging.getLogger(__name__)
 
@@ -216,6 +216,7 @@ class Loop:
 
     async def _attempt(self, key: StepKey, action: Command | Step) -> ActionOutcome:
         """Carry out one mutation. After a failure the key is left alone for a pause that grows with each failure."""
+        least = 0.0
         try:
             outcome = await self._executor.execute(action)
             message = ""
@@ -224,6 +225,7 @@ class Loop:
             _log.info("%s %s: held: %s", key, type(action).__name__, message)
         except Exception as error:
             outcome, message = ActionOutcome.FAILED, f"{type(error).__name__}: {error}"
+            least = error.retry_after if isinstance(error, TooManyRequests | Throttled) else 0.0
             _log.warning("%s %s failed: %s", key, type(action).__name__, message, exc_info=_unexpected(error))
         else:
             _log.info("%s %s: %s%s", key, type(action).__name__, outcome.value, _reason(action))
@@ -231,14 +233,16 @@ class Loop:
         if outcome is ActionOutcome.DONE:
             self._pauses.pop(key, None)
         else:
-            self._pause(key, outcome)
+            self._pause(key, outcome, least)
         return outcome
 
-    def _pause(self, key: StepKey, outcome: ActionOutcome) -> None:
+    def _pause(self, key: StepKey, outcome: ActionOutcome, least: float) -> None:
+        """``least``: seconds for which the server asked to be left alone; it is not let wait for ever."""
         last = self._pauses.get(key)
         timing = self._timing
         longest = timing.last_stale_seconds if outcome is ActionOutcome.STALE else timing.last_retry_seconds
-        seconds = timing.first_retry_seconds if last is None else min(last.seconds * 2, longest)
+        seconds = timing.first_retry_seconds if last is None else last.seconds * 2
+        seconds = min(max(seconds, least), longest)
         self._pauses[key] = _Pause(self._clock() + seconds, seconds)
         asyncio.get_running_loop().call_later(seconds, self._awake.set)
 

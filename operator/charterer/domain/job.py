@@ -131,6 +131,7 @@ class Pod:
 
     ``disrupted``: it has a true DisruptionTarget condition. ``allocation``: its annotation. ``trouble``: why it does
     not run, in Kubernetes' own words (its conditions, its containers' waiting states); empty where those say nothing.
+    ``must_end_by``: when its grace period is over, once it is being deleted.
     """
 
     name: str
@@ -149,6 +150,7 @@ class Pod:
     allocation: str
     resource_version: str
     trouble: str = ""
+    must_end_by: Instant | None = None
 
     @property
     def live(self) -> bool:

@@ -283,7 +283,7 @@ def _forget(rental: Rental, view: LifecycleView) -> RentalStep | Wait:
         if view.survey(rental) is None:
             return Wait(f"the cloud to be asked about GPUPool {rental.pool}")
         for survey in view.surveys_of_group(rental):
-            if any(instance.id == rental.instance for instance in survey.instances):
+            if rental.instance in view.instances[survey.pool]:
                 return Wait(f"instance {rental.instance} to leave the cloud's list of GPUPool {survey.pool}")
             if rental.ended is not None and not must_show(survey, after(rental.ended, survey.listed_seconds)):
                 return Wait(f"instance {rental.instance} to have left the cloud's list for good")

@@ -11,6 +11,7 @@ from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Job, PodPhase, RunOutcome, RunRecord
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Notice
+from charterer.domain.rental import RentalPhase
 from charterer.domain.time import after
 from charterer.policy import plan
 from tests.scenarios.policy.stories import placed, releases, rents, simple, why
@@ -212,6 +213,33 @@ def test_a_run_that_waits_for_the_pods_of_its_predecessor_is_not_blamed_for_not_
     world.jobs[job.id] = replace(world.jobs[job.id], replaced=(replace(former, run=0),))
     world.passes(job.ready_timeout_seconds + job.grace_seconds)
     assert why(plan(world.snapshot()), "train") is ReasonCode.LOST_NODE
+
+
+def test_a_machine_on_which_a_pod_hangs_is_given_up_ten_minutes_after_its_grace_period() -> None:
+    world = simple()
+    world.rental()
+    world.job("train", gpus=8)
+    job = world.runs_on("train", "a100-1", gpus=8)
+    end = after(world.now, job.grace_seconds)
+    pods = tuple(replace(one, deleting=True, must_end_by=end) for one in job.runs[0].pods)
+    world.jobs[job.id] = replace(job, allocation=None, replaced=(job.allocation,) if job.allocation else ())
+    unwell(world, suspended=True, pods=pods)
+    decided = plan(world.snapshot())
+    assert releases(decided) == {}
+    assert decided.again_at == after(end, 600.0)
+    world.passes(job.grace_seconds + 600.0)
+    assert releases(plan(world.snapshot())) == {"a100-1": ReasonCode.LOST_NODE}
+
+
+def test_a_machine_whose_node_does_not_come_is_given_up_a_quarter_of_an_hour_after_its_launch() -> None:
+    world = simple()
+    world.rental(phase=RentalPhase.STARTING, age=899.0)
+    world.job("train", gpus=8)
+    assert releases(plan(world.snapshot())) == {}
+    world.passes(1.0)
+    decided = plan(world.snapshot())
+    assert releases(decided) == {"a100-1": ReasonCode.LOST_NODE}
+    assert rents(decided) == ["a100-2"]
 
 
 @pytest.mark.parametrize("outcome", [RunOutcome.INTERRUPTED, RunOutcome.STOPPED])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from random import Random
 from typing import Any
 from uuid import UUID
 
@@ -18,11 +19,12 @@ from charterer.api.models.gpupool import GPUPoolRecord
 from charterer.api.models.gpurental import GPURentalRecord
 from charterer.api.models.trainingjob_status import RUNS_BYTES, RUNS_KEPT, TrainingJobRecord
 from charterer.api.stored_size import cut, stored_bytes
-from charterer.domain.budget import FOLDED_KEPT, Balance, ClassHistory, PastPeriod
-from charterer.domain.ids import ClassId, RentalId
+from charterer.domain.budget import FOLDED_KEPT, Balance, Cause, ClassHistory, Costs, PastPeriod
+from charterer.domain.ids import ClassId, PoolId, RentalId
 from charterer.domain.job import Placement, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Money
 from charterer.domain.time import Instant
+from charterer.ledger.costs import NAMES_KEPT
 from tests.unit.api import values
 
 
@@ -122,12 +124,16 @@ def test_only_the_latest_periods_are_kept_so_that_the_status_stays_bounded() -> 
 def test_the_largest_ledger_there_can_be_is_written_and_counts_no_job_twice() -> None:
     sums = ClassHistory(1 / 3, 1 / 3, 1 / 3, 1 / 3, Instant(0), Instant(1))
     classes = {ClassId("n" * 63, f"{number:0250}"): sums for number in range(1000)}
-    day = {str(UUID(int=number * 2**97 + 12345)): Instant(number * 4_000_000) for number in range(20_000)}
+    draw = Random(1)
+    day = {str(UUID(int=draw.getrandbits(128))): Instant(number * 4_000_000) for number in range(20_000)}
     folded = frozenset(str(UUID(int=number)) for number in range(FOLDED_KEPT))
     history = tuple(PastPeriod(Instant(month), Money(10**17), Money(10**17)) for month in range(PERIODS_KEPT))
     balance = Balance(Instant(0), Money(10**17), Money(10**17), folded, history, class_history=classes, counted=day)
+    pools = {(PoolId(f"{number:063}"), cause): Money(10**17) for number in range(NAMES_KEPT) for cause in Cause}
+    costs = Costs(pools, {f"{number:063}": Money(10**17) for number in range(NAMES_KEPT)}, Instant(1))
+    balance = replace(balance, costs=costs)
     written = dump(GPUBudgetRecord.from_domain(balance))
-    assert stored_bytes(written) < 1_200_000
+    assert stored_bytes(written) < 1_350_000
     back = decode.budget(values.raw_budget(written)).balance
     assert back is not None
     assert back.folded == folded

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from charterer.cluster.errors import Unreachable
+from charterer.cluster.errors import OutcomeUnknown, TooManyRequests, Unreachable
 from charterer.controller.loop import Loop, LoopTiming
 from charterer.controller.outcome import ActionOutcome
 from charterer.domain.ids import BudgetId, ClassId, StepKey, StepKind
@@ -111,6 +112,41 @@ def test_what_fails_is_tried_again_after_pauses_that_double_up_to_half_a_minute(
     assert gaps(recorder.rents()) == pytest.approx([0.3, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0], abs=0.11)
     assert {outcome for outcome, _ in recorder.outcomes} == {ActionOutcome.FAILED}
     assert "no" in recorder.outcomes[0][1]
+
+
+def busy(action: Command | Step) -> ActionOutcome:
+    raise TooManyRequests("POST", "/apis", 429, "TooManyRequests", "later", 7.0)
+
+
+def test_a_server_that_asks_to_be_left_alone_is_for_as_long() -> None:
+    recorder = Recorder(busy)
+    turns(a_job_waits(), recorder, 60.0)
+    assert gaps(recorder.rents()) == pytest.approx([7.0, 14.0, 28.0], abs=0.2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_in_a_storm_of_refusals_and_lost_answers_nothing_is_rented_twice(seed: int) -> None:
+    """Three answers in four are a 429, a 503, or lost after the node was rented."""
+    world, draw = a_job_waits(), random.Random(seed)
+    for number in range(3):
+        world.job(f"more{number}", gpus=8)
+
+    def stormy(action: Command | Step) -> ActionOutcome:
+        kind = draw.choice(["429", "503", "lost", "done"])
+        if kind == "429":
+            busy(action)
+        if kind == "503":
+            fails(action)
+        if isinstance(action, Rent) and action.rental not in world.rentals:
+            world.write(action)
+        if kind == "lost":
+            raise OutcomeUnknown("POST", "/apis", 0, "NoAnswer", "lost")
+        return ActionOutcome.DONE
+
+    recorder = Recorder(stormy)
+    turns(world, recorder, 300.0)
+    assert len(world.rentals) == 4
+    assert len(recorder.rents()) <= 4 * 12
 
 
 def test_jobs_that_come_within_a_second_of_each_other_are_rented_for_together() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from demo.columns import Column, ColumnJob, Columns
 from demo.replay import Replayed
 from demo.scenario import Scenario, an_hour
 from demo.training import Training
@@ -30,9 +31,26 @@ def replayed(of: Scenario) -> dict[str, Replayed]:
     jobs = {job.name: Replayed(job, Training(job.work, 300.0)) for job in of.jobs}
     first, second, *_ = jobs.values()
     first.submitted, first.completed, first.widths = 60.0, 1_110.0, [4]
+    first.began, first.held = 200.0, [(200.0, 4), (1_110.0, 0)]
     second.submitted, second.widths = 450.0, [4]
+    second.began, second.held = 600.0, [(600.0, 4)]
     second.training = second.training.begin(1, 600.0, second.job.application.speedup(4), 30.0).advance(1_200.0)
     return jobs
+
+
+def column(of: Scenario, seconds: float, dollars: float) -> Column:
+    """A way to run the hour in which each job waits 60 s, has 4 GPUs and ends after ``seconds``."""
+    jobs = [
+        ColumnJob(job.name, at, at + 60.0, at + seconds, [(at + 60.0, 4), (at + seconds, 0)])
+        for job in of.jobs
+        for at in (job.submitted,)
+    ]
+    return Column(jobs, dollars, 20, [(0.0, 0.0), (4_000.0, dollars)])
+
+
+def columns(of: Scenario) -> Columns:
+    """Today 20 min for $80, the same money 16 min, the budget 21 min for $60."""
+    return Columns(column(of, 1_200.0, 80.0), column(of, 960.0, 79.5), column(of, 1_260.0, 60.0))
 
 
 def training_job(name: str, **status: object) -> Json:
@@ -64,7 +82,11 @@ def seen() -> Observed:
         ],
         pools=[
             {"metadata": {"name": "t4-a"}, "spec": {"maxNodes": 12}, "status": {"state": "Ready"}},
-            {"metadata": {"name": "t4-b"}, "spec": {"maxNodes": 12}, "status": {"state": "Cooling"}},
+            {
+                "metadata": {"name": "t4-b"},
+                "spec": {"maxNodes": 12},
+                "status": {"state": "Cooling", "cooledBecause": "StockOut"},
+            },
         ],
         events=[
             event("cifar10-53", "BudgetOptimal", "4 GPUs: a second saved costs $0.0012", "2026-01-01T10:00:02.5Z"),

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from demo import baseline, picture
+from demo import picture
 from demo.cloud import Bill
+from demo.columns import ColumnJob, really_run
 from demo.money import micros
-from demo.summary import Summary, fastest, rendered, summarise
+from demo.summary import Summary, fastest, jobs_csv, rendered, summarise
+from demo.view import View
 from tests.unit.demo import samples
 
 
@@ -22,8 +24,8 @@ def a_summary(ledger: int = 3_500_000, bill: Bill | None = None) -> Summary:
     return summarise(
         of,
         samples.replayed(of),
-        pod_seconds=40.0,
-        asked=baseline.simulate(of),
+        columns=samples.columns(of),
+        run=really_run(samples.replayed(of), [samples.a_view()], 61.5, 22),
         ledger_micros=ledger,
         bill=bill or Bill(3_500_000, machines=2, open_lines=0),
         demo_seconds=150.0,
@@ -36,7 +38,7 @@ def complete(summary: Summary) -> Summary:
 
 
 def test_only_completed_jobs_count_into_the_mean() -> None:
-    assert a_summary().mean_completion_seconds == 1_050.0
+    assert a_summary().run.mean_completion_seconds == 1_050.0
     assert a_summary().completed == 1
 
 
@@ -59,8 +61,35 @@ def test_the_summary_says_what_the_numbers_are() -> None:
     console = Console(file=io.StringIO(), width=120, record=True)
     console.print(rendered(a_summary(ledger=3_500_001)))
     text = " ".join(console.export_text().split())
-    for words in ("1 of 28 jobs completed", "17.5 min", "40 times faster", "1.0 s for a job", "= $0.000001"):
+    for words in (
+        "1 of 28 jobs completed",
+        "today no more money $60 an hour really run difference",
+        "mean completion time 20.0 min 16.0 min 21.0 min 17.5 min -16.7%",
+        "spent $80.00 $79.50 $60.00 $61.50 +2.5%",
+        "40 times faster",
+        "= $0.000001",
+    ):
         assert words in text
+
+
+def test_the_headline_compares_with_today_at_the_same_money_and_at_the_budget() -> None:
+    told = "For no more money jobs end 20% earlier; at $60 an hour they cost 23% less and end 2.5 min earlier"
+    assert a_summary().headline == told
+
+
+def test_the_numbers_of_each_job_are_there_for_all_columns() -> None:
+    of = samples.scenario()
+    first, job, *_ = jobs_csv(samples.replayed(of), samples.columns(of)).splitlines()
+    assert first.startswith("job,submitted,began,completed,gpus,asked_gpus,autoscaler_began,autoscaler_completed,")
+    assert job.startswith("yolov3-52,60,200,1110,4,4,")
+    assert len(job.split(",")) == len(first.split(","))
+
+
+def test_a_job_waits_until_it_has_gpus_and_again_between_its_runs() -> None:
+    job = ColumnJob("a", 10.0, 20.0, 95.0, [(20.0, 4), (40.0, 0), (50.0, 8), (90.0, 0)])
+    assert list(picture.stretches(job, 100.0)) == [(10.0, 20.0, 0), (20.0, 40.0, 4), (40.0, 50.0, 0), (50.0, 90.0, 8)]
+    waiting = ColumnJob("b", 10.0, None, None, [])
+    assert list(picture.stretches(waiting, 100.0)) == [(10.0, 100.0, 0)]
 
 
 def test_the_summary_is_there_for_other_programs() -> None:
@@ -77,8 +106,8 @@ def test_narrowed_jobs_are_those_that_never_had_their_fastest_width() -> None:
     after = summarise(
         of,
         jobs,
-        pod_seconds=40.0,
-        asked=baseline.simulate(of),
+        columns=samples.columns(of),
+        run=really_run(jobs, [samples.a_view()], 61.5, 22),
         ledger_micros=0,
         bill=Bill(0, 0, 0),
         demo_seconds=1.0,
@@ -93,13 +122,27 @@ def test_dollars_finer_than_a_micro_dollar_are_refused() -> None:
         micros("0.0000001")
 
 
-def test_the_picture_is_drawn_in_both_formats(tmp_path: Path) -> None:
+def drawn(files: list[Path], views: list[View]) -> None:
+    of = samples.scenario()
+    real = really_run(samples.replayed(of), views, 61.5, 22)
+    picture.draw(of, views, samples.columns(of), real, "What to remember", files)
+
+
+def test_the_picture_has_a_row_for_each_job_in_both_formats_and_its_words_are_text(tmp_path: Path) -> None:
     files = [tmp_path / "demo.png", tmp_path / "demo.svg"]
-    picture.draw(samples.scenario(), [samples.a_view()], baseline.simulate(samples.scenario()), files)
+    drawn(files, [samples.a_view()])
     assert files[0].read_bytes().startswith(b"\x89PNG")
-    assert b"<svg" in files[1].read_bytes()
+    shown = files[1].read_text()
+    for words in (
+        "What to remember",
+        "imagenet-79",
+        "Charterer, at $60 an hour (really run)",
+        "20.0 min",
+        "$80.00 in all",
+    ):
+        assert words in shown
 
 
 def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nothing to draw"):
-        picture.draw(samples.scenario(), [], baseline.simulate(samples.scenario()), [tmp_path / "demo.png"])
+        drawn([tmp_path / "demo.png"], [])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
 
 from demo.live import Screen, line, rendered
+from demo.pace import Pace
+from demo.pods import RunningRun
 from demo.view import metric
 from tests.unit.demo import samples
 
@@ -52,7 +55,39 @@ def test_the_table_says_who_has_what_and_why() -> None:
     for words in ("minute 20", "$3.50 spent", "$20.00 allowed", "pays up to $4.60 per job-hour saved", "cifar10-53"):
         assert words in text
     assert "a second saved costs $0.0012" in text
-    assert "Cooling" in text
+    assert "Cooling (StockOut)" in text
+    assert re.search(r"[━─] +\d+%", text)
+    assert "took 18 min" in text
+    assert "12 min ago" in text
+
+
+def test_what_a_job_costs_so_far_is_at_least_its_gpu_time_in_the_cheapest_pool() -> None:
+    row = next(row for row in samples.a_view().jobs if row.name == "cifar10-53")
+    assert row.dollars == pytest.approx(4 * 600 * 3.912 / 4 / 3600)
+
+
+def test_a_job_whose_pods_never_ran_has_held_no_gpus() -> None:
+    jobs = samples.replayed(samples.scenario())
+    assert jobs["ncf-56"].gpu_seconds(1_200.0) == 0.0
+    assert jobs["yolov3-52"].gpu_seconds(1_200.0) == 4 * 910.0
+
+
+def test_what_a_job_held_and_when_is_kept_over_its_runs() -> None:
+    job = samples.replayed(samples.scenario())["bert-72"]
+    for at, running in ((10.0, None), (20.0, RunningRun(1, 4)), (30.0, RunningRun(1, 4)), (40.0, None)):
+        job.follow(running, at, 30.0)
+    job.follow(RunningRun(2, 8), 50.0, 30.0)
+    job.follow(RunningRun(3, 16), 60.0, 30.0)
+    assert job.held == [(20.0, 4), (40.0, 0), (50.0, 8), (60.0, 0), (60.0, 16)]
+    assert (job.began, job.widths) == (20.0, [4, 8, 16])
+    assert job.gpu_seconds(70.0) == 4 * 20.0 + 8 * 10.0 + 16 * 10.0
+
+
+def test_messages_of_the_operator_are_told_in_the_times_and_rates_of_the_workload() -> None:
+    told = Pace(30).told(
+        "16 GPUs on t4-a would save 10 s for $1.20; pays up to $3,000.00 per job-hour saved, $120/h now"
+    )
+    assert told == "16 GPUs on t4-a would save 5 min for $1.20; pays up to $100.00 per job-hour saved, $4.00/h now"
 
 
 def test_a_low_terminal_shows_the_jobs_that_are_not_over_first() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from math import log
 from typing import Any
@@ -15,7 +16,9 @@ from charterer.domain.pool import CapacityType
 from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
+from charterer.simulate.engine.policy import Policy
 from charterer.simulate.model.ground_truth import Application, application_from_speeds
+from charterer.simulate.model.node_market import PoolModel
 from charterer.simulate.model.result import SimulationResult
 from charterer.simulate.model.scenario import JobTerms
 from charterer.simulate.model.workload import Submission
@@ -197,3 +200,43 @@ def test_an_autoscaled_fleet_grows_with_its_use_and_ends() -> None:
     assert len(result.completion_seconds) == 8
     assert max(nodes for _, nodes in result.rented_nodes) > 2
     assert result.rented_nodes[-1][1] == 0
+
+
+DEAR = PoolModel("b100", 4, Price.parse("18000"), "a100")
+POLICIES: dict[str, Callable[[], Policy]] = {
+    "as asked": lambda: RequestedWidth(lambda _: 4),
+    "fixed": lambda: FixedFleet(7, lambda _: 4),
+    "utilisation": lambda: UtilisationAutoscaler(lambda _: 4),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_no_policy_rents_more_nodes_than_a_pool_may_have_and_jobs_wait_for_them(name: str) -> None:
+    result = run(scenario(*[0.0] * 6, pool=replace(NODE, max_nodes=2)), POLICIES[name]())
+    assert max(nodes for _, nodes in result.rented_nodes) == 2
+    assert len(result.completion_seconds) == 6
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_job_that_is_wider_than_the_pool_may_be_never_runs_and_keeps_no_node(name: str) -> None:
+    result = run(scenario(0.0, pool=replace(NODE, gpus_per_node=1, max_nodes=3)), POLICIES[name]())
+    assert result.never_completed == ("j0",)
+    assert result.spent == Money(0)
+
+
+@pytest.mark.parametrize("limit", [{"max_nodes": 1}, {"stock": 1}])
+def test_jobs_that_the_cheapest_pool_has_no_nodes_for_run_in_the_next(limit: dict[str, int]) -> None:
+    pools = (DEAR, replace(NODE, **limit))  # type: ignore[arg-type]
+    result = run(scenario(0.0, 0.0, 1000.0, pools=pools), RequestedWidth(lambda _: 4, scale_down_seconds=0.0))
+    assert result.completion_seconds == [250.0] * 3
+    assert {str(pool): hours for pool, hours in result.rented_gpu_hours.items()} == {
+        "a100": pytest.approx(2 * 4 * 250 / 3600),
+        "b100": pytest.approx(4 * 250 / 3600),
+    }
+    assert result.hourly[0] == (0.0, 14_400.0 + 18_000.0)
+    assert result.hourly[-1][1] == 0.0
+
+
+def test_a_result_says_which_width_a_job_had_and_when() -> None:
+    (job,) = run(scenario(0.0, application=HALVES), RequestedWidth(lambda _: 2)).jobs
+    assert job.widths == ((0.0, 2), (500.0, 0))

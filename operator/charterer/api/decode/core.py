@@ -129,6 +129,7 @@ def pod(raw: Raw) -> JobPod | ForeignPod | None:
         allocation=meta.annotations.get(ANNOTATION_ALLOCATION, ""),
         resource_version=meta.resource_version,
         trouble="" if finished else pod_trouble(status),
+        must_end_by=meta.deleted,
     )
     return JobPod(meta.namespace, controller.name, controller.uid, read)
 

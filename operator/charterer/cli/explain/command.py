@@ -9,14 +9,14 @@ from charterer.cli.explain.explain_json import explain_json
 from charterer.cli.explain.explanation import explain_job
 from charterer.cli.shared.cluster import ClusterOptions, cluster_options, read
 from charterer.cli.shared.job_name import job_name
-from charterer.cli.shared.output import FORMATS, ReadOnlyCommand, announce_when_slow, emit
+from charterer.cli.shared.output import FORMATS, announce_when_slow, emit, with_warning
 from charterer.cli.shared.plan_report import PlanReport, plan_report
 from charterer.cli.shared.similar_names import similar_names
 from charterer.controller.snapshot.offline import snapshot_of
 from charterer.domain.job import Job
 
 
-@click.command(cls=ReadOnlyCommand)
+@click.command()
 @click.argument("name", metavar="[tj/]NAME")
 @click.option("-n", "--namespace", help="The job's. Default: the context's.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format.")
@@ -42,7 +42,8 @@ def explain(name: str, namespace: str | None, output: str, every: bool, cluster:
     with announce_when_slow("planning"):
         report = plan_report(snapshot_of(reading.state, reading.now))
     explanation = explain_job(report, find_job(report, job, namespace or reading.namespace))
-    emit(explain_document(explanation, every=every), explain_json(explanation), output)
+    document = with_warning(explain_document(explanation, every=every), reading.trouble)
+    emit(document, {**explain_json(explanation), "nobodyActs": reading.trouble or None}, output)
 
 
 def find_job(report: PlanReport, name: str, namespace: str) -> Job:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from charterer.cli.explain.document import headline
 from charterer.cli.explain.explanation import Explanation
 from charterer.cli.shared.json_values import dollars_json, option_json, rate_json
@@ -11,7 +13,7 @@ from charterer.domain.time import format_instant
 from charterer.policy.explain.alternatives import Alternative, LeftAlone, Rank, WinningChange
 
 
-def explain_json(explanation: Explanation) -> JsonValue:
+def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
     """The whole answer, all options included; ``options`` is null where the job is not planned for."""
     report, job, options = explanation.report, explanation.job, explanation.options
     verdict, budget = explanation.verdict, explanation.budget

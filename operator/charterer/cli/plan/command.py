@@ -26,7 +26,15 @@ from charterer.cli.plan.what_if import (
 from charterer.cli.shared.cluster import ClusterOptions, ClusterReading, cluster_options, read, read_others
 from charterer.cli.shared.formatting import when
 from charterer.cli.shared.option_groups import option_group
-from charterer.cli.shared.output import CHANGES, FORMATS, NOTHING, ReadOnlyCommand, announce_when_slow, emit, write
+from charterer.cli.shared.output import (
+    CHANGES,
+    FORMATS,
+    NOTHING,
+    announce_when_slow,
+    emit,
+    with_warning,
+    write,
+)
 from charterer.cli.shared.plan_report import plan_report
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import snapshot_of
@@ -119,7 +127,7 @@ plan_output_options = option_group(
 )
 
 
-@click.command(cls=ReadOnlyCommand)
+@click.command()
 @what_if_options
 @plan_output_options
 @click.option("--no-history", is_flag=True, help="In mode Observe: do not simulate the cluster's last days.")
@@ -159,9 +167,11 @@ def plan(changes: WhatIfOptions, show: PlanOutputOptions, no_history: bool, clus
     with announce_when_slow("planning"):
         answer = _plan(reading, what_if, namespace)
     savings = () if no_history or what_if else _savings(reading, cluster)
-    plain = {**plan_json(answer), **({"saved": savings_json(savings)} if savings else {})}
+    plain = {**plan_json(answer), "nobodyActs": reading.trouble or None}
+    if savings:
+        plain["saved"] = savings_json(savings)
     blocks = savings_blocks(savings)
-    emit(plan_document(answer, show.jobs, blocks), plain, show.output)
+    emit(with_warning(plan_document(answer, show.jobs, blocks), reading.trouble), plain, show.output)
     _write_pictures(answer, blocks, show)
     raise click.exceptions.Exit(CHANGES if answer.changes_anything else NOTHING)
 

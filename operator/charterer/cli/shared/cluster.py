@@ -7,11 +7,12 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import click
 
 from charterer.api.names import GROUP
+from charterer.cli.shared.leader import leader_trouble
 from charterer.cli.shared.option_groups import option_group
 from charterer.cli.shared.output import announce_when_slow
 from charterer.cluster import credentials
@@ -22,18 +23,22 @@ from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import OtherJobs, read_cluster, read_other_jobs
 from charterer.domain.time import Instant
 
-_ROLE = "charterer-view"
+ROLE: Final = "charterer-view"
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterReading:
-    """The state of the cluster at ``now``; ``namespace`` is the one of the kubeconfig's context."""
+    """The state of the cluster at ``now``; ``namespace`` is the one of the kubeconfig's context.
+
+    ``trouble``: why nobody acts on it; empty while an operator leads, or where its Lease may not be read.
+    """
 
     state: ClusterState
     now: Instant
     namespace: str
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +72,22 @@ cluster_options = option_group(
 def read(cluster: ClusterOptions) -> ClusterReading:
     """Read everything that a plan needs, once. ClickException with one line where that is impossible."""
     access = cluster.access()
-    return ClusterReading(_run(cluster, read_cluster), Instant(time.time_ns() // 1_000), access.namespace)
+    state, trouble = read_with(cluster, _read_all)
+    return ClusterReading(state, wall_clock(), access.namespace, trouble)
+
+
+async def _read_all(client: Client) -> tuple[ClusterState, str]:
+    return await asyncio.gather(read_cluster(client), leader_trouble(client, wall_clock))
+
+
+def wall_clock() -> Instant:
+    """The time on this machine."""
+    return Instant(time.time_ns() // 1_000)
 
 
 def read_others(cluster: ClusterOptions) -> OtherJobs:
     """Read the jobs that train in the cluster without Charterer. ClickException like ``read``."""
-    return _run(cluster, read_other_jobs)
+    return read_with(cluster, read_other_jobs)
 
 
 def call(cluster: ClusterOptions, use: Callable[[Client], Awaitable[_T]]) -> _T:
@@ -89,7 +104,8 @@ def call(cluster: ClusterOptions, use: Callable[[Client], Awaitable[_T]]) -> _T:
         raise click.ClickException(_explained(error, access)) from error
 
 
-def _run(cluster: ClusterOptions, reader: Callable[[Client], Awaitable[_T]]) -> _T:
+def read_with(cluster: ClusterOptions, reader: Callable[[Client], Awaitable[_T]]) -> _T:
+    """The answer of ``reader``, with a line on stderr when it is slow. ClickException like ``read``."""
     with announce_when_slow("reading the cluster"):
         return call(cluster, reader)
 
@@ -97,7 +113,7 @@ def _run(cluster: ClusterOptions, reader: Callable[[Client], Awaitable[_T]]) -> 
 def _explained(error: ApiError, access: Access) -> str:
     match error:
         case Forbidden():
-            remedy = f"a ClusterRoleBinding to ClusterRole {_ROLE} (chart charterer) allows all that is read here"
+            remedy = f"a ClusterRoleBinding to ClusterRole {ROLE} (chart charterer) allows all that is read here"
             return f"{error.message.partition(' (grant ')[0]}; {remedy}"
         case Unauthorized():
             return f"{access.server} does not know you: {error.message}; log in again"

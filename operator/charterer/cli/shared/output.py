@@ -9,13 +9,14 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import click
 import yaml
 
-from charterer.report.document import Document
+from charterer.report.document import Document, Paragraph, Tone
 from charterer.report.text import TextRenderer
 
 JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
@@ -23,38 +24,16 @@ JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping
 
 FORMATS: Final = ("table", "json", "yaml")
 NOTHING, FAILED, CHANGES = 0, 1, 2
-"""Exit codes, as those of ``terraform plan -detailed-exitcode``."""
+"""Exit codes of all commands; only ``plan`` has CHANGES, as ``terraform plan -detailed-exitcode`` does."""
 
 _ANNOUNCE_AFTER_SECONDS = 1.0
 """Seconds of work after which a person at a terminal should see what is being done."""
 
 
-class ReadOnlyCommand(click.Command):
-    """A command whose exit code 2 has a meaning of its own: wrong usage is an error like any other, 1."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        """As in click, with exit code 1 for wrong usage."""
-        with _usage_errors_exit_1():
-            return super().make_context(info_name, args, parent, **extra)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """As in click, with exit code 1 for wrong usage."""
-        with _usage_errors_exit_1():
-            return super().invoke(ctx)
-
-
-@contextmanager
-def _usage_errors_exit_1() -> Iterator[None]:
-    try:
-        yield
-    except click.UsageError as error:
-        raise _WrongUsage(error.format_message(), error.ctx) from error
-
-
-class _WrongUsage(click.UsageError):
-    exit_code = FAILED
+def with_warning(document: Document, warning: str) -> Document:
+    """The document with a sentence before everything else; unchanged where there is none."""
+    first = (Paragraph(f"Warning: {warning}", Tone.BAD),) if warning else ()
+    return replace(document, blocks=(*first, *document.blocks))
 
 
 def emit(document: Document, plain: JsonValue, output: str) -> None:

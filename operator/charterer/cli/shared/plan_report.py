@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from charterer.domain.ids import BudgetId, ClassId, PoolId
 from charterer.domain.plan import Allocate, Command, PathVerdict, Plan, Release, Rent
 from charterer.domain.snapshot import Snapshot
+from charterer.incremental import Memo
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, expected
 from charterer.policy.options.menu_key import MenuKey
-from charterer.policy.planner import plan, solve_budgets
+from charterer.policy.planner import solve_budgets
+from charterer.policy.set_aside import plan_around, without
 
 
 class ActionKind(StrEnum):
@@ -80,8 +82,13 @@ class PlanReport:
 
 
 def plan_report(snapshot: Snapshot) -> PlanReport:
-    """Plan the snapshot as the operator would."""
-    planned = plan(snapshot)
+    """Plan the snapshot as the operator would. Objects with which planning fails are left out, and are its problems."""
+    made = plan_around(snapshot, Memo(), {})
+    if made.error is not None:
+        raise made.error
+    planned = made.plan
+    if made.faults:
+        snapshot = replace(without(snapshot, made.faults), problems=(*snapshot.problems, *planned.problems))
     solutions = tuple(sorted(solve_budgets(snapshot), key=lambda solution: solution.budget.id))
     actions = (
         *_actions(planned.commands, snapshot, observed=False),

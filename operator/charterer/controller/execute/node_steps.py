@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from charterer.api import decode
-from charterer.api.names import LABEL_JOB_UID
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
 from charterer.cluster.errors import Conflict, NotFound, TooManyRequests
@@ -62,7 +61,7 @@ async def _empty(context: ExecutionContext, step: Terminate, node: NodeName) -> 
     alive = await _alive(context, node)
     names = ", ".join(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in alive[:_NAMED])
     more = f" and {len(alive) - _NAMED} more" if len(alive) > _NAMED else ""
-    if any(LABEL_JOB_UID in (pod["metadata"].get("labels") or {}) for pod in alive):
+    if any(_of_a_run(context, pod) for pod in alive):
         _log.info("instance %s is not ended: %s%s live on Node %s", step.instance.id, names, more, node)
         raise Stale
     rental = context.decided.rental(step.rental)
@@ -81,6 +80,16 @@ async def _empty(context: ExecutionContext, step: Terminate, node: NodeName) -> 
     refused = next((refusal for refusal in refusals if refusal), "")
     text += f" ({refused})" if refused else ""
     raise Held(f"{text}; the machine is ended at {_time(step.patience_until)} whatever lives there")
+
+
+def _of_a_run(context: ExecutionContext, raw: RawObject) -> bool:
+    """Whether the Job of a run controls the pod, whatever its labels say."""
+    pod = decode.pod(raw)
+    if not isinstance(pod, decode.JobPod):
+        return False
+    snapshot = context.decided.snapshot()
+    runs = [run.uid for job in snapshot.jobs.values() for run in job.runs]
+    return pod.controller_uid in [*runs, *(orphan.run.uid for orphan in snapshot.orphans)]
 
 
 async def _evict(context: ExecutionContext, pod: RawObject) -> str:

@@ -8,33 +8,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from charterer.cluster.store import ObjectKey
 from charterer.domain.money import Price
-from charterer.domain.pool import Pool, PriceSegment, Survey
+from charterer.domain.pool import Instance, Pool, PriceSegment, Survey
 from charterer.domain.rental import Rental
 from charterer.domain.time import Instant
 
-Recorded = Mapping[str, Sequence[PriceSegment]]
-"""The segments on record, by the machine's provider id."""
+
+class Recorded(NamedTuple):
+    """The segments on record, by the machine's provider id. ``corrected``: whether any is not at the list price."""
+
+    segments: Mapping[str, Sequence[PriceSegment]]
+    corrected: bool
 
 
 def recorded_segments(rentals: Mapping[ObjectKey, Rental]) -> Recorded:
     """The price segments of all rentals that have any."""
-    return {
-        rental.provider_id: rental.segments for rental in rentals.values() if rental.segments and rental.provider_id
-    }
+    known = (rental for rental in rentals.values() if rental.segments and rental.provider_id)
+    segments = {rental.provider_id: rental.segments for rental in known}
+    return Recorded(segments, any(segment.listed is not None for own in segments.values() for segment in own))
 
 
 def paid(pool: Pool, survey: Survey, recorded: Recorded) -> Survey:
     """The survey with the bill's segments at what the user really pays."""
-    instances = tuple(
-        replace(instance, segments=segments)
-        if (segments := _paid_segments(recorded.get(instance.provider_id, ()), instance.segments, pool, survey.asked))
-        != instance.segments
-        else instance
-        for instance in survey.instances
-    )
+    if pool.price_override is None and not pool.price_adjustment and not recorded.corrected:
+        return survey
+
+    def as_paid(instance: Instance) -> Instance:
+        known = recorded.segments.get(instance.provider_id, ())
+        segments = _paid_segments(known, instance.segments, pool, survey.asked)
+        return instance if segments == instance.segments else replace(instance, segments=segments)
+
+    instances = tuple(as_paid(instance) for instance in survey.instances)
     return survey if instances == survey.instances else replace(survey, instances=instances)
 
 

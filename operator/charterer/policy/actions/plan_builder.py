@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from charterer.domain.ids import JobId, PoolId, RentalId
@@ -22,6 +22,8 @@ from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
 from charterer.policy.nodes.pool_quota import PoolQuota
 from charterer.policy.solve.phase_dp import key_of
 
+_HANGING_SECONDS = 600.0
+"""Seconds after the end of its grace period at which a pod is taken to hang."""
 _REGISTRATION_SECONDS = 900.0
 """Seconds after a launch within which the Node must be ready, or the machine is given up; Karpenter waits as long."""
 
@@ -88,6 +90,7 @@ class PlanBuilder:
                 ending |= {rental: why for rental, why in lost.items() if why is not None}
                 slow = {rental.id: self._never_ready(rental) for rental in nodes.rentals.booting}
                 ending |= {rental: why for rental, why in slow.items() if why is not None}
+        ending |= self._hanging({rental.id for rental in staying})
         if budget.max_hourly_rate is None:
             return ending
         draining = [
@@ -129,6 +132,21 @@ class PlanBuilder:
             return reason(ReasonCode.LOST_NODE, text)
         self.decided.again_at.append(after(rental.launched, limit))
         return None
+
+    def _hanging(self, staying: Container[RentalId]) -> Mapping[RentalId, Reason]:
+        """The rentals with pods that were to end long ago: only the machine's end still stops them."""
+        found: dict[RentalId, Reason] = {}
+        late = [facts for group in self.solution.groups.values() for facts in group.hanging]
+        for node, pod, end in [hanging for facts in late for hanging in facts.hanging]:
+            rental, given_up = self.solution.inputs.rentals.rental_of.get(node), after(end, _HANGING_SECONDS)
+            if rental is None or rental not in staying:
+                continue
+            if self.snapshot.now < given_up:
+                self.decided.again_at.append(given_up)
+                continue
+            text = f"pod {pod} on Node {node} has not ended {_HANGING_SECONDS / 60:.0f} minutes after its grace period"
+            found[rental] = reason(ReasonCode.LOST_NODE, text)
+        return found
 
     def release(self, rental: RentalId, why: Reason) -> None:
         """End a rental."""

@@ -30,7 +30,7 @@ class JobGroup:
     they want none. Jobs with GPUs are ``runners``,
     or ``unwanted`` with the reason why they should not run. Among the runners, a move may pay for the ``movable``, not
     all pods of the ``late`` run yet, and the ``capped`` have a maximum cost. The ``targeted`` are active and have a
-    target completion time.
+    target completion time. The ``hanging`` have pods that are to end.
 
     ``rentals``: of jobs with GPUs; ``working``: rentals of unfinished jobs; ``nodes``: those with live pods of any job.
     ``micros``: micro-dollars an hour of the runners' GPUs. ``grace``: the longest grace of an unfinished job, seconds.
@@ -46,6 +46,7 @@ class JobGroup:
     left: float
     waiting: Sequence[Job]
     resting: Sequence[JobFacts]
+    hanging: Sequence[JobFacts]
     idle: Sequence[tuple[Job, Reason]]
     runners: Mapping[JobId, JobFacts]
     unwanted: Sequence[tuple[JobFacts, Reason]]
@@ -81,6 +82,7 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
         left=sum(left),
         waiting=[facts.job for facts in active if facts.since is None],
         resting=[facts for facts in active if facts.since is None and facts.rests_until is not None],
+        hanging=[facts for facts in everyone if facts.hanging],
         idle=[(facts.job, why) for facts, why in refused if facts.since is None],
         runners={facts.job.id: facts for facts in runners},
         unwanted=unwanted,

@@ -22,9 +22,10 @@ class JobFacts:
     ``order``: of creation. ``key``: of its group; ``statistics``: the class that it counts in. ``refused``: why no GPUs
     are looked for. ``settled``: whether all of its run runs, so that moving it is a question of gain; ``ready_by``: by
     when it must, if it does not; ``rests_until``: when it may have its next run. ``rentals``: of its allocation;
-    ``nodes``: where its pods live. In dollars: ``ended``, the GPUs of its former runs; ``price`` a second of those it
-    has, which are ``micros`` micro-dollars an hour, and ``since`` when; ``predicted`` at its first start; ``reported``,
-    what it still costs as it says. ``trials``: runs on widths that had never been measured, from when until when.
+    ``nodes``: where its pods live; ``hanging``: nodes with pods of it that are to end, and by when they must have. In
+    dollars: ``ended``, the GPUs of its former runs; ``price`` a second of those it has, which are ``micros``
+    micro-dollars an hour, and ``since`` when; ``predicted`` at its first start; ``reported``, what it still costs as it
+    says. ``trials``: runs on widths that had never been measured, from when until when.
     """
 
     job: Job
@@ -37,6 +38,7 @@ class JobFacts:
     rests_until: Instant | None
     rentals: frozenset[RentalId]
     nodes: tuple[NodeName, ...]
+    hanging: tuple[tuple[NodeName, str, Instant], ...]
     ended: float
     price: float
     micros: int
@@ -66,6 +68,12 @@ def job_facts(job: Job, classes: frozenset[ClassId]) -> JobFacts:
         rests_until=rests_until(job),
         rentals=frozenset() if allocation is None else frozenset(place.rental for place in allocation.placements),
         nodes=tuple(pod.node for run in job.runs for pod in run.pods if pod.node is not None and pod.live),
+        hanging=tuple(
+            (pod.node, pod.name, pod.must_end_by)
+            for run in job.runs
+            for pod in run.pods
+            if pod.node is not None and pod.live and pod.must_end_by is not None
+        ),
         ended=sum(
             record.option.price.dollars_per_second * max(seconds_between(record.since, record.until), 0.0)
             for record in job.records

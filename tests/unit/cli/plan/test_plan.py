@@ -64,6 +64,16 @@ def steady(amount: str = "20000") -> World:
     return world
 
 
+def test_what_planning_fails_with_is_a_problem_and_all_else_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = busy()
+    faulty = world.profile("bad", Amdahl(0.9, 1.0), arrivals_per_hour=1.0, budget="research")
+    world.profiles[faulty.id] = replace(faulty, mean_work=float("nan"))
+    result = charterer_over(world, monkeypatch)("plan")
+    assert result.exit_code == 2
+    assert "SpeedupProfile team/bad spec: planning fails (" in result.stdout
+    assert "+ rent 2 nodes of a100 for research" in result.stdout
+
+
 def test_what_would_be_done_is_said_with_reasons_and_exit_code_2(monkeypatch: pytest.MonkeyPatch) -> None:
     result = charterer_over(busy(), monkeypatch)("plan")
     assert result.exit_code == 2

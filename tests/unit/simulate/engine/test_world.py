@@ -123,3 +123,9 @@ def test_an_application_that_cannot_run_on_a_width_says_so() -> None:
         HALVES.width_rates(3)
     with pytest.raises(ValueError, match="halves: batch size 64 was not measured on 4 GPUs"):
         HALVES.width_rates(4, 64)
+
+
+def test_nothing_is_rented_beyond_the_maximum_of_the_pool() -> None:
+    full = replace(NODE, max_nodes=1)
+    with pytest.raises(PlannerError, match="at 5 s: pool a100 may have 1 nodes, and has them"):
+        run(scenario(3.0, 5.0, pool=full), Gives())

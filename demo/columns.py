@@ -1,0 +1,80 @@
+"""Ways to run the hour, side by side: simulated ones and the real run. Times are workload seconds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from demo.replay import Replayed
+from demo.view import View
+
+Steps = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnJob:
+    """A job in one column. ``began``: when its pods ran for the first time. ``widths``: GPUs from a second on."""
+
+    name: str
+    submitted: float
+    began: float | None
+    ended: float | None
+    widths: Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One way to run the hour. ``spent``: (second, dollars so far), straight between the points."""
+
+    jobs: Sequence[ColumnJob]
+    dollars: float
+    machines: int
+    spent: Steps
+
+    @property
+    def mean_completion_seconds(self) -> float:
+        """The mean time from submission to completion, of the jobs that completed."""
+        times = [job.ended - job.submitted for job in self.jobs if job.ended is not None]
+        return sum(times) / len(times) if times else 0.0
+
+    @property
+    def mean_wait_seconds(self) -> float:
+        """The mean time from submission until the pods run, of the jobs that began."""
+        waits = [job.began - job.submitted for job in self.jobs if job.began is not None]
+        return sum(waits) / len(waits) if waits else 0.0
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Self:
+        """The column that ``asdict`` made."""
+        return cls(**{**raw, "jobs": [ColumnJob(**job) for job in raw["jobs"]]})
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """``autoscaler``: what people do today; ``same_money``: Charterer for its dollars; ``budget``: at the budget."""
+
+    autoscaler: Column
+    same_money: Column
+    budget: Column
+
+    def json(self) -> str:
+        """All columns, for ``read``."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """The columns that ``json`` wrote."""
+        return cls(**{name: Column.of(raw) for name, raw in json.loads(text).items()})
+
+
+def really_run(replayed: Mapping[str, Replayed], views: Sequence[View], dollars: float, machines: int) -> Column:
+    """What was really run, and billed."""
+    jobs = [
+        ColumnJob(name, job.submitted, job.began, job.completed, job.held)
+        for name, job in replayed.items()
+        if job.submitted is not None
+    ]
+    spent = [(view.at, view.money.spent) for view in views]
+    return Column(sorted(jobs, key=lambda job: (job.submitted, job.name)), dollars, machines, spent)

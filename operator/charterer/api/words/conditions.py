@@ -1,0 +1,107 @@
+"""The words of conditions: their types, and the reasons that are neither a state nor a ``Why``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from charterer.api.models.base import ConditionType
+from charterer.api.words.meaning import Meaning
+
+CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
+    ConditionType.READY: Meaning("The budget, pool or profile can be used.", "If False: read its message."),
+    ConditionType.WITHIN_BUDGET: Meaning(
+        "The forecast of the period's spending stays within the amount.",
+        "If False: lower the load, or raise `spec.amount`.",
+    ),
+    ConditionType.PRICE_DATA_FRESH: Meaning(
+        "The prices of all pools are known and recent.", "If False: see the condition `Ready` of the GPUPools."
+    ),
+    ConditionType.ADMITTED: Meaning("The template is accepted and a budget pays.", "If False: read its message."),
+    ConditionType.CAPACITY_AVAILABLE: Meaning("The job has its GPUs.", "If False: the reason is its `Why`."),
+    ConditionType.PODS_READY: Meaning(
+        "All pods of the run are ready.", "If False: the message has the pods' own words."
+    ),
+    ConditionType.RESIZING: Meaning("The job changes its width or pool."),
+    ConditionType.BUDGET_LIMITED: Meaning("Money keeps the job from the option that it would else have."),
+    ConditionType.COMPLETE: Meaning("The job has completed."),
+    ConditionType.LOAD_BORNE_OUT: Meaning(
+        "All of the profile's declared `spec.arrivalsPerHour` counts in planning.",
+        "If False: fewer jobs came than declared, so less counts; correct the number, or let jobs come.",
+    ),
+    ConditionType.FAILED: Meaning("The job has failed for good.", "Read its message."),
+    ConditionType.SUSPENDED: Meaning("The job is suspended, and no pod of it is left."),
+}
+
+CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
+    "Accepted": Meaning("The template is right, and the message names the budget that pays."),
+    "AllReady": Meaning("All pods are ready."),
+    "Available": Meaning("Nodes of the pool can be rented."),
+    "CurveNotIncreasing": Meaning("A curve of the profile falls with more GPUs.", "Correct the named point."),
+    "CurvesNotComparable": Meaning(
+        "Two curves of the profile share no point by which they can be compared.", "Give both at one number of GPUs."
+    ),
+    "Counted": Meaning("The declared load of the profile counts in planning."),
+    "Draining": Meaning(
+        "The object is being deleted and waits for its rentals.", "If it lasts: `kubectl get gpurentals`."
+    ),
+    "DuplicatePoint": Meaning("A curve names one number of GPUs twice.", "Keep one value."),
+    "Enforcing": Meaning("The budget acts."),
+    "ForecastExceedsAmount": Meaning(
+        "The period is expected to end above the amount.", "Raise `spec.amount`, or submit less."
+    ),
+    "Fresh": Meaning("All prices are known."),
+    "InvalidSpec": Meaning("A field of the spec cannot be used.", "Correct the field that the message names."),
+    "InvalidStatus": Meaning(
+        "A record in the status cannot be read, because somebody else wrote it.",
+        "Remove the field that the message names from the status.",
+    ),
+    "InvalidTemplate": Meaning("The API server refuses the template.", "Correct what the message names."),
+    "Learned": Meaning("The speed of the class is learned from reports."),
+    "MaxNodesReached": Meaning("All nodes of `spec.maxNodes` are rented.", "Raise `spec.maxNodes`."),
+    "NoCloud": Meaning("The pool names no cloud, or more than one.", "Give exactly one."),
+    "NoPrice": Meaning("No pool's price is known, so nothing can be rented.", "See the GPUPools."),
+    "NotAskedYet": Meaning("The operator has not asked the cloud yet."),
+    "NotBorneOut": Meaning(
+        "Fewer jobs came than the profile declares, so less of its load counts.", "Correct `spec.arrivalsPerHour`."
+    ),
+    "NotLimited": Meaning("Money does not limit the job."),
+    "NotReady": Meaning("Not all pods are ready.", "The message has the pods' own words."),
+    "NotRequested": Meaning("The job is not to be suspended."),
+    "OnCourse": Meaning("The period is expected to end within the amount."),
+    "Placed": Meaning("The job has its GPUs."),
+    "ProfileNotFound": Meaning(
+        "The job names a SpeedupProfile that does not exist. It runs on its preferred number of GPUs.",
+        "Create the profile, or correct `spec.profileName`.",
+    ),
+    "Readable": Meaning("The profile can be used; nothing was learned yet."),
+    "Stale": Meaning("A price is older than 15 minutes.", "See the condition `Ready` of the pool that is named."),
+    "StatisticsUnreadable": Meaning("What was learned of costs cannot be read and is learned anew."),
+    "Steady": Meaning("The job does not change its width."),
+    "SuspendRequested": Meaning("`spec.suspend` is true."),
+    "Undecodable": Meaning("The object cannot be read.", "Correct what the message names, or report it as a bug."),
+    "UnknownTimeZone": Meaning("`spec.timeZone` is no IANA name.", "Write a name such as Europe/Berlin."),
+    "Unspecified": Meaning("The reason in the status was not a word: somebody else wrote it."),
+    "ZeroAmount": Meaning("The amount is 0, so nothing can be rented.", "Set `spec.amount`."),
+}
+
+CLOUD_REASONS: Final[Mapping[str, Meaning]] = {
+    "AtMinSize": Meaning(
+        "The cloud's group may not become smaller.", "Lower the group's minimum size: Charterer needs 0."
+    ),
+    "Busy": Meaning("Another caller is changing the group. It is tried again."),
+    "InsufficientCapacity": Meaning("The cloud has no such machine left.", "Add a pool in another zone."),
+    "InvalidRequest": Meaning("The pool's spec does not fit the cloud.", "Correct what the message names."),
+    "NotFound": Meaning("The cloud does not know the group or machine.", "Check the pool's spec."),
+    "NotLeading": Meaning("This operator's time as the leader was over, so nothing was sent. The next leader goes on."),
+    "OutcomeUnknown": Meaning("The cloud did not answer a change. The operator looks before it repeats it."),
+    "QuotaExceeded": Meaning("The account may not have more.", "Raise the quota, or lower `spec.maxNodes`."),
+    "StockOut": Meaning("The cloud was out of stock.", "Add a pool in another zone or of another GPU type."),
+    "LaunchFailed": Meaning("A launch failed for a cause that the message has.", "Look at the group in the cloud."),
+    "Throttled": Meaning("The cloud was asked too often. It is asked again later."),
+    "Transient": Meaning("The cloud failed this time. It is asked again."),
+    "Unauthorized": Meaning("The credentials are missing or not enough.", "Check the operator's credentials."),
+    "UnknownCode": Meaning("The cloud gave an answer that the adapter does not know.", "Please report it."),
+    "Unreachable": Meaning("The cloud cannot be reached.", "Check the pool's endpoint and the network."),
+    "WouldTerminate": Meaning("The cloud would choose which machine ends, so nothing was done. It is tried again."),
+}

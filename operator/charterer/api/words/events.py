@@ -1,0 +1,41 @@
+"""The reasons of Events that are neither a ``Why`` nor the reason of a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from charterer.api.words.meaning import Meaning
+from charterer.domain.job import RunOutcome
+
+EVENT_REASONS: Final[Mapping[str, Meaning]] = {
+    "Allocated": Meaning("The job was given GPUs; the message says why these."),
+    "Ended": Meaning("A rental ended at the cost that the message names."),
+    "Failing": Meaning(
+        "A step failed and is tried again, later each time.", "If it goes on, correct what the message names."
+    ),
+    "Held": Meaning("Others keep a step from being done.", "The message names what: remove it, or wait."),
+    "LearnedUnreadable": Meaning("What was learned cannot be read and is learned anew."),
+    "NodeReady": Meaning("A rented node is ready."),
+    "PriceChanged": Meaning("A person changed a pool's price; it counts from now on."),
+    "Recovered": Meaning("The object can be used again."),
+    "Releasing": Meaning("A rental is given back; the message says why."),
+    "Renting": Meaning("A node is rented; the message says for which jobs."),
+    "SpentBefore": Meaning("The budget's period began with money that was spent before, as the message says."),
+    "UnknownInstance": Meaning(
+        "A machine runs in the group that nobody asked for. It is billed, so it gets a rental.",
+        "Find out who changes the group: only Charterer should.",
+    ),
+}
+
+_RUN_OUTCOMES: Final[Mapping[str, Meaning]] = {
+    RunOutcome.COMPLETE: Meaning("A run completed."),
+    RunOutcome.FAILED: Meaning("A run failed, which counts against `spec.backoffLimit`.", "Read the message."),
+    RunOutcome.INTERRUPTED: Meaning("A run lost a machine, which counts against `spec.maxRestarts`."),
+    RunOutcome.STOPPED: Meaning("A run was stopped to change its width, or because the job was suspended."),
+    RunOutcome.NOT_STARTED: Meaning(
+        "Not all pods of a run ever ran, so its machines were given back.", "The message has the pods' own words."
+    ),
+}
+
+RUN_EVENTS: Final[Mapping[str, Meaning]] = {f"Run{outcome}": meaning for outcome, meaning in _RUN_OUTCOMES.items()}

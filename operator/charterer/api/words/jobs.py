@@ -1,0 +1,143 @@
+"""The words of TrainingJobs: states, reasons, ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from charterer.api.models.trainingjob_status import JobState
+from charterer.api.words.meaning import Meaning
+from charterer.domain.plan import ReasonCode
+
+JOB_STATES: Final[Mapping[str, Meaning]] = {
+    JobState.QUEUED: Meaning("The job has no GPUs and waits.", "See its `Why`, and run `charterer explain tj/NAME`."),
+    JobState.STARTING: Meaning(
+        "The job has its GPUs and its pods are not all ready yet.",
+        "If it lasts, read the condition `PodsReady`: it has the pods' own words.",
+    ),
+    JobState.RUNNING: Meaning("All pods of the job are ready."),
+    JobState.RESIZING: Meaning(
+        "The job changes to another number of GPUs or another pool: pods of the old and of the new run exist.",
+        "If it lasts, shorten the pods' terminationGracePeriodSeconds.",
+    ),
+    JobState.STOPPING: Meaning("The pods of the job are ending, so that it can write a checkpoint."),
+    JobState.SUSPENDED: Meaning("`spec.suspend` is true.", "Set `spec.suspend` to false to let it go on."),
+    JobState.INVALID: Meaning(
+        "The API server refuses the pods of the template, or the object cannot be read.",
+        "Correct what the condition `Admitted` names.",
+    ),
+    JobState.COMPLETE: Meaning("All pods of the last run succeeded."),
+    JobState.FAILED: Meaning(
+        "The job ended with an error, or was interrupted too often.",
+        "Read the condition `Failed` and `status.runs`, correct the cause and submit the job again.",
+    ),
+    JobState.CANNOT_START: Meaning(
+        "Several runs in a row never became ready, so the job was ended.",
+        "The condition `Failed` has the pods' own words (image, volume, node selector): correct it, submit again.",
+    ),
+}
+
+REASONS: Final[Mapping[str, Meaning]] = {
+    ReasonCode.BUDGET_OPTIMAL: Meaning("At the budget's exchange rate no other option is worth its price."),
+    ReasonCode.RIGID: Meaning(
+        "The job accepts one number of GPUs only, so only the pool was chosen.",
+        "Give `spec.gpus` a range (min, preferred, max) to let the width be chosen.",
+    ),
+    ReasonCode.NO_CURVE: Meaning(
+        "Nothing is known of the speed of this class, so the job runs on its preferred number of GPUs.",
+        "Let the job report its progress (docs/progress.md), or declare a SpeedupProfile.",
+    ),
+    ReasonCode.CHEAPEST_OVER_BUDGET: Meaning(
+        "The budget does not pay even for the cheapest options of all jobs, so the job has its cheapest one.",
+        "Raise the budget's `spec.amount`, or submit less.",
+    ),
+    ReasonCode.MOVE_PAYS: Meaning("The job moves, because what the move saves is worth more than it costs."),
+    ReasonCode.WIDTH_NO_LONGER_ALLOWED: Meaning("`spec.gpus` changed and does not allow the present width any more."),
+    ReasonCode.WAITING_FOR_NODE: Meaning(
+        "The job waits for nodes that are rented or being rented.",
+        "Look at the GPURentals: `kubectl get gpurentals`.",
+    ),
+    ReasonCode.WAITING_FOR_BUDGET: Meaning(
+        "What the budget may spend now is in use by other jobs.",
+        "Raise the budget's `spec.amount`, wait, or give the job a higher priority class.",
+    ),
+    ReasonCode.HARD_LIMIT: Meaning(
+        "The worst case of one more node, or of the present ones, would exceed the budget's `spec.hardLimit`.",
+        "Raise `spec.hardLimit`, or wait for the next period.",
+    ),
+    ReasonCode.MAX_COST: Meaning(
+        "The job has reached, or no option fits, its own `spec.maxCost`.", "Raise the job's `spec.maxCost`."
+    ),
+    ReasonCode.HOURLY_LIMIT: Meaning(
+        "One more node would exceed the budget's `spec.maxHourlyRate`.",
+        "Raise `spec.maxHourlyRate`, or wait until other nodes are given back.",
+    ),
+    ReasonCode.POOL_FULL: Meaning("The pool has all the nodes that it may have.", "Raise the pool's `spec.maxNodes`."),
+    ReasonCode.POOL_COOLING: Meaning(
+        "The cloud could not give a node of this pool, and is asked again later.",
+        "Add a pool in another zone, of another GPU type or capacity type; raise the quota if that is the cause.",
+    ),
+    ReasonCode.NO_OPTION: Meaning(
+        "No pool with a known price fits the job: its GPU types, its number of GPUs or its shape.",
+        "Compare `spec.gpus` and `spec.gpuTypes` with `kubectl get gpupools`; see `charterer explain`.",
+    ),
+    ReasonCode.NO_BUDGET: Meaning(
+        "No GPUBudget selects the job's namespace.",
+        "Create a GPUBudget, or label the namespace as the `namespaceSelector` of one says.",
+    ),
+    ReasonCode.INVALID: Meaning(
+        "The API server refuses the template.", "Correct what the condition `Admitted` names; no new job is needed."
+    ),
+    ReasonCode.CHECKING: Meaning(
+        "The template is being tried by a dry run before money is spent; this takes a second.",
+        "If it lasts, look whether the operator leads: `charterer doctor`.",
+    ),
+    ReasonCode.SUSPENDED: Meaning("`spec.suspend` is true.", "Set `spec.suspend` to false."),
+    ReasonCode.FINISHED: Meaning("The job has ended."),
+    ReasonCode.DELETED: Meaning("The job is being deleted."),
+    ReasonCode.LOST_NODE: Meaning("The machine died, or its node was not ready for too long. The job starts again."),
+    ReasonCode.NOT_STARTING: Meaning(
+        "The run was not fully running within `spec.readyTimeoutSeconds`, so it gave its machines back.",
+        "The condition `PodsReady` has the pods' own words; allow more time if pulling the image takes longer.",
+    ),
+    ReasonCode.BACK_OFF: Meaning(
+        "A run failed or did not start; the next one starts after a pause that doubles.",
+        "Correct the cause in `status.runs`; a changed template starts at once.",
+    ),
+    ReasonCode.CLOCK_BEHIND: Meaning(
+        "The budget's period has not begun by the operator's clock, so nothing new is started.",
+        "Set the clock of the operator's machine right.",
+    ),
+    ReasonCode.IDLE: Meaning("No job uses the node and none waits for it, so it is given back."),
+    ReasonCode.NOT_NEEDED: Meaning("The job that the node was rented for does not wait for it any more."),
+    ReasonCode.DEMAND: Meaning("A node is rented, because jobs are worth its price."),
+    ReasonCode.BUDGET_DELETED: Meaning(
+        "The budget is being deleted: its nodes are given back.", "Let another budget select the namespace."
+    ),
+    ReasonCode.POOL_DELETED: Meaning("The pool is being deleted, or its group cannot be used: its nodes are ended."),
+    ReasonCode.INTERRUPTION: Meaning(
+        "The cloud has announced that it takes the spot machine back; the job stops in time and starts elsewhere.",
+        "If it happens too often: `spec.spotPolicy: Never`.",
+    ),
+    ReasonCode.OBSERVE_ONLY: Meaning(
+        "The budget's mode is Observe: the decision is shown and not carried out.", "Set `spec.mode: Enforce`."
+    ),
+    ReasonCode.PLANNING_FAILED: Meaning(
+        "Planning fails with this object, so the others are planned without it.",
+        "The message names the field; correct it, and report the error: it is a bug.",
+    ),
+}
+
+FINISH_REASONS: Final[Mapping[str, Meaning]] = {
+    "Completed": Meaning("All pods of the run succeeded."),
+    "BackoffLimitExceeded": Meaning(
+        "More runs failed than `spec.backoffLimit` allows.", "The message has the pod's exit code; read its logs."
+    ),
+    "MaxRestartsExceeded": Meaning(
+        "More runs were interrupted than `spec.maxRestarts` allows.",
+        "Raise `spec.maxRestarts`, or keep the job off spot machines with `spec.spotPolicy: Never`.",
+    ),
+    "CannotStart": Meaning(
+        "Several runs in a row never became ready.", "The message has the pods' own words; correct the template."
+    ),
+}

@@ -1,0 +1,12 @@
+"""What a word means, and what a person does about it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Meaning(NamedTuple):
+    """``means``: one sentence. ``remedy``: what to do; empty where there is nothing to do."""
+
+    means: str
+    remedy: str = ""

@@ -1,0 +1,88 @@
+"""The words of GPUBudgets, GPUPools, GPURentals and SpeedupProfiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from charterer.api.models.gpubudget_status import BudgetState
+from charterer.api.models.gpupool import PoolState
+from charterer.api.models.speedupprofile import ProfileState
+from charterer.api.words.meaning import Meaning
+from charterer.domain.rental import RentalPhase
+
+BUDGET_STATES: Final[Mapping[str, Meaning]] = {
+    BudgetState.READY: Meaning("The budget pays for jobs."),
+    BudgetState.OBSERVING: Meaning(
+        "The mode is Observe: decisions are shown and not carried out.", "Set `spec.mode: Enforce` to let it act."
+    ),
+    BudgetState.LIMITED: Meaning(
+        "Jobs wait for the budget's money.", "Raise `spec.amount` or the limit that the jobs' `Why` names."
+    ),
+    BudgetState.TOO_SMALL: Meaning(
+        "Even the cheapest options of the jobs in sight cost more than is left.",
+        "Raise `spec.amount`; `charterer plan` shows from which amount on jobs do not queue.",
+    ),
+    BudgetState.OVERSPENT: Meaning(
+        "More is spent than the amount of this period.",
+        "See the attribution in the status; set `spec.hardLimit` if this must never happen.",
+    ),
+    BudgetState.CLOCK_BEHIND: Meaning(
+        "The period has not begun by the operator's clock, so nothing new is started.",
+        "Set the clock of the operator's machine right.",
+    ),
+    BudgetState.INVALID: Meaning("The object cannot be used.", "Correct what the condition `Ready` names."),
+    BudgetState.DELETING: Meaning(
+        "The budget waits until all its rentals have ended and are counted.",
+        "If it lasts, look whether the operator leads: `charterer doctor`.",
+    ),
+}
+
+POOL_STATES: Final[Mapping[str, Meaning]] = {
+    PoolState.READY: Meaning("Nodes can be rented."),
+    PoolState.FULL: Meaning("`spec.maxNodes` are rented.", "Raise `spec.maxNodes` if more should be."),
+    PoolState.COOLING: Meaning(
+        "The cloud was out of stock or quota; it is asked again later.",
+        "Add a pool in another zone, or raise the quota.",
+    ),
+    PoolState.GROUP_TAKEN: Meaning(
+        "Another GPUPool means the same machines, and only the older one acts.", "Delete one of the two."
+    ),
+    PoolState.GROUP_NOT_FOUND: Meaning("The cloud has no such instance group.", "Correct the group in `spec`."),
+    PoolState.CAPACITY_TYPE_DIFFERS: Meaning(
+        "The group sells spot where the pool says on demand, or the reverse.",
+        "Create a pool with the right `spec.capacityType`, delete this one.",
+    ),
+    PoolState.UNREACHABLE: Meaning(
+        "The cloud does not answer, or refuses the question. Nothing is rented; what runs stays.",
+        "Read the condition `Ready`: check the endpoint, the network and the credentials.",
+    ),
+    PoolState.UNKNOWN: Meaning(
+        "The cloud was not asked yet.", "If it lasts, look whether the operator leads: `charterer doctor`."
+    ),
+    PoolState.INVALID: Meaning("The object cannot be used.", "Correct what the condition `Ready` names."),
+    PoolState.DELETING: Meaning(
+        "The pool waits until all its rentals have ended.",
+        "If it lasts, look whether the operator leads: `charterer doctor`.",
+    ),
+}
+
+PROFILE_STATES: Final[Mapping[str, Meaning]] = {
+    ProfileState.READY: Meaning("Jobs are planned by the profile."),
+    ProfileState.INVALID: Meaning("A curve cannot be used.", "Correct what the condition `Ready` names."),
+}
+
+RENTAL_PHASES: Final[Mapping[str, Meaning]] = {
+    RentalPhase.REQUESTED: Meaning(
+        "The rental is on record and the cloud has not given a machine yet.", "If it lasts, see the pool's state."
+    ),
+    RentalPhase.STARTING: Meaning(
+        "The cloud bills the machine; its node is not ready yet.",
+        "If it lasts, the machine does not join the cluster: check its bootstrap and its provider id.",
+    ),
+    RentalPhase.READY: Meaning("The node is ready and can be used."),
+    RentalPhase.DRAINING: Meaning(
+        "The node is cordoned and is ended once no pod is left on it.", "`status.heldBy` names what keeps it."
+    ),
+    RentalPhase.ENDED: Meaning("The machine is ended and its cost is final. The object disappears by itself."),
+}

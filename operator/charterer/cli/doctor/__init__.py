@@ -1,0 +1,1 @@
+"""``charterer doctor``: is the operator alive, and what keeps it from its work."""

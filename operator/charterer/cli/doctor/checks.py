@@ -1,0 +1,196 @@
+"""What is checked, as functions of what was read. Every finding says that something is right, or what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from charterer.api.words.objects import POOL_STATES
+from charterer.cli.shared.formatting import when
+from charterer.cli.shared.leader import LeaderSeen
+from charterer.cluster.client import RawObject
+from charterer.controller.snapshot.cluster_state import ClusterState
+from charterer.controller.snapshot.payers import selects
+from charterer.domain.budget import Budget, Mode
+from charterer.domain.pool import Pool
+
+_NAMED = 5
+"""Namespaces named in one sentence; of more, the number is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line. ``remedy`` is empty where all is well, and says what to do elsewhere."""
+
+    check: str
+    subject: str
+    text: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Whether the caller may do something, and what for."""
+
+    verb: str
+    resource: str
+    allowed: bool
+    purpose: str
+
+
+def check_leader(leader: LeaderSeen | None) -> Finding:
+    """Whether an operator leads; None: the Lease may not be read."""
+    if leader is None:
+        return Finding(
+            "leader",
+            "Lease charterer",
+            "may not be read, so it is not known whether an operator leads",
+            "bind ClusterRole charterer-view, which allows it",
+        )
+    if leader.trouble:
+        where = leader.namespace or "NAMESPACE"
+        return Finding(
+            "leader",
+            "Lease charterer",
+            leader.trouble,
+            f"kubectl -n {where} get pods, and read the operator's log; rented nodes are billed until it runs again",
+        )
+    return Finding("leader", leader.holder, f"leads, in namespace {leader.namespace}")
+
+
+def check_rights(rights: Iterable[Right], role: str) -> Iterable[Finding]:
+    """What the caller may not do."""
+    rights = list(rights)
+    missing = [right for right in rights if not right.allowed]
+    for right in missing:
+        yield Finding(
+            "permissions",
+            f"{right.verb} {right.resource}",
+            f"you may not, but {right.purpose} needs it",
+            f"bind ClusterRole {role} to yourself",
+        )
+    if not missing:
+        yield Finding("permissions", "you", f"may read all {len(rights)} kinds that plan and explain read")
+
+
+def check_pools(pools: Mapping[str, Pool], raw: Iterable[RawObject]) -> Iterable[Finding]:
+    """Whether each pool is ready and has a price. ``raw``: the objects, for their conditions."""
+    raw = list(raw)
+    if not raw:
+        yield Finding("pools", "GPUPool", "there is none, so nothing can be rented", "apply one: docs/concepts.md")
+    for item in raw:
+        name = item["metadata"]["name"]
+        subject, pool = f"GPUPool {name}", pools.get(name)
+        ready, state = _condition(item, "Ready"), str((item.get("status") or {}).get("state"))
+        if ready is None:
+            yield Finding(
+                "pools",
+                subject,
+                "no operator has looked at it yet",
+                "wait half a minute; see the line about the leader",
+            )
+        elif ready.get("status") != "True":
+            text = f"is {state}: {ready.get('message') or ready.get('reason')}"
+            known = POOL_STATES.get(state)
+            yield Finding("pools", subject, text, _remedy("" if known is None else known.remedy))
+        elif pool is None or pool.quote is None or pool.offering is None:
+            yield Finding("pools", subject, "its price is not known", "set spec.price.hourly")
+        else:
+            offer = f"{pool.offering.gpus_per_node} x {pool.offering.gpu_type} at {pool.quote.price}"
+            yield Finding(
+                "pools", subject, f"is {state}: {offer} ({pool.quote.source}, since {when(pool.quote.as_of)})"
+            )
+
+
+def check_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
+    """Whether the operator has fresh prices, as it says in the condition of each GPUBudget."""
+    said = [(item["metadata"]["name"], _condition(item, "PriceDataFresh")) for item in raw]
+    stale = {found.get("message", "") for _, found in said if found is not None and found.get("status") != "True"}
+    for message in sorted(stale):
+        yield Finding(
+            "prices", "GPUPools", message, "kubectl describe gpupools; without a fresh price nothing is rented"
+        )
+    if said and not stale and any(found is not None for _, found in said):
+        yield Finding("prices", "GPUPools", "the prices of all pools are known and less than 15 minutes old")
+
+
+def check_budgets(state: ClusterState) -> Iterable[Finding]:
+    """Budgets that cannot act, and namespaces that several of them select."""
+    budgets = sorted(state.budgets.values(), key=lambda budget: (budget.created, budget.id))
+    if not budgets:
+        yield Finding("budgets", "GPUBudget", "there is none, so nothing is rented", "apply one: docs/budgets.md")
+    for budget in budgets:
+        chosen = [name for name, labels in state.namespaces.values() if selects(budget.selector, labels)]
+        yield _budget(budget, chosen)
+    shared: dict[tuple[str, ...], list[str]] = {}
+    for name, labels in state.namespaces.values():
+        payers: tuple[str, ...] = tuple(budget.id for budget in budgets if selects(budget.selector, labels))
+        if len(payers) > 1:
+            shared.setdefault(payers, []).append(name)
+    for selecting, names in sorted(shared.items()):
+        yield Finding(
+            "budgets",
+            f"GPUBudgets {', '.join(selecting)}",
+            f"all select {_namespaces(names)}; the oldest, {selecting[0]}, pays",
+            "change a namespaceSelector so that each namespace has one budget",
+        )
+
+
+def _budget(budget: Budget, namespaces: Sequence[str]) -> Finding:
+    subject = f"GPUBudget {budget.id}"
+    if budget.deleting:
+        return Finding("budgets", subject, "is being deleted, and pays for nothing new", "wait until its rentals end")
+    if not namespaces:
+        return Finding(
+            "budgets", subject, "selects no namespace", "label namespaces as its namespaceSelector says, or change it"
+        )
+    if not budget.amount.micros:
+        return Finding("budgets", subject, "has an amount of 0: nothing can be rented", "set spec.amount")
+    mode = "observes only (spec.mode)" if budget.mode is Mode.OBSERVE else "pays"
+    return Finding("budgets", subject, f"{mode}, {budget.amount} a month, for {_namespaces(namespaces)}")
+
+
+def check_namespaces(state: ClusterState) -> Iterable[Finding]:
+    """Namespaces with jobs that no budget pays for."""
+    paid = {
+        name
+        for name, labels in state.namespaces.values()
+        if any(selects(budget.selector, labels) for budget in state.budgets.values())
+    }
+    jobs = [decoded.job for decoded in state.jobs.values() if decoded.job.finish is None]
+    unpaid = sorted({job.namespace for job in jobs} - paid)
+    for namespace in unpaid:
+        count = sum(job.namespace == namespace for job in jobs)
+        yield Finding(
+            "namespaces",
+            f"namespace {namespace}",
+            f"has {count} TrainingJob{'' if count == 1 else 's'} and no GPUBudget selects it",
+            f"kubectl label namespace {namespace} ... as the namespaceSelector of a GPUBudget says",
+        )
+    if not unpaid:
+        yield Finding("namespaces", "TrainingJobs", "a budget pays for every namespace that has unfinished ones")
+
+
+def check_objects(state: ClusterState) -> Iterable[Finding]:
+    """Objects that cannot be used."""
+    for problem in state.problems:
+        name = f"{problem.namespace}/{problem.name}" if problem.namespace else problem.name
+        field = f"{problem.field}: " if problem.field else ""
+        yield Finding(
+            "objects", f"{problem.kind} {name}", f"cannot be used: {field}{problem.message}", "correct the field"
+        )
+
+
+def _condition(item: RawObject, kind: str) -> RawObject | None:
+    conditions: Sequence[RawObject] = (item.get("status") or {}).get("conditions") or ()
+    return next((found for found in conditions if found.get("type") == kind), None)
+
+
+def _remedy(sentence: str) -> str:
+    return sentence.rstrip(".") or "kubectl describe gpupools"
+
+
+def _namespaces(names: Sequence[str]) -> str:
+    if len(names) > _NAMED:
+        return f"{len(names)} namespaces"
+    return f"namespace{'' if len(names) == 1 else 's'} {', '.join(sorted(names))}"

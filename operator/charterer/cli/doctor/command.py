@@ -1,0 +1,149 @@
+"""``charterer doctor``: every check in one line, and what to do about what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from charterer.cli.doctor.checks import (
+    Finding,
+    Right,
+    check_budgets,
+    check_leader,
+    check_namespaces,
+    check_objects,
+    check_pools,
+    check_prices,
+    check_rights,
+)
+from charterer.cli.shared.cluster import ROLE, ClusterOptions, cluster_options, read_with, wall_clock
+from charterer.cli.shared.leader import LeaderSeen, find_leader
+from charterer.cli.shared.output import FAILED, FORMATS, JsonValue, emit
+from charterer.cluster import paths
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import Forbidden
+from charterer.cluster.paths import Resource
+from charterer.controller.snapshot.cluster_state import ClusterState
+from charterer.controller.snapshot.offline import read_cluster
+from charterer.report.document import Document, Item, Items, Paragraph, Tone
+
+_READ = (
+    paths.TRAINING_JOBS,
+    paths.SPEEDUP_PROFILES,
+    paths.GPU_BUDGETS,
+    paths.GPU_POOLS,
+    paths.GPU_RENTALS,
+    paths.JOBS,
+    paths.PODS,
+    paths.SERVICES,
+    paths.NODES,
+    paths.NAMESPACES,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorReading:
+    """What was read. ``state`` is None where the caller may not list everything; then only leader and rights are
+    checked. ``leader`` is None where its Lease may not be read."""
+
+    leader: LeaderSeen | None
+    rights: tuple[Right, ...]
+    state: ClusterState | None
+    pools: tuple[RawObject, ...] = ()
+    budgets: tuple[RawObject, ...] = ()
+
+
+@click.command()
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format.")
+@cluster_options
+def doctor(output: str, cluster: ClusterOptions) -> None:
+    """Check that an operator leads, that pools are ready and priced, and that budgets pay for every job.
+
+    Each line says OK, or what is wrong and what to do. It changes nothing.
+
+    \b
+      charterer doctor
+      charterer doctor -o json | jq '.findings[] | select(.ok | not)'
+
+    Exit code: 0 if all is well, 1 if something is wrong or the cluster cannot be read.
+    """
+    findings = examine(read_with(cluster, read_for_doctor))
+    emit(doctor_document(findings), doctor_json(findings), output)
+    if any(finding.remedy for finding in findings):
+        raise click.exceptions.Exit(FAILED)
+
+
+async def read_for_doctor(client: Client) -> DoctorReading:
+    """Ask for rights first, and read what they allow. Raises ApiError."""
+    rights = tuple(await asyncio.gather(*(_right(client, resource) for resource in _READ)))
+    try:
+        leader = await find_leader(client, wall_clock)
+    except Forbidden:
+        leader = None
+    if not all(right.allowed for right in rights):
+        return DoctorReading(leader, rights, None)
+    state = await read_cluster(client)
+    pools = (await client.list(paths.GPU_POOLS.all())).items
+    budgets = (await client.list(paths.GPU_BUDGETS.all())).items
+    return DoctorReading(leader, rights, state, pools, budgets)
+
+
+async def _right(client: Client, resource: Resource) -> Right:
+    asked = {"verb": "list", "group": resource.group, "resource": resource.plural}
+    answer = await client.post(
+        paths.SELF_SUBJECT_ACCESS_REVIEWS.all(),
+        {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": asked},
+        },
+    )
+    return Right("list", str(resource), bool(answer["status"].get("allowed")), "charterer plan")
+
+
+def examine(reading: DoctorReading) -> tuple[Finding, ...]:
+    """All checks that what was read allows."""
+    findings = [check_leader(reading.leader), *check_rights(reading.rights, ROLE)]
+    state = reading.state
+    if state is not None:
+        findings += check_pools({pool.id: pool for pool in state.pools.values()}, reading.pools)
+        findings += check_prices(reading.budgets)
+        findings += check_budgets(state)
+        findings += check_namespaces(state)
+        findings += check_objects(state)
+    return tuple(findings)
+
+
+def doctor_document(findings: Sequence[Finding]) -> Document:
+    """A line for each finding, and a sentence."""
+    wrong = sum(bool(finding.remedy) for finding in findings)
+    items = Items(tuple(_item(finding) for finding in findings))
+    words = f"{wrong} of {len(findings)} checks found something wrong." if wrong else "All is well."
+    return Document("charterer doctor", (items, Paragraph(words, Tone.BAD if wrong else Tone.GOOD)))
+
+
+def _item(finding: Finding) -> Item:
+    sentence = f"{finding.check}: {finding.subject} {finding.text}"
+    if not finding.remedy:
+        return Item("OK", sentence)
+    return Item("!!", f"{sentence}. To do: {finding.remedy}", Tone.BAD)
+
+
+def doctor_json(findings: Sequence[Finding]) -> JsonValue:
+    """The same for programs."""
+    return {
+        "ok": not any(finding.remedy for finding in findings),
+        "findings": [
+            {
+                "ok": not finding.remedy,
+                "check": finding.check,
+                "subject": finding.subject,
+                "message": finding.text,
+                "remedy": finding.remedy or None,
+            }
+            for finding in findings
+        ],
+    }

@@ -1,0 +1,73 @@
+"""Whether an operator leads, judged from its Lease without trusting the clocks of two machines to agree."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import ApiError
+from charterer.cluster.paths import LEASES
+from charterer.domain.time import Instant, parse_instant, seconds_between
+
+LEASE: Final = "charterer"
+_FRESH_SECONDS: Final = 30.0
+"""Age of a Lease up to which somebody leads: it is renewed each 5 s and runs out after 15 s."""
+_SECOND_LOOK_SECONDS: Final = 7.0
+"""Seconds until a Lease that seems old is read again; a leader renews it meanwhile, whatever its clock says."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderSeen:
+    """The operator that leads, or last led. ``trouble``: why nobody acts; empty while somebody leads.
+
+    ``holder`` and ``namespace`` are empty where there is no Lease.
+    """
+
+    holder: str = ""
+    namespace: str = ""
+    trouble: str = ""
+
+
+async def find_leader(
+    client: Client, now: Callable[[], Instant], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> LeaderSeen:
+    """Read the operator's Lease, a second time where it seems old. Raises ApiError."""
+    lease = await _latest_lease(client)
+    if lease is None:
+        return LeaderSeen(trouble="no operator has ever run here (there is no Lease charterer): nobody acts on this")
+    spec = lease["spec"]
+    leader = LeaderSeen(spec.get("holderIdentity") or "", lease["metadata"]["namespace"])
+    where = f"the operator's Lease in namespace {leader.namespace}"
+    if not leader.holder:
+        return LeaderSeen("", leader.namespace, f"{where} was given up: nobody acts on this")
+    age = _age(spec, now())
+    if age is not None and abs(age) <= _FRESH_SECONDS:
+        return leader
+    await sleep(_SECOND_LOOK_SECONDS)
+    again = await _latest_lease(client)
+    if again is not None and again["metadata"]["resourceVersion"] != lease["metadata"]["resourceVersion"]:
+        return leader
+    old = f"is {age:.0f} s old" if age is not None and age > 0 else f"was not renewed for {_SECOND_LOOK_SECONDS:.0f} s"
+    return LeaderSeen(leader.holder, leader.namespace, f"{where} {old}: nobody acts on this")
+
+
+async def leader_trouble(client: Client, now: Callable[[], Instant]) -> str:
+    """Why nobody acts; empty while somebody leads, and where the Lease may not be read."""
+    try:
+        return (await find_leader(client, now)).trouble
+    except ApiError:
+        return ""
+
+
+async def _latest_lease(client: Client) -> RawObject | None:
+    """The Lease of that name that was renewed last, in whatever namespace the operator is."""
+    leases = (await client.list(LEASES.all(), fields=f"metadata.name={LEASE}")).items
+    return max(leases, key=lambda lease: lease["spec"].get("renewTime") or "", default=None)
+
+
+def _age(spec: RawObject, now: Instant) -> float | None:
+    renewed = spec.get("renewTime")
+    return None if not renewed else seconds_between(parse_instant(renewed), now)

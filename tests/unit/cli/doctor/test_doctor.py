@@ -1,0 +1,176 @@
+"""`charterer doctor`: one line for each check, with what to do about what is wrong."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from charterer.cli.doctor.checks import Finding, Right
+from charterer.cli.doctor.command import DoctorReading, examine, read_for_doctor
+from charterer.cli.main import main
+from charterer.cli.shared.leader import LeaderSeen
+from charterer.cluster.client import Listing, RawObject
+from charterer.cluster.store import ObjectKey
+from charterer.domain.errors import Problem
+from charterer.domain.ids import BudgetId
+from charterer.domain.money import ZERO
+from tests.unit.cli.worlds import seen_of
+from tests.worlds import NAMESPACE, World
+
+LEADS = LeaderSeen("charterer-0", "operators")
+RIGHTS = (Right("list", "pods", True, "charterer plan"),)
+
+
+def raw(name: str, kind: str = "Ready", status: str = "True", **more: str) -> RawObject:
+    """A pool or budget with one condition."""
+    return {
+        "metadata": {"name": name},
+        "status": {"state": more.pop("state", "Ready"), "conditions": [{"type": kind, "status": status, **more}]},
+    }
+
+
+def healthy() -> tuple[World, DoctorReading]:
+    world = World()
+    world.budget("research", amount="60000")
+    world.pool("a100", gpus=8, price="19.80")
+    world.job("train", gpus=(1, 8, 32))
+    prices = raw("research", "PriceDataFresh")
+    return world, DoctorReading(LEADS, RIGHTS, seen_of(world), (raw("a100"),), (prices,))
+
+
+def wrong(reading: DoctorReading) -> list[Finding]:
+    return [finding for finding in examine(reading) if finding.remedy]
+
+
+def test_a_healthy_cluster_has_a_line_of_every_check_and_nothing_to_do() -> None:
+    _, reading = healthy()
+    findings = examine(reading)
+    assert wrong(reading) == []
+    checks = ["leader", "permissions", "pools", "prices", "budgets", "namespaces"]
+    assert [finding.check for finding in findings] == checks
+    assert "8 x" in findings[2].text
+    assert "$19.80/h" in findings[2].text
+
+
+def test_nobody_who_leads_is_said_with_where_to_look() -> None:
+    _, reading = healthy()
+    (finding,) = wrong(replace(reading, leader=LeaderSeen("x", "operators", "the operator's Lease is 40 s old")))
+    assert (finding.check, finding.text) == ("leader", "the operator's Lease is 40 s old")
+    assert finding.remedy.startswith("kubectl -n operators get pods")
+    (unknown,) = wrong(replace(reading, leader=None))
+    assert "may not be read" in unknown.text
+
+
+def test_a_missing_right_is_named_and_the_rest_is_left_out() -> None:
+    reading = DoctorReading(LEADS, (Right("list", "nodes", False, "charterer plan"), *RIGHTS), None)
+    (finding,) = wrong(reading)
+    assert (finding.subject, finding.remedy) == ("list nodes", "bind ClusterRole charterer-view to yourself")
+    assert {finding.check for finding in examine(reading)} == {"leader", "permissions"}
+
+
+@pytest.mark.parametrize(
+    ("pool", "text", "remedy"),
+    [
+        (raw("a100", status="False", state="GroupTaken", message="as b"), "is GroupTaken: as b", "Delete one"),
+        (raw("a100", status="False", state="Novel", message="?"), "is Novel: ?", "kubectl describe gpupools"),
+        ({"metadata": {"name": "a100"}}, "no operator has looked at it yet", "wait half a minute"),
+        (raw("other"), "its price is not known", "set spec.price.hourly"),
+    ],
+)
+def test_a_pool_that_cannot_be_used_says_why_and_what_to_do(pool: RawObject, text: str, remedy: str) -> None:
+    _, reading = healthy()
+    (finding,) = wrong(replace(reading, pools=(pool,)))
+    assert finding.text == text
+    assert finding.remedy.startswith(remedy)
+
+
+def test_old_prices_are_told_once_in_the_operators_words() -> None:
+    _, reading = healthy()
+    stale = {"status": "False", "message": "no fresh price of a100"}
+    budgets = (raw("research", "PriceDataFresh", **stale), raw("nlp", "PriceDataFresh", **stale))
+    (finding,) = wrong(replace(reading, budgets=budgets))
+    assert (finding.check, finding.text) == ("prices", "no fresh price of a100")
+
+
+def test_two_budgets_of_one_namespace_are_told_with_the_one_that_pays() -> None:
+    world, reading = healthy()
+    world.budget("ai-org", amount="10")
+    older = min(world.budgets.values(), key=lambda budget: (budget.created, budget.id)).id
+    (finding,) = wrong(replace(reading, state=seen_of(world)))
+    assert finding.text == f"all select namespace {NAMESPACE}; the oldest, {older}, pays"
+
+
+def test_budgets_that_cannot_pay_are_told() -> None:
+    world, reading = healthy()
+    budget = world.budgets[BudgetId("research")]
+    for broken, text in (
+        (replace(budget, amount=ZERO), "has an amount of 0: nothing can be rented"),
+        (replace(budget, deleting=True), "is being deleted, and pays for nothing new"),
+    ):
+        world.budgets[BudgetId("research")] = broken
+        assert [finding.text for finding in wrong(replace(reading, state=seen_of(world)))] == [text]
+
+
+def test_a_namespace_with_jobs_that_nobody_pays_for_is_told() -> None:
+    world, reading = healthy()
+    state = seen_of(world)
+    decoded = state.jobs[ObjectKey(NAMESPACE, "train")]
+    stray = replace(decoded, job=replace(decoded.job, namespace="vision"))
+    found = wrong(replace(reading, state=replace(state, jobs={**state.jobs, ObjectKey("vision", "train"): stray})))
+    assert [finding.text for finding in found] == ["has 1 TrainingJob and no GPUBudget selects it"]
+
+
+def test_an_object_that_cannot_be_used_is_named_by_field() -> None:
+    world, reading = healthy()
+    broken = Problem("GPUPool", "", "b", "spec.price", "InvalidSpec", "a price is a number")
+    (finding,) = wrong(replace(reading, state=seen_of(world, broken)))
+    assert (finding.subject, finding.text) == ("GPUPool b", "cannot be used: spec.price: a price is a number")
+
+
+def test_an_empty_cluster_is_told_what_it_lacks() -> None:
+    reading = DoctorReading(LEADS, RIGHTS, seen_of(World()))
+    assert [(finding.check, finding.subject) for finding in wrong(reading)] == [
+        ("pools", "GPUPool"),
+        ("budgets", "GPUBudget"),
+    ]
+
+
+def ran(monkeypatch: pytest.MonkeyPatch, reading: DoctorReading, *arguments: str) -> Result:
+    monkeypatch.setattr("charterer.cli.doctor.command.read_with", lambda cluster, reader: reading)
+    return CliRunner().invoke(main, ["doctor", *arguments])
+
+
+def test_the_exit_code_and_the_last_sentence_say_whether_all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, reading = healthy()
+    well = ran(monkeypatch, reading)
+    assert (well.exit_code, well.output.splitlines()[-1]) == (0, "All is well.")
+    assert well.output.startswith("  OK leader: charterer-0 leads, in namespace operators")
+    ill = ran(monkeypatch, replace(reading, pools=()))
+    assert ill.exit_code == 1
+    assert "!! pools: GPUPool there is none, so nothing can be rented. To do: apply one" in ill.output
+    assert ill.output.splitlines()[-1] == "1 of 6 checks found something wrong."
+
+
+def test_programs_get_the_same_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, reading = healthy()
+    answer = json.loads(ran(monkeypatch, replace(reading, pools=()), "-o", "json").output)
+    assert answer["ok"] is False
+    assert [finding["check"] for finding in answer["findings"] if not finding["ok"]] == ["pools"]
+
+
+async def test_what_may_not_be_listed_is_not_read() -> None:
+    class Cluster:
+        async def post(self, path: str, body: dict[str, Any]) -> RawObject:
+            return {"status": {"allowed": body["spec"]["resourceAttributes"]["resource"] != "nodes"}}
+
+        async def list(self, path: str, *, fields: str) -> Listing:
+            return Listing((), 1)
+
+    client: Any = Cluster()
+    reading = await read_for_doctor(client)
+    assert reading.state is None
+    assert [right.resource for right in reading.rights if not right.allowed] == ["nodes"]

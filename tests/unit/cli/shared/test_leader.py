@@ -1,0 +1,77 @@
+"""Whether an operator leads is judged from its Lease, whatever the clocks of two machines say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from charterer.cli.shared.leader import LeaderSeen, find_leader, leader_trouble
+from charterer.cluster.client import Listing
+from charterer.cluster.errors import Forbidden
+from charterer.domain.time import after, format_instant
+from tests.worlds import MID_MONTH
+
+
+def lease(age: float, version: str = "1", holder: str = "charterer-0", namespace: str = "operators") -> dict[str, Any]:
+    return {
+        "metadata": {"namespace": namespace, "resourceVersion": version},
+        "spec": {"holderIdentity": holder, "renewTime": format_instant(after(MID_MONTH, -age))},
+    }
+
+
+class Leases:
+    """An API server that gives one list of Leases after the other."""
+
+    def __init__(self, *answers: list[dict[str, Any]]) -> None:
+        self.answers = list(answers)
+        self.slept: list[float] = []
+
+    async def list(self, path: str, *, fields: str) -> Listing:
+        assert (path, fields) == ("/apis/coordination.k8s.io/v1/leases", "metadata.name=charterer")
+        return Listing(tuple(self.answers.pop(0)), 1)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    async def leader(self) -> LeaderSeen:
+        client: Any = self
+        return await find_leader(client, lambda: MID_MONTH, self.sleep)
+
+
+async def test_who_renewed_the_lease_lately_leads() -> None:
+    leases = Leases([lease(5)])
+    assert await leases.leader() == LeaderSeen("charterer-0", "operators")
+    assert leases.slept == []
+
+
+async def test_nobody_leads_where_the_lease_is_old_and_stays_as_it_is() -> None:
+    leader = await Leases([lease(40)], [lease(40)]).leader()
+    assert leader.trouble == "the operator's Lease in namespace operators is 40 s old: nobody acts on this"
+
+
+async def test_a_leader_whose_clock_is_wrong_leads() -> None:
+    for age in (400, -400):
+        assert not (await Leases([lease(age)], [lease(age - 5, version="2")]).leader()).trouble
+
+
+async def test_a_dead_leader_whose_clock_was_ahead_does_not_lead() -> None:
+    leader = await Leases([lease(-400)], [lease(-400)]).leader()
+    assert leader.trouble.endswith("was not renewed for 7 s: nobody acts on this")
+
+
+async def test_a_lease_that_was_given_up_or_never_was_names_nobody() -> None:
+    assert "was given up" in (await Leases([lease(5, holder="")]).leader()).trouble
+    assert "no operator has ever run here" in (await Leases([]).leader()).trouble
+
+
+async def test_of_two_leases_the_one_renewed_last_counts() -> None:
+    leader = await Leases([lease(9_000, namespace="former"), lease(2)]).leader()
+    assert leader == LeaderSeen("charterer-0", "operators")
+
+
+async def test_nothing_is_said_where_the_lease_may_not_be_read() -> None:
+    class Closed:
+        async def list(self, path: str, *, fields: str) -> Listing:
+            raise Forbidden("GET", path, 403, "Forbidden", "no")
+
+    client: Any = Closed()
+    assert await leader_trouble(client, lambda: MID_MONTH) == ""
