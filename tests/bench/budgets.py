@@ -81,6 +81,9 @@ def _week(day: float) -> float:
     return 0.3 if int(day) % 7 in (2, 3) else 1.28
 
 
+DEAREST = 1e6
+"""Dollars a second, above every price of a second here."""
+
 CASES = (
     Case("right curves, 1,000 jobs a month"),
     Case("right curves, 4,000 jobs a month", jobs_a_month=4_000),
@@ -248,9 +251,11 @@ class World:
             coming = self.arrivals(job_class, at)
             if coming is None:
                 in_sight = True
-                demands.append(Demand(menu.slopes, menu.rates, float(len(under_way) + (number == arriving))))
+                demands.append(
+                    Demand(menu.slopes, menu.rates, float(len(under_way) + (number == arriving)), 1.0, DEAREST)
+                )
             else:
-                demands.append(corrected(Demand(menu.slopes, menu.money, coming.rate), learned.value))
+                demands.append(corrected(Demand(menu.slopes, menu.money, coming.rate, 1.0, DEAREST), learned.value))
             cost_factors.append(learned)
         money = self.account(now)
         new_plan = _Plan(now, solve(demands, allowed_rate(money)), demands, cost_factors, money)

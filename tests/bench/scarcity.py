@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.policy.solve.scarcity import LpClass, LpColumn, ScarceSolution, solve_scarce
 
+CEILING = 1.0
+"""Dollars a second that a second of life may cost, above most of what is offered."""
 _REPEATS = 5
 
 
@@ -37,7 +39,7 @@ def classes_of(count: int, pools: int, budgets: int, seed: int) -> list[LpClass]
                     )
                 )
         owner = BudgetId(f"b{number % budgets}")
-        made.append(LpClass(owner, draw.uniform(0.1, 2) / 3600, draw.choice([1.0, 1.0, 2.0, 0.5]), ways))
+        made.append(LpClass(owner, draw.uniform(0.1, 2) / 3600, draw.choice([1.0, 1.0, 2.0, 0.5]), CEILING, ways))
     return made
 
 

@@ -45,7 +45,7 @@ class AmdahlClass:
 
     def demand(self) -> Demand:
         """The class as the solver sees it."""
-        return Demand(self.slopes, self.money, self.load)
+        return Demand(self.slopes, self.money, self.load, 1.0, self.slopes[-1])
 
 
 def main() -> None:

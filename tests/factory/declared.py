@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from charterer.domain.budget import Budget, Mode
-from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
+from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate
 from charterer.domain.job import (
     Job,
     ResizePolicy,
@@ -49,6 +49,7 @@ class Declared:
         spent: str = "0",
         hard_limit: str | None = None,
         max_hourly: str | None = None,
+        ceiling: str | None = None,
         mode: Mode = Mode.ENFORCE,
         time_zone: str = "UTC",
     ) -> Budget:
@@ -63,6 +64,7 @@ class Declared:
             mode=mode,
             hard_limit=None if hard_limit is None else Money.parse(hard_limit),
             max_hourly_rate=None if max_hourly is None else Price.parse(max_hourly),
+            rate_ceiling=None if ceiling is None else Rate(Price.parse(ceiling).dollars_per_second),
             balance=factory.balance(period_start=start, settled=Money.parse(spent), lifetime=Money.parse(spent)),
             guarded=False,
         )

@@ -174,8 +174,9 @@ class Budget:
     whatever is spent, for what-ifs and simulations. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which
     keeps it while rentals name it. ``carry_over_percent``: percentage of a period's surplus or deficit that goes into
     the next. ``exploration_percent``: percentage of the amount that may be spent on measuring curves. ``moves``:
-    limits on resizing running jobs. ``unreadable``: what is wrong with the statistics in its status, empty if nothing;
-    they are learned anew then.
+    limits on resizing running jobs. ``rate_ceiling``: dollars that a second of a job of weight 1 may cost at most, None
+    for a multiple of what its cheapest option costs. ``unreadable``: what is wrong with the statistics in its status,
+    empty if nothing; they are learned anew then.
     """
 
     id: BudgetId
@@ -198,6 +199,7 @@ class Budget:
     carry_over_percent: int = 0
     exploration_percent: int = 2
     moves: MoveLimits = MoveLimits()
+    rate_ceiling: Rate | None = None
     unreadable: str = ""
 
     def begins_after(self, now: Instant) -> bool:

@@ -49,7 +49,7 @@ def _solve_budgets(inputs: PlanInputs) -> list[BudgetSolution]:
     alone = [solve_budget(budget, inputs) for budget in snapshot.budgets.values()]
     return sorted(
         solve_with_pool_limits(alone, snapshot, inputs.rentals),
-        key=lambda solution: (solution.budget.mode is Mode.OBSERVE, -solution.rate, solution.budget.id),
+        key=lambda solution: (solution.budget.mode is Mode.OBSERVE, -solution.bid, solution.budget.id),
     )
 
 

@@ -19,7 +19,7 @@ from tests.worlds import World
 
 def test_a_budget_too_small_for_all_runs_the_cheapest_jobs_first_and_the_others_queue() -> None:
     world = simple(amount="2880")  # $8/h: 4 GPUs
-    world.job("long", gpus=4, hours_left=50.0, age_seconds=100)
+    world.job("long", gpus=4, hours_left=500.0, age_seconds=100)
     world.job("short", gpus=4, hours_left=1.0)
     decided = plan(world.snapshot())
     assert rents(decided) == ["a100-1"]

@@ -10,6 +10,7 @@ from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
 from charterer.domain.plan import Allocate, ReasonCode, Release, Rent
 from charterer.domain.profile import Amdahl, PowerLaw
 from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.policy import plan, set_aside
 from charterer.policy.set_aside import FIRST_PAUSE_SECONDS, PlannedKind, PlannedObject, plan_around, without
@@ -42,7 +43,7 @@ def with_faulty_profile(world: World) -> PlannedObject:
 
 
 def with_faulty_job(world: World) -> PlannedObject:
-    world.jobs[JobId("waits")] = replace(world.jobs[JobId("waits")], weight=0.0)
+    world.jobs[JobId("waits")] = replace(world.jobs[JobId("waits")], target_completion=Instant(10**400))
     return PlannedObject(PlannedKind.JOB, JobId("waits"))
 
 
@@ -136,7 +137,7 @@ def test_what_was_set_aside_is_tried_again_after_a_pause_that_grows_and_counts_a
         faults = plan_around(world.snapshot(), memo, faults).faults
         pauses.append(faults[faulty].pause)
     assert pauses == [2 * FIRST_PAUSE_SECONDS, 4 * FIRST_PAUSE_SECONDS, 8 * FIRST_PAUSE_SECONDS]
-    world.jobs[JobId("waits")] = replace(world.jobs[JobId("waits")], weight=1.0)
+    world.jobs[JobId("waits")] = replace(world.jobs[JobId("waits")], target_completion=None)
     assert set(plan_around(world.snapshot(), memo, faults).faults) == {faulty}
     world.passes(faults[faulty].pause + 1.0)
     well = plan_around(world.snapshot(), memo, faults)

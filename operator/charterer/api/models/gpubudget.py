@@ -24,7 +24,7 @@ from charterer.api.models.base import (
 from charterer.api.models.gpubudget_status import GPUBudgetRecord, GPUBudgetStatus
 from charterer.api.names import FINALIZER_IN_USE
 from charterer.domain.budget import Budget, Mode, MoveLimits, Selector
-from charterer.domain.ids import BudgetId
+from charterer.domain.ids import BudgetId, Rate
 from charterer.domain.money import ZERO
 from charterer.domain.period import QuietHours, Weekday
 
@@ -161,6 +161,9 @@ class GPUBudgetSpec(ApiModel):
     stays within this limit."""
     max_hourly_rate: SpecHourly | None = None
     """Maximum dollars per hour that all nodes rented for this budget may cost together."""
+    max_pays_per_hour_saved: SpecHourly | None = None
+    """Maximum dollars paid to complete a job of weight 1 an hour earlier. Absent: 20 times what an hour of the job's
+    cheapest option costs. Money that buys nothing below this price stays unspent."""
     opening_spend: SpecAmount | None = None
     """Dollars that were already spent in the month in which this budget is created."""
     weights: Annotated[
@@ -207,6 +210,9 @@ class GPUBudgetSpec(ApiModel):
             carry_over_percent=self.carry_over_percent,
             exploration_percent=self.exploration_percent,
             moves=MoveLimits() if self.moves is None else self.moves.to_domain(),
+            rate_ceiling=(
+                None if self.max_pays_per_hour_saved is None else Rate(self.max_pays_per_hour_saved.dollars_per_second)
+            ),
             unreadable=unreadable,
         )
 

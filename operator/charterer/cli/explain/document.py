@@ -43,7 +43,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
     if job.resize is ResizePolicy.NEVER and job.allocation is not None and job.finish is None:
         blocks.append(Paragraph("Its resizePolicy is Never: it keeps what it has, even if another option is better."))
     if options is not None:
-        sentences = (_pays(explanation), _mixes(explanation), work_left(job, options))
+        sentences = (_pays(explanation), _mixes(explanation), work_left(job, options), _assumed_speeds(options))
         blocks += [Paragraph(sentence) for sentence in sentences if sentence]
         blocks += _options(options, every=every)
         blocks += [Paragraph(_left_alone(width)) for width in options.left_alone]
@@ -88,6 +88,10 @@ def _pays(explanation: Explanation) -> str:
         else f"; its weight is {job.weight:g}, so for it {formatting.rate(budget.rate)} x {job.weight:g}"
     )
     text = f"Budget {job.budget} pays up to {formatting.rate(budget.rate)} per job-hour saved{weight}."
+    share = None if solution is None else solution.share(job)
+    if share is not None and share.group.most < budget.rate:
+        most = formatting.rate(Rate(share.group.worth(budget.rate)))
+        text += f" For this job it pays at most {most}, 20 times what an hour of its cheapest option costs."
     own = None if solution is None else solution.deadline_values(job)
     if own is not None:
         text += f" For this job, because of its targetCompletionTime, it pays {formatting.rate(Rate(own.worth))}."
@@ -122,6 +126,19 @@ def work_left(job: Job, options: Alternatives) -> str:
     else:
         source = "the mean of its class; the job has not reported any progress"
     return f"Work left: {format_duration(left)} on the class's reference option, {source}."
+
+
+def _assumed_speeds(options: Alternatives) -> str:
+    """How GPU types are compared that nobody has measured yet."""
+    slower = [
+        f"{gpu_type} is assumed to have {speed.estimate:.0%} of its speed ({speed.low:.0%} to {speed.high:.0%})"
+        for gpu_type, speed in sorted(options.assumed.items())
+        if speed.low < 1.0
+    ]
+    fastest = [gpu_type for gpu_type, speed in sorted(options.assumed.items()) if speed.low == 1.0]
+    if not slower:
+        return ""
+    return f"Nothing is measured yet, so data sheets compare GPU types with {', '.join(fastest)}: {'; '.join(slower)}."
 
 
 def _options(options: Alternatives, *, every: bool) -> list[Block]:

@@ -220,8 +220,11 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
     if not solution.feasible:
         allowed = Price.per_second(solution.allowed)
         return f"too small for what is left of the month ({allowed}): jobs queue; {needs}", Tone.BAD
+    if solution.planned > solution.allowed * (1.0 + 1e-9):
+        return f"enough for the jobs in sight on their cheapest options; for as many at any time, {needs}", Tone.PLAIN
     if solution.planned < solution.allowed * (1.0 - 1e-9):
-        return "more than can be used: every job has its fastest option", Tone.PLAIN
+        dearest = formatting.rate(solution.rate)
+        return f"more than can be used: nothing faster costs at most {dearest} per job-hour saved", Tone.PLAIN
     observes = ", only observes" if solution.budget.mode is Mode.OBSERVE else ""
     return f"used in full{observes}", Tone.PLAIN
 
@@ -313,7 +316,10 @@ def _more_or_less(report: PlanReport, pictures: Sequence[Picture]) -> list[Block
     rows = [_bought(budget, point) for budget, frontier in frontiers.items() for point in frontier.times()]
     blocks.append(DocumentTable(columns, tuple(rows)))
     for budget, frontier in frontiers.items():
-        ends = f"below {frontier.cheapest} a month jobs queue; above {frontier.fastest} nothing faster is available"
+        ends = (
+            f"with as many jobs at any time, they queue below {frontier.cheapest} a month; "
+            f"above {frontier.fastest} nothing faster is worth its price"
+        )
         blocks.append(Paragraph(f"{budget}: {ends}.", Tone.FAINT))
     return [*blocks, *pictures]
 

@@ -67,8 +67,8 @@ def note(fit: BudgetFit, served: float) -> str:
     """A remark on how an amount fits the load; empty where there is none."""
     match fit:
         case BudgetFit.INFEASIBLE:
-            return f"too small: jobs queue, it pays for {served:.0%} of the load"
+            return f"too small for as many jobs at any time: it pays for {served:.0%} of them"
         case BudgetFit.SURPLUS:
-            return "more than can be used: every job has its fastest option"
+            return "more than can be used: nothing faster is worth its price"
         case _:
             return ""

@@ -41,6 +41,7 @@ class Admission:
         self._placed: set[JobId] = set()
         self._too_dear: set[JobId] = set()
         self._queue_ends = False
+        self._committed = 0.0
         self._rate = Price(sum([kept.micros for kept in running])).dollars_per_second
 
     def admit(self, triaged: JobTriage) -> None:
@@ -81,7 +82,7 @@ class Admission:
 
     def _restart_at_once(self, job: Job, wanted: Sequence[Completion], why: Reason) -> None:
         """On what is left; it is optimised later, as a move."""
-        if not self._affords(job, wanted[0].option):
+        if not self._affords(job, wanted[0].option, self._cost(job, wanted)):
             return
         for option in (outcome.option for outcome in wanted):
             claim = self._draft.claim(job, option, only_ready=True)
@@ -91,15 +92,23 @@ class Admission:
                 self._place(job, option, claim.placements, moved)
                 return
 
-    def _affords(self, job: Job, option: Option) -> bool:
-        """Whether the committed rate still allows it.
+    def _cost(self, job: Job, outcomes: Sequence[Completion]) -> float:
+        """Dollars that the job is expected to cost on the cheapest way to its end."""
+        factor = self._solution.calibration.factor(self._solution.key(job)[0])
+        return min(outcome.dollars for outcome in outcomes) * factor
 
-        While the budget is too small for all, what runs may not exceed the allowed rate; a first job may, or jobs
-        dearer than the allowed rate would never run. What the first in the queue cannot have, nobody behind it gets.
-        Where its nodes are there already, half its price counts: they were rented when it fitted, and what is rented
-        makes the rate that is still allowed smaller by up to the other half (``pacing``: h / 2 of it, paid over h).
+    def _affords(self, job: Job, option: Option, cost: float) -> bool:
+        """Whether the budget can still pay for it. What the first in the queue cannot have, nobody behind it gets.
+
+        While the budget is too small for all, a job starts as long as what it costs may still be committed, beside the
+        jobs that start before it. Otherwise it starts if the rate of what runs stays within the allowed rate; a first
+        job starts anyway, or jobs dearer than that would never run. Where its nodes are there already, half its price
+        counts: they were rented when it fitted, and what is rented makes the rate that is still allowed smaller by up
+        to the other half (``pacing``: h / 2 of it, paid over h).
         """
         if self._solution.feasible:
+            return True
+        if not self._queue_ends and self._committed + cost <= self._solution.committable:
             return True
         allowed = self._solution.allowed
         price = option.price.dollars_per_second * (1.0 if self._draft.must_rent(job, option) else 0.5)
@@ -112,19 +121,22 @@ class Admission:
     def _admit(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> None:
         wanted = outcomes[0].option
         blocks: list[ReasonCode] = []
+        cost = self._cost(job, outcomes)
         for option in self._by_availability(job, outcomes, share):
-            if not self._affords(job, option):
-                allowed = reasons.format_money(self._solution.allowed * 3600)
-                text = f"the {allowed}/h that the budget still allows are in use"
+            if not self._affords(job, option, cost):
+                left = reasons.format_money(max(self._solution.committable - self._committed, 0.0))
+                text = f"it costs about {reasons.format_money(cost)}, and {left} may be committed to jobs now"
                 self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, text))
                 return
             block = self._try(job, option, share)
             if block is None:
+                self._committed += cost
                 return
             blocks.append(block)
         if any(block in _LIMITS for block in blocks):
             for option in sorted(share.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
                 if self._try(job, option, share) is None:
+                    self._committed += cost
                     return
         first = blocks[0]
         self._draft.judge(job, wanted, reasons.waiting(first, wanted, _BLOCKED.get(first, "no node can be had now")))
@@ -161,9 +173,7 @@ class Admission:
             return claim.blocked
         if claim.placements is not None:
             feasible = self._solution.feasible
-            why = reasons.choice(
-                option, share.values, share.group.weight, self._solution.rate, share.position(job), feasible=feasible
-            )
+            why = reasons.choice(option, share.values, share.group.weight, share.position(job), feasible=feasible)
             why = self._solution.with_deadline_note(job, why)
             self._place(job, option, claim.placements, why)
             return None

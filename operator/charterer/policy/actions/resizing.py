@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from charterer.domain.ids import JobId, Rate
+from charterer.domain.ids import JobId
 from charterer.domain.job import Allocation, Job, Placement, ResizePolicy
 from charterer.domain.money import ZERO
 from charterer.domain.option import Option
@@ -108,7 +108,6 @@ class Resizing:
             share.values,
             share.group.weight,
             share.group.work,
-            solution.rate,
             solution.feasible,
             name=(solution.budget.id, group.key),
         )
@@ -167,17 +166,16 @@ class Resizing:
         if held.until is not None:
             self._draft.decided.again_at.append(held.until)
         solution, values = self._solution, share.values
-        chosen = reasons.choice(
-            here, values, share.group.weight, solution.rate, share.position(job), feasible=solution.feasible
-        )
+        chosen = reasons.choice(here, values, share.group.weight, share.position(job), feasible=solution.feasible)
         text = f"{chosen.message}; {reasons.name(to)} would pay, but {held.text}"
         self._draft.judge(job, here, replace(chosen, message=text))
 
     def _gain(self, job: Job, move: Move, allocation: Allocation, share: GroupAssignment) -> Reason:
         left = share.position(job).left
         own = self._solution.deadline_needs.get(job.id)
-        rate = self._solution.rate if own is None else Rate(max(self._solution.rate, own.worth / job.weight))
-        why = reasons.moving(move, allocation.option, left, rate, job.weight)
+        worth = share.group.worth(self._solution.rate)
+        worth = worth if own is None else max(worth, own.worth)
+        why = reasons.moving(move, allocation.option, left, worth, share.group.weight)
         return self._solution.with_deadline_note(job, why)
 
     def _go(self, job: Job, allocation: Allocation, to: Option, why: Reason) -> bool:
@@ -225,10 +223,10 @@ def _by_values(group: JobGroup, share: GroupAssignment) -> Iterable[tuple[Option
     return jobs.items()
 
 
-def _runs_on(facts: JobFacts, values: OptionValues, weight: float, work: float, rate: Rate, feasible: bool) -> Verdict:
+def _runs_on(facts: JobFacts, values: OptionValues, weight: float, work: float, feasible: bool) -> Verdict:
     """The verdict on a job that stays where it is."""
     job = facts.job
     assert job.allocation is not None
     option = job.allocation.option
-    why = reasons.choice(option, values, weight, rate, job_position(job, work), feasible=feasible)
+    why = reasons.choice(option, values, weight, job_position(job, work), feasible=feasible)
     return verdict(job, option, why)

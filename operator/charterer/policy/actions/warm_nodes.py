@@ -110,7 +110,7 @@ def streams(
         rate = known * group.active / active[key[0]] if group.arrivals is None and known else share.arrivals
         found += [
             ExpectedArrivals(
-                rate * taken.fraction, ceil(taken.path[0].gpus / gpus_per_node), solution.rate * group.weight
+                rate * taken.fraction, ceil(taken.path[0].gpus / gpus_per_node), group.worth(solution.rate)
             )
             for taken in share.path_shares
             if taken.path[0].pool == pool

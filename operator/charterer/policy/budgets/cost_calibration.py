@@ -11,7 +11,7 @@ otherwise short jobs would be counted first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 from charterer.domain.budget import Budget, ClassHistory
@@ -88,7 +88,7 @@ def corrected(demand: Demand, factor: float) -> Demand:
 
     For the same reason κ does not apply to the demand of jobs in sight, which is in dollars a second already.
     """
-    return Demand(demand.slopes, demand.spends, demand.load * factor, demand.weight)
+    return replace(demand, load=demand.load * factor)
 
 
 # --- of the planner's own values --------------------------------------------------------------------------------------

@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 
-from charterer.domain.budget import Balance, ClassHistory
-from charterer.domain.ids import BudgetId, ClassId
+from charterer.domain.budget import Balance, Budget, ClassHistory
+from charterer.domain.ids import ClassId, Rate
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant
 from charterer.policy.budgets.arrivals import Arrivals, arrivals
 from charterer.policy.budgets.declared_load import believed_work, dearest_job, declared_arrivals
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
-from charterer.policy.options.menu import Menu, Menus
+from charterer.policy.options.menu import Menu, Menus, default_ceiling
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.solve.exchange_rate import Demand
 from charterer.policy.solve.hull import Hull
@@ -36,6 +36,7 @@ DEFAULT_WORK_SECONDS = 4 * 3600.0
 class GroupDemand:
     """Jobs of one budget that choose alike. ``arrivals``: jobs a second, None when only jobs in sight are known.
 
+    ``ceiling``: dollars that a second of a job of weight 1 may cost at most, None for the default.
     ``counted``: number of jobs that ``arrivals`` rests on, infinite where it is declared. ``active``: number of jobs
     that want to run. ``work``: mean work of a job, seconds of the reference option.
     """
@@ -48,17 +49,27 @@ class GroupDemand:
     active: int
     arrivals: float | None
     counted: float = inf
+    ceiling: Rate | None = None
 
     @property
     def hull(self) -> Hull:
-        """The hull of the options or paths of a new job, computed when it is first asked for."""
+        """The hull of a new job's options or paths below the ceiling, computed when it is first asked for."""
         return self.frontier()
+
+    @property
+    def most(self) -> Rate:
+        """Dollars that a second of a job of weight 1 may cost at most."""
+        return default_ceiling(self.hull) if self.ceiling is None else self.ceiling
+
+    def worth(self, rate: Rate) -> float:
+        """Dollars that a second of one of the jobs is worth at an exchange rate."""
+        return min(rate, self.most) * self.weight
 
     def demand(self) -> Demand:
         """The group as the solver sees it."""
         if self.arrivals is None:
-            return Demand(self.hull.slopes, self.hull.rates, float(self.active), self.weight)
-        return Demand(self.hull.slopes, self.hull.money, self.arrivals, self.weight)
+            return Demand(self.hull.slopes, self.hull.rates, float(self.active), self.weight, self.most)
+        return Demand(self.hull.slopes, self.hull.money, self.arrivals, self.weight, self.most)
 
     def arrivals_per_hour(self, level: int) -> float:
         """Declared or counted; for jobs in sight by Little's law at that corner of the hull."""
@@ -77,17 +88,17 @@ def group_demands(
     groups: Mapping[GroupKey, JobGroup],
     profiles: Mapping[ClassId, Profile],
     menus: Menus,
+    budget: Budget,
     now: Instant,
-    budget: BudgetId | None = None,
-    balance: Balance | None = None,
 ) -> dict[GroupKey, GroupDemand]:
     """The demand of each group of one budget's jobs, finished ones included, in order of their first job.
 
     A group without any option is left out, and so is one without active jobs unless its profile declares how often
-    jobs arrive and how much work they are, or its history says so. ``balance`` remembers the jobs that are gone.
-    Classes of ``budget`` without a job in sight count by what their profile declares or the balance remembers;
-    otherwise the first jobs of a month would be given all of its money.
+    jobs arrive and how much work they are, or its history says so. The budget's balance remembers the jobs that are
+    gone. Classes without a job in sight count by what their profile declares or the balance remembers; otherwise the
+    first jobs of a month would be given all of its money.
     """
+    balance, ceiling = budget.balance, _ceiling(budget)
     in_class: dict[ClassId, list[JobGroup]] = {}
     for key, group in groups.items():
         in_class.setdefault(key[0], []).append(group)
@@ -110,16 +121,28 @@ def group_demands(
         menu = menus.menu(menu_key)
         if menu.options and (group.active or rate is not None):
             work = works[class_id]
-            hull = partial(menus.hull, menu_key, work)
-            demand = GroupDemand(group.members[0].job.class_id, weight, menu, hull, work, group.active, None)
+            demand = GroupDemand(
+                class_id=group.members[0].job.class_id,
+                weight=weight,
+                menu=menu,
+                frontier=partial(menus.hull, menu_key, work, weight, ceiling),
+                work=work,
+                active=group.active,
+                arrivals=None,
+                ceiling=ceiling,
+            )
             if rate is not None:
                 demand = replace(demand, arrivals=rate.rate * fraction, counted=rate.jobs)
                 demand = _borne_out(demand, profiles.get(class_id), dearest.get(class_id, 0.0))
             demands[key] = demand
     for profile in profiles.values():
-        if profile.budget is not None and profile.budget == budget and profile.id not in in_class:
-            demands |= _expected(profile, history.get(profile.id), menus, now)
+        if profile.budget == budget.id and profile.id not in in_class:
+            demands |= _expected(profile, history.get(profile.id), menus, ceiling, now)
     return demands
+
+
+def _ceiling(budget: Budget) -> Rate | None:
+    return budget.rate_ceiling if budget.fixed_rate is None else budget.fixed_rate
 
 
 def _arrivals(
@@ -157,7 +180,9 @@ def _uncounted(groups: Iterable[JobGroup], balance: Balance | None) -> list[Inst
     return created
 
 
-def _expected(profile: Profile, known: ClassHistory | None, menus: Menus, now: Instant) -> dict[GroupKey, GroupDemand]:
+def _expected(
+    profile: Profile, known: ClassHistory | None, menus: Menus, ceiling: Rate | None, now: Instant
+) -> dict[GroupKey, GroupDemand]:
     """The demand of a class without a job in sight, taken to run on anything that its curves cover."""
     rate = _arrivals(profile, known, (), now)
     if rate is None or profile.mean_work is None:
@@ -166,6 +191,15 @@ def _expected(profile: Profile, known: ClassHistory | None, menus: Menus, now: I
     menu = menus.menu(menu_key)
     if not menu.options:
         return {}
-    hull = partial(menus.hull, menu_key, profile.mean_work)
-    group = GroupDemand(profile.id, 1.0, menu, hull, profile.mean_work, 0, rate.rate, rate.jobs)
+    group = GroupDemand(
+        class_id=profile.id,
+        weight=1.0,
+        menu=menu,
+        frontier=partial(menus.hull, menu_key, profile.mean_work, 1.0, ceiling),
+        work=profile.mean_work,
+        active=0,
+        arrivals=rate.rate,
+        counted=rate.jobs,
+        ceiling=ceiling,
+    )
     return {(profile.id, menu_key, 1.0): _borne_out(group, profile, dearest_job((), known, now))}

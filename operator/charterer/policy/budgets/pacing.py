@@ -61,6 +61,17 @@ class PacingState:
         """B: dollars of the target up to now that are neither spent nor committed; negative: a deficit."""
         return self.target_rate * self.elapsed - self.spent - self.committed_excess
 
+    @property
+    def coming(self) -> float:
+        """Seconds ahead whose money may be committed to jobs now: of the present period, ten days at most."""
+        return min(max(self.seconds - self.elapsed, 0.0), HORIZON_SECONDS)
+
+    @property
+    def committable(self) -> float:
+        """Dollars that may still be committed to jobs: the target up to the end of that time, less what is spent and
+        what running jobs will still cost."""
+        return max(self.target_rate * (self.elapsed + self.coming) - self.spent - self.left, 0.0)
+
 
 def pacing_state(
     budget: Budget, spent: Money, period: tuple[Instant, Instant], now: Instant, rate: float = 0.0, left: float = 0.0

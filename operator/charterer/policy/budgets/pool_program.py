@@ -113,7 +113,8 @@ class _GroupProgram:
             columns = [
                 replace(column, use={pool: amount * held for pool, amount in column.use.items()}) for column in columns
             ]
-        return LpClass(self.solution.budget.id, self.load * self.spend_factor, self.group.weight, columns)
+        group = self.group
+        return LpClass(self.solution.budget.id, self.load * self.spend_factor, group.weight, group.most, columns)
 
     def reload(self, mix: Mapping[int, float]) -> float:
         """Correct the load of jobs in sight to the paths they are given; the fraction by which it changed."""
@@ -152,7 +153,7 @@ class _GroupProgram:
         budget, held = self.solution.budget.id, self.held_per_dollar
         pools = sorted({option.pool for option in self.group.menu.options})
         rents = tuple((pool, rent) for pool in pools if (rent := solution.price(budget, pool) * held) > 0.0)
-        return solution.rates[budget] * self.group.weight, ScarcityCharge(rents, frozenset())
+        return self.group.worth(solution.rates[budget]), ScarcityCharge(rents, frozenset())
 
     def assignment(self, mix: Mapping[int, float], solution: ScarceSolution) -> GroupAssignment:
         """The paths that the group's jobs are given."""
@@ -176,7 +177,10 @@ class PoolProgram:
     """The linear program of some budgets that share ``room`` (GPUs by pool), solved."""
 
     def __init__(self, solutions: Sequence[BudgetSolution], room: Mapping[PoolId, float]) -> None:
-        budgets = {solution.budget.id: max(solution.allowed, 0.0) for solution in solutions}
+        budgets = {
+            solution.budget.id: max(solution.allowed, solution.planned if solution.feasible else 0.0)
+            for solution in solutions
+        }
         self._groups = [
             _GroupProgram.of(solution, key, share) for solution in solutions for key, share in solution.shares.items()
         ]

@@ -36,9 +36,7 @@ def pays(rate: Rate) -> str:
     return f"{format_money(rate * 3600)} per job-hour saved"
 
 
-def choice(
-    option: Option, values: OptionValues, weight: float, rate: Rate, position: JobPosition, *, feasible: bool
-) -> Reason:
+def choice(option: Option, values: OptionValues, weight: float, position: JobPosition, *, feasible: bool) -> Reason:
     """Why a job has this option: against the next cheaper one in numbers, the next wider one in words."""
     menu = values.menu
     here = _to_the_end(option, values, position)
@@ -58,7 +56,7 @@ def choice(
         saved, more = here.seconds - above.seconds, above.counted - here.counted
         text += f"; {name(above.option)} would save {format_duration(saved)} for {format_money(more)}, "
         text += f"{format_money(more / saved * 3600)} per"
-        text += f" hour saved, budget pays up to {format_money(rate * weight * 3600)}"
+        text += f" hour saved, budget pays up to {format_money(values.worth * 3600)}"
     elif values.on_menu(option):
         text += "; nothing on its menu is faster"
     text += full(values, (option, above.option if above is not None else option))
@@ -89,8 +87,8 @@ def _to_the_end(option: Option, values: OptionValues, position: JobPosition) -> 
     return Completion(option, time, cost, values.worth * time + cost + way.room, way.room)
 
 
-def moving(move: Move, here: Option, work: float, rate: Rate, weight: float) -> Reason:
-    """Why a running job goes elsewhere."""
+def moving(move: Move, here: Option, work: float, worth: float, weight: float) -> Reason:
+    """Why a running job goes elsewhere, for which a second is worth ``worth`` dollars."""
     hours = f"with {format_duration(work / here.speed)} left on {name(here)}, "
     if move.saved_seconds >= 0:
         words = (
@@ -101,7 +99,7 @@ def moving(move: Move, here: Option, work: float, rate: Rate, weight: float) -> 
         words = f"{hours}{name(move.to)} save {saved} for {format_duration(-move.saved_seconds)} more"
     if abs(move.room) >= 0.005:
         words += f" and {format_money(abs(move.room))} {'more' if move.room > 0 else 'less'} of room in full pools"
-    words += f", restart included; the budget pays {format_money(rate * weight * 3600)} per hour saved"
+    words += f", restart included; the budget pays {format_money(worth * 3600)} per hour saved"
     return Reason(ReasonCode.MOVE_PAYS, weight * move.saved_seconds, move.cost, words, here)
 
 

@@ -61,7 +61,8 @@ def solve_with_pool_limits(
 
 def budget_outcome(solution: BudgetSolution, allowed: float) -> BudgetOutcome:
     """What a budget would get for ``allowed`` dollars a second in the room that the others leave it now."""
-    return PoolProgram([replace(solution, allowed=allowed)], solution.room).outcome(solution.budget.id)
+    paid = replace(solution, allowed=allowed, planned=min(solution.planned, allowed))
+    return PoolProgram([paid], solution.room).outcome(solution.budget.id)
 
 
 def _chooses(solution: BudgetSolution) -> bool:

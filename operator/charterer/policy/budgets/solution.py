@@ -45,6 +45,9 @@ class ScarcePool:
 class BudgetSolution:
     """One budget at one instant. ``allowed`` and ``planned`` are dollars a second; ``rate`` is θ*.
 
+    ``bid``: what a second is worth to the budget with room for all in the pools; the highest bid acts first.
+    ``feasible``: no job has to wait for money. ``committable``: dollars that may be committed to jobs that wait.
+
     ``money``: the pacing that ``allowed`` comes from. ``calibration``: of predicted costs by the jobs seen.
     ``forecast``: of the period's spend. ``room``: GPUs that other budgets leave it, by pool; ``scarce``: the pools that
     have a price (both by ``shared_pools``). ``deadline_needs``: of the jobs whose target lies ahead.
@@ -60,7 +63,9 @@ class BudgetSolution:
     allowed: float
     planned: float
     rate: Rate
+    bid: Rate
     feasible: bool
+    committable: float
     shares: Mapping[GroupKey, GroupAssignment]
     money: PacingState
     calibration: CostCalibration
@@ -180,6 +185,24 @@ def _deadline_needs(
     return needs, reserved
 
 
+def _cheapest(
+    groups: Mapping[GroupKey, JobGroup],
+    demands: Mapping[GroupKey, GroupDemand],
+    calibration: CostCalibration,
+    seconds: float,
+) -> float:
+    """Dollars that the load costs on its cheapest options: what arrives in so many seconds, and the jobs that wait.
+
+    Jobs in sight of which no arrival rate is known are as many as they are: nothing says that others follow.
+    """
+    return sum(
+        demand.hull.money[0]
+        * calibration.factor(key[0])
+        * (len(groups[key].waiting) if demand.arrivals is None else demand.arrivals * seconds)
+        for key, demand in demands.items()
+    )
+
+
 def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     """Solve the budget's θ* for the load of its jobs."""
     snapshot, memo = inputs.snapshot, inputs.memo
@@ -193,13 +216,18 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     calibration = calibrate(budget, groups.values(), rentals, paid, now)
     money = pacing_state(current, used, period, now, calibration.rate, calibration.left)
     allowed = allowed_rate(money)
-    demands = group_demands(groups, snapshot.profiles, inputs.menus, now, budget.id, budget.balance)
+    demands = group_demands(groups, snapshot.profiles, inputs.menus, budget, now)
     needs, reserved = _deadline_needs(groups.values(), demands, money.aim - money.spent, now)
     allowed = max(allowed - reserved / money.horizon, 0.0)
+    committable = max(money.committable - reserved, 0.0)
     if budget.fixed_rate is None:
         solution = solve([spending(key, group, calibration) for key, group in demands.items()], allowed)
         shares = {key: assign(group, solution, number, memo) for number, (key, group) in enumerate(demands.items())}
-        rate, planned, feasible = solution.rate, solution.spend, solution.fit is not BudgetFit.INFEASIBLE
+        rate, planned = solution.rate, solution.spend
+        feasible = (
+            solution.fit is not BudgetFit.INFEASIBLE
+            or _cheapest(groups, demands, calibration, money.coming) <= committable
+        )
         forecast = forecast_assigned(money, shares, calibration, budget, now)
     else:
         shares = {key: assign_at_rate(group, budget.fixed_rate, memo) for key, group in demands.items()}
@@ -217,7 +245,9 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
         allowed=allowed,
         planned=planned,
         rate=rate,
+        bid=rate,
         feasible=feasible,
+        committable=committable,
         shares=shares,
         money=money,
         calibration=calibration,

@@ -7,7 +7,7 @@ alternative saves a hours for m dollars; it is right exactly when the budget pay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -24,6 +24,7 @@ from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.capacity import Capacity
 from charterer.policy.nodes.pool_quota import PoolQuota
+from charterer.policy.options.gpu_types import RelativeSpeed, relative_speeds
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import Completion, JobPosition, OptionValues
 from charterer.policy.options.width_backoff import is_quarantined, untested
@@ -133,7 +134,8 @@ class Alternatives:
     """All options of a job, cheapest first, and what would have to change for the nearest faster and slower one.
 
     ``known_work``: whether what is left is known, or its class's mean is taken for it. ``left_alone``: widths that it
-    asks for and may not have.
+    asks for and may not have. ``assumed``: where nothing is measured, each GPU type's speed relative to the fastest one
+    by their data sheets; empty if there is only one type.
     """
 
     rows: tuple[Alternative, ...]
@@ -142,6 +144,7 @@ class Alternatives:
     known_work: bool
     changes: tuple[WinningChange, ...]
     left_alone: tuple[LeftAlone, ...]
+    assumed: Mapping[str, RelativeSpeed]
 
 
 def alternatives(job: Job, solution: BudgetSolution, verdict: Verdict, snapshot: Snapshot) -> Alternatives | None:
@@ -162,7 +165,21 @@ def alternatives(job: Job, solution: BudgetSolution, verdict: Verdict, snapshot:
     nearest = [_cheapest_hour(rows, Rank.TOO_DEAR), _dearest_hour(rows, Rank.TOO_SLOW)]
     changes = [weigh.change(row, values, position) for row in nearest if row is not None]
     alone = _left_alone(job, snapshot)
-    return Alternatives(tuple(rows), found, position, job.remaining is not None, tuple(changes), alone)
+    return Alternatives(
+        rows=tuple(rows),
+        chosen=found,
+        position=position,
+        known_work=job.remaining is not None,
+        changes=tuple(changes),
+        left_alone=alone,
+        assumed={} if share.group.menu.known else _assumed(rows, snapshot),
+    )
+
+
+def _assumed(rows: Sequence[Alternative], snapshot: Snapshot) -> Mapping[str, RelativeSpeed]:
+    pools = [snapshot.pools.get(row.option.pool) for row in rows]
+    types = {pool.offering.gpu_type for pool in pools if pool is not None and pool.offering is not None}
+    return relative_speeds(types) if len(types) > 1 else {}
 
 
 def _left_alone(job: Job, snapshot: Snapshot) -> tuple[LeftAlone, ...]:

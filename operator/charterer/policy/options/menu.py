@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from charterer.domain.ids import ClassId, PoolId
+from charterer.domain.ids import ClassId, PoolId, Rate
 from charterer.domain.option import Option
 from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
@@ -21,7 +21,15 @@ from charterer.policy.solve.phase_dp import InPlaceResize, OptionTable
 
 SOURCE: OptionSource = WholeWidths()
 """Where the planner's options come from."""
+_CEILING = 20.0
+"""Dollars paid at most to end a job an hour earlier, as a multiple of what an hour of its cheapest option costs. A job
+with 5 % of serial work is still widened to 19 times its narrowest width: √(20·0.95/0.05), Amdahl's law."""
 _NONE: QuarantinedWidths = frozenset()
+
+
+def default_ceiling(hull: Hull) -> Rate:
+    """Dollars that a second of a job of weight 1 may cost where its budget does not say."""
+    return Rate(_CEILING * hull.rates[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +134,10 @@ class Menus:
         quarantined = _NONE if class_id is None else self._quarantined.get(class_id, _NONE)
         return self._remember(build_menu, key, profile, self.market, class_id in self._exploring, quarantined, SOURCE)
 
-    def hull(self, key: MenuKey, work: float) -> Hull:
-        """The hull of that menu for jobs of ``work`` seconds of the reference option."""
-        return self._remember(Menu.hull, self.menu(key), work)
+    def hull(self, key: MenuKey, work: float, weight: float, ceiling: Rate | None) -> Hull:
+        """The hull of that menu for jobs of ``work`` seconds of the reference option, up to a ceiling.
+
+        ``ceiling``: dollars that a second of a job of weight 1 may cost; None for the default.
+        """
+        whole = self._remember(Menu.hull, self.menu(key), work)
+        return self._remember(Hull.below, whole, weight * (default_ceiling(whole) if ceiling is None else ceiling))

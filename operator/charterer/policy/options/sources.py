@@ -13,6 +13,7 @@ from charterer.domain.job import MOST_PODS, Widths
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.profile import Profile
+from charterer.policy.options.gpu_types import relative_speeds
 from charterer.policy.options.market import Market, PoolOffer
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.options.optimism import exploration_candidates, optimistic_speed
@@ -61,7 +62,7 @@ class Candidate:
     """A way to run jobs on GPUs of one type. ``stages``: the option in each phase of the class, with its speed there.
 
     Where no speed is known there is one stage, ``known`` is False, and the speed is the width's fraction of the
-    preferred one.
+    preferred one, times that of its GPU type relative to the fastest that is open to the job (``gpu_types``).
     """
 
     gpu_type: str
@@ -91,7 +92,9 @@ class WholeWidths:
     def candidates(self, key: MenuKey, market: Market, curves: Curves) -> Iterator[Candidate]:
         """Every offered width of every pool; where no speed is known, none above the preferred width."""
         speeds_of: dict[tuple[str, int], Sequence[float]] = {}
-        for offer, price in market.open_to(key.gpu_types, key.spot):
+        offers = market.open_to(key.gpu_types, key.spot)
+        relative = relative_speeds({offer.gpu_type for offer, _ in offers})
+        for offer, price in offers:
             for gpus in offered_widths(offer.gpus_per_node, key.widths, offer.max_nodes):
                 width = offer.gpu_type, gpus
                 if width not in speeds_of:
@@ -101,7 +104,8 @@ class WholeWidths:
                     stages = [_option(offer, gpus, price, value, curves, trial) for value in speeds_of[width]]
                     yield Candidate(offer.gpu_type, tuple(stages), known=True)
                 elif gpus <= key.preferred:
-                    option = _option(offer, gpus, price, gpus / key.preferred, curves, trial=False)
+                    assumed = relative[offer.gpu_type].estimate if relative else 1.0
+                    option = _option(offer, gpus, price, assumed * gpus / key.preferred, curves, trial=False)
                     yield Candidate(offer.gpu_type, (option,), known=False)
 
 

@@ -16,9 +16,6 @@ from enum import StrEnum
 
 from charterer.domain.ids import Rate
 
-_BEYOND = 1.0 + 1e-9
-"""Factor on the last slope at which every class surely takes its last segment, whatever is rounded."""
-
 
 class BudgetFit(StrEnum):
     """How a budget relates to its load."""
@@ -34,13 +31,15 @@ class Demand:
 
     ``slopes`` ascend, one for each step from corner to corner of the class's hull; ``spends`` (one more) is what one
     unit of ``load`` spends at each corner, non-decreasing: dollars a job with load in jobs per second, or dollars per
-    second with load in jobs.
+    second with load in jobs. ``ceiling``: dollars that a second of life of weight 1 may cost at most; no slope is
+    above ``ceiling`` × ``weight``.
     """
 
     slopes: Sequence[float]
     spends: Sequence[float]
     load: float
-    weight: float = 1.0
+    weight: float
+    ceiling: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,8 @@ class Solution:
     """``levels[i]`` is the corner of class i; class ``mixed`` takes the next one with probability ``mix``.
 
     ``rate`` is θ*, in dollars per second of weighted job life: 0 when even the cheapest corners exceed the budget
-    (INFEASIBLE: jobs queue), and just above the last slope when the fastest corners of all leave money over
-    (SURPLUS: θ* is unbounded; the finite rate says what the dearest second cost). ``spend`` is what is then spent.
+    (INFEASIBLE: jobs queue), and the highest ceiling when the fastest corners of all leave money over (SURPLUS).
+    ``spend`` is what is then spent.
     """
 
     fit: BudgetFit
@@ -68,9 +67,10 @@ def solve(demands: Sequence[Demand], allowed: float) -> Solution:
         return Solution(BudgetFit.INFEASIBLE, Rate(0.0), levels, None, 0.0, spend)
     fastest = [len(demand.slopes) for demand in demands]
     most = _spend(demands, fastest)
-    slopes = [slope / demand.weight for demand in demands for slope in demand.slopes]
     if most <= allowed:
-        return Solution(BudgetFit.SURPLUS, Rate(max(slopes, default=0.0) * _BEYOND), fastest, None, 0.0, most)
+        highest = max([demand.ceiling for demand in demands], default=0.0)
+        return Solution(BudgetFit.SURPLUS, Rate(highest), fastest, None, 0.0, most)
+    slopes = [slope / demand.weight for demand in demands for slope in demand.slopes]
     owners = [number for number, demand in enumerate(demands) for _ in demand.slopes]
     rate = 0.0
     for segment in sorted(range(len(slopes)), key=slopes.__getitem__):

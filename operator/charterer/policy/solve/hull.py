@@ -83,6 +83,14 @@ class Hull:
         """The path at that corner."""
         return self.paths[self.level(theta, weight)]
 
+    def below(self, worth: float) -> Hull:
+        """The hull without the corners for which a further second costs more than ``worth`` dollars."""
+        last = bisect_left(self.slopes, worth)
+        if last == len(self.slopes):
+            return self
+        end = last + 1
+        return Hull(self.paths[:end], self.money[:end], self.seconds[:end], self.rates[:end], self.slopes[:last])
+
 
 def hull(options: Iterable[Option], work: float) -> Hull:
     """The hull of options for jobs of a single phase and ``work`` seconds of the reference option."""

@@ -6,23 +6,27 @@
 κ_b, the bid of budget b, is what a second is worth to it with room for all: its own θ without pools. With ν_b and σ_p
 the duals of the rows, a job picks the option that minimises  w·κ_b·a + (δ_b + ν_b)·m + Σ_p σ_p·u_p.  With
 θ_b = κ_b / (δ_b + ν_b) and π_p = σ_p / (δ_b + ν_b) that is  w·θ_b·a + m + Σ_p π_p·u_p:  what room is worth is added to
-its price. δ_b is so small that money is spent as long as a second costs less than a hundred times what it usually does.
+its price. A second of class i may cost w_i·γ_i dollars at most, γ_i being its ceiling: δ_b = κ_b / (the budget's
+highest γ_i), and w_i counts as w_i·γ_i / θ_b where θ_b is above γ_i.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import isclose
 
 from charterer.domain.ids import BudgetId, PoolId, Rate
 from charterer.policy.solve.exchange_rate import BudgetFit, Demand, Solution, solve
 from charterer.policy.solve.hull import corners
 from charterer.policy.solve.linear_program import Optimum, Uses, minimise
 
-_DEAREST = 100.0
-"""Multiple of the larger of a budget's bid and what a second costs it on average, above which it buys no second: what
-is left of its money stays unspent. Dearer pools and wider options cost a few times more than what they replace."""
+_PROGRAMS = 4
+"""Programs solved at most until the weights agree with the rates: more than one only where a ceiling binds."""
+_AGREED = 1e-6
+"""Fraction by which weights may change between two programs that agree."""
 _SLACK = 1e-9
 """Fraction of the weighted load by which more jobs may wait than must, so that rounding makes nothing infeasible."""
 _NOBODY = 1e-8
@@ -40,11 +44,15 @@ class LpColumn:
 
 @dataclass(frozen=True, slots=True)
 class LpClass:
-    """Jobs of a budget that choose alike: ``load`` jobs a second, each of ``weight``; at least one column."""
+    """Jobs of a budget that choose alike: ``load`` jobs a second, each of ``weight``; at least one column.
+
+    ``ceiling``: dollars that a second of life of weight 1 may cost at most.
+    """
 
     budget: BudgetId
     load: float
     weight: float
+    ceiling: float
     columns: Sequence[LpColumn]
 
 
@@ -173,7 +181,7 @@ class _Unconstrained:
         mixes: list[dict[int, float]] = [{} for _ in classes]
         for budget, allowed in budgets.items():
             members = [at for at, lp_class in enumerate(classes) if lp_class.budget == budget]
-            chains = [corners([(column.money, column.seconds) for column in classes[at].columns]) for at in members]
+            chains = [_chain(classes[at]) for at in members]
             demands = [_demand(classes[at], chain) for at, chain in zip(members, chains, strict=True)]
             self.solutions[budget] = solution = solve(demands, allowed)
             for number, (at, chain) in enumerate(zip(members, chains, strict=True)):
@@ -184,10 +192,20 @@ class _Unconstrained:
         self.mixes: list[dict[int, float]] = mixes
 
 
-def _demand(lp_class: LpClass, chain: Sequence[int]) -> Demand:
+def _chain(lp_class: LpClass) -> Sequence[int]:
+    """The columns on the hull of (dollars, seconds), up to the class's ceiling."""
+    chain = corners([(column.money, column.seconds) for column in lp_class.columns])
+    return chain[: 1 + bisect_left(_slopes(lp_class, chain), lp_class.ceiling * lp_class.weight)]
+
+
+def _slopes(lp_class: LpClass, chain: Sequence[int]) -> list[float]:
     columns = [lp_class.columns[at] for at in chain]
-    slopes = tuple((fast.money - cheap.money) / (cheap.seconds - fast.seconds) for cheap, fast in pairwise(columns))
-    return Demand(slopes, tuple(column.money for column in columns), lp_class.load, lp_class.weight)
+    return [(fast.money - cheap.money) / (cheap.seconds - fast.seconds) for cheap, fast in pairwise(columns)]
+
+
+def _demand(lp_class: LpClass, chain: Sequence[int]) -> Demand:
+    spends = [lp_class.columns[at].money for at in chain]
+    return Demand(_slopes(lp_class, chain), spends, lp_class.load, lp_class.weight, lp_class.ceiling)
 
 
 class _PoolProgram:
@@ -208,13 +226,15 @@ class _PoolProgram:
         self._dollars: dict[BudgetId, float] = {}
         for budget, solution in unconstrained.solutions.items():
             members = [at for at, lp_class in enumerate(classes) if lp_class.budget == budget]
+            highest = max([classes[at].ceiling for at in members], default=1.0)
             time = _objective([classes[at] for at in members], [unconstrained.mixes[at] for at in members])
-            average = solution.spend / time if time > 0.0 < solution.spend else 1.0
-            self._bids[budget] = bid = solution.rate or average
-            self._dollars[budget] = bid / (_DEAREST * max(bid, average))
+            average = solution.spend / time if time > 0.0 < solution.spend else highest
+            self._bids[budget] = bid = min(solution.rate or average, highest)
+            self._dollars[budget] = bid / highest
+        self._alone = {budget: solution.rate for budget, solution in unconstrained.solutions.items()}
         self._owners = [number for number, lp_class in enumerate(classes) for _ in lp_class.columns]
         self._uses = [self._uses_of(lp_class, column) for lp_class in classes for column in lp_class.columns]
-        self._costs = [self._cost(lp_class, column) for lp_class in classes for column in lp_class.columns]
+        self._costs: list[float] = []
 
     def _uses_of(self, lp_class: LpClass, column: LpColumn) -> Uses:
         """Dollars and GPUs of the whole class on one column."""
@@ -228,11 +248,36 @@ class _PoolProgram:
             ),
         ]
 
-    def _cost(self, lp_class: LpClass, column: LpColumn) -> float:
-        bid, dollar = self._bids[lp_class.budget], self._dollars[lp_class.budget]
-        return lp_class.load * (lp_class.weight * bid * column.seconds + dollar * column.money)
+    def _weights(self, rates: Mapping[BudgetId, Rate]) -> list[float]:
+        """Each class's weight, as far as a second of it is worth no more than the class's ceiling."""
+        return [
+            lp_class.weight * min(1.0, lp_class.ceiling / rates[lp_class.budget])
+            if rates[lp_class.budget]
+            else lp_class.weight
+            for lp_class in self._classes
+        ]
+
+    def _costs_at(self, weights: Sequence[float]) -> list[float]:
+        bids, dollars = self._bids, self._dollars
+        return [
+            one.load * (weight * bids[one.budget] * column.seconds + dollars[one.budget] * column.money)
+            for one, weight in zip(self._classes, weights, strict=True)
+            for column in one.columns
+        ]
 
     def solve(self) -> ScarceSolution:
+        """With the weights that agree with the rates."""
+        weights = self._weights(self._alone)
+        for _ in range(_PROGRAMS):
+            self._costs = self._costs_at(weights)
+            solution = self._solve()
+            agreed = self._weights(solution.rates)
+            if all(isclose(new, old, rel_tol=_AGREED) for new, old in zip(agreed, weights, strict=True)):
+                break
+            weights = agreed
+        return solution
+
+    def _solve(self) -> ScarceSolution:
         """Without anybody who waits, and where that cannot be, with the least load that must."""
         optimum = minimise(self._costs, self._owners, self._uses, self._limits)
         if optimum is not None:

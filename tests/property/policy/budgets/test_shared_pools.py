@@ -16,6 +16,8 @@ from tests.crowds import held, rooms_of, stood
 from tests.worlds import World
 
 POOLS = ("a", "b", "c")
+CEILING = 0.02
+"""Dollars that a second may cost: above some options here and below others."""
 
 
 @st.composite
@@ -24,7 +26,7 @@ def worlds(draw: st.DrawFn, budgets: int = 2) -> World:
     world = World()
     names = [f"team-{number}" for number in range(draw(st.integers(1, budgets)))]
     for name in names:
-        world.budget(name, amount=draw(st.sampled_from(["4000", "20000", "60000"])))
+        world.budget(name, amount=draw(st.sampled_from(["4000", "20000", "60000"])), ceiling=str(CEILING * 3600))
     for pool in POOLS:
         price = draw(st.sampled_from(["10", "16", "30"]))
         world.pool(pool, price=price, max_nodes=draw(st.sampled_from([1, 2, 4, 60])))
@@ -94,7 +96,7 @@ def test_one_budget_gets_the_least_time_that_its_money_and_the_room_allow(world:
     rows += [[shares[number][1].arrivals * way.use.get(pool, 0.0) for number, way in ways] for pool in room]
     limits = [solution.allowed, *(float(each.gpus) for each in room.values())]
     best = linprog(
-        [shares[number][1].arrivals * way.seconds for number, way in ways],
+        [shares[number][1].arrivals * (way.seconds + way.money / CEILING) for number, way in ways],
         A_ub=rows,
         b_ub=limits,
         A_eq=[[float(number == of) for number, _ in ways] for of in range(len(shares))],
@@ -102,6 +104,7 @@ def test_one_budget_gets_the_least_time_that_its_money_and_the_room_allow(world:
         method="highs",
     )
     got = sum(
-        share.arrivals * sum(taken.fraction * taken.seconds for taken in share.path_shares) for _, share in shares
+        share.arrivals * sum(taken.fraction * (taken.seconds + taken.dollars / CEILING) for taken in share.path_shares)
+        for _, share in shares
     )
     assert got == pytest.approx(best.fun, rel=1e-7)

@@ -25,10 +25,10 @@ POINTS = st.lists(POINT, min_size=1, max_size=12)
 CLASSES = st.lists(st.tuples(POINTS, st.floats(0.01, 5.0), st.sampled_from([1.0, 0.5, 3.0])), min_size=1, max_size=6)
 
 
-def demand_of(points: Points, load: float, weight: float = 1.0) -> tuple[Demand, Points]:
+def demand_of(points: Points, load: float, weight: float = 1.0, ceiling: float = 1e4) -> tuple[Demand, Points]:
     chain = [points[at] for at in corners(points)]
     slopes = [(m1 - m0) / (a0 - a1) for (m0, a0), (m1, a1) in itertools.pairwise(chain)]
-    return Demand(slopes, [m for m, _ in chain], load, weight), chain
+    return Demand(slopes, [m for m, _ in chain], load, weight, ceiling), chain
 
 
 def waiting(solution: Solution, demands: list[Demand], chains: list[Points]) -> float:
@@ -119,7 +119,10 @@ def test_prices_and_budget_scaled_alike_leave_every_choice_and_scale_theta(
     classes: list[tuple[Points, float, float]], allowed: float, factor: float
 ) -> None:
     plain = [demand_of(*each)[0] for each in classes]
-    dear = [demand_of([(m * factor, a) for m, a in points], load, weight)[0] for points, load, weight in classes]
+    dear = [
+        demand_of([(m * factor, a) for m, a in points], load, weight, 1e4 * factor)[0]
+        for points, load, weight in classes
+    ]
     before, scaled = solve(plain, allowed), solve(dear, allowed * factor)
     assert (scaled.fit, list(scaled.levels), scaled.mixed) == (before.fit, list(before.levels), before.mixed)
     assert scaled.rate == pytest.approx(before.rate * factor)
@@ -141,13 +144,11 @@ def test_too_small_a_budget_gives_everybody_the_cheapest_and_values_a_second_at_
     assert (solution.fit, solution.rate, list(solution.levels)) == (BudgetFit.INFEASIBLE, 0.0, [0])
 
 
-def test_a_surplus_gives_everybody_the_fastest_at_a_finite_rate_that_chooses_it() -> None:
-    one, chain = demand_of([(10.0, 5.0), (20.0, 2.0)], 1.0)
-    solution = solve([one], 100.0)
+def test_a_surplus_gives_everybody_the_fastest_at_the_highest_ceiling() -> None:
+    classes = [demand_of([(10.0, 5.0), (20.0, 2.0)], 1.0, ceiling=ceiling)[0] for ceiling in (5.0, 7.0)]
+    solution = solve(classes, 100.0)
     assert solution.fit is BudgetFit.SURPLUS
-    assert solution.spend == 20.0
-    slope = (chain[1][0] - chain[0][0]) / (chain[0][1] - chain[1][1])
-    assert slope < solution.rate < slope * 1.001
+    assert (solution.spend, solution.rate) == (40.0, 7.0)
 
 
 def test_no_class_at_all_leaves_a_surplus() -> None:

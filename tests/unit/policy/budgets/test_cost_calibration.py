@@ -66,7 +66,7 @@ def test_a_class_of_few_jobs_is_taken_to_be_as_unequal_as_all_classes_are() -> N
 
 
 def test_a_correction_changes_what_is_spent_and_not_what_a_second_costs() -> None:
-    demand = corrected(Demand((1.0, 2.0), (1.0, 2.0, 4.0), 3.0), 1.5)
+    demand = corrected(Demand((1.0, 2.0), (1.0, 2.0, 4.0), 3.0, 1.0, 9.0), 1.5)
     assert (demand.load, demand.slopes, demand.spends) == (4.5, (1.0, 2.0), (1.0, 2.0, 4.0))
 
 

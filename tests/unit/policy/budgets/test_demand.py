@@ -28,7 +28,9 @@ DAY = 86_400.0
 def grouped(world: World) -> list[GroupDemand]:
     known = plan_inputs(world.snapshot(), Memo())
     return list(
-        group_demands(known.groups.get(BudgetId("research"), {}), world.profiles, known.menus, world.now).values()
+        group_demands(
+            known.groups.get(BudgetId("research"), {}), world.profiles, known.menus, world.budget(), world.now
+        ).values()
     )
 
 
@@ -49,10 +51,10 @@ def test_a_declared_class_of_which_no_job_has_come_yet_counts_for_its_own_budget
     world.pool()
     made = world.profile("sft", Amdahl(0.9, 1.0), work_hours=10, arrivals_per_hour=4.0, budget="research")
     menus = Menus(world.profiles, world.pools)
-    (group,) = group_demands({}, world.profiles, menus, world.now, BudgetId("research")).values()
+    (group,) = group_demands({}, world.profiles, menus, world.budget(), world.now).values()
     assert (group.class_id, group.active) == (made.id, 0)
     assert group.arrivals_per_hour(0) == pytest.approx(4.0)
-    assert not group_demands({}, world.profiles, menus, world.now, BudgetId("another"))
+    assert not group_demands({}, world.profiles, menus, world.budget("another"), world.now)
 
 
 def test_declared_arrivals_are_shared_by_the_groups_of_a_class() -> None:
@@ -71,11 +73,11 @@ def test_a_class_whose_jobs_are_all_gone_is_planned_for_as_the_balance_remembers
     world.pool()
     profile = world.profile("sft", Amdahl(0.9, 1.0), work_hours=10, budget="research")
     gone = ClassHistory(60.0, 1.0, 1.0, 1.0, after(MID_MONTH, -1e8), MID_MONTH, 2 * 43.28, 2 * 10.1)
-    empty = world.budget().balance
-    assert empty is not None
-    balance = replace(empty, class_history={profile.id: gone})
+    budget = world.budget()
+    assert budget.balance is not None
+    balance = replace(budget.balance, class_history={profile.id: gone})
     menus = Menus(world.profiles, world.pools)
-    (group,) = group_demands({}, world.profiles, menus, world.now, BudgetId("research"), balance).values()
+    (group,) = group_demands({}, world.profiles, menus, replace(budget, balance=balance), world.now).values()
     assert group.active == 0
     assert group.arrivals_per_hour(0) * 24 == pytest.approx(2.0, rel=0.01)
     assert 20 < group.counted < 100
@@ -84,7 +86,8 @@ def test_a_class_whose_jobs_are_all_gone_is_planned_for_as_the_balance_remembers
 def test_a_finished_job_that_the_balance_has_counted_does_not_count_again() -> None:
     world = World()
     world.pool()
-    balance = world.budget().balance
+    budget = world.budget()
+    balance = budget.balance
     assert balance is not None
     world.profile("sft", Amdahl(0.9, 1.0), work_hours=10)
     for number in range(10):
@@ -94,7 +97,7 @@ def test_a_finished_job_that_the_balance_has_counted_does_not_count_again() -> N
 
     def rate(of: Balance) -> float | None:
         cohorts = known.groups[BudgetId("research")]
-        found = group_demands(cohorts, world.profiles, known.menus, world.now, balance=of)
+        found = group_demands(cohorts, world.profiles, known.menus, replace(budget, balance=of), world.now)
         return next((group.arrivals for group in found.values()), None)
 
     assert rate(balance) == pytest.approx(9 / (2 * DAY), rel=0.01)

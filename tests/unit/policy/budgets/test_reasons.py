@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.domain.ids import Rate
 from charterer.domain.plan import ReasonCode
 from charterer.domain.profile import Amdahl
 from charterer.policy.budgets import reasons
@@ -21,15 +20,15 @@ def test_a_choice_is_explained_with_its_numbers() -> None:
     job = world.job("train", gpus=(4, 4, 8), profile="sft")
     menus = Menus(world.profiles, world.pools)
     key = menu_key(job, frozenset(world.profiles))
-    hull = menus.hull(key, 36_000.0)
+    hull = menus.hull(key, 36_000.0, 1.0, None)
     values = OptionValues(menus.menu(key), 0.001)
     (narrow,), (wide,) = hull.paths
-    reason = reasons.choice(narrow, values, 1.0, Rate(0.001), JobPosition(36_000.0), feasible=True)
+    reason = reasons.choice(narrow, values, 1.0, JobPosition(36_000.0), feasible=True)
     assert reason.message == (
         "4 GPUs on a100: 3.2 h for $26.00; 8 GPUs on a100 would save 68 min for $8.00, $7.11 per hour saved, "
         "budget pays up to $3.60"
     )
-    wider = reasons.choice(wide, values, 1.0, Rate(0.001), JobPosition(36_000.0), feasible=True)
+    wider = reasons.choice(wide, values, 1.0, JobPosition(36_000.0), feasible=True)
     assert (wider.code, wider.instead_of) == (ReasonCode.BUDGET_OPTIMAL, narrow)
     assert wider.seconds == pytest.approx(4050.0)
     assert wider.money.dollars == pytest.approx(8.0)

@@ -20,9 +20,9 @@ def stood(world: World) -> BudgetSolution:
     return solution
 
 
-def busy(amount: str = "60000") -> World:
+def busy(amount: str = "60000", ceiling: str | None = "3600") -> World:
     world = World()
-    world.budget(amount=amount)
+    world.budget(amount=amount, ceiling=ceiling)
     world.pool(gpus=8, price="16", start_seconds=0)
     world.profile("sft", Amdahl(0.95, 1.0), work_hours=40, arrivals_per_hour=0.5, restart_seconds=0, budget="research")
     world.job("one", gpus=(1, 8, 64), profile="sft")
@@ -48,6 +48,22 @@ def test_above_the_fastest_options_a_surplus_stays_unspent_and_buys_nothing() ->
     assert twice.spend.dollars == pytest.approx(frontier.fastest.dollars)
     assert twice.seconds_per_dollar == 0.0
     assert twice.mean_seconds == pytest.approx(40 * 3600 * (0.05 + 0.95 / 64))
+
+
+def test_no_budget_pays_more_than_twenty_times_the_cheapest_hour_unless_it_says_so() -> None:
+    frontier = Frontier(stood(busy(ceiling=None)))
+    twice = frontier.at(Money(frontier.fastest.micros * 2))
+    assert twice.fit is BudgetFit.SURPLUS
+    assert twice.rate * 3600 == pytest.approx(20 * 2.0)
+    # From 16 to 32 GPUs an hour costs 16·32·$2·0.05/0.95 = $54, from 8 to 16 $13.
+    assert twice.mean_seconds == pytest.approx(40 * 3600 * (0.05 + 0.95 / 16))
+
+
+def test_a_ceiling_of_its_own_bounds_what_a_budget_pays() -> None:
+    frontier = Frontier(stood(busy(ceiling="120")))
+    twice = frontier.at(Money(frontier.fastest.micros * 2))
+    assert twice.rate * 3600 == pytest.approx(120.0)
+    assert twice.mean_seconds == pytest.approx(40 * 3600 * (0.05 + 0.95 / 32))
 
 
 def full() -> World:

@@ -1,0 +1,53 @@
+"""A budget with money left over: what it does not buy, and whom it does not let wait."""
+
+from __future__ import annotations
+
+import pytest
+
+from charterer.domain.ids import JobId
+from charterer.domain.plan import ReasonCode, Rent
+from charterer.policy.planner import plan
+from tests.scenarios.policy.stories import placed, why
+from tests.worlds import World
+
+
+def test_thirty_seconds_are_not_bought_for_a_hundred_dollars() -> None:
+    """The same machine in two zones, at three times the price but ready 30 s earlier."""
+    world = World()
+    world.budget(amount="20000")
+    world.pool("cheap", gpus=4, price="12.80", start_seconds=150, gpu_type="a100")
+    world.pool("dear", gpus=4, price="40", start_seconds=120, gpu_type="a100")
+    world.job("only", gpus=4)
+    decided = plan(world.snapshot())
+    assert [command.pool for command in decided.commands if isinstance(command, Rent)] == ["cheap"]
+    (verdict,) = decided.budgets.values()
+    assert verdict.rate * 3600 == pytest.approx(20 * 12.80)
+
+
+def test_a_new_budget_starts_two_jobs_that_it_can_pay_many_times_over_at_once() -> None:
+    world = World()
+    world.budget(amount="5000")
+    world.pool("a100", gpus=4, price="12.80")
+    for name in ("one", "two"):
+        world.job(name, gpus=4)
+    world.carry_out(plan(world.snapshot()))
+    world.everything_starts()
+    decided = plan(world.snapshot())
+    assert placed(decided) == {"one": 4, "two": 4}
+    (verdict,) = decided.budgets.values()
+    assert verdict.feasible
+
+
+def test_jobs_wait_for_money_when_they_and_those_before_them_cost_more_than_may_be_committed() -> None:
+    """Four hours of four GPUs cost $51.73 each, start-up included; ten days' worth of $160 pays for two."""
+    world = World()
+    world.budget(amount="160")
+    world.pool("a100", gpus=4, price="12.80")
+    for name in ("one", "two", "three"):
+        world.job(name, gpus=4)
+    decided = plan(world.snapshot())
+    assert len([command for command in decided.commands if isinstance(command, Rent)]) == 2
+    (verdict,) = decided.budgets.values()
+    assert not verdict.feasible
+    assert why(decided, "two") is ReasonCode.WAITING_FOR_BUDGET  # equally old: in the order of their names
+    assert "it costs about $51.73" in decided.jobs[JobId("two")].reason.message
