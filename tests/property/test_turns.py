@@ -26,7 +26,8 @@ def labels_are_written(world: World, draw: Random) -> None:
         labels = {}
         for job in world.jobs.values():
             for placement in () if job.allocation is None else job.allocation.placements:
-                if world.rentals[placement.rental].node == name and draw.random() < 0.9:
+                rental = world.rentals.get(placement.rental)
+                if rental is not None and rental.node == name and draw.random() < 0.9:
                     labels[job.run_label] = f"r{draw.choice([job.last_run, job.last_run, job.last_run, 99])}"
         if draw.random() < 0.2:
             labels[f"run.charterer.dev/{draw.choice(['gone', *sorted(world.jobs)])[:8]}"] = "r1"
