@@ -77,5 +77,5 @@ def only(objects: list[Object], kind: str, name: str) -> Object:
 
 
 def pod_specs(objects: list[Object]) -> list[Object]:
-    """The pod specs of all Deployments."""
-    return [o["spec"]["template"]["spec"] for o in objects if o["kind"] == "Deployment"]
+    """The pod specs of all Deployments and Jobs."""
+    return [o["spec"]["template"]["spec"] for o in objects if o["kind"] in ("Deployment", "Job")]

@@ -270,7 +270,8 @@ def test_uninstalling_leaves_the_definitions_and_what_users_wrote(installed: Con
     pool = "apiVersion: charterer.dev/v1alpha1\nkind: GPUPool\nmetadata: {name: kept}\nspec:\n"
     pool += "  fake: {endpoint: 'http://cloud', group: a100}\n  maxNodes: 1\n"
     installed.kubectl("apply", "-f", "-", input=pool)
-    installed.helm("uninstall", "charterer", "-n", NAMESPACE)
+    # No pod runs here, so the hook that looks for rented machines cannot.
+    installed.helm("uninstall", "charterer", "-n", NAMESPACE, "--no-hooks")
     installed.helm("uninstall", "charterer-crds", "-n", NAMESPACE)
     assert "kept" in installed.kubectl("get", "gpupools")
     leftovers = installed.kubectl("get", "clusterroles,clusterrolebindings", "-o", "name").split()

@@ -40,16 +40,20 @@ def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]
         "ClusterRole/charterer-admin",
         "ClusterRole/charterer-edit",
         "ClusterRole/charterer-runs",
+        "ClusterRole/charterer-uninstall",
         "ClusterRole/charterer-view",
         "ClusterRoleBinding/charterer",
         "ClusterRoleBinding/charterer-runs",
+        "ClusterRoleBinding/charterer-uninstall",
         "Deployment/charterer",
+        "Job/machines-are-rented-run-charterer-drain-first",
         "NetworkPolicy/charterer",
         "Role/charterer",
         "RoleBinding/charterer",
         "Secret/charterer-progress-tls",
         "Service/charterer-progress",
         "ServiceAccount/charterer",
+        "ServiceAccount/charterer-uninstall",
         "ValidatingAdmissionPolicy/charterer-create-pods",
         "ValidatingAdmissionPolicyBinding/charterer-create-pods",
     ]
@@ -107,7 +111,7 @@ def test_every_option_arrives(everything: list[Object]) -> None:
 
 def test_all_containers_run_under_the_restricted_standard_with_a_read_only_root(everything: list[Object]) -> None:
     specs = pod_specs(everything)
-    assert len(specs) == 2
+    assert len(specs) == 3
     for spec in specs:
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -117,6 +121,19 @@ def test_all_containers_run_under_the_restricted_standard_with_a_read_only_root(
                 "readOnlyRootFilesystem": True,
                 "capabilities": {"drop": ["ALL"]},
             }
+
+
+def test_an_uninstallation_is_refused_by_a_hook_that_may_only_list_rentals(default: list[Object]) -> None:
+    hooks = [o for o in default if "helm.sh/hook" in o["metadata"].get("annotations", {})]
+    assert {o["metadata"]["annotations"]["helm.sh/hook"] for o in hooks} == {"pre-delete"}
+    assert only(hooks, "ClusterRole", "charterer-uninstall")["rules"] == [
+        {"apiGroups": ["charterer.dev"], "resources": ["gpurentals"], "verbs": ["list"]}
+    ]
+    job = only(hooks, "Job", "machines-are-rented-run-charterer-drain-first")["spec"]
+    assert job["backoffLimit"] == 0
+    (container,) = job["template"]["spec"]["containers"]
+    assert container["args"] == ["drain", "--check"]
+    assert not [o for o in render("uninstallCheck: false") if "helm.sh/hook" in o["metadata"].get("annotations", {})]
 
 
 def test_only_the_leader_gets_progress_and_every_replica_is_scraped(everything: list[Object]) -> None:
@@ -232,7 +249,7 @@ def test_only_the_operator_may_call_the_fake_cloud(everything: list[Object]) -> 
 
 
 def test_an_existing_service_account_is_used_and_not_made() -> None:
-    objects = render("serviceAccount: {create: false, name: mine}")
+    objects = render("{serviceAccount: {create: false, name: mine}, uninstallCheck: false}")
     assert not [o for o in objects if o["kind"] == "ServiceAccount"]
     assert only(objects, "Deployment", "charterer")["spec"]["template"]["spec"]["serviceAccountName"] == "mine"
     bindings = [o for o in objects if o["kind"] in ("ClusterRoleBinding", "RoleBinding")]

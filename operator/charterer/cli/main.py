@@ -23,6 +23,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "doctor": ("charterer.cli.doctor.command:doctor", "Check operator, pools, prices, permissions and budgets."),
     "logs": ("charterer.cli.logs:logs", "Print what a job's pods print, or what is kept of a run whose pods are gone."),
     "simulate": ("charterer.cli.simulate.command:simulate", "Simulate a workload under policies side by side."),
+    "drain": ("charterer.cli.drain:drain", "End all rented machines, before Charterer is uninstalled."),
     "run": ("charterer.cli.run:run", "Run the operator until it is stopped."),
     "crds": ("charterer.cli.crds:crds", "Print the CustomResourceDefinitions of this version."),
     "completion": ("charterer.cli.completion:completion", "Print the script that completes commands in a shell."),

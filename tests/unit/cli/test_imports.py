@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-_COMMANDS = ("plan", "explain", "doctor", "logs", "completion", "simulate", "run", "crds", "fakecloud")
+_COMMANDS = ("plan", "explain", "doctor", "drain", "logs", "completion", "simulate", "run", "crds", "fakecloud")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["crds"], *([command, "--help"] for command in _COMMANDS)])

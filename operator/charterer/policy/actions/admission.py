@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
-from charterer.domain.ids import JobId
+from charterer.domain.ids import JobId, PoolId
 from charterer.domain.job import Job, Placement
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.pool import Pool
 from charterer.policy.actions.max_cost import affordable, too_dear
 from charterer.policy.actions.path_mixing import in_order, last_option, ranked_options
 from charterer.policy.actions.plan_builder import PlanBuilder
@@ -17,12 +18,11 @@ from charterer.policy.actions.triage import JobTriage, KeptRuns
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.predicates import reason
+from charterer.policy.nodes.hard_limit import reserve
 from charterer.policy.options.option_value import Completion
 
 _LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT)
 _BLOCKED = {
-    ReasonCode.HARD_LIMIT: "the worst case of one more node would exceed the budget's hard limit",
-    ReasonCode.HOURLY_LIMIT: "one more node would exceed the budget's hourly limit",
     ReasonCode.POOL_FULL: "its pool has all the nodes that spec.maxNodes allows",
     ReasonCode.POOL_COOLING: "its pool had none to give and is asked again later",
     ReasonCode.BUDGET_DELETED: "its budget is being deleted",
@@ -55,7 +55,7 @@ class Admission:
                 self._restart_at_once(job, wanted[job.id], why)
         for job in waiting:
             if job.id not in wanted and job.id not in self._too_dear:
-                self._draft.judge(job, None, reason(ReasonCode.NO_OPTION, no_option(job)))
+                self._draft.judge(job, None, reason(ReasonCode.NO_OPTION, no_option(job, self._draft.snapshot.pools)))
         for job in in_order([job for job in waiting if job.id not in self._placed], wanted, self._solution):
             share = self._solution.share(job)
             if share is not None:
@@ -139,7 +139,23 @@ class Admission:
                     self._committed += cost
                     return
         first = blocks[0]
-        self._draft.judge(job, wanted, reasons.waiting(first, wanted, _BLOCKED.get(first, "no node can be had now")))
+        self._draft.judge(job, wanted, reasons.waiting(first, wanted, self._why_not(first, job, wanted)))
+
+    def _why_not(self, block: ReasonCode, job: Job, option: Option) -> str:
+        """Why no node can be had for the option, with the numbers of the limit that forbids it."""
+        budget, purse = self._solution.budget, self._draft.purse
+        pool = self._draft.snapshot.pools[option.pool]
+        worst = pool.quote.worst if pool.quote is not None else Price(0)
+        if block is ReasonCode.HOURLY_LIMIT and budget.max_hourly_rate is not None:
+            if worst > budget.max_hourly_rate:
+                return f"a node costs {worst}, more than spec.maxHourlyRate ({budget.max_hourly_rate}): raise it"
+            text = f"a node costs {worst}, and nodes for {purse.hourly} of spec.maxHourlyRate"
+            return f"{text} ({budget.max_hourly_rate}) are rented"
+        if block is ReasonCode.HARD_LIMIT and purse.slack is not None:
+            needed = reserve(pool, job.grace_seconds) if pool.quote is not None else ZERO
+            text = f"a node may cost {needed} until it can be given back"
+            return f"{text}, and {max(purse.slack, ZERO)} of spec.hardLimit ({budget.hard_limit}) is not committed"
+        return _BLOCKED.get(block, "no node can be had now")
 
     def _by_availability(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> Iterable[Option]:
         """The options, best first, now that some could begin at once and others wait for nodes to start up.
@@ -196,9 +212,23 @@ def next_run(job: Job) -> int:
     return max(job.last_run, 0 if job.allocation is None else job.allocation.run) + 1
 
 
-def no_option(job: Job) -> str:
-    """What a job without any option asks for, in words."""
+def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
+    """What a job without any option asks for, and what there is, in words."""
     widths = job.widths
     gpus = f"{widths.min} GPUs" if widths.min == widths.max else f"{widths.min} to {widths.max} GPUs"
     types = f" of type {', '.join(job.gpu_types)}" if job.gpu_types else ""
-    return f"no GPUPool with a known price offers {gpus}{types}: widen spec.gpus or spec.gpuTypes, or add a pool"
+    text = f"no GPUPool with a known price offers {gpus}{types}"
+    offers = [
+        (pool.offering.gpu_type, pool.offering.gpus_per_node * pool.max_nodes, pool.id)
+        for pool in pools.values()
+        if pool.offering is not None and pool.quote is not None and not pool.deleting
+    ]
+    fitting = [offer for offer in offers if not job.gpu_types or offer[0] in job.gpu_types]
+    if not offers:
+        return f"{text}: no pool has a known price and size yet"
+    if not fitting:
+        return f"{text}: pools have {', '.join(sorted({gpu_type for gpu_type, _, _ in offers}))}"
+    gpu_type, most, pool_id = max(fitting, key=lambda offer: offer[1])
+    if most < widths.min:
+        return f"{text}: the largest pool is {pool_id} with {most} GPUs of type {gpu_type}"
+    return f"{text}: widen spec.gpus or spec.gpuTypes, or add a pool"

@@ -29,7 +29,8 @@ class PacingState:
 
     ``aim`` is to be spent over ``seconds``, of which ``elapsed`` are over; ``spent`` of it is. ``rate``: dollars
     a second that are being spent now; ``left``: what running jobs will still cost. ``carried_fraction``: of the balance
-    that is not lost at the end.
+    that is not lost at the end. ``opening``: dollars spent in the period before the budget existed, which
+    are in neither ``aim`` nor ``spent``.
     """
 
     aim: float
@@ -39,6 +40,7 @@ class PacingState:
     rate: float = 0.0
     left: float = 0.0
     carried_fraction: float = 0.0
+    opening: float = 0.0
 
     @property
     def target_rate(self) -> float:
@@ -90,6 +92,7 @@ def pacing_state(
         rate=rate,
         left=left,
         carried_fraction=budget.carry_over_percent / 100,
+        opening=before,
     )
 
 

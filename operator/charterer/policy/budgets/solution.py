@@ -100,6 +100,7 @@ class BudgetSolution:
 
     def verdict(self, committed: Money, now: Instant) -> BudgetVerdict:
         """The budget's verdict."""
+        opening = self.money.opening
         return BudgetVerdict(
             rate=self.rate,
             planned=Price.per_second(self.planned),
@@ -107,9 +108,9 @@ class BudgetSolution:
             feasible=self.feasible,
             spent=self.spent,
             committed=committed,
-            forecast=Money.of(self.forecast.expected),
-            forecast_low=Money.of(self.forecast.low),
-            forecast_high=Money.of(self.forecast.high),
+            forecast=Money.of(opening + self.forecast.expected),
+            forecast_low=Money.of(opening + self.forecast.low),
+            forecast_high=Money.of(opening + self.forecast.high),
         )
 
 

@@ -1,0 +1,140 @@
+"""``charterer drain``: ends all rented machines before Charterer is uninstalled, or says that some are left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import yaml
+
+from charterer.cli.shared.cluster import ClusterOptions, call, cluster_options, wall_clock
+from charterer.cli.shared.leader import find_leader
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import Forbidden, NotFound
+from charterer.cluster.paths import GPU_POOLS, GPU_RENTALS
+
+_NAMED = 5
+"""Rentals named in one sentence."""
+_LOOK_SECONDS = 2.0
+"""Seconds between two looks at what is left."""
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Change nothing; exit 1 if machines are rented.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("gpupools.yaml"),
+    show_default=True,
+    help="File for the deleted GPUPools, to apply them again later.",
+)
+@click.option("--wait", type=click.IntRange(min=0), default=1800, show_default=True, help="Seconds to wait.")
+@cluster_options
+def drain(check: bool, yes: bool, save: Path, wait: int, cluster: ClusterOptions) -> None:
+    """End all rented machines: delete every GPUPool, and wait until the operator has ended what was rented.
+
+    Jobs are stopped with their grace period, so that they write a checkpoint, and wait. Budgets, the ledger and the
+    jobs themselves stay. `kubectl apply -f gpupools.yaml` undoes it: the pools return and jobs go on.
+
+    \b
+      charterer drain --check      # is anything rented?
+      charterer drain              # asks, then drains; you need to be allowed to delete GPUPools (charterer-admin)
+
+    It refuses to begin while no operator leads, because nobody would end the machines.
+
+    Exit code: 0 if nothing is rented any more, 1 otherwise.
+    """
+    if check:
+        call(cluster, check_nothing_rented)
+        return
+    pools = call(cluster, pools_to_delete)
+    if pools and not yes:
+        click.confirm(f"Delete GPUPools {_names(pools)}, stop their jobs and end their machines?", abort=True)
+    if pools:
+        _save(pools, save)
+    call(cluster, lambda client: delete_and_wait(client, pools, wait))
+    again = f"; kubectl apply -f {save} brings the pools back" if pools else ""
+    click.echo(f"nothing is rented any more{again}")
+
+
+async def check_nothing_rented(client: Client) -> None:
+    """ClickException naming what is rented."""
+    rentals = (await client.list(GPU_RENTALS.all())).items
+    if rentals:
+        raise click.ClickException(
+            f"{_named(rentals)}: without the operator they are not ended and keep billing. Run `charterer drain` first"
+        )
+    click.echo("nothing is rented")
+
+
+async def pools_to_delete(client: Client) -> tuple[RawObject, ...]:
+    """All GPUPools. ClickException while nobody leads who would end their machines."""
+    with contextlib.suppress(Forbidden):
+        trouble = (await find_leader(client, wall_clock)).trouble
+        if trouble:
+            raise click.ClickException(f"{trouble}. Start the operator first: only it can end machines")
+    return (await client.list(GPU_POOLS.all())).items
+
+
+async def delete_and_wait(client: Client, pools: Sequence[RawObject], seconds: float) -> None:
+    """Delete exactly these pools and wait for the end of all rentals. ClickException if they do not end in time."""
+    for pool in pools:
+        with contextlib.suppress(NotFound):
+            await client.delete(GPU_POOLS.one(pool["metadata"]["name"]), uid=pool["metadata"]["uid"])
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    deleted = {pool["metadata"]["uid"] for pool in pools}
+    said = ""
+    while True:
+        rentals = (await client.list(GPU_RENTALS.all())).items
+        left = (await client.list(GPU_POOLS.all())).items
+        going = [pool for pool in left if pool["metadata"]["uid"] in deleted]
+        if not rentals and not going:
+            break
+        now = _named(rentals) if rentals else f"GPUPools {_names(going)} are being deleted"
+        if loop.time() >= deadline:
+            raise click.ClickException(f"after {seconds:g} s {now}: see kubectl describe gpurentals,gpupools")
+        if now != said:
+            click.echo(now, err=True)
+            said = now
+        await asyncio.sleep(_LOOK_SECONDS)
+    if left:
+        raise click.ClickException(
+            f"GPUPools {_names(left)} were created meanwhile, and nodes are rented again: stop what creates them"
+        )
+
+
+def _save(pools: Sequence[RawObject], file: Path) -> None:
+    """Write manifests of the pools; an existing file is left alone, because it may be all that is left of others."""
+    plain = [
+        {
+            "apiVersion": pool["apiVersion"],
+            "kind": pool["kind"],
+            "metadata": {key: pool["metadata"][key] for key in ("name", "labels") if key in pool["metadata"]},
+            "spec": pool["spec"],
+        }
+        for pool in pools
+    ]
+    try:
+        with file.open("x") as out:
+            yaml.safe_dump_all(plain, out, sort_keys=False)
+    except FileExistsError as error:
+        raise click.ClickException(f"{file} exists: name another file with --save") from error
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be written: {error.strerror or error}") from error
+
+
+def _names(objects: Sequence[RawObject]) -> str:
+    return ", ".join(item["metadata"]["name"] for item in objects)
+
+
+def _named(rentals: Sequence[RawObject]) -> str:
+    """``2 machines are rented (a100-1 Ready, a100-2 Draining)``."""
+    named = [f"{item['metadata']['name']} {(item.get('status') or {}).get('phase', 'Requested')}" for item in rentals]
+    more = ", ..." if len(named) > _NAMED else ""
+    one = len(named) == 1
+    return f"{len(named)} machine{' is' if one else 's are'} rented ({', '.join(sorted(named)[:_NAMED])}{more})"

@@ -1,0 +1,125 @@
+"""`charterer drain`: nothing is left that would bill without the operator."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from charterer.cli import drain
+from charterer.cli.main import main
+from charterer.cli.shared.cluster import wall_clock
+from charterer.cluster.client import Listing, RawObject
+from charterer.domain.time import format_instant
+
+
+def pool(name: str, uid: str = "u1") -> RawObject:
+    metadata = {"name": name, "uid": uid, "resourceVersion": "7", "labels": {"a": "b"}}
+    return {
+        "apiVersion": "charterer.dev/v1alpha1",
+        "kind": "GPUPool",
+        "metadata": metadata,
+        "spec": {"maxNodes": 2},
+        "status": {"state": "Ready"},
+    }
+
+
+class Cluster:
+    """An API server whose rentals end, one at each look, once no pool is left."""
+
+    def __init__(self, *pools: RawObject, rentals: int = 0, leads: bool = True) -> None:
+        self.pools = {item["metadata"]["name"]: item for item in pools}
+        self.rentals = [{"metadata": {"name": f"a100-{n}"}, "status": {"phase": "Ready"}} for n in range(rentals)]
+        self.lease = {
+            "metadata": {"namespace": "operators", "resourceVersion": "1"},
+            "spec": {"holderIdentity": "x" if leads else "", "renewTime": format_instant(wall_clock())},
+        }
+        self.recreates: list[RawObject] = []
+
+    async def list(self, path: str, *, fields: str = "") -> Listing:
+        what = path.rpartition("/")[2]
+        if what == "leases":
+            return Listing((self.lease,), 1)
+        if what == "gpupools":
+            return Listing(tuple(self.pools.values()), 1)
+        now = tuple(self.rentals)
+        if not self.pools:
+            del self.rentals[:1]
+            if not self.rentals:
+                self.pools |= {item["metadata"]["name"]: item for item in self.recreates}
+        return Listing(now, 1)
+
+    async def delete(self, path: str, *, uid: str) -> None:
+        assert self.pools.pop(path.rpartition("/")[2])["metadata"]["uid"] == uid
+
+
+def ran(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *arguments: str, answer: str = "") -> Result:
+    monkeypatch.setattr(drain, "call", lambda options, use: asyncio.run(use(cluster)))
+    monkeypatch.setattr(drain, "_LOOK_SECONDS", 0.0)
+    result = CliRunner().invoke(main, ["drain", *arguments], input=answer)
+    if result.exception is not None and not isinstance(result.exception, SystemExit | click.exceptions.Exit):
+        raise result.exception
+    return result
+
+
+def test_the_check_names_what_is_rented_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(pool("a100"), rentals=2)
+    done = ran(cluster, monkeypatch, "--check")
+    assert done.exit_code == 1
+    assert "2 machines are rented (a100-0 Ready, a100-1 Ready): without the operator they are not ended" in done.output
+    assert list(cluster.pools) == ["a100"]
+    assert ran(Cluster(pool("a100")), monkeypatch, "--check").exit_code == 0
+
+
+def test_a_drain_deletes_the_pools_waits_for_the_machines_and_keeps_the_manifests(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster, file = Cluster(pool("a100"), rentals=2), tmp_path / "pools.yaml"
+    done = ran(cluster, monkeypatch, "--save", str(file), answer="y\n")
+    assert (done.exit_code, cluster.pools, cluster.rentals) == (0, {}, [])
+    assert done.output.splitlines()[-1] == f"nothing is rented any more; kubectl apply -f {file} brings the pools back"
+    (kept,) = yaml.safe_load_all(file.read_text())
+    assert kept["metadata"] == {"name": "a100", "labels": {"a": "b"}}
+    assert kept["spec"] == {"maxNodes": 2}
+    assert "status" not in kept
+
+
+def test_without_consent_nothing_is_deleted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cluster, file = Cluster(pool("a100"), rentals=1), tmp_path / "pools.yaml"
+    done = ran(cluster, monkeypatch, "--save", str(file), answer="n\n")
+    assert (done.exit_code, list(cluster.pools), file.exists()) == (1, ["a100"], False)
+
+
+def test_a_file_that_exists_is_not_overwritten_and_nothing_is_deleted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster, file = Cluster(pool("a100")), tmp_path / "pools.yaml"
+    file.write_text("kept")
+    done = ran(cluster, monkeypatch, "--yes", "--save", str(file))
+    assert (done.exit_code, list(cluster.pools), file.read_text()) == (1, ["a100"], "kept")
+
+
+def test_nothing_is_begun_while_nobody_would_end_the_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(pool("a100"), rentals=1, leads=False)
+    done = ran(cluster, monkeypatch, "--yes")
+    assert (done.exit_code, list(cluster.pools)) == (1, ["a100"])
+    assert "Start the operator first" in done.output
+
+
+def test_machines_that_do_not_end_in_time_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cluster = Cluster(pool("a100"), rentals=1)
+    done = ran(cluster, monkeypatch, "--yes", "--wait", "0", "--save", str(tmp_path / "p.yaml"))
+    assert done.exit_code == 1
+    assert "after 0 s 1 machine is rented (a100-0 Ready)" in done.output
+
+
+def test_pools_that_something_creates_again_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cluster = Cluster(pool("a100"), rentals=1)
+    cluster.recreates = [pool("a100", uid="u2")]
+    done = ran(cluster, monkeypatch, "--yes", "--save", str(tmp_path / "p.yaml"))
+    assert done.exit_code == 1
+    assert "GPUPools a100 were created meanwhile" in done.output
