@@ -11,10 +11,10 @@ for in a turn is dropped at its end, so a memo is never larger than the last tur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import compress
-from operator import is_, is_not
+from itertools import compress, filterfalse
+from operator import eq, is_not
 from types import NoneType
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -73,23 +73,29 @@ class Memo:
         return result
 
     def each(
-        self, function: Callable[..., Result], things: Mapping[Key, Value], *shared: Any, name: Hashable = None
+        self,
+        function: Callable[..., Result],
+        things: Mapping[Key, Any] | tuple[Mapping[Key, Any], *tuple[Mapping[Any, Any], ...]],
+        *shared: Any,
+        name: Hashable = None,
     ) -> Mapping[Key, Result]:
         """``function(thing, *shared)`` for each of ``things``: the same mapping again if none is another object.
 
-        ``name`` tells apart several mappings with the same function and shared arguments. A thing is under one key.
+        Several mappings are joined: the function is given what each of them has under a key of the first, None where
+        it has nothing. ``name`` tells apart several mappings with the same function and shared arguments.
         """
+        joined = things if isinstance(things, tuple) else (things,)
         slot = function, name, _key(shared)
         entry = self._entry(slot)
         if entry is None:
-            results = {key: function(thing, *shared) for key, thing in things.items()}
+            results = {key: function(*[mapping.get(key) for mapping in joined], *shared) for key in joined[0]}
         else:
             _, before, results = entry
-            changed, gone = identity_diff(things, before)
+            changed, gone = _changed_rows(joined, before)
             if changed or gone:
-                new = {key: function(things[key], *shared) for key in changed}
-                results = {key: new[key] if key in new else results[key] for key in things}
-        self._turn[slot] = shared, things, results
+                new = {key: function(*[mapping.get(key) for mapping in joined], *shared) for key in changed}
+                results = _updated(results, new, gone, joined[0])
+        self._turn[slot] = shared, joined, results
         return results
 
     def grouped(
@@ -112,16 +118,22 @@ class Memo:
         return groups
 
     def stable(self, values: Mapping[Key, Value], name: Hashable) -> Mapping[Key, Value]:
-        """``values``, with the objects of the turn before in the place of those that equal them."""
+        """``values``, with the objects of the turn before in the place of those that equal them.
+
+        The same mapping as in the turn before if all do.
+        """
         slot = Memo.stable, name
         entry = self._entry(slot)
         if entry is not None and entry[0] is values:
             settled: Mapping[Key, Value] = entry[1]
             return settled
         before: Mapping[Key, Value] = {} if entry is None else entry[1]
-        changed, _ = identity_diff(values, before)
+        changed, gone = identity_diff(values, before)
         same = {key: old for key in changed if (old := before.get(key)) is not None and old == values[key]}
-        kept = {**values, **same} if same else values
+        if entry is not None and len(same) == len(changed) and not gone:
+            kept = before
+        else:
+            kept = {**values, **same} if same else values
         self._turn[slot] = values, kept
         return kept
 
@@ -163,14 +175,37 @@ def _regrouped(
             touched[where] = list(groups.get(where, ()))
         touched[where].append(thing)
     made = {where: tuple(sorted(members, key=order)) for where, members in touched.items() if members}
-    kept = {where: members for where, members in groups.items() if where not in touched}
-    return dict(sorted({**kept, **made}.items(), key=lambda item: order(item[1][0])))
+    left = _updated(groups, made, [where for where, members in touched.items() if not members])
+    if all(where in groups and groups[where][0] is members[0] for where, members in made.items()):
+        return left
+    return dict(sorted(left.items(), key=lambda item: order(item[1][0])))
+
+
+def _updated(
+    before: Mapping[Key, Result], new: Mapping[Key, Result], gone: Iterable[Key], order: Iterable[Key] = ()
+) -> dict[Key, Result]:
+    """The mapping with what is new and without what is gone, in this order of keys if one is given."""
+    updated = {**before, **new}
+    for key in gone:
+        updated.pop(key, None)
+    return updated if all(map(eq, updated, order)) else {key: updated[key] for key in order}
+
+
+def _changed_rows(
+    now: tuple[Mapping[Key, Any], ...], before: tuple[Mapping[Key, Any], ...]
+) -> tuple[Collection[Key], Collection[Key]]:
+    """The keys of the first mapping for which any has something new, another object or nothing more; those gone."""
+    changed, gone = identity_diff(now[0], before[0])
+    others: set[Key] = set()
+    for mapping, old in zip(now[1:], before[1:], strict=True):
+        others.update(*identity_diff(mapping, old))
+    return (changed if not others else {*changed, *(others & now[0].keys())}), gone
 
 
 def identity_diff(now: Mapping[Key, Value], before: Mapping[Key, Value]) -> tuple[list[Key], list[Key]]:
-    """The keys of what is new or another object than before, and of what is gone. A thing is under one key only."""
-    if now is before or (len(now) == len(before) and all(map(is_, now.values(), before.values()))):
+    """The keys of what is new or another object than before, and of what is gone. None is as good as nothing there."""
+    if now is before:
         return [], []
     changed = list(compress(now, map(is_not, now.values(), map(before.get, now))))
     new = sum([key not in before for key in changed])
-    return changed, [] if len(before) + new == len(now) else list(before.keys() - now.keys())
+    return changed, [] if len(before) + new == len(now) else list(filterfalse(now.__contains__, before))

@@ -16,9 +16,9 @@ import resource
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from charterer.cluster import kinds
 from charterer.cluster.client import Client
@@ -38,6 +38,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
 from charterer.policy.planner import plan
+from tests.stored import as_stored
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import World
 
@@ -46,9 +47,6 @@ _SETTLED = 40
 """Plans, ten minutes apart, until the jobs have the widths that the money buys."""
 _REPEATS = 5
 _PARTS = ("observe", "plan", "views", "steps")
-
-T = TypeVar("T")
-Key = TypeVar("Key")
 
 
 def busy_world(jobs: int = JOBS, classes: int = CLASSES, pools: int = POOLS) -> World:
@@ -109,22 +107,10 @@ def _prepared(job: Job) -> Job:
 # --- the loop's surroundings ------------------------------------------------------------------------------------------
 
 
-def kept(before: Mapping[Key, T], now: Mapping[Key, T]) -> Mapping[Key, T]:
-    """``now`` with the objects of ``before`` where they are equal; ``before`` itself where all are."""
-    merged = {key: before[key] if key in before and before[key] == value else value for key, value in now.items()}
-    same = len(merged) == len(before) and all(before.get(key) is value for key, value in merged.items())
-    return before if same else merged
-
-
-def as_stored(world: World, before: ClusterState | None) -> ClusterState:
-    """The world as a store holds it: what an event did not change is the same object as before it."""
+def state_of(world: World) -> ClusterState:
+    """The world as a store would hold it, with the clouds' surveys."""
     services = {ObjectKey(job.namespace, job.name): job.id for job in world.jobs.values() if job.has_service}
-    state = replace(seen_of(world), services=services, surveys=world.snapshot().surveys)
-    if before is None:
-        return state
-    mappings = [each.name for each in fields(ClusterState) if isinstance(getattr(state, each.name), Mapping)]
-    changes: dict[str, Any] = {name: kept(getattr(before, name), getattr(state, name)) for name in mappings}
-    return replace(state, **changes)
+    return replace(seen_of(world), services=services, surveys=world.snapshot().surveys)
 
 
 METADATA = {"name": "x", "uid": "uid", "resourceVersion": "1", "creationTimestamp": "2026-06-01T00:00:00Z"}
@@ -165,11 +151,12 @@ class Turns:
     seen: Memo = field(default_factory=Memo)
     memo: Memo = field(default_factory=Memo)
     stepped: Memo = field(default_factory=Memo)
+    viewed: Memo = field(default_factory=Memo)
     writer: ViewWriter = field(default_factory=status_writer)
 
     async def turn(self) -> tuple[Plan, Mapping[str, float]]:
         """The plan, and the seconds of each part."""
-        self.state = as_stored(self.world, self.state)
+        self.state = as_stored(state_of(self.world), self.state)
         times = [time.process_time()]
 
         def mark() -> None:
@@ -187,7 +174,7 @@ class Turns:
         return decided, dict(zip(_PARTS, seconds, strict=True))
 
     async def _publish(self, snapshot: Snapshot, decided: Plan) -> None:
-        self.writer.show(viewed_objects(snapshot, decided, {}))
+        self.writer.show(viewed_objects(snapshot, decided, {}, self.viewed), snapshot)
         await self.writer.write_due()
 
     async def after(self, event: Callable[[World, int], None], number: int) -> Mapping[str, float]:

@@ -303,7 +303,7 @@ class AcceptedWorld:
     def shown(self, snapshot: Snapshot, decided: Plan) -> None:
         """The views of all objects."""
         for viewed in viewed_objects(snapshot, decided, {}):
-            check(viewed.kind.name, dump(viewed.make()))
+            check(viewed.kind.name, dump(viewed.make(snapshot)))
 
     def reports_come(self) -> None:
         """Running jobs report, and the classes of some worlds are learned."""

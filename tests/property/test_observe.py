@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
+from typing import TypeVar
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from charterer.api.decode import JobPod
+from charterer.api.decode import ForeignPod, JobPod
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.observe import observe
@@ -22,8 +23,12 @@ from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
 from tests import factory
 from tests.happenings import EVENTS, is_carried_out, some_world
+from tests.stored import as_stored
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import World
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 def heard(world: World, draw: Random, seen: ClusterState) -> ClusterState:
@@ -44,12 +49,28 @@ def test_a_look_with_a_memory_sees_what_one_without_does(
     draw: Random, events: list[Callable[[World, Random], None]]
 ) -> None:
     world, memory = some_world(draw), Memo()
+    stored: ClusterState | None = None
     for happens in [is_carried_out, *events]:
         happens(world, draw)
         seen = heard(world, draw, seen_of(world))
+        seen = partly_gone(strangers(draw, seen) if draw.random() < 0.5 else seen, draw)
+        stored = seen if draw.random() < 0.2 else as_stored(seen, stored)
         for _ in range(2):
             world.passes(draw.choice([-100.0, 0.0, 60.0, 1000.0]))
-            assert observe(seen, world.now, memory) == observe(seen, world.now)
+            first, second = observe(stored, world.now, memory), observe(stored, world.now)
+            assert first == second
+            assert list(first.jobs) == list(second.jobs)
+
+
+def partly_gone(seen: ClusterState, draw: Random) -> ClusterState:
+    """Some jobs, runs or pods are not there any more, though what was theirs is; others' pods hold GPUs."""
+
+    def some(things: Mapping[Key, Value]) -> Mapping[Key, Value]:
+        return {key: thing for key, thing in things.items() if draw.random() < draw.choice([0.7, 1.0, 1.0])}
+
+    nodes = [node.name for node in seen.nodes.values()]
+    others = {ObjectKey("other", f"p{at}"): ForeignPod(draw.choice(nodes), 1) for at in range(2) if nodes}
+    return replace(seen, jobs=some(seen.jobs), runs=some(seen.runs), pods={**some(seen.pods), **some(others)})
 
 
 def test_a_run_is_an_orphan_once_its_job_is_gone_and_not_because_it_cannot_be_read() -> None:
@@ -100,7 +121,7 @@ def strangers(draw: Random, seen: ClusterState) -> ClusterState:
             (job.namespace, beside.uid),
         ):
             pod = factory.pod(0, number, job.name, uid=f"forged-{namespace}-{controller}", gpus=1, node=at)
-            pods[ObjectKey(namespace, pod.uid)] = JobPod(forged.name, controller, pod)
+            pods[ObjectKey(namespace, pod.uid)] = JobPod(namespace, forged.name, controller, pod)
     return replace(seen, runs=runs, pods=pods, services=services)
 
 

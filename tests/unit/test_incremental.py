@@ -99,6 +99,36 @@ def test_each_asks_about_what_changed_only() -> None:
     assert all(after[key] is before[key] for key in (0, 1, 3))
 
 
+def joined(thing: Thing, word: str | None, factor: float) -> tuple[float, str | None]:
+    CALLS.append(thing)
+    return thing.number * factor, word
+
+
+def test_each_of_several_mappings_asks_again_where_any_of_them_has_changed() -> None:
+    memo = Memo()
+    things = {number: Thing("a", number) for number in range(6)}
+    with memo.turn():
+        memo.each(joined, (things, {1: "one", 2: "two", 3: "three", 9: "of nothing"}), 2.0)
+    CALLS.clear()
+    left = {number: thing for number, thing in things.items() if number != 5}
+    words = {1: "one", 2: "zwei", 4: "four", 8: "of nothing"}
+    with memo.turn():
+        after = memo.each(joined, (left, words), 2.0)
+        assert memo.each(joined, (dict(left), dict(words)), 2.0) is after
+    assert sorted(CALLS, key=lambda thing: str(thing)) == [things[2], things[3], things[4]]
+    assert list(after.items()) == [(key, (key * 2.0, words.get(key))) for key in left]
+
+
+def test_each_keeps_the_order_of_the_things() -> None:
+    memo = Memo()
+    things = {number: Thing("a", number) for number in range(4)}
+    with memo.turn():
+        memo.each(doubled, things, 2.0)
+    turned = {key: things[key] for key in (2, 0, 3)} | {1: Thing("b", 1)}
+    with memo.turn():
+        assert list(memo.each(doubled, turned, 2.0)) == [2, 0, 3, 1]
+
+
 def test_values_that_equal_those_of_the_turn_before_are_the_same_objects() -> None:
     memo = Memo()
     with memo.turn():
@@ -107,6 +137,10 @@ def test_values_that_equal_those_of_the_turn_before_are_the_same_objects() -> No
         after = memo.stable({"x": Thing("a", 1), "y": Thing("a", 3), "z": Thing("a", 4)}, "things")
     assert after == {"x": Thing("a", 1), "y": Thing("a", 3), "z": Thing("a", 4)}
     assert after["x"] is before["x"]
+    with memo.turn():
+        assert memo.stable({"x": Thing("a", 1), "y": Thing("a", 3), "z": Thing("a", 4)}, "things") is after
+    with memo.turn():
+        assert memo.stable({"x": Thing("a", 1)}, "things") == {"x": Thing("a", 1)}
 
 
 histories = st.lists(

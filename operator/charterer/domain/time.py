@@ -9,6 +9,7 @@ Instant = NewType("Instant", int)
 """Microseconds since 1970-01-01T00:00:00Z."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_WITHOUT_ZONE = _EPOCH.replace(tzinfo=None)
 _MICROS = 1_000_000
 LAST = Instant((datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1))
 """The last day that can be written: what is expected for later is expected never."""
@@ -35,7 +36,7 @@ def parse_instant(text: str) -> Instant:
 
 def format_instant(at: Instant) -> str:
     """RFC 3339 in UTC with microseconds, as Kubernetes writes a MicroTime."""
-    return moment(at).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return (_EPOCH_WITHOUT_ZONE + timedelta(microseconds=at)).isoformat(timespec="microseconds") + "Z"
 
 
 def seconds_between(start: Instant, end: Instant) -> float:

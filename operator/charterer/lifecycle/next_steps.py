@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
 from charterer.domain.ids import JobId, StepKey, StepKind
-from charterer.domain.job import RUN_LABEL_PREFIX, Job
+from charterer.domain.job import RUN_LABEL_PREFIX
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import LabelNode, Step, StopOrphan, Wait
 from charterer.incremental import Memo
@@ -14,7 +15,7 @@ from charterer.lifecycle.budget import budget_step
 from charterer.lifecycle.guard import budget_guard, pool_guard
 from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.rental import rental_step
-from charterer.lifecycle.run import active, goes_on, run_step
+from charterer.lifecycle.run import Placed, active, goes_on, misplaced, run_step
 from charterer.lifecycle.view import LifecycleView
 
 _Id = TypeVar("_Id", bound=str)
@@ -52,13 +53,15 @@ def _all(view: LifecycleView, memo: Memo) -> Iterator[tuple[StepKind, str, Step 
     for budget in snapshot.budgets:
         yield StepKind.BUDGET, budget, _step(budget_step, budget, view)
         yield StepKind.BUDGET_GUARD, budget, _step(budget_guard, budget, view)
-    for job, undisturbed in memo.each(goes_on, snapshot.jobs, snapshot.rentals, view.nodes).items():
-        if not undisturbed:
+    placed = memo.stable(memo.each(Placed.of, snapshot.jobs), "placed")
+    wrong = memo(misplaced, placed, snapshot.rentals, view.nodes)
+    for job, undisturbed in memo.each(goes_on, snapshot.jobs).items():
+        if not undisturbed or placed[job].label in wrong:
             yield StepKind.JOB, job, _step(run_step, job, view)
     for orphan in snapshot.orphans:
         if active(orphan.run) and not orphan.run.deleting and not view.observes(orphan.budget):
             yield StepKind.JOB, orphan.run.uid, StopOrphan(orphan)  # not orphan.job, which anybody may have written
-    yield from _abandoned_labels(view, memo)
+    yield from _abandoned_labels(view, memo(_labels, placed))
 
 
 def _step(
@@ -71,9 +74,8 @@ def _step(
         return Wait(f"a fault to be corrected ({type(error).__name__}: {error}); please report it", error=error)
 
 
-def _abandoned_labels(view: LifecycleView, memo: Memo) -> Iterator[tuple[StepKind, str, Step]]:
+def _abandoned_labels(view: LifecycleView, labels_of_jobs: AbstractSet[str]) -> Iterator[tuple[StepKind, str, Step]]:
     """Remove the placement labels of jobs that are gone, which have no step of their own any more."""
-    labels_of_jobs = frozenset(memo.each(_run_label, view.snapshot.jobs).values())
     if view.nodes.labelled.keys() <= labels_of_jobs:
         return
     for node in view.snapshot.nodes.values():
@@ -84,5 +86,5 @@ def _abandoned_labels(view: LifecycleView, memo: Memo) -> Iterator[tuple[StepKin
                 break
 
 
-def _run_label(job: Job) -> str:
-    return job.run_label
+def _labels(placed: Mapping[JobId, Placed]) -> AbstractSet[str]:
+    return {label for label, _, _ in placed.values()}

@@ -7,7 +7,9 @@ nothing that can be done meanwhile. ``_begin`` alone ensures that only one run o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from charterer.domain.ids import JobId, NodeName, RentalId
 from charterer.domain.job import Allocation, Job, ResizePolicy, Run, RunOutcome
@@ -53,10 +55,11 @@ def _has_no_runs(job: Job, view: LifecycleView) -> bool:
     return not (job.allocation or job.runs or job.replaced or job.finish) and job.run_label not in view.nodes.labelled
 
 
-def goes_on(job: Job, rentals: Mapping[RentalId, Rental], nodes: NodeIndex) -> bool:
-    """Whether the job's only run plainly goes on as intended, which holds for most jobs: then ``run_step`` is None.
+def goes_on(job: Job) -> bool:
+    """Whether the job's only run plainly goes on as intended, which holds for most jobs.
 
-    The run is active with the intended width, its pods carry their annotation, and exactly its nodes carry its label.
+    The run is active with the intended width, and its pods carry their annotation. Where exactly its nodes carry its
+    label too (it is none of the ``misplaced`` labels), ``run_step`` is None.
     """
     allocation = job.allocation
     if allocation is None or job.replaced or job.finish or job.deleting or len(job.runs) != 1:
@@ -67,21 +70,46 @@ def goes_on(job: Job, rentals: Mapping[RentalId, Rental], nodes: NodeIndex) -> b
     text = allocation.annotation
     if any(pod.allocation != text and pod.live and not pod.deleting for pod in run.pods):
         return False
-    return all(record.number != run.number for record in job.records) and _labels_fit(job, allocation, rentals, nodes)
+    return all(record.number != run.number for record in job.records)
 
 
-def _labels_fit(job: Job, allocation: Allocation, rentals: Mapping[RentalId, Rental], nodes: NodeIndex) -> bool:
-    """Whether the nodes of the allocation, and no others, carry the job's label with the run's number."""
-    key, value = job.run_label, f"r{allocation.run}"
-    needed = set()
-    for placement in allocation.placements:
-        rental = rentals.get(placement.rental)
-        node = None if rental is None or rental.phase is RentalPhase.ENDED else nodes.of_rental(rental)
+class Placed(NamedTuple):
+    """The rentals that a job is placed on, and the label and value that their nodes must have."""
+
+    label: str
+    value: str
+    rentals: tuple[RentalId, ...]
+
+    @classmethod
+    def of(cls, job: Job) -> Placed:
+        """As the job's allocation says; no rentals where it has none."""
+        if job.allocation is None:
+            return cls(job.run_label, "", ())
+        rentals = tuple([placement.rental for placement in job.allocation.placements])
+        return cls(job.run_label, f"r{job.allocation.run}", rentals)
+
+
+def misplaced(jobs: Mapping[JobId, Placed], rentals: Mapping[RentalId, Rental], nodes: NodeIndex) -> AbstractSet[str]:
+    """The labels that are not on exactly the nodes where they should be, or not with the right value.
+
+    Nodes that are being deleted do not count.
+    """
+    node_of: dict[RentalId, NodeName] = {}
+    for rental in rentals.values():
+        node = None if rental.phase is RentalPhase.ENDED else nodes.of_rental(rental)
         if node is not None and not node.deleting:
-            if node.run_labels.get(key) != value:
-                return False
-            needed.add(node.name)
-    return all(node.name in needed or node.deleting for node in nodes.labelled.get(key, ()))
+            node_of[rental.id] = node.name
+    needed: dict[NodeName, dict[str, str]] = {node.name: {} for node in nodes.by_name.values() if not node.deleting}
+    for label, value, placed_on in jobs.values():
+        for name in placed_on:
+            if name in node_of:
+                needed[node_of[name]][label] = value
+    return {
+        label
+        for name, labels in needed.items()
+        if labels != nodes.by_name[name].run_labels
+        for label, _ in labels.items() ^ nodes.by_name[name].run_labels.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

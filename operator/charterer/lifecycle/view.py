@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
+from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, Pod, run_name
-from charterer.domain.pool import Instance, InstanceState, Survey
+from charterer.domain.pool import Instance, InstanceState, Pool, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant, after
-from charterer.incremental import Remember, directly
+from charterer.incremental import Memo
 
 COUNTED_STATES = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 """States of an instance in which the cloud counts it towards its group's target."""
@@ -92,35 +92,34 @@ class LifecycleView:
     rented: frozenset[str]
 
     @classmethod
-    def of(cls, snapshot: Snapshot, remember: Remember = directly) -> LifecycleView:
+    def of(cls, snapshot: Snapshot, memo: Memo | None = None) -> LifecycleView:
         """Index the snapshot: linear in jobs, pods, rentals, instances and nodes."""
-        by_pool: dict[PoolId, list[Rental]] = defaultdict(list)
-        by_budget: dict[BudgetId, list[Rental]] = defaultdict(list)
-        for rental in sorted(snapshot.rentals.values(), key=lambda rental: (rental.created, rental.id)):
-            by_pool[_acting(rental.pool, snapshot)].append(rental)
-            by_budget[rental.budget].append(rental)
-        pods: dict[NodeName, list[BoundPod]] = defaultdict(list)
+        memo = Memo() if memo is None else memo
+        by_pool, by_budget = memo(_by_pool_and_budget, snapshot.rentals, snapshot.pools)
         uncounted: dict[BudgetId, list[Job]] = defaultdict(list)
         ending: dict[RentalId, list[EndingRun]] = defaultdict(list)
         for job in snapshot.jobs.values():
             if job.budget is not None and _uncounted(job, snapshot):
                 uncounted[job.budget].append(job)
-            for run in job.runs:
-                for pod in run.pods:
-                    if pod.node is not None:
-                        pods[pod.node].append(BoundPod(job, pod))
-            for allocation in _unrecorded(job, snapshot):
+            for allocation in _unrecorded(job, snapshot) if job.replaced else ():
                 for placement in allocation.placements:
                     ended = EndingRun(run_name(job.name, allocation.run), job.grace_seconds)
                     ending[placement.rental].append(ended)
-        nodes = remember(NodeIndex.of, snapshot.nodes)
-        instances = {pool: {item.id: item for item in survey.instances} for pool, survey in snapshot.surveys.items()}
-        rented = frozenset(rental.provider_id for rental in snapshot.rentals.values() if rental.provider_id)
-        return cls(snapshot, by_pool, by_budget, instances, pods, nodes, uncounted, ending, rented)
+        return cls(
+            snapshot=snapshot,
+            rentals_of_pool=by_pool,
+            rentals_of_budget=by_budget,
+            instances=memo.each(_instances_by_id, snapshot.surveys),
+            pods_on=memo(_by_node, memo.each(_bound_pods, snapshot.jobs)),
+            nodes=memo(NodeIndex.of, snapshot.nodes),
+            uncounted=uncounted,
+            ending=ending,
+            rented=frozenset([rental.provider_id for rental in snapshot.rentals.values() if rental.provider_id]),
+        )
 
     def acting(self, pool: PoolId) -> PoolId:
         """The pool that acts for the machines of this one: itself, or the older one that has the same machines."""
-        return _acting(pool, self.snapshot)
+        return _acting(pool, self.snapshot.pools)
 
     def survey(self, rental: Rental) -> Survey | None:
         """The last survey of the pool that acts for the rental; None when the cloud has not been reached."""
@@ -171,8 +170,35 @@ class LifecycleView:
         return _observes(budget, self.snapshot)
 
 
-def _acting(name: PoolId, snapshot: Snapshot) -> PoolId:
-    pool = snapshot.pools.get(name)
+def _by_pool_and_budget(
+    rentals: Mapping[RentalId, Rental], pools: Mapping[PoolId, Pool]
+) -> tuple[Mapping[PoolId, Sequence[Rental]], Mapping[BudgetId, Sequence[Rental]]]:
+    by_pool: dict[PoolId, list[Rental]] = defaultdict(list)
+    by_budget: dict[BudgetId, list[Rental]] = defaultdict(list)
+    for rental in sorted(rentals.values(), key=lambda rental: (rental.created, rental.id)):
+        by_pool[_acting(rental.pool, pools)].append(rental)
+        by_budget[rental.budget].append(rental)
+    return by_pool, by_budget
+
+
+def _instances_by_id(survey: Survey) -> Mapping[InstanceId, Instance]:
+    return {item.id: item for item in survey.instances}
+
+
+def _bound_pods(job: Job) -> Sequence[tuple[NodeName, BoundPod]]:
+    return [(pod.node, BoundPod(job, pod)) for run in job.runs for pod in run.pods if pod.node is not None]
+
+
+def _by_node(bound: Mapping[JobId, Sequence[tuple[NodeName, BoundPod]]]) -> Mapping[NodeName, Sequence[BoundPod]]:
+    pods: dict[NodeName, list[BoundPod]] = defaultdict(list)
+    for of_job in bound.values():
+        for node, pod in of_job:
+            pods[node].append(pod)
+    return pods
+
+
+def _acting(name: PoolId, pools: Mapping[PoolId, Pool]) -> PoolId:
+    pool = pools.get(name)
     return name if pool is None or pool.taken_by is None else pool.taken_by
 
 

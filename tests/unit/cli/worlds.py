@@ -32,7 +32,7 @@ def seen_of(world: World, *problems: Problem) -> ClusterState:
         rentals={ObjectKey("", name): rental for name, rental in world.rentals.items()},
         runs={ObjectKey(NAMESPACE, run.name): (job.id, run) for job in jobs for run in job.runs},
         pods={
-            ObjectKey(NAMESPACE, pod.name): JobPod(run.name, run.uid, pod)
+            ObjectKey(NAMESPACE, pod.name): JobPod(NAMESPACE, run.name, run.uid, pod)
             for job in jobs
             for run in job.runs
             for pod in run.pods

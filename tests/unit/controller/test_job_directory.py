@@ -25,8 +25,8 @@ def test_only_pods_that_a_run_of_the_job_controls_in_its_namespace_may_report() 
     (run,) = world.jobs[JobId("train")].runs
     forged = factory.pod(0, run.number, "train", uid="forged")
     claims = {
-        ObjectKey("evil", "copied"): JobPod(run.name, run.uid, forged),
-        ObjectKey(NAMESPACE, "beside"): JobPod(run.name, "another-job", forged),
+        ObjectKey("evil", "copied"): JobPod("evil", run.name, run.uid, forged),
+        ObjectKey(NAMESPACE, "beside"): JobPod(NAMESPACE, run.name, "another-job", forged),
     }
     snapshot = observe(replace(seen, pods={**seen.pods, **claims}), world.now)
     found = SnapshotJobDirectory(lambda: snapshot).find(JobId("train"))

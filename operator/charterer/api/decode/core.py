@@ -80,11 +80,12 @@ def service(raw: Raw) -> JobId | None:
 
 @dataclass(frozen=True, slots=True)
 class JobPod:
-    """A pod with the labels of a run, and the name and uid of the batch/v1 Job that controls it.
+    """A pod with the labels of a run, its namespace, and the name and uid of the batch/v1 Job that controls it.
 
     It is a pod of a run only if that Job is one, in the same namespace: the labels and the owner say what they like.
     """
 
+    namespace: str
     controller: str
     controller_uid: str
     pod: Pod
@@ -130,7 +131,7 @@ def pod(raw: Raw) -> JobPod | ForeignPod | None:
         trouble="" if finished else pod_trouble(status),
         must_end_by=meta.deleted,
     )
-    return JobPod(controller.name, controller.uid, read)
+    return JobPod(meta.namespace, controller.name, controller.uid, read)
 
 
 _LAST_WORDS_BYTES = 768

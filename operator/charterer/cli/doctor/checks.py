@@ -51,7 +51,7 @@ def check_leader(leader: LeaderSeen | None) -> Finding:
         where = leader.namespace or "NAMESPACE"
         return Finding(
             "leader",
-            "Lease charterer",
+            "nobody leads:",
             leader.trouble,
             f"kubectl -n {where} get pods, and read the operator's log; rented nodes are billed until it runs again",
         )
@@ -66,7 +66,7 @@ def check_rights(rights: Iterable[Right], role: str) -> Iterable[Finding]:
         yield Finding(
             "permissions",
             f"{right.verb} {right.resource}",
-            f"you may not, but {right.purpose} needs it",
+            f"is not allowed to you, but {right.purpose} needs it",
             f"bind ClusterRole {role} to yourself",
         )
     if not missing:
@@ -77,7 +77,7 @@ def check_pools(pools: Mapping[str, Pool], raw: Iterable[RawObject]) -> Iterable
     """Whether each pool is ready and has a price. ``raw``: the objects, for their conditions."""
     raw = list(raw)
     if not raw:
-        yield Finding("pools", "GPUPool", "there is none, so nothing can be rented", "apply one: docs/concepts.md")
+        yield Finding("pools", "no GPUPool", "exists, so nothing can be rented", "apply one: docs/concepts.md")
     for item in raw:
         name = item["metadata"]["name"]
         subject, pool = f"GPUPool {name}", pools.get(name)
@@ -108,17 +108,20 @@ def check_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
     stale = {found.get("message", "") for _, found in said if found is not None and found.get("status") != "True"}
     for message in sorted(stale):
         yield Finding(
-            "prices", "GPUPools", message, "kubectl describe gpupools; without a fresh price nothing is rented"
+            "prices",
+            "GPUPools",
+            f"lack prices: {message}",
+            "kubectl describe gpupools; without a fresh price nothing is rented",
         )
     if said and not stale and any(found is not None for _, found in said):
-        yield Finding("prices", "GPUPools", "the prices of all pools are known and less than 15 minutes old")
+        yield Finding("prices", "GPUPools", "have known prices, less than 15 minutes old")
 
 
 def check_budgets(state: ClusterState) -> Iterable[Finding]:
     """Budgets that cannot act, and namespaces that several of them select."""
     budgets = sorted(state.budgets.values(), key=lambda budget: (budget.created, budget.id))
     if not budgets:
-        yield Finding("budgets", "GPUBudget", "there is none, so nothing is rented", "apply one: docs/budgets.md")
+        yield Finding("budgets", "no GPUBudget", "exists, so nothing is rented", "apply one: docs/budgets.md")
     for budget in budgets:
         chosen = [name for name, labels in state.namespaces.values() if selects(budget.selector, labels)]
         yield _budget(budget, chosen)
@@ -168,7 +171,7 @@ def check_namespaces(state: ClusterState) -> Iterable[Finding]:
             f"kubectl label namespace {namespace} ... as the namespaceSelector of a GPUBudget says",
         )
     if not unpaid:
-        yield Finding("namespaces", "TrainingJobs", "a budget pays for every namespace that has unfinished ones")
+        yield Finding("namespaces", "TrainingJobs", "that are unfinished are all in namespaces that a budget pays for")
 
 
 def check_objects(state: ClusterState) -> Iterable[Finding]:

@@ -17,7 +17,7 @@ from charterer.controller.snapshot.payers import payers_of
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
-from charterer.domain.job import TRUSTED_FRACTION, Job, Orphan, Pod, Progress, Run
+from charterer.domain.job import TRUSTED_FRACTION, Job, Orphan, Progress, Run
 from charterer.domain.pool import Pool, Quote
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
@@ -31,19 +31,17 @@ _ENDLESS = Instant(2**63)
 """Later than every time on record."""
 
 
-class _Owner(NamedTuple):
-    """What an object says it belongs to: a TrainingJob of this uid in the object's own namespace.
-
-    An owner in another namespace is none: whoever may create objects in a namespace may write any uid into them.
-    """
+class _Controller(NamedTuple):
+    """What controls a pod, as the pod says: a batch/v1 Job of this uid in the pod's own namespace."""
 
     namespace: str
-    job: JobId
+    uid: str
 
 
-_PodsOfJobs = Mapping[tuple[str, str], tuple[Pod, ...]]
-"""By namespace and uid of the batch/v1 Job that controls them."""
-_RunParts = Mapping[_Owner, tuple[tuple[Run, tuple[Pod, ...]], ...]]
+_OwnedRun = tuple[JobId, Run]
+"""A run with the uid of its TrainingJob, as it says."""
+_Pods = tuple[JobPod | ForeignPod, ...]
+"""The pods of one controller, by their indices; or those that are of no run."""
 
 
 def observe(state: ClusterState, now: Instant, memo: Memo | None = None) -> Snapshot:
@@ -63,15 +61,17 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     known = {name: _with_offer(pool, state) for name, pool in declared.items()}
     pools = memo.stable(first_come(known, state.surveys), "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
-    pods = memo(_pods_of_jobs, state.pods)
-    runs = memo.each(_with_pods, memo.stable(memo(_run_parts, state.runs, pods, state.warnings), "runs"))
+    decoded = memo(_by_id, state.jobs)
+    own = memo(_own_runs, state.runs, decoded, state.warnings)
+    pods = memo.grouped(_controller_of, _pod_order, state.pods)
+    runs = memo.grouped(_job_of, _run_order, memo.each(_with_pods, (own, pods)))
+    trials, services = memo(_trials, state.refusals), memo(_with_service, state.services, decoded)
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
-    sources = _JobSources(runs, payers, profiles, memo(_owners, state.services), state.progress, state.refusals, clocks)
-    parts = memo.stable(memo(_job_parts, state.jobs, *sources), "jobs")
+    joined = decoded, runs, state.progress, trials, services, clocks
+    parts = memo.stable(memo.each(_job_parts, joined, memo(_weights, payers), profiles), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
-    owners = memo(_owners_of_runs, state.jobs)
+    foreign = memo(_sum_by_node, memo.each(_not_for_runs, (pods, own)))
     prices = memo(recorded_segments, state.rentals)
-    foreign = memo(_foreign_gpus, state.pods, state.runs, owners)
     return Snapshot(
         now=now,
         budgets=memo(_budgets_by_id, state.budgets),
@@ -82,7 +82,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         rentals=memo(_rentals_by_id, state.rentals),
         nodes=memo.stable(memo(_nodes, state.nodes, foreign), "nodes"),
         problems=(*state.problems, *_without_profile(state, jobs, profiles)),
-        orphans=memo(_orphans, state.runs, owners, state.problems, payers),
+        orphans=memo(_orphans, state.runs, decoded, state.problems, payers),
     )
 
 
@@ -97,20 +97,11 @@ def _rentals_by_id(rentals: Mapping[ObjectKey, Rental]) -> Mapping[RentalId, Ren
 # --- jobs -----------------------------------------------------------------------------------------------------------
 
 
-class _JobSources(NamedTuple):
-    """What jobs are joined with. ``owners``: jobs that have their Service. ``clocks``: see ``_ahead``."""
-
-    runs: Mapping[_Owner, tuple[Run, ...]]
-    payers: Mapping[str, Budget]
-    profiles: Mapping[ClassId, Profile]
-    owners: frozenset[_Owner]
-    progress: Mapping[JobId, Progress]
-    refusals: Mapping[JobId, str | None]
-    clocks: Mapping[JobId, Instant]
-
-
 class _JobParts(NamedTuple):
-    """All that a job is joined from. ``refusal``: as in ClusterState, empty where the template was accepted."""
+    """All that a job is joined from.
+
+    ``refusal``: as in ClusterState, empty where the template was accepted. ``clock``: see ``_ahead``.
+    """
 
     decoded: DecodedJob
     budget: BudgetId | None
@@ -140,56 +131,78 @@ def _ahead(state: ClusterState, now: Instant) -> Iterable[Job]:
             yield job
 
 
-def _owners(services: Mapping[ObjectKey, JobId]) -> frozenset[_Owner]:
-    return frozenset(_Owner(key.namespace, job) for key, job in services.items())
+def _by_id(jobs: Mapping[ObjectKey, DecodedJob]) -> Mapping[JobId, DecodedJob]:
+    return {decoded.job.id: decoded for decoded in jobs.values()}
+
+
+def _is_there(job: JobId, namespace: str, decoded: Mapping[JobId, DecodedJob]) -> bool:
+    """Whether this namespace has a TrainingJob of that uid.
+
+    Whoever may create objects in a namespace may write any uid as their owner into them: one of another namespace is
+    none.
+    """
+    found = decoded.get(job)
+    return found is not None and found.job.namespace == namespace
+
+
+def _with_service(services: Mapping[ObjectKey, JobId], decoded: Mapping[JobId, DecodedJob]) -> Mapping[JobId, bool]:
+    """The jobs that have their Service: one in another namespace is not theirs, whatever it says."""
+    return {job: True for key, job in services.items() if _is_there(job, key.namespace, decoded)}
+
+
+def _trials(refusals: Mapping[JobId, str | None]) -> Mapping[JobId, tuple[str | None]]:
+    """The same in tuples, since None would be the same as no entry."""
+    return {job: (refusal,) for job, refusal in refusals.items()}
+
+
+def _weights(payers: Mapping[str, Budget]) -> Mapping[str, tuple[BudgetId, Mapping[str, float]]]:
+    """The budget that pays for each namespace, and its weights of priority classes."""
+    return {namespace: (budget.id, dict(budget.weights)) for namespace, budget in payers.items()}
 
 
 def _job_parts(
-    jobs: Mapping[ObjectKey, DecodedJob],
-    runs: Mapping[_Owner, tuple[Run, ...]],
-    payers: Mapping[str, Budget],
+    decoded: DecodedJob,
+    runs: tuple[_OwnedRun, ...] | None,
+    progress: Progress | None,
+    trial: tuple[str | None] | None,
+    has_service: bool | None,
+    clock: Instant | None,
+    payers: Mapping[str, tuple[BudgetId, Mapping[str, float]]],
     profiles: Mapping[ClassId, Profile],
-    owners: frozenset[_Owner],
-    progress: Mapping[JobId, Progress],
-    refusals: Mapping[JobId, str | None],
-    clocks: Mapping[JobId, Instant],
-) -> Mapping[JobId, _JobParts]:
-    """For every job, what other objects say about it."""
-    weights = {budget.id: dict(budget.weights) for budget in payers.values()}
-    parts = {}
-    for decoded in jobs.values():
-        job = decoded.job
-        owner = _Owner(job.namespace, job.id)
-        budget = payers.get(job.namespace)
-        parts[job.id] = _JobParts(
-            decoded,
-            None if budget is None else budget.id,
-            1.0 if budget is None else weights[budget.id].get(decoded.priority_class, 1.0),
-            runs.get(owner, ()),
-            progress.get(job.id),
-            owner in owners,
-            refusals.get(job.id, ""),
-            profiles.get(job.class_id),
-            clocks.get(job.id),
-        )
-    return parts
+) -> _JobParts:
+    """What other objects say about a job."""
+    job = decoded.job
+    budget, weights = payers.get(job.namespace, (None, {}))
+    return _JobParts(
+        decoded,
+        budget,
+        weights.get(decoded.priority_class, 1.0),
+        tuple([run for _, run in runs or ()]),
+        progress,
+        bool(has_service),
+        "" if trial is None else trial[0],
+        profiles.get(job.class_id),
+        clock,
+    )
 
 
 def _joined(parts: _JobParts, gpu_types: tuple[tuple[PoolId, str], ...]) -> Job:
     """The job with its parts; ``gpu_types`` of the pools, by which work is measured."""
     job = parts.decoded.job
-    joined = replace(
+    progress = _latest(job.progress, parts.progress)
+    if progress is not job.progress:
+        job = replace(job, progress=progress)
+    now = _ENDLESS if parts.clock is None else parts.clock
+    return replace(
         job,
         budget=parts.budget,
         weight=parts.weight,
+        remaining=_remaining(job, parts.profile, dict(gpu_types), now),
         runs=parts.runs,
-        progress=_latest(job.progress, parts.progress),
         has_service=parts.has_service,
         invalid=job.invalid or parts.refusal or "",
         checking=parts.refusal is None,
     )
-    now = _ENDLESS if parts.clock is None else parts.clock
-    return replace(joined, remaining=_remaining(joined, parts.profile, dict(gpu_types), now))
 
 
 def _gpu_types(pools: Mapping[PoolId, Pool]) -> tuple[tuple[PoolId, str], ...]:
@@ -282,42 +295,44 @@ def _paid(profiles: Mapping[ObjectKey, Profile], payers: Mapping[str, Budget]) -
 # --- runs and pods --------------------------------------------------------------------------------------------------
 
 
-def _pods_of_jobs(pods: Mapping[ObjectKey, JobPod | ForeignPod]) -> _PodsOfJobs:
-    """The pods that are controlled by a batch/v1 Job, by that Job."""
-    controlled: dict[tuple[str, str], list[Pod]] = defaultdict(list)
-    for key, pod in pods.items():
-        if isinstance(pod, JobPod):
-            controlled[key.namespace, pod.controller_uid].append(pod.pod)
-    return {job: tuple(its_pods) for job, its_pods in controlled.items()}
+def _own_runs(
+    runs: Mapping[ObjectKey, _OwnedRun], decoded: Mapping[JobId, DecodedJob], warnings: Mapping[str, str]
+) -> Mapping[_Controller, _OwnedRun]:
+    """The runs whose jobs are there and own them, as what controls pods; each with the last warning about it."""
+    own = {}
+    for key, owned in runs.items():
+        job, run = owned
+        if run.owned and _is_there(job, key.namespace, decoded):
+            warned = (job, replace(run, warning=warnings[run.uid])) if run.uid in warnings else owned
+            own[_Controller(key.namespace, run.uid)] = warned
+    return own
 
 
-def _run_parts(
-    runs: Mapping[ObjectKey, tuple[JobId, Run]], pods: _PodsOfJobs, warnings: Mapping[str, str]
-) -> _RunParts:
-    """The runs of each job, each with its pods and the last warning about it."""
-    parts: dict[_Owner, tuple[tuple[Run, tuple[Pod, ...]], ...]] = {}
-    for key, (job, run) in runs.items():
-        if not run.owned:
-            continue
-        owner = _Owner(key.namespace, job)
-        warned = replace(run, warning=warnings[run.uid]) if run.uid in warnings else run
-        parts[owner] = (*parts.get(owner, ()), (warned, pods.get((key.namespace, run.uid), ())))
-    return parts
+def _job_of(owned: _OwnedRun) -> JobId:
+    return owned[0]
 
 
-def _with_pods(parts: tuple[tuple[Run, tuple[Pod, ...]], ...]) -> tuple[Run, ...]:
-    """The runs of one job in order, their pods in order."""
-    runs = (replace(run, pods=tuple(sorted(pods, key=lambda pod: (pod.index, pod.uid)))) for run, pods in parts)
-    return tuple(sorted(runs, key=lambda run: run.number))
+def _run_order(owned: _OwnedRun) -> tuple[JobId, int, str]:
+    return owned[0], owned[1].number, owned[1].name
 
 
-def _owners_of_runs(jobs: Mapping[ObjectKey, DecodedJob]) -> frozenset[_Owner]:
-    return frozenset(_Owner(key.namespace, decoded.job.id) for key, decoded in jobs.items())
+def _controller_of(pod: JobPod | ForeignPod) -> _Controller | None:
+    return _Controller(pod.namespace, pod.controller_uid) if isinstance(pod, JobPod) else None
+
+
+def _pod_order(pod: JobPod | ForeignPod) -> tuple[str, int, str]:
+    return (pod.controller_uid, pod.pod.index, pod.pod.uid) if isinstance(pod, JobPod) else ("", 0, pod.node)
+
+
+def _with_pods(owned: _OwnedRun, pods: _Pods | None) -> _OwnedRun:
+    """The run with its pods in order."""
+    job, run = owned
+    return job, replace(run, pods=tuple([pod.pod for pod in pods or () if isinstance(pod, JobPod)]))
 
 
 def _orphans(
-    runs: Mapping[ObjectKey, tuple[JobId, Run]],
-    owners: frozenset[_Owner],
+    runs: Mapping[ObjectKey, _OwnedRun],
+    decoded: Mapping[JobId, DecodedJob],
     problems: Sequence[Problem],
     payers: Mapping[str, Budget],
 ) -> tuple[Orphan, ...]:
@@ -325,7 +340,7 @@ def _orphans(
     unread = {(problem.namespace, problem.name) for problem in problems if problem.kind == "TrainingJob"}
     orphans = []
     for key, (job, run) in runs.items():
-        if _Owner(key.namespace, job) not in owners:
+        if not _is_there(job, key.namespace, decoded):
             payer = payers.get(key.namespace)
             orphan = Orphan(job, key.namespace, None if payer is None else payer.id, run)
             if (key.namespace, orphan.job_name) not in unread:
@@ -336,27 +351,26 @@ def _orphans(
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
-def _foreign_gpus(
-    pods: Mapping[ObjectKey, JobPod | ForeignPod],
-    runs: Mapping[ObjectKey, tuple[JobId, Run]],
-    owners: frozenset[_Owner],
-) -> Mapping[NodeName, int]:
-    """The GPUs of each node that are not free for runs: of other pods, and of pods that outlive their run's object.
+def _not_for_runs(pods: _Pods, owned: _OwnedRun | None) -> tuple[tuple[NodeName, int], ...]:
+    """The GPUs of nodes that are not free for runs, because of these pods of one controller, or of no run.
 
-    ``owners``: the TrainingJobs that are there. Deleting a run's object in the background removes it at once, and its
-    pods live on until the garbage collector comes to them.
+    ``owned``: the run that controls them. None where its object or its TrainingJob is not there: deleting a run's
+    object in the background removes it at once, and its pods live on until the garbage collector comes to them.
     """
-    present = {
-        (key.namespace, run.uid)
-        for key, (job, run) in runs.items()
-        if run.owned and _Owner(key.namespace, job) in owners
-    }
-    foreign: dict[NodeName, int] = defaultdict(int)
-    for key, pod in pods.items():
+    held = []
+    for pod in pods:
         if isinstance(pod, ForeignPod):
-            foreign[pod.node] += pod.gpus
-        elif (key.namespace, pod.controller_uid) not in present and pod.pod.live and pod.pod.node is not None:
-            foreign[pod.pod.node] += pod.pod.gpus
+            held.append((pod.node, pod.gpus))
+        elif owned is None and pod.pod.live and pod.pod.node is not None:
+            held.append((pod.pod.node, pod.pod.gpus))
+    return tuple(held)
+
+
+def _sum_by_node(held: Mapping[_Controller | None, tuple[tuple[NodeName, int], ...]]) -> Mapping[NodeName, int]:
+    foreign: dict[NodeName, int] = defaultdict(int)
+    for gpus_of_nodes in held.values():
+        for node, gpus in gpus_of_nodes:
+            foreign[node] += gpus
     return foreign
 
 

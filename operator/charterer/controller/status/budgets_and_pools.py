@@ -159,7 +159,7 @@ def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
 
 
 def pool_view(
-    pool: Pool, snapshot: Snapshot, plan: Plan, tally: Tally, errors: Mapping[PoolId, ProviderError]
+    pool: Pool, plan: Plan, tally: Tally, errors: Mapping[PoolId, ProviderError], snapshot: Snapshot
 ) -> GPUPoolView:
     """The view of a pool as of now; the transition times of its conditions are still to be set (``dated``)."""
     rentals = tally.rentals_of_pool.get(pool.id, ())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 from charterer.api.models.base import Condition, ConditionType
@@ -11,7 +10,7 @@ from charterer.controller.status.conditions import condition
 from charterer.domain.errors import Problem
 from charterer.domain.job import CANNOT_START, FinishKind, Job
 from charterer.domain.job_cost import job_cost
-from charterer.domain.plan import Plan, ReasonCode, Verdict
+from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
 
@@ -24,13 +23,9 @@ _LIMITED = (
 )
 
 
-def job_view(
-    job: Job, snapshot: Snapshot, plan: Plan, problems: Mapping[tuple[str, str, str], Problem]
-) -> TrainingJobView:
+def job_view(job: Job, verdict: Verdict | None, problem: Problem | None, snapshot: Snapshot) -> TrainingJobView:
     """The view of a job as of now; the transition times of its conditions are still to be set (``dated``)."""
-    verdict = plan.jobs.get(job.id)
     state = job_state(job)
-    problem = problems.get(("TrainingJob", job.namespace, job.name))
     running = state is JobState.RUNNING and verdict is not None and verdict.remaining_seconds is not None
     return TrainingJobView(
         observed_generation=job.generation,

@@ -18,12 +18,14 @@ from charterer.controller.status.jobs import job_state, job_view
 from charterer.controller.status.tally import Tally
 from charterer.controller.status.view_writer import ViewedObject, ViewWriter
 from charterer.domain.errors import Problem
-from charterer.domain.ids import ClassId, PoolId, StepKey, StepKind
-from charterer.domain.plan import Command, Plan
+from charterer.domain.ids import ClassId, JobId, PoolId, StepKey, StepKind
+from charterer.domain.job import Job
+from charterer.domain.plan import Command, Plan, Verdict
 from charterer.domain.profile import Profile
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
 from charterer.domain.time import Instant, seconds_between
+from charterer.incremental import Memo
 from charterer.metrics import Metrics
 from charterer.providers.errors import ProviderError
 
@@ -54,14 +56,14 @@ class StatusPublisher:
         self._writer = writer
         self._cloud_errors = cloud_errors
         self._last = last
+        self._memo = Memo()
 
     def planned(self, snapshot: Snapshot, decided: Plan, seconds: float) -> None:
         """A plan was made: its numbers, and what each object looks like now."""
         self._metrics.plan_took(seconds)
         self._metrics.observe(snapshot, decided, job_state)
-        self._writer.show(
-            [*viewed_objects(snapshot, decided, self._cloud_errors), *invalid_objects(self._store, snapshot.now)]
-        )
+        shown = viewed_objects(snapshot, decided, self._cloud_errors, self._memo)
+        self._writer.show([*shown, *invalid_objects(self._store)], snapshot)
 
     def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
         """A command or step came to an end."""
@@ -75,50 +77,61 @@ class StatusPublisher:
 
 
 def viewed_objects(
-    snapshot: Snapshot, decided: Plan, cloud_errors: Mapping[PoolId, ProviderError]
+    snapshot: Snapshot, decided: Plan, cloud_errors: Mapping[PoolId, ProviderError], memo: Memo | None = None
 ) -> Iterator[ViewedObject]:
-    """The snapshot's objects, whose views can be made of it and its plan."""
+    """The snapshot's objects. With a memo, a job about which nothing changed is the same object as in its last turn."""
+    memo = Memo() if memo is None else memo
     known = (*snapshot.problems, *decided.problems)
     problems = {(problem.kind, problem.namespace, problem.name): problem for problem in known}
-    yield from _jobs(snapshot, decided, problems)
-    tally = Tally.of(snapshot, decided)
+    with memo.turn():
+        jobs = memo.each(_viewed_job, (snapshot.jobs, decided.jobs, _problems_of_jobs(snapshot, problems)))
+        tally = memo(Tally.of, snapshot.jobs, snapshot.rentals, decided.jobs)
+    yield from (viewed for name, viewed in jobs.items() if not _just_tried(snapshot.jobs[name], snapshot.now))
     yield from _budgets(snapshot, decided, tally)
     for pool in snapshot.pools.values():
         if not pool.uid:  # only its rentals are left
             continue
-        key, make = StepKey(StepKind.POOL, pool.id), partial(pool_view, pool, snapshot, decided, tally, cloud_errors)
+        key, make = StepKey(StepKind.POOL, pool.id), partial(pool_view, pool, decided, tally, cloud_errors)
         yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), key, None, None, True, make)
     counted: dict[ClassId, float] = defaultdict(float)
     for verdict in decided.classes:
         counted[verdict.class_id] += verdict.arrivals_per_hour
     for profile in snapshot.profiles.values():
         problem, counts = problems.get(("SpeedupProfile", *profile.id)), _declared_counts(profile, counted)
-        facts, make_view = (profile, problem, counts), partial(_profile_view, profile, problem, counts, snapshot.now)
+        facts, make_view = (profile, problem, counts), partial(_profile_view, profile, problem, counts)
         yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, facts, None, False, make_view)
 
 
-def _jobs(snapshot: Snapshot, decided: Plan, problems: Problems) -> Iterator[ViewedObject]:
+def _problems_of_jobs(snapshot: Snapshot, problems: Problems) -> Mapping[JobId, Problem]:
+    if all(kind != "TrainingJob" for kind, _, _ in problems):
+        return {}
+    found = ((job.id, problems.get(("TrainingJob", job.namespace, job.name))) for job in snapshot.jobs.values())
+    return {job: problem for job, problem in found if problem is not None}
+
+
+def _just_tried(job: Job, now: Instant) -> bool:
+    """Whether nothing is shown yet of a new job whose template is being tried.
+
+    That takes a moment, and of thousands of jobs it would double the writes.
+    """
+    return job.checking and seconds_between(job.created, now) < _CHECKED_SOON_SECONDS
+
+
+def _viewed_job(job: Job, verdict: Verdict | None, problem: Problem | None) -> ViewedObject:
     """The words of a job's view follow from the job, its problem, and the option and kind of reason of its verdict.
 
-    The verdict's sentence and remaining time are numbers; the cost drifts while the job holds GPUs. Nothing is shown of
-    a new job whose template is being tried: that takes a moment, and of thousands it would double the writes.
+    The verdict's sentence and remaining time are numbers; the cost drifts while the job holds GPUs.
     """
-    make = partial(job_view, snapshot=snapshot, plan=decided, problems=problems)
-    for job in snapshot.jobs.values():
-        if job.checking and seconds_between(job.created, snapshot.now) < _CHECKED_SOON_SECONDS:
-            continue
-        verdict = decided.jobs.get(job.id)
-        problem = problems.get(("TrainingJob", job.namespace, job.name)) if problems else None
-        words = None if verdict is None else (verdict.option, verdict.reason.code, verdict.remaining_seconds is None)
-        yield ViewedObject(
-            kinds.TRAINING_JOBS,
-            ObjectKey(job.namespace, job.name),
-            StepKey(StepKind.JOB, job.id),
-            (job, problem, words),
-            verdict,
-            job.allocation is not None or bool(job.replaced),
-            partial(make, job),
-        )
+    words = None if verdict is None else (verdict.option, verdict.reason.code, verdict.remaining_seconds is None)
+    return ViewedObject(
+        kinds.TRAINING_JOBS,
+        ObjectKey(job.namespace, job.name),
+        StepKey(StepKind.JOB, job.id),
+        (job, problem, words),
+        verdict,
+        job.allocation is not None or bool(job.replaced),
+        partial(job_view, job, verdict, problem),
+    )
 
 
 def _budgets(snapshot: Snapshot, decided: Plan, tally: Tally) -> Iterator[ViewedObject]:
@@ -133,11 +146,11 @@ def _budgets(snapshot: Snapshot, decided: Plan, tally: Tally) -> Iterator[Viewed
             (budget, words),
             None,
             True,
-            partial(attributed, view, budget, snapshot),
+            partial(attributed, view, budget),
         )
 
 
-def invalid_objects(store: Store, now: Instant) -> Iterator[ViewedObject]:
+def invalid_objects(store: Store) -> Iterator[ViewedObject]:
     """Objects that cannot be decoded: nothing is done with them, and their status says why."""
     shown: tuple[kinds.AnyKind, ...] = (
         kinds.TRAINING_JOBS,
@@ -147,7 +160,7 @@ def invalid_objects(store: Store, now: Instant) -> Iterator[ViewedObject]:
     )
     for kind in shown:
         for key, problem in store.view(kind).problems.items():
-            make = partial(_invalid_view, kind is kinds.TRAINING_JOBS, problem, now)
+            make = partial(_invalid_view, kind is kinds.TRAINING_JOBS, problem)
             yield ViewedObject(kind, key, None, (problem,), None, False, make)
 
 
@@ -158,7 +171,10 @@ def _declared_counts(profile: Profile, counted: Mapping[ClassId, float]) -> bool
     return counted.get(profile.id, 0.0) >= _ALL_COUNTED * profile.arrivals_per_hour
 
 
-def _profile_view(profile: Profile, problem: Problem | None, counts: bool | None, now: Instant) -> SpeedupProfileView:
+def _profile_view(
+    profile: Profile, problem: Problem | None, counts: bool | None, snapshot: Snapshot
+) -> SpeedupProfileView:
+    now = snapshot.now
     state, ready = ProfileState.READY, _readable(profile, now)
     if problem is not None:
         state = ProfileState.INVALID
@@ -191,7 +207,7 @@ def _readable(profile: Profile, now: Instant) -> Condition:
     return ready("Readable", message)
 
 
-def _invalid_view(is_job: bool, problem: Problem, now: Instant) -> InvalidObjectView:
+def _invalid_view(is_job: bool, problem: Problem, snapshot: Snapshot) -> InvalidObjectView:
     kind = ConditionType.ADMITTED if is_job else ConditionType.READY
-    why = condition(kind, False, problem.reason, f"{problem.field}: {problem.message}", now, 0)
+    why = condition(kind, False, problem.reason, f"{problem.field}: {problem.message}", snapshot.now, 0)
     return InvalidObjectView(observed_generation=0, state="Invalid", conditions=(why,))

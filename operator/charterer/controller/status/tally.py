@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from charterer.domain.ids import BudgetId, PoolId
-from charterer.domain.plan import Plan, ReasonCode
+from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
+from charterer.domain.job import Job
+from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.snapshot import Snapshot
 
 _WAITS_FOR_MONEY = frozenset({ReasonCode.WAITING_FOR_BUDGET, ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT})
 
@@ -24,21 +24,22 @@ class Tally:
     gpus_in_use: Mapping[PoolId, int]
 
     @classmethod
-    def of(cls, snapshot: Snapshot, plan: Plan) -> Tally:
+    def of(
+        cls, jobs: Mapping[JobId, Job], rentals: Mapping[RentalId, Rental], verdicts: Mapping[JobId, Verdict]
+    ) -> Tally:
         """Count: linear in jobs, placements and rentals."""
         of_budget: dict[BudgetId, list[Rental]] = defaultdict(list)
         of_pool: dict[PoolId, list[Rental]] = defaultdict(list)
-        for rental in snapshot.rentals.values():
+        for rental in rentals.values():
             of_budget[rental.budget].append(rental)
             of_pool[rental.pool].append(rental)
-        waiting: Counter[BudgetId] = Counter()
+        pools = {rental.id: rental.pool for rental in rentals.values() if rental.phase is not RentalPhase.ENDED}
+        waiting = Counter(
+            jobs[job].budget for job, verdict in verdicts.items() if verdict.reason.code in _WAITS_FOR_MONEY
+        )
         gpus: Counter[PoolId] = Counter()
-        for job in snapshot.jobs.values():
-            verdict = plan.jobs.get(job.id)
-            if verdict is not None and job.budget is not None and verdict.reason.code in _WAITS_FOR_MONEY:
-                waiting[job.budget] += 1
+        for job in jobs.values():
             for placement in () if job.allocation is None else job.allocation.placements:
-                placed_on = snapshot.rentals.get(placement.rental)
-                if placed_on is not None and placed_on.phase is not RentalPhase.ENDED:
-                    gpus[placed_on.pool] += placement.gpus
-        return cls(of_budget, of_pool, waiting, gpus)
+                if placement.rental in pools:
+                    gpus[pools[placement.rental]] += placement.gpus
+        return cls(of_budget, of_pool, {budget: count for budget, count in waiting.items() if budget is not None}, gpus)

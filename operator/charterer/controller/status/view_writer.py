@@ -7,11 +7,12 @@ late is made up for by the next.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from pydantic_core import from_json, to_json
 
 from charterer.api import decode, names
 from charterer.api.models.base import Condition, InvalidObjectView, dump
@@ -28,6 +29,7 @@ from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.backoff import Backoff
 from charterer.controller.status.conditions import dated
 from charterer.domain.ids import StepKey
+from charterer.domain.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +64,7 @@ class ViewedObject(NamedTuple):
     ``step_key``: its key in the loop, None where the loop never changes it. ``facts``: values from which all words of
     the view follow: while they are equal, only its numbers can differ; None makes the view anew each time.
     ``estimate``: the object that numbers and messages come from. ``drifts``: whether numbers change with time even if
-    that object stays the same. ``make`` makes the view as of now.
+    that object stays the same. ``make`` makes the view as of a snapshot.
     """
 
     kind: AnyKind
@@ -71,7 +73,7 @@ class ViewedObject(NamedTuple):
     facts: tuple[object, ...] | None
     estimate: object
     drifts: bool
-    make: Callable[[], AnyView]
+    make: Callable[[Snapshot], AnyView]
 
 
 @dataclass(slots=True)
@@ -85,7 +87,7 @@ class _WrittenView:
     uid: str
     facts: tuple[object, ...] | None
     estimate: object
-    status: str
+    status: bytes
     at: float
     check_at: float
 
@@ -114,13 +116,15 @@ class ViewWriter:
         self._clock = asyncio.get_running_loop().time
         self._written: dict[tuple[str, ObjectKey], _WrittenView] = {}
         self._shown: dict[tuple[str, ObjectKey], ViewedObject] = {}
+        self._snapshot: Snapshot | None = None
         self._news = asyncio.Event()
         self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
         self._backoff: Backoff[tuple[str, ObjectKey]] = Backoff(self._clock, _FIRST_RETRY_SECONDS)
         self._made = 0
 
-    def show(self, objects: Iterable[ViewedObject]) -> None:
-        """These are all objects there are now."""
+    def show(self, objects: Iterable[ViewedObject], snapshot: Snapshot) -> None:
+        """These are all objects there are now; their views are made as of this snapshot."""
+        self._snapshot = snapshot
         self._shown = {(shown.kind.name, shown.key): shown for shown in objects}
         for gone in self._written.keys() - self._shown.keys():
             del self._written[gone]
@@ -143,10 +147,10 @@ class ViewWriter:
         """
         writing: list[asyncio.Task[None]] = []
         for key in list(self._shown):
-            shown = self._shown.get(key)
-            if shown is None or shown.step_key in self._in_flight or self._backoff.pausing(key):
+            shown, snapshot = self._shown.get(key), self._snapshot
+            if shown is None or snapshot is None or shown.step_key in self._in_flight or self._backoff.pausing(key):
                 continue
-            view = self._made_if_due(key, shown)
+            view = self._made_if_due(key, shown, snapshot)
             if view is not None:
                 writing.append(asyncio.create_task(self._write(key, shown, view)))
             if self._made >= _BATCH:
@@ -154,28 +158,28 @@ class ViewWriter:
                 await asyncio.sleep(0)
         await asyncio.gather(*writing)
 
-    def _made_if_due(self, key: tuple[str, ObjectKey], shown: ViewedObject) -> AnyView | None:
+    def _made_if_due(self, key: tuple[str, ObjectKey], shown: ViewedObject, snapshot: Snapshot) -> AnyView | None:
         """The view, if it is to be written now; one that cannot be made stops no other."""
         try:
-            return self._due(key, shown)
+            return self._due(key, shown, snapshot)
         except Exception:
             _log.exception("status of %s %s cannot be made; please report it", shown.kind.name, shown.key.name)
             self._backoff.failed(key, _LAST_REFUSED_SECONDS)
             return None
 
-    def _due(self, key: tuple[str, ObjectKey], shown: ViewedObject) -> AnyView | None:
+    def _due(self, key: tuple[str, ObjectKey], shown: ViewedObject, snapshot: Snapshot) -> AnyView | None:
         """The view, if it is to be written now."""
         written, now = self._written.get(key), self._clock()
         if written is None or written.uid != self._store.uid(shown.kind, shown.key):
             self._made += 1
-            return shown.make()
+            return shown.make(snapshot)
         if shown.facts is not None and shown.facts == written.facts:
             if shown.estimate is written.estimate and not shown.drifts:
                 return None
             if now < written.check_at:
                 return None
         self._made += 1
-        view, before = shown.make(), json.loads(written.status)
+        view, before = shown.make(snapshot), from_json(written.status)
         status = dump(view)
         if _words(status) != _words(before):
             return view
@@ -216,8 +220,7 @@ class ViewWriter:
         self._store.put(shown.kind, answer)
         self._told(shown.kind.name, raw, status)
         uid, now = answer["metadata"]["uid"], self._clock()
-        text = json.dumps(status, separators=(",", ":"))
-        self._written[key] = _WrittenView(uid, shown.facts, shown.estimate, text, now, now + self._seldom)
+        self._written[key] = _WrittenView(uid, shown.facts, shown.estimate, to_json(status), now, now + self._seldom)
 
 
 def _dated(view: AnyView, before: Iterable[Condition]) -> AnyView:

@@ -93,7 +93,7 @@ def test_old_prices_are_told_once_in_the_operators_words() -> None:
     stale = {"status": "False", "message": "no fresh price of a100"}
     budgets = (raw("research", "PriceDataFresh", **stale), raw("nlp", "PriceDataFresh", **stale))
     (finding,) = wrong(replace(reading, budgets=budgets))
-    assert (finding.check, finding.text) == ("prices", "no fresh price of a100")
+    assert (finding.check, finding.text) == ("prices", "lack prices: no fresh price of a100")
 
 
 def test_two_budgets_of_one_namespace_are_told_with_the_one_that_pays() -> None:
@@ -134,8 +134,8 @@ def test_an_object_that_cannot_be_used_is_named_by_field() -> None:
 def test_an_empty_cluster_is_told_what_it_lacks() -> None:
     reading = DoctorReading(LEADS, RIGHTS, seen_of(World()))
     assert [(finding.check, finding.subject) for finding in wrong(reading)] == [
-        ("pools", "GPUPool"),
-        ("budgets", "GPUBudget"),
+        ("pools", "no GPUPool"),
+        ("budgets", "no GPUBudget"),
     ]
 
 
@@ -151,7 +151,7 @@ def test_the_exit_code_and_the_last_sentence_say_whether_all_is_well(monkeypatch
     assert well.output.startswith("  OK leader: charterer-0 leads, in namespace operators")
     ill = ran(monkeypatch, replace(reading, pools=()))
     assert ill.exit_code == 1
-    assert "!! pools: GPUPool there is none, so nothing can be rented. To do: apply one" in ill.output
+    assert "!! pools: no GPUPool exists, so nothing can be rented. To do: apply one" in ill.output
     assert ill.output.splitlines()[-1] == "1 of 6 checks found something wrong."
 
 

@@ -24,7 +24,8 @@ def shown(pool: Pool, error: ProviderError | None = None) -> tuple[str, str, str
     """State, reason and message of the pool."""
     snapshot = make.snapshot(pool, make.survey())
     decided = plan(snapshot)
-    view = pool_view(pool, snapshot, decided, Tally.of(snapshot, decided), {} if error is None else {pool.id: error})
+    tally = Tally.of(snapshot.jobs, snapshot.rentals, decided.jobs)
+    view = pool_view(pool, decided, tally, {} if error is None else {pool.id: error}, snapshot)
     (ready,) = view.conditions
     return str(view.state), ready.reason, ready.message
 
@@ -33,7 +34,7 @@ def prices(snapshot: Snapshot) -> tuple[str, str]:
     """Status and reason of the budget's condition PriceDataFresh."""
     decided = plan(snapshot)
     (budget,) = snapshot.budgets.values()
-    view = budget_view(budget, snapshot, decided, Tally.of(snapshot, decided))
+    view = budget_view(budget, snapshot, decided, Tally.of(snapshot.jobs, snapshot.rentals, decided.jobs))
     fresh = next(condition for condition in view.conditions if condition.type == "PriceDataFresh")
     return str(fresh.status), fresh.reason
 
@@ -67,7 +68,7 @@ def test_nothing_is_shown_of_a_pool_that_has_no_object() -> None:
 def test_a_budget_whose_period_has_not_begun_by_the_clock_says_so() -> None:
     early = replace(make.snapshot(make.budget(balance=make.balance(period_start=make.APRIL))), now=make.at(600))
     decided = plan(early)
-    view = budget_view(early.budgets[make.TEAM], early, decided, Tally.of(early, decided))
+    view = budget_view(early.budgets[make.TEAM], early, decided, Tally.of(early.jobs, early.rentals, decided.jobs))
     assert (str(view.state), view.conditions[0].reason) == ("ClockBehind", "ClockBehind")
 
 

@@ -30,7 +30,7 @@ def conditions(world: World, kind: str) -> dict[str, Condition]:
     """The conditions of the world's one object of a kind; none if nothing is shown of it."""
     snapshot = world.snapshot()
     views = viewed_objects(snapshot, plan_around(snapshot, Memo(), {}).plan, {})
-    shown = [viewed.make() for viewed in views if viewed.kind.name == kind]
+    shown = [viewed.make(snapshot) for viewed in views if viewed.kind.name == kind]
     return {condition.type: condition for view in shown for condition in view.conditions}
 
 
@@ -61,7 +61,7 @@ def test_an_object_with_which_planning_fails_is_not_ready_and_says_why(kind: str
 def test_a_job_with_which_planning_fails_says_so() -> None:
     snapshot = spoiled("TrainingJob").snapshot()
     decided = plan_around(snapshot, Memo(), {}).plan
-    shown = {viewed.key.name: viewed.make() for viewed in viewed_objects(snapshot, decided, {})}
+    shown = {viewed.key.name: viewed.make(snapshot) for viewed in viewed_objects(snapshot, decided, {})}
     admitted = {name: shown[name].conditions[0].reason for name in ("train", "another")}
     assert admitted == {"train": "PlanningFailed", "another": "Accepted"}
 

@@ -13,11 +13,14 @@ from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.status.conditions import condition
 from charterer.controller.status.view_writer import ViewedObject, ViewWriter
 from charterer.domain.ids import StepKey, StepKind
+from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from tests.virtual_time import advance, clock, run_for, run_in_virtual_time
+from tests.worlds import World
 
 KEY = ObjectKey("", "team")
 STEP = StepKey(StepKind.BUDGET, "team")
+NOW = World().snapshot()
 
 
 class Api:
@@ -81,7 +84,7 @@ class Desk:
         facts = (self.word,)
         return ViewedObject(kinds.GPU_BUDGETS, KEY, STEP, facts, self.estimate, self.drifts, self.make)
 
-    def make(self) -> InvalidObjectView:
+    def make(self, snapshot: Snapshot) -> InvalidObjectView:
         self.made += 1
         ready = condition(ConditionType.READY, True, self.word, self.sentence, Instant(0), 0)
         return InvalidObjectView(observed_generation=0, state="Invalid", conditions=(ready,))
@@ -92,7 +95,7 @@ class Desk:
         self.word = word or self.word
         if sentence:
             self.sentence, self.estimate = sentence, object()
-        self.writer.show([self.shown()])
+        self.writer.show([self.shown()], NOW)
         await self.writer.write_due()
         return len(self.api.writes)
 
@@ -166,7 +169,7 @@ def test_an_object_that_was_away_is_written_when_it_is_back() -> None:
     async def main() -> None:
         desk = Desk()
         await desk.turns()
-        desk.writer.show([])
+        desk.writer.show([], NOW)
         assert await desk.turns() == 2
 
     run_in_virtual_time(main())
@@ -190,7 +193,7 @@ def writes_after_failures(failures: Sequence[Exception], seconds: float) -> list
         desk = Desk()
         desk.api.failures = list(reversed(failures))
         began = clock()
-        desk.writer.show([desk.shown()])
+        desk.writer.show([desk.shown()], NOW)
         await run_for(seconds, desk.writer.run())
         return [round(at - began) for at in desk.api.writes]
 
@@ -211,11 +214,11 @@ def test_a_view_that_cannot_be_made_stops_no_other() -> None:
     async def main() -> None:
         desk = Desk()
         good, bad = desk.shown(), desk.shown()._replace(key=ObjectKey("", "broken"), make=broken)
-        desk.writer.show([bad, good])
+        desk.writer.show([bad, good], NOW)
         await desk.writer.write_due()
         assert len(desk.api.writes) == 1
 
-    def broken() -> InvalidObjectView:
+    def broken(snapshot: Snapshot) -> InvalidObjectView:
         raise ZeroDivisionError
 
     run_in_virtual_time(main())
@@ -229,7 +232,7 @@ def test_a_write_that_fails_or_meets_another_is_tried_again_a_second_later() -> 
             Unreachable("PATCH", "/x", 0, "Unreachable", "no answer"),
         ]
         began = clock()
-        desk.writer.show([desk.shown()])
+        desk.writer.show([desk.shown()], NOW)
         await run_for(10.0, desk.writer.run())
         assert [round(at - began) for at in desk.api.writes] == [0, 1, 2]
 
