@@ -76,7 +76,10 @@ BAD_TEMPLATES: Mapping[str, tuple[Mapping[str, object], str]] = {
     "selector": ({"spec": {"containers": [_container()], "nodeSelector": "fast"}}, "nodeSelector"),
     "env": ({"spec": {"containers": [_container(env="DEBUG=1")]}}, "env"),
     "metadata": ({"metadata": ["oops"], "spec": {"containers": [_container()]}}, "metadata"),
-    "two-trainers": ({"spec": {"containers": [_container(), _container(name="side")]}}, "containers[1]"),
+    "two-trainers": (
+        {"spec": {"containers": [_container(), _container(name="side", resources={"limits": {"nvidia.com/gpu": 4}})]}},
+        "containers[1]",
+    ),
 }
 
 
@@ -180,10 +183,14 @@ async def test_jobs_that_fit_nowhere_say_what_to_widen_and_rent_nothing(bed: Bed
     await bed.job("type", gpus=3, gpuTypes=["NVIDIA-H100-80GB-HBM3"])
     await bed.job("many", gpus=44)
     await bed.job("odd", gpus=6)
-    for name, asked in (("type", "of type NVIDIA-H100"), ("many", "44 GPUs"), ("odd", "6 GPUs")):
+    for name, asked, there in (
+        ("type", "of type NVIDIA-H100", "pools have NVIDIA-A100"),
+        ("many", "44 GPUs", "the largest pool is a100 with 40 GPUs"),
+        ("odd", "6 GPUs", "widen spec.gpus"),
+    ):
         message = await _told(bed, TRAINING_JOBS, name, "CapacityAvailable", "NoOption")
         assert asked in message
-        assert "widen spec.gpus" in message
+        assert there in message
     await _a_good_job_completes(bed)
     assert await bed.launched() == 1
 
@@ -282,7 +289,7 @@ async def test_pools_whose_group_or_cloud_is_not_there_say_so_and_others_serve(b
         await bed.pool("away", fake={"endpoint": f"http://{address}", "group": "away"})
         await bed.pool("ghost", fake={"endpoint": bed.cloud.url, "group": "ghost"})
         assert address in await _ready(bed, GPU_POOLS, "away", "Unreachable")
-        assert "ghost" in await _ready(bed, GPU_POOLS, "ghost", "NotFound")
+        assert "ghost" in await _ready(bed, GPU_POOLS, "ghost", "GroupNotFound")
         await _a_good_job_completes(bed)
     await bed.cloud.admin("PUT", "/groups/ghost", group("ghost"))
     await _ready(bed, GPU_POOLS, "ghost", "Available", "True")

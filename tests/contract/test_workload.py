@@ -164,10 +164,12 @@ async def test_a_template_that_no_run_can_be_made_of_is_named_by_the_api_server(
         await world.client.post(runs, world.workload.unmodified(world.job, world.raw), dry_run=True, strict=True)
 
 
-async def test_an_object_that_is_not_charterers_is_no_run(make: MakeWorld) -> None:
+async def test_an_object_that_no_trainingjob_owns_is_told_apart_from_its_runs(make: MakeWorld) -> None:
     world = await make()
     body = world.manifest(allocation(1))
     del body["metadata"]["ownerReferences"]
     raw = await world.client.post(world.workload.kind.resource.all(NAMESPACE), body, strict=True)
-    assert world.workload.kind.decode(raw) is None
+    decoded = world.workload.kind.decode(raw)
+    assert decoded is not None
+    assert not decoded[1].owned
     await world.client.delete(world.workload.kind.resource.one(raw["metadata"]["name"], NAMESPACE))

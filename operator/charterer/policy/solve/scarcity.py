@@ -226,7 +226,7 @@ class _PoolProgram:
         self._dollars: dict[BudgetId, float] = {}
         for budget, solution in unconstrained.solutions.items():
             members = [at for at, lp_class in enumerate(classes) if lp_class.budget == budget]
-            highest = max([classes[at].ceiling for at in members], default=1.0)
+            highest = max([classes[at].ceiling for at in members], default=0.0) or 1.0
             time = _objective([classes[at] for at in members], [unconstrained.mixes[at] for at in members])
             average = solution.spend / time if time > 0.0 < solution.spend else highest
             self._bids[budget] = bid = min(solution.rate or average, highest)
