@@ -312,7 +312,7 @@ REFUSED: dict[str, Json] = {
     "a target without a time zone": make("TrainingJob", targetCompletionTime="2026-01-31T12:00:00"),
     "In without values": _selecting(operator="In"),
     "a pool without an upper bound": {**make("GPUPool"), "spec": {"fake": SMALLEST["GPUPool"]["fake"]}},
-    "a pool of no nodes": make("GPUPool", maxNodes=0),
+    "a pool of fewer than no nodes": make("GPUPool", maxNodes=-1),
     "a pool without a cloud": {**make("GPUPool"), "spec": {"maxNodes": 1}},
     "a capacity type that nothing acts on": make("GPUPool", capacityType="Reserved"),
     "an adjustment that is no percentage": make("GPUPool", price={"adjustment": "0.9"}),
@@ -340,6 +340,7 @@ REFUSED: dict[str, Json] = {
 
 LEFT_TO_THE_OPERATOR: dict[str, Json] = {
     "a zero budget": make("GPUBudget", amount="0"),
+    "a paused pool": make("GPUPool", maxNodes=0),
     "a mistyped field in a pod template": make(
         "TrainingJob", template={"spec": {**POD_SPEC, "containres": [], "priority": "much"}}
     ),

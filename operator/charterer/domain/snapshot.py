@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
@@ -53,7 +53,7 @@ class Snapshot:
 
     ``now`` is the operator's clock. The cloud of a pool without an entry in ``surveys`` has not answered yet, and
     nothing is rented or ended there. ``problems``: mistakes found while joining objects. ``orphans``: runs of jobs that
-    no longer exist.
+    no longer exist. ``overlaps``: a sentence for each budget that selects a namespace together with another one.
     """
 
     now: Instant
@@ -66,6 +66,7 @@ class Snapshot:
     nodes: Mapping[NodeName, Node]
     problems: tuple[Problem, ...] = ()
     orphans: tuple[Orphan, ...] = ()
+    overlaps: Mapping[BudgetId, str] = field(default_factory=dict)
 
     @property
     def gpu_types(self) -> Mapping[PoolId, str]:

@@ -51,3 +51,18 @@ def test_jobs_wait_for_money_when_they_and_those_before_them_cost_more_than_may_
     assert not verdict.feasible
     assert why(decided, "two") is ReasonCode.WAITING_FOR_BUDGET  # equally old: in the order of their names
     assert "it costs about $51.73" in decided.jobs[JobId("two")].reason.message
+
+
+def test_a_paused_pool_keeps_what_runs_and_rents_nothing_more() -> None:
+    world = World()
+    world.budget()
+    world.pool("a100", gpus=4, price="12.80")
+    world.pool("dear", gpus=4, price="20", gpu_type="a100")
+    world.job("runs", gpus=4)
+    world.rental("a100")
+    world.runs_on("runs", "a100-1", gpus=4)
+    world.pool("a100", gpus=4, price="12.80", max_nodes=0)
+    world.job("new", gpus=4)
+    decided = plan(world.snapshot())
+    assert [command.pool for command in decided.commands if isinstance(command, Rent)] == ["dear"]
+    assert [command for command in decided.commands if not isinstance(command, Rent)] == []

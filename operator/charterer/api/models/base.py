@@ -224,6 +224,7 @@ class ConditionType(StrEnum):
     WITHIN_BUDGET = "WithinBudget"
     PRICE_DATA_FRESH = "PriceDataFresh"
     LOAD_BORNE_OUT = "LoadBorneOut"
+    OVERLAPS = "Overlaps"
     ADMITTED = "Admitted"
     CAPACITY_AVAILABLE = "CapacityAvailable"
     PODS_READY = "PodsReady"

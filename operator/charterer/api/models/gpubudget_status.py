@@ -304,7 +304,7 @@ class GPUBudgetView(ApiModel):
     attribution: Annotated[tuple[SpentOn, ...], Field(max_length=ATTRIBUTIONS_SHOWN, json_schema_extra=ATOMIC)] = ()
     """The spent dollars by purpose, largest first."""
     conditions: Conditions = ()
-    """Ready, WithinBudget, PriceDataFresh."""
+    """Ready, WithinBudget, PriceDataFresh, Overlaps."""
 
 
 class GPUBudgetStatus(GPUBudgetView, GPUBudgetRecord):

@@ -119,8 +119,9 @@ class GPUPoolSpec(CloudChoice):
 
     model_config = ruled(*_cloud_rules())
 
-    max_nodes: Annotated[int, Field(ge=1, le=10_000)]
-    """Maximum number of nodes that may be rented at a time."""
+    max_nodes: Annotated[int, Field(ge=0, le=10_000)]
+    """Maximum number of nodes that may be rented at a time. 0 pauses the pool: nothing more is rented, and what is
+    rented goes on until no job uses it."""
     capacity_type: Annotated[
         CapacityType,
         Field(

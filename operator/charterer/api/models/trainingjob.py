@@ -220,6 +220,7 @@ TRAINING_JOB = ResourceKind(
         PrinterColumn("Cost", ".status.cost", description="Dollars so far"),
         PrinterColumn("Why", ".status.why"),
         PrinterColumn("Run", ".status.allocation.run", "integer", wide=True),
+        PrinterColumn("Budget", ".status.budget", wide=True),
         PrinterColumn("Profile", ".spec.profileName", wide=True),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),

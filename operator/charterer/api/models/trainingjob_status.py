@@ -356,6 +356,8 @@ class TrainingJobView(ApiModel):
     """Number of GPUs that the job is worth at the budget's exchange rate."""
     pool: str | None = None
     """Name of the GPUPool that the job runs in."""
+    budget: str | None = None
+    """Name of the GPUBudget that pays for the job."""
     progress_percent: int | None = None
     """Percent of the job's work that is done."""
     eta: Minute | None = None

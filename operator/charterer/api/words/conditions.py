@@ -17,6 +17,10 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
     ConditionType.PRICE_DATA_FRESH: Meaning(
         "The prices of all pools are known and recent.", "If False: see the condition `Ready` of the GPUPools."
     ),
+    ConditionType.OVERLAPS: Meaning(
+        "Another budget selects one of the budget's namespaces too; the oldest budget pays.",
+        "Change `spec.namespaceSelector` of one of them.",
+    ),
     ConditionType.ADMITTED: Meaning("The template is accepted and a budget pays.", "If False: read its message."),
     ConditionType.CAPACITY_AVAILABLE: Meaning("The job has its GPUs.", "If False: the reason is its `Why`."),
     ConditionType.PODS_READY: Meaning(
@@ -57,6 +61,9 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "Remove the field that the message names from the status.",
     ),
     "InvalidTemplate": Meaning("The API server refuses the template.", "Correct what the message names."),
+    "NamespaceShared": Meaning(
+        "Two budgets select one namespace; the message names it.", "Change `spec.namespaceSelector` of one of them."
+    ),
     "Learned": Meaning("The speed of the class is learned from reports."),
     "MaxNodesReached": Meaning("All nodes of `spec.maxNodes` are rented.", "Raise `spec.maxNodes`."),
     "NoCloud": Meaning("The pool names no cloud, or more than one.", "Give exactly one."),

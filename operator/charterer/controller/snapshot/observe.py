@@ -13,7 +13,7 @@ from charterer.controller.known_pools import first_come, known_pools
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.job_work import total_work
 from charterer.controller.snapshot.paid_prices import paid, recorded_segments
-from charterer.controller.snapshot.payers import payers_of
+from charterer.controller.snapshot.payers import overlaps_of, payers_of
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
@@ -83,6 +83,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         nodes=memo.stable(memo(_nodes, state.nodes, foreign), "nodes"),
         problems=(*state.problems, *_without_profile(state, jobs, profiles)),
         orphans=memo(_orphans, state.runs, decoded, state.problems, payers),
+        overlaps=memo(overlaps_of, state.budgets, state.namespaces),
     )
 
 

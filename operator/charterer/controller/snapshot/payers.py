@@ -1,4 +1,4 @@
-"""Which budget pays for a namespace."""
+"""Which budget pays for a namespace, and which budgets select the same one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Budget, Selector
+from charterer.domain.ids import BudgetId
 
 
 def payers_of(
@@ -19,6 +20,23 @@ def payers_of(
         if payer is not None:
             payers[name] = payer
     return payers
+
+
+def overlaps_of(
+    budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, tuple[str, Mapping[str, str]]]
+) -> Mapping[BudgetId, str]:
+    """For each budget that selects a namespace together with another one: a sentence on the first such namespace."""
+    by_age = sorted(budgets.values(), key=lambda budget: (budget.created, budget.id))
+    sentences: dict[BudgetId, str] = {}
+    for name, labels in sorted(namespaces.values(), key=lambda namespace: namespace[0]):
+        selecting = [budget.id for budget in by_age if selects(budget.selector, labels)]
+        for budget in selecting if len(selecting) > 1 else ():
+            others = ", ".join(other for other in selecting if other != budget)
+            pays = "this budget" if budget == selecting[0] else selecting[0]
+            sentences.setdefault(
+                budget, f"namespace {name} is also selected by {others}; {pays} pays, being the oldest"
+            )
+    return sentences
 
 
 def selects(selector: Selector, labels: Mapping[str, str]) -> bool:

@@ -114,6 +114,9 @@ def _budget_conditions(
         message = f"forecast {verdict.forecast} of {budget.aim}{_interval(verdict)}"
         reason = "OnCourse" if within else "ForecastExceedsAmount"
         conditions.append(observed(ConditionType.WITHIN_BUDGET, within, reason, message))
+    overlap = snapshot.overlaps.get(budget.id)
+    if overlap is not None:
+        conditions.append(observed(ConditionType.OVERLAPS, True, "NamespaceShared", overlap))
     return (*conditions, _prices(budget, snapshot))
 
 

@@ -29,6 +29,7 @@ def job_view(job: Job, verdict: Verdict | None, problem: Problem | None, snapsho
     running = state is JobState.RUNNING and verdict is not None and verdict.remaining_seconds is not None
     return TrainingJobView(
         observed_generation=job.generation,
+        budget=job.budget,
         state=state,
         gpus=0 if job.allocation is None else job.allocation.option.gpus,
         want_gpus=0 if verdict is None or verdict.option is None else verdict.option.gpus,
