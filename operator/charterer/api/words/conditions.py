@@ -77,6 +77,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "NotRequested": Meaning("The job is not to be suspended."),
     "OnCourse": Meaning("The period is expected to end within the amount."),
     "Placed": Meaning("The job has its GPUs."),
+    "PriorityClassUnknown": Meaning(
+        "The budget gives no weight to the job's priority class, so the job has weight 1.",
+        "Correct `spec.priorityClassName`, or add it to the budget's `spec.weights`.",
+    ),
     "ProfileNotFound": Meaning(
         "The job names a SpeedupProfile that does not exist. It runs on its preferred number of GPUs.",
         "Create the profile, or correct `spec.profileName`.",

@@ -81,7 +81,11 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         jobs=jobs,
         rentals=memo(_rentals_by_id, state.rentals),
         nodes=memo.stable(memo(_nodes, state.nodes, foreign), "nodes"),
-        problems=(*state.problems, *_without_profile(state, jobs, profiles)),
+        problems=(
+            *state.problems,
+            *_without_profile(state, jobs, profiles),
+            *memo(_without_weight, state.jobs, payers),
+        ),
         orphans=memo(_orphans, state.runs, decoded, state.problems, payers),
         overlaps=memo(overlaps_of, state.budgets, state.namespaces),
     )
@@ -242,6 +246,22 @@ def _without_profile(
         for decoded in state.jobs.values()
         if decoded.profile_name and decoded.job.class_id not in profiles
     ]
+
+
+def _without_weight(jobs: Mapping[ObjectKey, DecodedJob], payers: Mapping[str, Budget]) -> Sequence[Problem]:
+    """Problems of jobs whose priority class is none of those that their budget gives a weight."""
+    problems: list[Problem] = []
+    for decoded in jobs.values():
+        job, payer = decoded.job, payers.get(decoded.job.namespace)
+        weighed = [] if payer is None else [name for name, _ in payer.weights]
+        if decoded.priority_class and weighed and payer is not None and decoded.priority_class not in weighed:
+            message = (
+                f"{decoded.priority_class!r} has no weight in GPUBudget {payer.id}, so the job has weight 1; "
+                f"the budget weighs {', '.join(weighed)}"
+            )
+            field, reason = "spec.priorityClassName", "PriorityClassUnknown"
+            problems.append(Problem("TrainingJob", job.namespace, job.name, field, reason, message))
+    return problems
 
 
 def _no_profile(job: Job, name: str, problems: Iterable[Problem]) -> Problem:

@@ -1,0 +1,35 @@
+"""A priority class that the budget does not weigh is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from charterer.api.decode import DecodedJob
+from charterer.cluster.store import ObjectKey
+from charterer.controller.snapshot.observe import observe
+from tests.unit.cli.worlds import seen_of
+from tests.worlds import NAMESPACE, World
+
+
+@pytest.mark.parametrize(
+    ("priority_class", "weights", "told"),
+    [
+        ("urgnet", (("urgent", 4.0),), True),
+        ("urgent", (("urgent", 4.0),), False),
+        ("", (("urgent", 4.0),), False),
+        ("urgnet", (), False),
+    ],
+)
+def test_a_job_is_told_when_its_priority_class_has_no_weight(
+    priority_class: str, weights: tuple[tuple[str, float], ...], told: bool
+) -> None:
+    world = World()
+    budget = world.budget()
+    world.budgets[budget.id] = replace(budget, weights=weights)
+    job = world.job("train", gpus=4)
+    state = replace(seen_of(world), jobs={ObjectKey(NAMESPACE, "train"): DecodedJob(job, priority_class, "")})
+    problems = observe(state, world.now).problems
+    assert [problem.field for problem in problems] == (["spec.priorityClassName"] if told else [])
+    assert all("has no weight in GPUBudget research" in problem.message for problem in problems)
