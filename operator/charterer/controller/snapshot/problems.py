@@ -1,0 +1,58 @@
+"""Names in jobs that nothing has: profiles that do not exist, priority classes that their budget does not weigh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from charterer.api.decode import DecodedJob
+from charterer.cluster.store import ObjectKey
+from charterer.controller.snapshot.cluster_state import ClusterState
+from charterer.domain.budget import Budget
+from charterer.domain.errors import Problem
+from charterer.domain.ids import ClassId, JobId
+from charterer.domain.job import Job
+from charterer.domain.profile import Profile
+
+
+def without_profile(
+    state: ClusterState, jobs: Mapping[JobId, Job], profiles: Mapping[ClassId, Profile]
+) -> Iterable[Problem]:
+    """Problems of jobs whose profile does not exist."""
+    return [
+        _no_profile(jobs[decoded.job.id], decoded.profile_name, state.problems)
+        for decoded in state.jobs.values()
+        if decoded.profile_name and decoded.job.class_id not in profiles
+    ]
+
+
+def without_weight(jobs: Mapping[ObjectKey, DecodedJob], payers: Mapping[str, Budget]) -> Sequence[Problem]:
+    """Problems of jobs whose priority class is none of those that their budget gives a weight."""
+    problems: list[Problem] = []
+    for decoded in jobs.values():
+        job, payer = decoded.job, payers.get(decoded.job.namespace)
+        weighed = [] if payer is None else [name for name, _ in payer.weights]
+        if decoded.priority_class and weighed and payer is not None and decoded.priority_class not in weighed:
+            message = (
+                f"{decoded.priority_class!r} has no weight in GPUBudget {payer.id}, so the job has weight 1; "
+                f"the budget weighs {', '.join(weighed)}"
+            )
+            field, reason = "spec.priorityClassName", "PriorityClassUnknown"
+            problems.append(Problem("TrainingJob", job.namespace, job.name, field, reason, message))
+    return problems
+
+
+def _no_profile(job: Job, name: str, problems: Iterable[Problem]) -> Problem:
+    broken = next(
+        (p for p in problems if (p.kind, p.namespace, p.name) == ("SpeedupProfile", job.namespace, name)), None
+    )
+    if broken is None:
+        message = (
+            f"no SpeedupProfile {name!r} in namespace {job.namespace}: create it, correct spec.profileName, or let the "
+            "job report its batch size, then Charterer creates it and learns"
+        )
+        reason = "ProfileNotFound"
+    else:
+        message = f"SpeedupProfile {name!r} cannot be used: {broken.field}: {broken.message}"
+        reason = broken.reason
+    message += f"; until then the job runs on {job.widths.preferred} GPUs"
+    return Problem("TrainingJob", job.namespace, job.name, "spec.profileName", reason, message)
