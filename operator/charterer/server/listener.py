@@ -122,8 +122,9 @@ class Listener:
             return
         try:
             await watched.lost
-        finally:
+        except asyncio.CancelledError:
             transport.abort()
+            raise
 
 
 class _WatchedProtocol(asyncio.Protocol):

@@ -100,15 +100,17 @@ class Admission:
     def _affords(self, job: Job, option: Option, cost: float) -> bool:
         """Whether the budget can still pay for it. What the first in the queue cannot have, nobody behind it gets.
 
-        While the budget is too small for all, a job starts as long as what it costs may still be committed, beside the
-        jobs that start before it. Otherwise it starts if the rate of what runs stays within the allowed rate; a first
-        job starts anyway, or jobs dearer than that would never run. Where its nodes are there already, half its price
-        counts: they were rented when it fitted, and what is rented makes the rate that is still allowed smaller by up
-        to the other half (``pacing``: h / 2 of it, paid over h).
+        While the budget is too small for all, a job whose class has no known arrival rate starts as long as what it
+        costs may still be committed, beside the jobs that start before it. Any job starts if the rate of what runs
+        stays within the allowed rate; a first job starts anyway, or jobs dearer than that would never run. Where its
+        nodes are there already, half its price counts: they were rented when it fitted, and what is rented makes the
+        rate that is still allowed smaller by up to the other half (``pacing``: h / 2 of it, paid over h).
         """
         if self._solution.feasible:
             return True
-        if not self._queue_ends and self._committed + cost <= self._solution.committable:
+        share = self._solution.share(job)
+        unexpected = share is not None and share.group.arrivals is None
+        if unexpected and not self._queue_ends and self._committed + cost <= self._solution.committable:
             return True
         allowed = self._solution.allowed
         price = option.price.dollars_per_second * (1.0 if self._draft.must_rent(job, option) else 0.5)

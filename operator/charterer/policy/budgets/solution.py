@@ -186,22 +186,30 @@ def _deadline_needs(
     return needs, reserved
 
 
-def _cheapest(
+def _in_sight_fits(
     groups: Mapping[GroupKey, JobGroup],
     demands: Mapping[GroupKey, GroupDemand],
     calibration: CostCalibration,
-    seconds: float,
-) -> float:
-    """Dollars that the load costs on its cheapest options: what arrives in so many seconds, and the jobs that wait.
+    money: PacingState,
+    allowed: float,
+    committable: float,
+) -> bool:
+    """Whether no job has to wait for money although the jobs in sight would spend too much if others always followed.
 
-    Jobs in sight of which no arrival rate is known are as many as they are: nothing says that others follow.
+    Nothing says that others follow jobs of which no arrival rate is known. So those that wait only have to cost no more
+    than may be committed, beside what the other groups spend on their cheapest options in that time.
     """
-    return sum(
-        demand.hull.money[0]
-        * calibration.factor(key[0])
-        * (len(groups[key].waiting) if demand.arrivals is None else demand.arrivals * seconds)
+    counted = sum(
+        demand.arrivals * demand.hull.money[0] * calibration.factor(key[0])
         for key, demand in demands.items()
+        if demand.arrivals is not None
     )
+    waiting = sum(
+        len(groups[key].waiting) * demand.hull.money[0] * calibration.factor(key[0])
+        for key, demand in demands.items()
+        if demand.arrivals is None
+    )
+    return counted <= allowed and waiting + counted * money.coming <= committable
 
 
 def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
@@ -225,9 +233,8 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
         solution = solve([spending(key, group, calibration) for key, group in demands.items()], allowed)
         shares = {key: assign(group, solution, number, memo) for number, (key, group) in enumerate(demands.items())}
         rate, planned = solution.rate, solution.spend
-        feasible = (
-            solution.fit is not BudgetFit.INFEASIBLE
-            or _cheapest(groups, demands, calibration, money.coming) <= committable
+        feasible = solution.fit is not BudgetFit.INFEASIBLE or _in_sight_fits(
+            groups, demands, calibration, money, allowed, committable
         )
         forecast = forecast_assigned(money, shares, calibration, budget, now)
     else:

@@ -10,6 +10,7 @@ from charterer.api.models.base import Condition
 from charterer.controller.status.publisher import viewed_objects
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
 from charterer.domain.profile import Amdahl
+from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.policy.set_aside import plan_around
 from tests.worlds import NAMESPACE, World
@@ -41,7 +42,7 @@ def spoiled(kind: str) -> World:
         case "SpeedupProfile":
             world.profiles[SFT] = replace(world.profiles[SFT], mean_work=nan)
         case "TrainingJob":
-            world.jobs[JobId("train")] = replace(world.jobs[JobId("train")], weight=0.0)
+            world.jobs[JobId("train")] = replace(world.jobs[JobId("train")], target_completion=Instant(10**400))
             world.profiles[SFT] = replace(world.profiles[SFT], arrivals_per_hour=None)
             world.job("another", gpus=8, profile="sft")
         case "GPUBudget":
