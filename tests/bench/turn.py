@@ -35,6 +35,7 @@ from charterer.domain.plan import Plan
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
 from charterer.policy.planner import plan
@@ -81,7 +82,13 @@ def settle(world: World) -> None:
 
 
 def everything_is_labelled(world: World) -> None:
-    """What the steps of a run would have written: its Service, the labels of its nodes, the annotations of its pods."""
+    """What steps would have written: of a run its Service, labels and annotations; of a budget its money's causes."""
+    for budget in list(world.budgets.values()):
+        assert budget.balance is not None
+        through = budget.balance.costs.through
+        if through is None or world.now > after(through, 30.0):
+            costs = replace(budget.balance.costs, through=world.now, lifetime=budget.balance.lifetime)
+            world.budgets[budget.id] = replace(budget, balance=replace(budget.balance, costs=costs))
     labels: dict[str, dict[str, str]] = {name: {} for name in world.nodes}
     for job in list(world.jobs.values()):
         world.jobs[job.id] = _prepared(job)
