@@ -226,6 +226,9 @@ def test_a_plan_that_was_carried_out_is_not_taken_back_by_the_next(world: World)
         and command.allocation is None
         and command.reason.code is not ReasonCode.NOT_STARTING
     }
+    withdrawn = any(
+        isinstance(command, Allocate) and command.reason.code is ReasonCode.NOT_STARTING for command in first.commands
+    )
     for command in second.commands:
         match command:
             case Release(rental):
@@ -233,7 +236,7 @@ def test_a_plan_that_was_carried_out_is_not_taken_back_by_the_next(world: World)
             case Allocate(job, allocation):
                 assert job not in placed
                 assert job not in stopped or allocation is not None
-            case Rent():
+            case Rent() if not withdrawn:  # a withdrawn run is put on record first, and then its job rests
                 raise AssertionError("the first plan rented too few")
 
 
