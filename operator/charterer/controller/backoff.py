@@ -18,7 +18,7 @@ class Pause:
 
 
 class Backoff(Generic[Key]):
-    """The pauses of a writer's objects, ``first`` seconds long after a first failure. ``clock``: in seconds."""
+    """The pauses of objects, ``first`` seconds long after a first failure. ``clock``: in seconds."""
 
     def __init__(self, clock: Callable[[], float], first: float) -> None:
         self._clock = clock
@@ -30,11 +30,12 @@ class Backoff(Generic[Key]):
         pause = self._pauses.get(key)
         return pause is not None and self._clock() < pause.until
 
-    def failed(self, key: Key, longest: float) -> None:
-        """Leave the object alone for a while, at most ``longest`` seconds."""
+    def failed(self, key: Key, longest: float, least: float = 0.0) -> float:
+        """Leave the object alone for a while, from ``least`` to ``longest`` seconds; returns for how many."""
         last = self._pauses.get(key)
-        seconds = self._first if last is None else min(2 * last.seconds, longest)
+        seconds = min(max(self._first if last is None else 2 * last.seconds, least), longest)
         self._pauses[key] = Pause(self._clock() + seconds, seconds)
+        return seconds
 
     def succeeded(self, key: Key) -> None:
         """The next failure of the object is a first one."""
@@ -44,6 +45,11 @@ class Backoff(Generic[Key]):
         """Forget all other objects."""
         for gone in self._pauses.keys() - set(keys):
             del self._pauses[gone]
+
+    def forget_ended(self, seconds: float) -> None:
+        """Forget the pauses that ended that many seconds ago or earlier: the next failures are first ones."""
+        oldest = self._clock() - seconds
+        self._pauses = {key: pause for key, pause in self._pauses.items() if pause.until > oldest}
 
     def soonest(self) -> float | None:
         """When the first pause ends; None without any."""

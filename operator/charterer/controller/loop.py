@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from charterer.cluster.errors import ApiError, TooManyRequests
+from charterer.controller.backoff import Backoff
 from charterer.controller.outcome import ActionOutcome, Executor, Held
 from charterer.controller.rent_batch import RentBatch
 from charterer.domain.ids import StepKey, StepKind
@@ -93,7 +94,7 @@ class Loop:
         self._awake = awake
         self._in_flight = in_flight
         self._tasks: set[asyncio.Task[None]] = set()
-        self._pauses: dict[StepKey, _Pause] = {}
+        self._backoff: Backoff[StepKey] = Backoff(self._clock, timing.first_retry_seconds)
         self._plan_seconds = 0.0
         self._batch = RentBatch(timing.batch_idle_seconds, timing.batch_longest_seconds)
         self._plans = Memo()
@@ -141,7 +142,7 @@ class Loop:
         for key, step in steps.items():
             if self._free(key):
                 self._begin(key, step)
-        self._forget_old_pauses()
+        self._backoff.forget_ended(_FORGET_RETRY_SECONDS)
         instants = [wait.until for wait in waits.values() if wait.until is not None]
         if held_seconds is not None:
             instants.append(after(self._now(), held_seconds))
@@ -196,10 +197,7 @@ class Loop:
             self._awake.set()
 
     def _free(self, key: StepKey) -> bool:
-        if key in self._in_flight:
-            return False
-        pause = self._pauses.get(key)
-        return pause is None or self._clock() >= pause.until
+        return key not in self._in_flight and not self._backoff.pausing(key)
 
     def _begin(self, key: StepKey, step: Step) -> None:
         async def carry_out() -> None:
@@ -231,32 +229,17 @@ class Loop:
             _log.info("%s %s: %s%s", key, type(action).__name__, outcome.value, _reason(action))
         self._observer.done(action, outcome, message)
         if outcome is ActionOutcome.DONE:
-            self._pauses.pop(key, None)
+            self._backoff.succeeded(key)
         else:
             self._pause(key, outcome, least)
         return outcome
 
     def _pause(self, key: StepKey, outcome: ActionOutcome, least: float) -> None:
         """``least``: seconds for which the server asked to be left alone; it is not let wait for ever."""
-        last = self._pauses.get(key)
         timing = self._timing
         longest = timing.last_stale_seconds if outcome is ActionOutcome.STALE else timing.last_retry_seconds
-        seconds = timing.first_retry_seconds if last is None else last.seconds * 2
-        seconds = min(max(seconds, least), longest)
-        self._pauses[key] = _Pause(self._clock() + seconds, seconds)
+        seconds = self._backoff.failed(key, longest, least)
         asyncio.get_running_loop().call_later(seconds, self._awake.set)
-
-    def _forget_old_pauses(self) -> None:
-        oldest = self._clock() - _FORGET_RETRY_SECONDS
-        self._pauses = {key: pause for key, pause in self._pauses.items() if pause.until > oldest}
-
-
-@dataclass(frozen=True, slots=True)
-class _Pause:
-    """Nothing is tried under a key until the clock shows ``until``; it was ``seconds`` long."""
-
-    until: float
-    seconds: float
 
 
 def command_key(command: Command) -> StepKey:

@@ -231,7 +231,7 @@ def _end_again(rental: Rental, instance: Instance, survey: Survey, view: Lifecyc
     """An ended rental's instance is listed as alive: the list is too old, or the cloud had reported a wrong end."""
     if must_show(survey, rental.created if rental.ended is None else rental.ended):
         return Terminate(rental.id, view.acting(rental.pool), instance, None)
-    return Wait(f"a list that must_show the end of instance {instance.id}")
+    return Wait(f"a list that must show the end of instance {instance.id}")
 
 
 def _deletable(bound: BoundPod) -> bool:

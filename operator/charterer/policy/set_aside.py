@@ -74,7 +74,7 @@ class PlanAroundFaults:
 
 def plan_around(snapshot: Snapshot, memo: Memo, faults: Faults) -> PlanAroundFaults:
     """The plan, without the objects that were set aside in the turn before (``faults``) or that make it fail now."""
-    present = set(_objects(snapshot))
+    present = set(_objects(snapshot)) if faults else set()
     known = {at: fault for at, fault in faults.items() if at in present}
     due = min((at for at in known if known[at].until <= snapshot.now), key=lambda at: known[at].until, default=None)
     if due is not None:

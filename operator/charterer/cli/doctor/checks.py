@@ -10,7 +10,7 @@ from charterer.cli.shared.formatting import when
 from charterer.cli.shared.leader import LeaderSeen
 from charterer.cluster.client import RawObject
 from charterer.controller.snapshot.cluster_state import ClusterState
-from charterer.controller.snapshot.payers import selects
+from charterer.controller.snapshot.payers import budgets_by_namespace, payers_of
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.pool import Pool
 
@@ -122,19 +122,18 @@ def check_budgets(state: ClusterState) -> Iterable[Finding]:
     budgets = sorted(state.budgets.values(), key=lambda budget: (budget.created, budget.id))
     if not budgets:
         yield Finding("budgets", "no GPUBudget", "exists, so nothing is rented", "apply one: docs/budgets.md")
+    by_namespace = budgets_by_namespace(state.budgets, state.namespaces)
     for budget in budgets:
-        chosen = [name for name, labels in state.namespaces.values() if selects(budget.selector, labels)]
-        yield _budget(budget, chosen)
+        yield _budget(budget, [name for name, selecting in by_namespace.items() if budget in selecting])
     shared: dict[tuple[str, ...], list[str]] = {}
-    for name, labels in state.namespaces.values():
-        payers: tuple[str, ...] = tuple(budget.id for budget in budgets if selects(budget.selector, labels))
-        if len(payers) > 1:
-            shared.setdefault(payers, []).append(name)
-    for selecting, names in sorted(shared.items()):
+    for name, selecting in by_namespace.items():
+        if len(selecting) > 1:
+            shared.setdefault(tuple(budget.id for budget in selecting), []).append(name)
+    for payers, names in sorted(shared.items()):
         yield Finding(
             "budgets",
-            f"GPUBudgets {', '.join(selecting)}",
-            f"all select {_namespaces(names)}; the oldest, {selecting[0]}, pays",
+            f"GPUBudgets {', '.join(payers)}",
+            f"all select {_namespaces(names)}; the oldest, {payers[0]}, pays",
             "change a namespaceSelector so that each namespace has one budget",
         )
 
@@ -155,11 +154,7 @@ def _budget(budget: Budget, namespaces: Sequence[str]) -> Finding:
 
 def check_namespaces(state: ClusterState) -> Iterable[Finding]:
     """Namespaces with jobs that no budget pays for."""
-    paid = {
-        name
-        for name, labels in state.namespaces.values()
-        if any(selects(budget.selector, labels) for budget in state.budgets.values())
-    }
+    paid = payers_of(state.budgets, state.namespaces).keys()
     jobs = [decoded.job for decoded in state.jobs.values() if decoded.job.finish is None]
     unpaid = sorted({job.namespace for job in jobs} - paid)
     for namespace in unpaid:

@@ -14,6 +14,7 @@ from charterer.domain.time import seconds_between
 from charterer.policy.budgets.demand import DEFAULT_WORK_SECONDS
 from charterer.policy.budgets.reasons import format_duration, format_money, name
 from charterer.policy.explain.alternatives import Alternative, Alternatives, LeftAlone, Rank, WinningChange
+from charterer.policy.options.menu import CEILING_FACTOR
 from charterer.report.document import (
     Block,
     Document,
@@ -91,7 +92,8 @@ def _pays(explanation: Explanation) -> str:
     share = None if solution is None else solution.share(job)
     if share is not None and share.group.most < budget.rate:
         most = formatting.rate(Rate(share.group.worth(budget.rate)))
-        text += f" For this job it pays at most {most}, 20 times what an hour of its cheapest option costs."
+        cheapest = f"{CEILING_FACTOR:g} times what an hour of its cheapest option costs"
+        text += f" For this job it pays at most {most}, {cheapest}."
     own = None if solution is None else solution.deadline_values(job)
     if own is not None:
         text += f" For this job, because of its targetCompletionTime, it pays {formatting.rate(Rate(own.worth))}."

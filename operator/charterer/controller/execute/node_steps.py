@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 
 from charterer.api import decode
 from charterer.cluster import kinds
@@ -19,6 +20,7 @@ from charterer.controller.outcome import ActionOutcome, Held
 from charterer.domain.ids import NodeName
 from charterer.domain.steps import Cordon, DeleteNode, DeletePod, FailPod, LabelNode, Terminate
 from charterer.domain.time import Instant, format_instant
+from charterer.lifecycle.view import names
 from charterer.providers.provider import Drained
 
 _log = logging.getLogger(__name__)
@@ -59,37 +61,34 @@ async def _empty(context: ExecutionContext, step: Terminate, node: NodeName) -> 
     Who holds the machine is recorded, since its place is not free in the group's target meanwhile.
     """
     alive = await _alive(context, node)
-    names = ", ".join(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in alive[:_NAMED])
-    more = f" and {len(alive) - _NAMED} more" if len(alive) > _NAMED else ""
-    if any(_of_a_run(context, pod) for pod in alive):
-        _log.info("instance %s is not ended: %s%s live on Node %s", step.instance.id, names, more, node)
+    holders = names((f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in alive), _NAMED)
+    if _any_of_a_run(context, alive):
+        _log.info("instance %s is not ended: %s live on Node %s", step.instance.id, holders, node)
         raise Stale
     rental = context.decided.rental(step.rental)
-    if rental.held_by != names + more:
-        await context.objects.record_rental(replace(rental, held_by=names + more))
+    if rental.held_by != holders:
+        await context.objects.record_rental(replace(rental, held_by=holders))
         if not alive:
             raise Stale
     if not alive:
         return
     asked = step.evict_from is not None and context.now() >= step.evict_from
     refusals = [await _evict(context, pod) for pod in alive] if asked else []
-    text = (
-        f"{names}{more} live{'s' if len(alive) == 1 else ''} on Node {node}, which is paid for only because of that: "
-    )
+    text = f"{holders} live{'s' if len(alive) == 1 else ''} on Node {node}, which is paid for only because of that: "
     text += "they were asked to leave" if asked else f"they are asked to leave at {_time(step.evict_from)}"
     refused = next((refusal for refusal in refusals if refusal), "")
     text += f" ({refused})" if refused else ""
     raise Held(f"{text}; the machine is ended at {_time(step.patience_until)} whatever lives there")
 
 
-def _of_a_run(context: ExecutionContext, raw: RawObject) -> bool:
-    """Whether the Job of a run controls the pod, whatever its labels say."""
-    pod = decode.pod(raw)
-    if not isinstance(pod, decode.JobPod):
-        return False
+def _any_of_a_run(context: ExecutionContext, pods: Iterable[RawObject]) -> bool:
+    """Whether the Job of a run controls one of the pods, whatever its labels say."""
+    controllers = {pod.controller_uid for raw in pods if isinstance(pod := decode.pod(raw), decode.JobPod)}
     snapshot = context.decided.snapshot()
-    runs = [run.uid for job in snapshot.jobs.values() for run in job.runs]
-    return pod.controller_uid in [*runs, *(orphan.run.uid for orphan in snapshot.orphans)]
+    runs = chain(
+        (run for job in snapshot.jobs.values() for run in job.runs), (orphan.run for orphan in snapshot.orphans)
+    )
+    return bool(controllers) and any(run.uid in controllers for run in runs)
 
 
 async def _evict(context: ExecutionContext, pod: RawObject) -> str:

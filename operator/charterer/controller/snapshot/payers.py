@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Budget, Selector
 from charterer.domain.ids import BudgetId
 
 
+def budgets_by_namespace(
+    budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, tuple[str, Mapping[str, str]]]
+) -> Mapping[str, Sequence[Budget]]:
+    """The budgets that select each namespace, the oldest first."""
+    by_age = sorted(budgets.values(), key=lambda budget: (budget.created, budget.id))
+    return {
+        name: [budget for budget in by_age if selects(budget.selector, labels)] for name, labels in namespaces.values()
+    }
+
+
 def payers_of(
     budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, tuple[str, Mapping[str, str]]]
 ) -> Mapping[str, Budget]:
     """The budget that pays for each namespace: the oldest one that selects it."""
-    by_age = sorted(budgets.values(), key=lambda budget: (budget.created, budget.id))
-    payers: dict[str, Budget] = {}
-    for name, labels in namespaces.values():
-        payer = next((budget for budget in by_age if selects(budget.selector, labels)), None)
-        if payer is not None:
-            payers[name] = payer
-    return payers
+    selecting = budgets_by_namespace(budgets, namespaces)
+    return {namespace: candidates[0] for namespace, candidates in selecting.items() if candidates}
 
 
 def overlaps_of(
     budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, tuple[str, Mapping[str, str]]]
 ) -> Mapping[BudgetId, str]:
     """For each budget that selects a namespace together with another one: a sentence on the first such namespace."""
-    by_age = sorted(budgets.values(), key=lambda budget: (budget.created, budget.id))
     sentences: dict[BudgetId, str] = {}
-    for name, labels in sorted(namespaces.values(), key=lambda namespace: namespace[0]):
-        selecting = [budget.id for budget in by_age if selects(budget.selector, labels)]
+    for namespace, candidates in sorted(budgets_by_namespace(budgets, namespaces).items()):
+        selecting = [budget.id for budget in candidates]
         for budget in selecting if len(selecting) > 1 else ():
             others = ", ".join(other for other in selecting if other != budget)
             pays = "this budget" if budget == selecting[0] else selecting[0]
-            sentences.setdefault(
-                budget, f"namespace {name} is also selected by {others}; {pays} pays, being the oldest"
-            )
+            text = f"namespace {namespace} is also selected by {others}; {pays} pays, being the oldest"
+            sentences.setdefault(budget, text)
     return sentences
 
 

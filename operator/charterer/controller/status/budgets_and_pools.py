@@ -21,6 +21,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import format_instant, seconds_between
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
+from charterer.lifecycle.view import count
 from charterer.providers.errors import ProviderError
 
 _ERROR_STATES = {
@@ -79,9 +80,7 @@ def _budget_conditions(
     verdict = plan.budgets.get(budget.id)
     observed = partial(condition, now=snapshot.now, generation=budget.generation)
     if budget.deleting:
-        message = (
-            f"being deleted: waits until its {_count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
-        )
+        message = f"being deleted: waits until its {count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
         ready = observed(ConditionType.READY, False, "Draining", message)
     elif budget.balance is not None and budget.begins_after(snapshot.now):
         message = (
@@ -140,13 +139,9 @@ def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
     ]
     waiting = sum(job.budget == budget.id and job.wants_to_run for job in snapshot.jobs.values())
     return (
-        f"mode Observe: nothing is rented or changed; for {_count(waiting, 'waiting job')} it would rent "
-        f"{_count(rent, 'more node')} and place {_count(len(place), 'job')} now"
+        f"mode Observe: nothing is rented or changed; for {count(waiting, 'waiting job')} it would rent "
+        f"{count(rent, 'more node')} and place {count(len(place), 'job')} now"
     )
-
-
-def _count(amount: int, words: str) -> str:
-    return f"{amount} {words}{'' if amount == 1 else 's'}"
 
 
 def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
@@ -194,13 +189,11 @@ def _pool_state(
     pool: Pool, snapshot: Snapshot, error: ProviderError | None, live: int, rentals: int
 ) -> tuple[PoolState, str, str]:
     if pool.gone:
-        left = f"{_count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
+        left = f"{count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
         message = f"a former GPUPool {pool.id} named another group: waits until its {left}"
         return PoolState.GROUP_TAKEN, "GroupTaken", message
     if pool.deleting:
-        message = (
-            f"being deleted: waits until its {_count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
-        )
+        message = f"being deleted: waits until its {count(rentals, 'rental')} {'has' if rentals == 1 else 'have'} ended"
         return PoolState.DELETING, "Draining", message
     if pool.taken_by is not None:
         message = (

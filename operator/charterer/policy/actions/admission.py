@@ -82,7 +82,7 @@ class Admission:
 
     def _restart_at_once(self, job: Job, wanted: Sequence[Completion], why: Reason) -> None:
         """On what is left; it is optimised later, as a move."""
-        if not self._affords(job, wanted[0].option, self._cost(job, wanted)):
+        if not self._affords(job, wanted[0].option, wanted):
             return
         for option in (outcome.option for outcome in wanted):
             claim = self._draft.claim(job, option, only_ready=True)
@@ -97,7 +97,7 @@ class Admission:
         factor = self._solution.calibration.factor(self._solution.key(job)[0])
         return min(outcome.dollars for outcome in outcomes) * factor
 
-    def _affords(self, job: Job, option: Option, cost: float) -> bool:
+    def _affords(self, job: Job, option: Option, outcomes: Sequence[Completion]) -> bool:
         """Whether the budget can still pay for it. What the first in the queue cannot have, nobody behind it gets.
 
         While the budget is too small for all, a job whose class has no known arrival rate starts as long as what it
@@ -109,8 +109,8 @@ class Admission:
         if self._solution.feasible:
             return True
         share = self._solution.share(job)
-        unexpected = share is not None and share.group.arrivals is None
-        if unexpected and not self._queue_ends and self._committed + cost <= self._solution.committable:
+        unexpected = share is not None and share.group.arrivals is None and not self._queue_ends
+        if unexpected and self._committed + self._cost(job, outcomes) <= self._solution.committable:
             return True
         allowed = self._solution.allowed
         price = option.price.dollars_per_second * (1.0 if self._draft.must_rent(job, option) else 0.5)
@@ -120,25 +120,30 @@ class Admission:
         self._queue_ends = True
         return False
 
+    def _commit(self, job: Job, outcomes: Sequence[Completion]) -> None:
+        """Count what a job that starts will cost, where money is short."""
+        if not self._solution.feasible:
+            self._committed += self._cost(job, outcomes)
+
     def _admit(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> None:
         wanted = outcomes[0].option
         blocks: list[ReasonCode] = []
-        cost = self._cost(job, outcomes)
         for option in self._by_availability(job, outcomes, share):
-            if not self._affords(job, option, cost):
+            if not self._affords(job, option, outcomes):
                 left = reasons.format_money(max(self._solution.committable - self._committed, 0.0))
-                text = f"it costs about {reasons.format_money(cost)}, and {left} may be committed to jobs now"
+                cost = reasons.format_money(self._cost(job, outcomes))
+                text = f"it costs about {cost}, and {left} may be committed to jobs now"
                 self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, text))
                 return
             block = self._try(job, option, share)
             if block is None:
-                self._committed += cost
+                self._commit(job, outcomes)
                 return
             blocks.append(block)
         if any(block in _LIMITS for block in blocks):
             for option in sorted(share.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
                 if self._try(job, option, share) is None:
-                    self._committed += cost
+                    self._commit(job, outcomes)
                     return
         first = blocks[0]
         self._draft.judge(job, wanted, reasons.waiting(first, wanted, self._why_not(first, job, wanted)))

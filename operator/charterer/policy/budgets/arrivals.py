@@ -28,8 +28,6 @@ LEAST_JOBS = 5.0
 PRIOR_JOBS = LEAST_JOBS
 _LEAST_SEEN_SECONDS = 60.0
 """Seconds over which arrivals are seen at least: a job that has just come says that one may come each minute."""
-_LEAST_SEEN_SECONDS = 60.0
-"""Seconds over which arrivals are seen at least: a job that has just come says that one may come each minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,46 +48,32 @@ def first_arrivals(known: ClassHistory | None, now: Instant) -> Arrivals | None:
     return _counted(known, (), now, 1.0, 1.0)
 
 
-def most_arrivals(known: ClassHistory | None, created: Sequence[Instant], now: Instant) -> float:
-    """Jobs a second that were seen lately, with weights that halve in a week; 0 where none was ever seen."""
-    begun = [*created] if known is None or not known.arrivals else [known.since, *created]
-    if not begun:
-        return 0.0
-    week = _faded([max(seconds_between(at, now), 0.0) for at in created], WEEK_SECONDS)
-    week += 0.0 if known is None else known.aged(now).recent_arrivals
-    elapsed = max(seconds_between(min(begun), now), _LEAST_SEEN_SECONDS)
-    return week / _Count(0.0, elapsed, WEEK_SECONDS).seconds
-
-
 def seen_lately(known: ClassHistory | None, created: Sequence[Instant], now: Instant) -> float:
     """Jobs a second that were seen, with weights that halve in a week; 0 where none was ever seen."""
-    begun = [*created] if known is None or not known.arrivals else [known.since, *created]
-    if not begun:
+    first = _first(known, created)
+    if first is None:
         return 0.0
-    week = _faded([max(seconds_between(at, now), 0.0) for at in created], WEEK_SECONDS)
-    week += 0.0 if known is None else known.aged(now).recent_arrivals
-    elapsed = max(seconds_between(min(begun), now), _LEAST_SEEN_SECONDS)
+    elapsed = max(seconds_between(first, now), _LEAST_SEEN_SECONDS)
+    week = _week(_ages(created, now), None if known is None else known.aged(now))
     return week / _Count(0.0, elapsed, WEEK_SECONDS).seconds
 
 
 def _counted(
     known: ClassHistory | None, created: Sequence[Instant], now: Instant, least_seconds: float, least_jobs: float
 ) -> Arrivals | None:
-    begun = [*created] if known is None or not known.arrivals else [known.since, *created]
-    if not begun:
+    first = _first(known, created)
+    if first is None:
         return None
-    first = min(begun)
     elapsed = seconds_between(first, now)
     if elapsed < least_seconds:
         return None
     before = None if known is None else known.aged(now)
-    ages = [max(seconds_between(at, now), 0.0) for at in created]
+    ages = _ages(created, now)
     month = _faded(ages, HISTORY_HALF_LIFE_SECONDS) + (0.0 if before is None else before.arrivals)
     if month < least_jobs:
         return None
-    week = _faded(ages, WEEK_SECONDS) + (0.0 if before is None else before.recent_arrivals)
     usual = _Count(month, elapsed, HISTORY_HALF_LIFE_SECONDS)
-    lately = _Count(week, elapsed, WEEK_SECONDS)
+    lately = _Count(_week(ages, before), elapsed, WEEK_SECONDS)
     if not usual.jobs:
         return None
     usually = usual.jobs / usual.seconds
@@ -97,6 +81,21 @@ def _counted(
     shrunk = PRIOR_JOBS / (PRIOR_JOBS + usually * lately.seconds)
     error = shrunk / sqrt(rate * usual.memory) + (1.0 - shrunk) / sqrt(rate * lately.memory)
     return Arrivals(rate, 1.0 / error**2)
+
+
+def _first(known: ClassHistory | None, created: Sequence[Instant]) -> Instant | None:
+    """When the first job was seen, in the history or since; None where none was."""
+    begun = [*created] if known is None or not known.arrivals else [known.since, *created]
+    return min(begun, default=None)
+
+
+def _ages(created: Sequence[Instant], now: Instant) -> list[float]:
+    return [max(seconds_between(at, now), 0.0) for at in created]
+
+
+def _week(ages: Sequence[float], before: ClassHistory | None) -> float:
+    """The jobs of these ages and of the history, aged to now, with weights that halve in a week."""
+    return _faded(ages, WEEK_SECONDS) + (0.0 if before is None else before.recent_arrivals)
 
 
 def _faded(ages: Sequence[float], half_life: float) -> float:

@@ -21,7 +21,7 @@ from charterer.policy.solve.phase_dp import InPlaceResize, OptionTable
 
 SOURCE: OptionSource = WholeWidths()
 """Where the planner's options come from."""
-_CEILING = 20.0
+CEILING_FACTOR = 20.0
 """Dollars paid at most to end a job an hour earlier, as a multiple of what an hour of its cheapest option costs. A job
 with 5 % of serial work is still widened to 19 times its narrowest width: √(20·0.95/0.05), Amdahl's law."""
 _NONE: QuarantinedWidths = frozenset()
@@ -29,7 +29,7 @@ _NONE: QuarantinedWidths = frozenset()
 
 def default_ceiling(hull: Hull) -> Rate:
     """Dollars that a second of a job of weight 1 may cost where its budget does not say."""
-    return Rate(_CEILING * hull.rates[0])
+    return Rate(CEILING_FACTOR * hull.rates[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,7 @@ class _HistoryReader:
             hourly=row.get(
                 "node_price",
                 _price,
-                f"price of a node: dollars an hour like 19.80, up to {DEAREST.decimal()}",
+                _PRICE,
                 default.hourly,
             ),
             gpu_type=row.cells.get("gpu_type") or default.gpu_type,
