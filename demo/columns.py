@@ -70,7 +70,7 @@ class Columns:
 
 
 def really_run(replayed: Mapping[str, Replayed], views: Sequence[View], dollars: float, machines: int) -> Column:
-    """What was really run, and billed."""
+    """The column of the real run, with the cloud's own bill."""
     jobs = [
         ColumnJob(name, job.submitted, job.began, job.completed, job.held)
         for name, job in replayed.items()

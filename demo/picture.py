@@ -63,7 +63,7 @@ def draw(
 
 
 def timeline_csv(views: Sequence[View]) -> str:
-    """What was observed as CSV: workload seconds, GPUs, dollars spent and allowed, dollars per job-hour saved."""
+    """The observations as CSV: workload seconds, GPUs, dollars spent and allowed, dollars per job-hour saved."""
     rows = ["at,rented_gpus,used_gpus,spent,allowed,pays"]
     for view in views:
         money = view.money
@@ -135,7 +135,7 @@ def _draw_money(axes: Axes, column: Column) -> None:
 
 
 def _draw_run(axes: Axes, scenario: Scenario, views: Sequence[View], simulated: Column) -> None:
-    """What only the column that was really run has: its simulation, its budget, and when a zone was sold out."""
+    """Draw what only the column of the real run has: its simulation, its budget, and when a zone was sold out."""
     times, dollars = [at / 60 for at, _ in simulated.spent], [spent for _, spent in simulated.spent]
     axes.plot(times, dollars, color=SIMULATED, lw=1.4, ls=(0, (2, 1.5)))
     end, last = scenario.window[1] - scenario.window[0], max(view.at for view in views)

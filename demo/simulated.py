@@ -4,8 +4,8 @@
 
 The simulator gets what the cluster gets: the sped-up manifests, the fake cloud's prices, stock and start-up times, and
 the measured speeds. So its planner's own constants weigh as they do in the demo. Its results are in workload seconds.
-Of the operator's packages only this module imports any. It is a program of its own, because it takes a core for some
-seconds: the demo starts it beside the replay and reads what it printed.
+No other module of the demo imports the operator's packages. It is a program of its own, because it keeps a core busy
+for some seconds: the demo starts it beside the replay and reads its output.
 """
 
 from __future__ import annotations

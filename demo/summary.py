@@ -73,7 +73,7 @@ class Summary:
 
     @property
     def headline(self) -> str:
-        """What a reader should remember."""
+        """The result in one sentence."""
         today, same, run = self.autoscaler, self.same_money, self.run
         sooner = _share(same.mean_completion_seconds, today.mean_completion_seconds)
         cheaper = f"{_share(run.dollars, today.dollars)} {'less' if run.dollars <= today.dollars else 'more'}"

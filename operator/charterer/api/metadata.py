@@ -95,7 +95,7 @@ def true_condition(status: Raw, kind: str) -> Raw | None:
 
 
 def controller_of(raw: Raw) -> Controller | None:
-    """What manages the object; None where nothing does. The API server lets an object have one controller at most."""
+    """The owner that manages the object; None if it has none. The API server allows one controller at most."""
     for owner in raw["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
             group = str(owner.get("apiVersion", "")).rpartition("/")[0]

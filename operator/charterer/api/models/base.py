@@ -85,7 +85,7 @@ _MOST_HOURLY_DOLLARS: Final = 10**6
 
 
 def _at_most(dollars: int, parse: Callable[[str], _T]) -> Callable[[str], _T]:
-    """The parser of amounts that users give: not negative, and below so many dollars."""
+    """A parser of amounts that users give. It accepts amounts from 0 to below a maximum in dollars."""
 
     def read(text: str) -> _T:
         parsed = parse(text)

@@ -108,7 +108,7 @@ class NamespaceCosts(ApiModel):
 
 
 class BudgetCosts(ApiModel):
-    """What the dollars of a budget were for, in all its months. No amount ever falls."""
+    """The dollars of a budget by cause, over all its months. No amount ever falls."""
 
     through: Time
     """When the last amounts were added: about once a minute."""
@@ -174,7 +174,7 @@ class GPUBudgetRecord(ApiModel):
     counted_through: Time | None = None
     """All jobs that finished up to this time are counted in classes and jobsCost."""
     costs: BudgetCosts | None = None
-    """What the dollars were for, since this budget exists."""
+    """The dollars spent by cause, since this budget exists."""
     machine_state: PackedStatistics | None = None
     """The statistics behind classes, and the UIDs of the jobs that are counted in it and finished after countedThrough.
     If this is deleted, costs of classes are learned anew."""

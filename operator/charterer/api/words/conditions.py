@@ -27,7 +27,9 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "All pods of the run are ready.", "If False: the message has the pods' own words."
     ),
     ConditionType.RESIZING: Meaning("The job changes its width or pool."),
-    ConditionType.BUDGET_LIMITED: Meaning("Money keeps the job from the option that it would else have."),
+    ConditionType.BUDGET_LIMITED: Meaning(
+        "A limit on money keeps the job from an option that it would otherwise have."
+    ),
     ConditionType.COMPLETE: Meaning("The job has completed."),
     ConditionType.LOAD_BORNE_OUT: Meaning(
         "All of the profile's declared `spec.arrivalsPerHour` counts in planning.",

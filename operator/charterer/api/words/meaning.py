@@ -1,4 +1,4 @@
-"""What a word means, and what a person does about it."""
+"""The meaning of a word, and what a person can do about it."""
 
 from __future__ import annotations
 

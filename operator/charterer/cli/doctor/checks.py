@@ -1,4 +1,4 @@
-"""What is checked, as functions of what was read. Every finding says that something is right, or what to do."""
+"""The checks, as functions of the objects that were read. Each finding says that something is right, or what to do."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def check_leader(leader: LeaderSeen | None) -> Finding:
 
 
 def check_rights(rights: Iterable[Right], role: str) -> Iterable[Finding]:
-    """What the caller may not do."""
+    """The rights that the caller lacks."""
     rights = list(rights)
     missing = [right for right in rights if not right.allowed]
     for right in missing:
