@@ -169,8 +169,7 @@ async def test_a_job_deleted_and_made_again_under_its_name_at_once_begins_anew_a
     (old,) = bed.pods("train")
     await bed.delete("TrainingJob", "train")
     await bed.job("train")
-    await bed.until(lambda: bed.state("train") == "Running")
-    assert bed.run("train") == 1
+    await bed.until(lambda: bed.state("train") == "Running" and bed.run("train") == 1)
     await bed.until(lambda: len(bed.pods("train")) == 1)
     (new,) = bed.pods("train")
     for label in ("charterer.dev/job-uid", "batch.kubernetes.io/controller-uid"):

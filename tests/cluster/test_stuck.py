@@ -21,14 +21,16 @@ HOST_PATH = {
 }
 
 
-async def warned(bed: Bed, reason: str) -> str:
-    """The note of the first Warning Event with this reason, in the test's namespace or of a cluster-scoped object."""
+async def warned(bed: Bed, reason: str, about: str) -> str:
+    """The note of the first Warning Event with this reason about the object with this uid."""
+    namespaces = (bed.namespace, "default")  # Events of cluster-scoped objects are in the latter, with other tests'
     async with asyncio.timeout(30):
         while True:
-            for namespace in (bed.namespace, "default"):
+            for namespace in namespaces:
                 listing = await bed.kube.list(EVENTS.all(namespace), fields=f"reason={reason},type=Warning")
                 for raw in listing.items:
-                    return str(raw["note"])
+                    if raw["regarding"]["uid"] == about:
+                        return str(raw["note"])
             await asyncio.sleep(0.2)
 
 
@@ -58,7 +60,8 @@ async def test_a_strangers_pod_keeps_a_machine_only_until_it_may_be_asked_to_lea
     await bed.finish("train")
     squatter = f"{bed.namespace}/squatter"
     await bed.until(lambda: [raw["status"].get("heldBy") for raw in bed.rentals("Draining")] == [squatter])
-    note = await warned(bed, "Held")
+    (held,) = bed.rentals("Draining")
+    note = await warned(bed, "Held", held["metadata"]["uid"])
     assert f"{squatter} lives on Node {node}" in note
     assert "disruption budget" in note
     await bed.kube.delete(f"{budgets}/squatter")
@@ -85,6 +88,8 @@ async def test_a_job_whose_pods_do_not_start_gives_its_machine_back_and_says_why
     (record,) = bed.tj("stuck")["runs"]
     assert record["outcome"] == "NotStarted"
     assert words in record["message"]
-    assert words in await warned(bed, "NotStarting")
+    about = stuck(bed)
+    assert about is not None
+    assert words in await warned(bed, "NotStarting", about["metadata"]["uid"])
     await bed.until(lambda: bed.tj("stuck").get("why") == "BackOff")
     await bed.until(lambda: not bed.rentals("Ready"))

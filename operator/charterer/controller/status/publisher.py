@@ -92,14 +92,14 @@ def viewed_objects(
         if not pool.uid:  # only its rentals are left
             continue
         key, make = StepKey(StepKind.POOL, pool.id), partial(pool_view, pool, decided, tally, cloud_errors)
-        yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), key, None, None, True, make)
+        yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), pool.uid, key, None, None, True, make)
     counted: dict[ClassId, float] = defaultdict(float)
     for verdict in decided.classes:
         counted[verdict.class_id] += verdict.arrivals_per_hour
     for profile in snapshot.profiles.values():
         problem, counts = problems.get(("SpeedupProfile", *profile.id)), _declared_counts(profile, counted)
         facts, make_view = (profile, problem, counts), partial(_profile_view, profile, problem, counts)
-        yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, facts, None, False, make_view)
+        yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, None, facts, None, False, make_view)
 
 
 def _problems_of_jobs(snapshot: Snapshot, problems: Problems) -> Mapping[JobId, Problem]:
@@ -126,6 +126,7 @@ def _viewed_job(job: Job, verdict: Verdict | None, problem: Problem | None) -> V
     return ViewedObject(
         kinds.TRAINING_JOBS,
         ObjectKey(job.namespace, job.name),
+        job.id,
         StepKey(StepKind.JOB, job.id),
         (job, problem, words),
         verdict,
@@ -142,6 +143,7 @@ def _budgets(snapshot: Snapshot, decided: Plan, tally: Tally) -> Iterator[Viewed
         yield ViewedObject(
             kinds.GPU_BUDGETS,
             ObjectKey("", budget.id),
+            budget.uid,
             StepKey(StepKind.BUDGET, budget.id),
             (budget, words),
             None,
@@ -161,7 +163,7 @@ def invalid_objects(store: Store) -> Iterator[ViewedObject]:
     for kind in shown:
         for key, problem in store.view(kind).problems.items():
             make = partial(_invalid_view, kind is kinds.TRAINING_JOBS, problem)
-            yield ViewedObject(kind, key, None, (problem,), None, False, make)
+            yield ViewedObject(kind, key, store.uid(kind, key), None, (problem,), None, False, make)
 
 
 def _declared_counts(profile: Profile, counted: Mapping[ClassId, float]) -> bool | None:

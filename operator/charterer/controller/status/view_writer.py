@@ -61,14 +61,16 @@ _SELDOM_SECONDS = 30.0
 class ViewedObject(NamedTuple):
     """An object whose view is to be shown, and what its view is made of.
 
-    ``step_key``: its key in the loop, None where the loop never changes it. ``facts``: values from which all words of
-    the view follow: while they are equal, only its numbers can differ; None makes the view anew each time.
-    ``estimate``: the object that numbers and messages come from. ``drifts``: whether numbers change with time even if
-    that object stays the same. ``make`` makes the view as of a snapshot.
+    ``uid``: the view is of the object with this uid, and never written to another of the same name; None where the
+    name alone decides what the view says. ``step_key``: the object's key in the loop, None where the loop never changes
+    it. ``facts``: values from which all words of the view follow: while they are equal, only its numbers can differ;
+    None makes the view anew each time. ``estimate``: the object that numbers and messages come from. ``drifts``:
+    whether numbers change with time even if that object stays the same. ``make`` makes the view as of a snapshot.
     """
 
     kind: AnyKind
     key: ObjectKey
+    uid: str | None
     step_key: StepKey | None
     facts: tuple[object, ...] | None
     estimate: object
@@ -213,6 +215,8 @@ class ViewWriter:
     async def _apply(self, key: tuple[str, ObjectKey], shown: ViewedObject, view: AnyView) -> None:
         path = shown.kind.resource.one(shown.key.name, shown.key.namespace or None)
         raw = await self._client.get(path)
+        if shown.uid is not None and raw["metadata"]["uid"] != shown.uid:
+            return  # another object has taken the name, and is shown once it has been seen
         status = dump(_dated(view, decode.conditions(raw)))
         version = raw["metadata"]["resourceVersion"]
         body = status_apply(shown.kind, shown.key, version, status)

@@ -75,6 +75,7 @@ class Desk:
         self.writer = ViewWriter(cast(Client, self.api), store, self.in_flight, self.told)
         self.word, self.sentence, self.drifts = "Waits", "for $1", False
         self.estimate: object = object()
+        self.viewed_uid: str | None = None
         self.made = 0
 
     def told(self, kind: str, before: Mapping[str, Any], status: Mapping[str, Any]) -> None:
@@ -82,7 +83,7 @@ class Desk:
 
     def shown(self) -> ViewedObject:
         facts = (self.word,)
-        return ViewedObject(kinds.GPU_BUDGETS, KEY, STEP, facts, self.estimate, self.drifts, self.make)
+        return ViewedObject(kinds.GPU_BUDGETS, KEY, self.viewed_uid, STEP, facts, self.estimate, self.drifts, self.make)
 
     def make(self, snapshot: Snapshot) -> InvalidObjectView:
         self.made += 1
@@ -160,6 +161,19 @@ def test_an_object_made_again_under_its_name_is_written_at_once() -> None:
         desk = Desk()
         await desk.turns()
         desk.api.made_anew()
+        assert await desk.turns() == 2
+
+    run_in_virtual_time(main())
+
+
+def test_the_view_of_an_object_is_not_written_to_another_that_has_taken_its_name() -> None:
+    async def main() -> None:
+        desk = Desk()
+        desk.viewed_uid = desk.api.uid
+        await desk.turns()
+        desk.api.made_anew()
+        assert await desk.turns(word="Runs") == 1
+        desk.viewed_uid = desk.api.uid
         assert await desk.turns() == 2
 
     run_in_virtual_time(main())
