@@ -164,6 +164,14 @@ SpecHourly = Annotated[
 ]
 """Dollars an hour that a user gives, below a million."""
 
+NodeHourly = Annotated[
+    Price,
+    _reads(Price, _at_most(10 * _MOST_HOURLY_DOLLARS, Price.parse)),
+    PlainSerializer(Price.decimal),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]{1,7}(\.[0-9]{1,6})?$", "maxLength": 14}),
+]
+"""Dollars an hour of a node, below ten million, so that the sum over nodes stays within an ``Hourly``."""
+
 Hourly = Annotated[
     Price,
     _reads(Price, Price.parse),
