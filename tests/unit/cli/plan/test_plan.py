@@ -69,14 +69,14 @@ def test_what_planning_fails_with_is_a_problem_and_all_else_is_planned(monkeypat
     faulty = world.profile("bad", Amdahl(0.9, 1.0), arrivals_per_hour=1.0, budget="research")
     world.profiles[faulty.id] = replace(faulty, mean_work=float("nan"))
     result = charterer_over(world, monkeypatch)("plan")
-    assert result.exit_code == 2
+    assert result.exit_code == 0
     assert "SpeedupProfile team/bad spec: planning fails (" in result.stdout
     assert "+ rent 2 nodes of a100 for research" in result.stdout
 
 
-def test_what_would_be_done_is_said_with_reasons_and_exit_code_2(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_would_be_done_is_said_with_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     result = charterer_over(busy(), monkeypatch)("plan")
-    assert result.exit_code == 2
+    assert result.exit_code == 0
     assert "+ rent 2 nodes of a100 for research at $16.00/h each: team/one waits for 16 GPUs on a100\n" in result.stdout
     assert "Nodes: 2 to rent, 0 to release; jobs: 0 to start, 0 to move, 0 to stop." in result.stdout
     assert "research pays up to $" in result.stdout
@@ -84,15 +84,32 @@ def test_what_would_be_done_is_said_with_reasons_and_exit_code_2(monkeypatch: py
     assert result.stderr == ""
 
 
-def test_nothing_to_do_is_exit_code_0(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_to_do_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     result = charterer_over(steady(), monkeypatch)("plan")
-    assert result.exit_code == 0
     assert result.stdout.startswith("Nothing to do: nodes and jobs are as Charterer would have them.")
 
 
-def test_a_budget_that_observes_has_its_plan_apart_and_counts_as_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("world", "what_if", "code"),
+    [
+        (busy(), (), 2),
+        (busy(mode=Mode.OBSERVE), (), 2),
+        (steady(), (), 0),
+        (steady("900000"), ("--amount", "research=901000"), 0),
+        (steady(), ("-f", "-"), 2),
+    ],
+    ids=["to do", "only observed", "nothing to do", "what-if without effect", "what-if with effect"],
+)
+def test_whether_something_would_be_done_is_an_exit_code_only_where_that_is_asked_for(
+    world: World, what_if: tuple[str, ...], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charterer = charterer_over(world, monkeypatch)
+    assert charterer("plan", "--detailed-exitcode", *what_if, stdin=JOB).exit_code == code
+    assert charterer("plan", *what_if, stdin=JOB).exit_code == 0
+
+
+def test_a_budget_that_observes_has_its_plan_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     result = charterer_over(busy(mode=Mode.OBSERVE), monkeypatch)("plan")
-    assert result.exit_code == 2
     assert "Charterer would do this if its budget were not in mode Observe" in result.stdout
     assert "Charterer would do now" not in result.stdout
 
@@ -154,7 +171,6 @@ def test_one_more_job_from_a_file_shows_the_difference(tmp_path: Path, monkeypat
     file = tmp_path / "job.yaml"
     file.write_text(JOB)
     result = charterer_over(steady(), monkeypatch)("plan", "-f", str(file))
-    assert result.exit_code == 2
     assert f"* TrainingJob team/more as in {file}" in result.stdout
     assert "Then Charterer would also do now" in result.stdout
     assert "team/more" in result.stdout
@@ -191,9 +207,8 @@ def test_a_lower_price_buys_more_and_a_larger_amount_too(monkeypatch: pytest.Mon
     )
 
 
-def test_a_what_if_that_changes_nothing_now_is_exit_code_0(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_what_if_that_changes_nothing_now_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     result = charterer_over(steady("900000"), monkeypatch)("plan", "--amount", "research=901000")
-    assert result.exit_code == 0
     assert "It would do the same as without that." in result.stdout
 
 
@@ -279,7 +294,7 @@ def test_a_cluster_without_a_budget_is_an_error_unless_a_file_brings_one(
         "{apiVersion: charterer.dev/v1alpha1, kind: GPUBudget, metadata: {name: new}, "
         "spec: {amount: '60000', namespaceSelector: {}}}"
     )
-    assert charterer("plan", "-f", str(file)).exit_code == 2
+    assert charterer("plan", "-f", str(file)).exit_code == 0
 
 
 # --- pictures and pages -----------------------------------------------------------------------------------------------
@@ -288,7 +303,7 @@ def test_a_cluster_without_a_budget_is_an_error_unless_a_file_brings_one(
 def test_the_page_holds_everything_and_loads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, picture = tmp_path / "plan.html", tmp_path / "money.png"
     result = charterer_over(busy(), monkeypatch)("plan", "--html", str(file), "--picture", str(picture))
-    assert result.exit_code == 2
+    assert result.exit_code == 0
     assert result.stderr == f"wrote {picture}\nwrote {file}\n"
     assert picture.read_bytes().startswith(b"\x89PNG")
     page = Page(file.read_text())
