@@ -76,6 +76,10 @@ class Snapshot:
         problems = (problem for problem in self.problems if problem.kind == "GPURental")
         return next((problem for problem in problems if problem.name.startswith(f"{pool}-")), None)
 
+    def pools_of(self, budget: Budget) -> Mapping[PoolId, Pool]:
+        """The pools that the budget's money may rent."""
+        return {name: pool for name, pool in self.pools.items() if budget.pool_selector.matches(pool.labels)}
+
     @property
     def gpu_types(self) -> Mapping[PoolId, str]:
         """The GPU types of the pools whose offering is known."""
