@@ -108,6 +108,17 @@ def _to_cents(money: Money) -> Money:
     return Money((money.micros + _MICROS_PER_CENT // 2) // _MICROS_PER_CENT * _MICROS_PER_CENT)
 
 
+_YEAR_1: Final = -62_135_596_800_000_000
+_YEAR_10000: Final = 253_402_300_800_000_000
+
+
+def _writable(at: Instant) -> Instant:
+    """The instant, if it can be written as a timestamp."""
+    if not _YEAR_1 <= at < _YEAR_10000:
+        raise ValueError(f"{at} microseconds since 1970 is no time between the years 1 and 9999")
+    return at
+
+
 def _up_to_minute(at: Instant) -> Instant:
     return Instant(-(-at // _MICROSECONDS_PER_MINUTE) * _MICROSECONDS_PER_MINUTE)
 
@@ -184,7 +195,7 @@ _TIME: Final[Json] = {"type": "string", "format": "date-time"}
 
 Time = Annotated[
     Instant,
-    _reads(int, parse_instant),
+    _reads(int, parse_instant, _writable),
     PlainSerializer(format_instant),
     WithJsonSchema(_TIME),
 ]
