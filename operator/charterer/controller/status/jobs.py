@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from charterer.api.models.base import Condition, ConditionType
-from charterer.api.models.trainingjob_status import JobState, TrainingJobView
+from charterer.api.models.trainingjob_status import INVALID_TEMPLATE, JobState, TrainingJobView
 from charterer.controller.status.conditions import condition
 from charterer.domain.errors import Problem
 from charterer.domain.job import CANNOT_START, FinishKind, Job
@@ -124,7 +124,7 @@ def _admitted(job: Job, problem: Problem | None, now: Instant) -> Condition:
     if job.checking:
         return admitted(None, "Checking", "the template is being tried by a dry run")
     if job.invalid:
-        return admitted(False, "InvalidTemplate", job.invalid)
+        return admitted(False, INVALID_TEMPLATE, job.invalid)
     if job.budget is None:
         message = f"no GPUBudget selects namespace {job.namespace}: create one, or label the namespace for one"
         return admitted(False, "NoBudget", message)
