@@ -233,6 +233,8 @@ class ConditionType(StrEnum):
     COMPLETE = "Complete"
     FAILED = "Failed"
     SUSPENDED = "Suspended"
+    ON_TARGET = "OnTarget"
+    WITHIN_MAX_COST = "WithinMaxCost"
 
 
 class ConditionStatus(StrEnum):

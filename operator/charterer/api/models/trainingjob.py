@@ -223,6 +223,7 @@ TRAINING_JOB = ResourceKind(
         PrinterColumn("Why", ".status.why"),
         PrinterColumn("Run", ".status.allocation.run", "integer", wide=True),
         PrinterColumn("Budget", ".status.budget", wide=True),
+        PrinterColumn("Target", '.status.conditions[?(@.type=="OnTarget")].reason', wide=True),
         PrinterColumn("Profile", ".spec.profileName", wide=True),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),

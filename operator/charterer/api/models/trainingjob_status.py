@@ -369,7 +369,8 @@ class TrainingJobView(ApiModel):
     why: str | None = None
     """The reason why the job has the GPUs that it has, as one CamelCase word; the conditions give the sentence."""
     conditions: Conditions = ()
-    """Admitted, CapacityAvailable, PodsReady, Resizing, BudgetLimited, Complete, Failed, Suspended."""
+    """Admitted, CapacityAvailable, PodsReady, Resizing, BudgetLimited, Complete, Failed, Suspended; with a
+    targetCompletionTime OnTarget, with a maxCost WithinMaxCost."""
 
 
 class TrainingJobStatus(TrainingJobView, TrainingJobRecord):
