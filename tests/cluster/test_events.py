@@ -17,7 +17,6 @@ from tests.cluster.support import config_map, fresh, make_namespace
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.gate import Gate, kubeconfig_through
 
-
 _RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 
 

@@ -387,21 +387,3 @@ def test_the_paths_of_a_class_are_told_with_their_shares_the_most_frequent_first
 
     assert mixed((on(2, 0.07), on(4, 0.93))) == "93% of jobs: 4 GPUs on a100; 7% of jobs: 2 GPUs on a100"
     assert mixed((on(2, 1.0),)) == "2 GPUs on a100"
-
-
-@pytest.mark.parametrize("amount", ["0", "20000"])
-def test_a_budget_without_money_or_jobs_has_a_dash_for_its_exchange_rate(
-    monkeypatch: pytest.MonkeyPatch, amount: str
-) -> None:
-    world = World()
-    world.budget(amount=amount)
-    world.pool(gpus=8, price="16")
-    if amount == "0":
-        world.job("one", gpus=(1, 8, 64))
-    charterer = charterer_over(world, monkeypatch)
-    said = charterer("plan").stdout
-    header, row = [line for line in said.splitlines() if line.startswith(("BUDGET", "research"))][:2]
-    assert row[header.index("PAYS/H-SAVED") :].split()[0] == "-"
-    assert "pays up to" not in said
-    (budget,) = json.loads(charterer("plan", "-o", "json").stdout)["budgets"]
-    assert budget["paysPerHourSaved"] is None

@@ -82,7 +82,7 @@ class Desk:
         self.cost: Money | None = None
 
     def told(self, kind: str, before: Mapping[str, Any], status: Mapping[str, Any]) -> None:
-        self.heard.append((kind, before["status"].get("conditions", [{}])[0].get("reason"), status["conditions"]))
+        self.heard.append((kind, before["status"].get("conditions", [{}])[0].get("reason"), status.get("conditions")))
 
     def shown(self) -> ViewedObject:
         facts = (self.word,)
