@@ -209,7 +209,7 @@ async def test_a_pool_can_be_deleted_under_a_run_whose_template_has_turned_bad(b
     await _ground(bed)
     await bed.job("train", resizePolicy="Restart")
     await bed.running("train")
-    await _edit(bed, "train", {"template": {"spec": {"nodeName": "of-my-choice"}}})
+    await _edit(bed, "train", {"template": {"spec": {"terminationGracePeriodSeconds": "soon"}}})
     await bed.until(lambda: bed.condition(_raw(bed, "train"), "Admitted").get("reason") == "InvalidTemplate")
     await bed.delete("GPUPool", "a100")
     await bed.until(lambda: bed.mirror.one(GPU_POOLS, "a100") is None)

@@ -16,7 +16,7 @@ from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Command, Plan, Reason, ReasonCode, Release, Rent
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, after, seconds_between
+from charterer.domain.time import Instant, after
 from charterer.simulate.policies.fleet import nodes_for
 
 _REASON = Reason(ReasonCode.DEMAND, 0.0, ZERO, "a baseline")
@@ -114,14 +114,14 @@ class FixedFleetPlanner:
     asked: Asked
     first: Callable[[Job], float] = lambda job: 0.0
     fair: bool = False
-    used: dict[ClassId, float] = field(default_factory=dict)
+    used: dict[ClassId, int] = field(default_factory=dict)
     running: dict[JobId, tuple[ClassId, int]] = field(default_factory=dict)
     seen: Instant | None = None
 
     def __call__(self, snapshot: Snapshot) -> Plan:
-        passed = 0.0 if self.seen is None else seconds_between(self.seen, snapshot.now)
+        passed = 0 if self.seen is None else snapshot.now - self.seen
         for class_id, gpus in self.running.values():
-            self.used[class_id] = self.used.get(class_id, 0.0) + gpus * passed
+            self.used[class_id] = self.used.get(class_id, 0) + gpus * passed
         self.seen = snapshot.now
         nodes = Nodes(snapshot)
         nodes.rent(max(self.nodes - len(snapshot.rentals), 0) if snapshot.jobs else 0)
@@ -138,7 +138,7 @@ class FixedFleetPlanner:
         return nodes.plan(None)
 
     def rank(self, job: Job) -> float:
-        return self.used.get(job.class_id, 0.0) if self.fair else self.first(job)
+        return self.used.get(job.class_id, 0) if self.fair else self.first(job)
 
 
 @dataclass

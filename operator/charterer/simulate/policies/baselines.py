@@ -167,23 +167,23 @@ class FixedFleet(_GangPolicy):
             case QueueOrder.SHORTEST:
                 return GangQueue(lambda job: self._seconds_at(job.submission, self._asked(job.submission)))
             case QueueOrder.FAIR:
-                return GangQueue(_same_rank, lambda class_id: self._used(class_id).until(self._world.clock.now))
+                return GangQueue(_same_rank, lambda class_id: self._used(class_id).until(self._world.clock.instant))
 
     def job_completed(self, job: SimJob) -> None:
         super().job_completed(job)
         assert job.allocation is not None
-        self._used(job.class_id).hold(-job.allocation.option.gpus, self._world.clock.now)
+        self._used(job.class_id).hold(-job.allocation.option.gpus, self._world.clock.instant)
 
     def job_interrupted(self, job: SimJob, held: Allocation) -> None:
         super().job_interrupted(job, held)
-        self._used(job.class_id).hold(-held.option.gpus, self._world.clock.now)
+        self._used(job.class_id).hold(-held.option.gpus, self._world.clock.instant)
 
     def decide(self) -> Instant | None:
         """Start the jobs that fit, and rent missing nodes."""
         for pool in self._pools.values():
             for job in pool.queue.serve(pool.fleet):
                 assert job.allocation is not None
-                self._used(job.class_id).hold(job.allocation.option.gpus, self._world.clock.now)
+                self._used(job.class_id).hold(job.allocation.option.gpus, self._world.clock.instant)
             if pool.wanted:
                 pool.fleet.rent(self._nodes - len(pool.fleet))
         return None
@@ -194,19 +194,22 @@ class FixedFleet(_GangPolicy):
 
 @dataclass(slots=True)
 class _Usage:
-    """The GPU-seconds of a class up to ``since``, and the GPUs that it holds from then on."""
+    """The GPU-microseconds of a class up to ``since``, and the GPUs that it holds from then on.
 
-    seconds: float = 0.0
+    Whole numbers: two classes that used the same are equal, in whatever order their jobs are added up.
+    """
+
+    micros: int = 0
     gpus: int = 0
-    since: float = 0.0
+    since: int = 0
 
-    def until(self, now: float) -> float:
-        """GPU-seconds up to ``now``."""
-        return self.seconds + self.gpus * (now - self.since)
+    def until(self, now: Instant) -> int:
+        """GPU-microseconds up to ``now``."""
+        return self.micros + self.gpus * (now - self.since)
 
-    def hold(self, more: int, now: float) -> None:
+    def hold(self, more: int, now: Instant) -> None:
         """Hold ``more`` GPUs more (fewer, if negative) from now on."""
-        self.seconds, self.gpus, self.since = self.until(now), self.gpus + more, now
+        self.micros, self.gpus, self.since = self.until(now), self.gpus + more, now
 
 
 class UtilisationAutoscaler(_GangPolicy):

@@ -59,7 +59,7 @@ def test_plan_and_explain_say_of_a_refused_template_what_the_operator_says(monke
     api = DryRuns()
     api.refuses["train"] = MISSPELT
     charterer = over(world_with("train"), monkeypatch, api, {})
-    planned = charterer("plan")
+    planned = charterer("plan", "--detailed-exitcode")
     assert planned.exit_code == 0
     assert "Nothing to do" in planned.stdout
     explained = charterer("explain", "tj/train").stdout
@@ -118,9 +118,9 @@ def test_a_job_in_a_file_is_tried_too(tmp_path: Path, monkeypatch: pytest.Monkey
     file.write_text(FILE)
     api = DryRuns()
     charterer = over(world_with(), monkeypatch, api, {})
-    assert charterer("plan", "-f", str(file)).exit_code == 2
+    assert charterer("plan", "-f", str(file), "--detailed-exitcode").exit_code == 2
     api.refuses["more"] = MISSPELT
-    refused = charterer("plan", "-f", str(file))
+    refused = charterer("plan", "-f", str(file), "--detailed-exitcode")
     assert refused.exit_code == 0
     assert REFUSED in refused.stdout
     assert api.tried == ["more", "more"]
