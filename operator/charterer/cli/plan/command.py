@@ -195,8 +195,8 @@ def _changed(cluster: ClusterOptions, state: ClusterState, what_if: WhatIf, name
     """The state with the objects of the what-if, whose jobs are tried."""
     if not what_if.objects:
         return TriedState(state)
-    written = written_jobs(what_if.objects, state, namespace, now)
-    return with_trials(cluster, apply_objects(state, what_if.objects, namespace, now), written)
+    changed = apply_objects(state, what_if.objects, namespace, now)
+    return with_trials(cluster, changed, written_jobs(what_if.objects, state, namespace, now))
 
 
 def _plan(state: ClusterState, changed: ClusterState, what_if: WhatIf, namespace: str, now: Instant) -> PlanAnswer:

@@ -152,7 +152,7 @@ def written_jobs(
     for source in objects:
         kind, _, key = _identity(source, namespace, state)
         if kind == "TrainingJob":
-            jobs[key] = _complete(source.raw, kind, key, now)
+            jobs[key] = _complete(source, kind, key, now)
     return jobs
 
 
