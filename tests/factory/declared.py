@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from charterer.domain.budget import Budget, Mode
+from charterer.domain.budget import EVERYTHING, Budget, Mode, Selector
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate
 from charterer.domain.job import (
     Job,
@@ -27,6 +27,7 @@ from charterer.domain.time import Instant, after, parse_instant
 from tests import factory
 
 NAMESPACE = "team"
+NO_LABELS: Mapping[str, str] = {}
 MID_MONTH = parse_instant("2026-06-16T00:00:00Z")
 """Half of June, a month of 30 days, is over: 360 hours are left."""
 
@@ -52,8 +53,9 @@ class Declared:
         ceiling: str | None = None,
         mode: Mode = Mode.ENFORCE,
         time_zone: str = "UTC",
+        pools: Selector = EVERYTHING,
     ) -> Budget:
-        """A budget made just now whose period is open and of which ``spent`` is settled."""
+        """A budget made just now whose period is open and of which ``spent`` is settled; ``pools`` that it may rent."""
         start = period_bounds(time_zone, self.now)[0]
         made = factory.budget(
             id=BudgetId(name),
@@ -67,6 +69,7 @@ class Declared:
             rate_ceiling=None if ceiling is None else Rate(Price.parse(ceiling).dollars_per_second),
             balance=factory.balance(period_start=start, settled=Money.parse(spent), lifetime=Money.parse(spent)),
             guarded=False,
+            pool_selector=pools,
         )
         self.budgets[made.id] = made
         return made
@@ -84,6 +87,7 @@ class Declared:
         start_seconds: float = 120.0,
         billing_minimum: int = 0,
         cooled_for: float | None = None,
+        labels: Mapping[str, str] = NO_LABELS,
     ) -> Pool:
         """A pool whose nodes have ``gpus`` GPUs at ``price`` dollars an hour; its GPU type is its name by default."""
         quote = Quote(Price.parse(price), Price.parse(worst or price), billing_minimum, "test", self.now)
@@ -100,6 +104,7 @@ class Declared:
             cooled_until=None if cooled_for is None else after(self.now, cooled_for),
             cooled_because="" if cooled_for is None else "StockOut",
             guarded=False,
+            labels=labels,
         )
         self.pools[made.id] = made
         return made

@@ -22,10 +22,49 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A label selector over namespaces; an empty one selects all. Each expression is (key, operator, values)."""
+    """A label selector; an empty one selects all. Each expression is (key, operator, values)."""
 
-    match_labels: tuple[tuple[str, str], ...]
-    match_expressions: tuple[tuple[str, str, tuple[str, ...]], ...]
+    match_labels: tuple[tuple[str, str], ...] = ()
+    match_expressions: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected: all terms must hold."""
+        return all(labels.get(key) == value for key, value in self.match_labels) and all(
+            _holds(operator, values, labels.get(key)) for key, operator, values in self.match_expressions
+        )
+
+    def __str__(self) -> str:
+        """The selector as ``kubectl get -l`` takes it."""
+        terms = [f"{key}={value}" for key, value in self.match_labels]
+        return ",".join([*terms, *(_as_text(*expression) for expression in self.match_expressions)])
+
+
+def _holds(operator: str, values: tuple[str, ...], value: str | None) -> bool:
+    match operator:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case _:
+            raise ValueError(f"no selector operator: {operator}")
+
+
+def _as_text(key: str, operator: str, values: tuple[str, ...]) -> str:
+    match operator:
+        case "Exists":
+            return key
+        case "DoesNotExist":
+            return f"!{key}"
+        case _:
+            return f"{key} {operator.lower()} ({', '.join(values)})"
+
+
+EVERYTHING = Selector()
+"""Selects every object."""
 
 
 HISTORY_HALF_LIFE_SECONDS = 30 * 86_400.0
@@ -169,6 +208,7 @@ class Balance:
 class Budget:
     """A GPUBudget with its balance. ``balance`` is None until the first period has been opened in status.
 
+    ``selector``: of the namespaces that it pays for. ``pool_selector``: of the pools that its money may rent.
     ``opening_spend``: spent before Charterer was installed, in the period in which the budget was created.
     ``weights``: (priorityClassName, weight) pairs; 1 for all others. ``fixed_rate``: an exchange rate that is used
     whatever is spent, for what-ifs and simulations. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which
@@ -201,6 +241,7 @@ class Budget:
     moves: MoveLimits = MoveLimits()
     rate_ceiling: Rate | None = None
     unreadable: str = ""
+    pool_selector: Selector = EVERYTHING
 
     def begins_after(self, now: Instant) -> bool:
         """Whether its period has not begun by this clock, so that what is spent now could not be accounted for."""

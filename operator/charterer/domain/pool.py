@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 from urllib.parse import urlsplit
@@ -70,6 +71,7 @@ class Quote:
 class Pool:
     """A GPUPool as the user declared it, with what was discovered about it.
 
+    ``labels``: those of its metadata, by which budgets select pools.
     ``start_seconds``: from asking for a node to its readiness, declared until observed.
     ``cooled_until``: no node is asked for before this instant (set after a stock-out or an exhausted quota).
     ``guarded``: it has the finalizer ``charterer.dev/in-use``, which keeps it while rentals name it.
@@ -103,6 +105,7 @@ class Pool:
     taken_by: PoolId | None = None
     gone: bool = False
     quote_on_record: Quote | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def closed_because(self) -> str:

@@ -68,6 +68,10 @@ class Snapshot:
     orphans: tuple[Orphan, ...] = ()
     overlaps: Mapping[BudgetId, str] = field(default_factory=dict)
 
+    def pools_of(self, budget: Budget) -> Mapping[PoolId, Pool]:
+        """The pools that the budget's money may rent."""
+        return {name: pool for name, pool in self.pools.items() if budget.pool_selector.matches(pool.labels)}
+
     @property
     def gpu_types(self) -> Mapping[PoolId, str]:
         """The GPU types of the pools whose offering is known."""

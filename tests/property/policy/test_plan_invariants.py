@@ -8,9 +8,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from charterer.domain.budget import Mode
+from charterer.domain.budget import EVERYTHING, Mode, Selector
 from charterer.domain.ids import BudgetId, JobId, NodeName, PoolId
 from charterer.domain.job import ResizePolicy
+from charterer.domain.money import Money
 from charterer.domain.plan import Allocate, Command, Plan, ReasonCode, Release, Rent
 from charterer.domain.pool import Notice
 from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve, ThroughputTable
@@ -21,7 +22,20 @@ from charterer.policy import plan
 from charterer.policy.nodes.holdings import held_by
 from tests.worlds import World
 
-DISTURBANCES = st.lists(st.sampled_from(["suspend", "cool", "notice", "node", "edit", "survey", "pool"]), max_size=3)
+DISTURBANCES = st.lists(
+    st.sampled_from(["suspend", "cool", "notice", "node", "edit", "survey", "pool", "labels", "selector"]), max_size=3
+)
+LABELS = st.dictionaries(st.sampled_from(["tier", "team"]), st.sampled_from(["a", "b"]))
+EXPRESSIONS = st.one_of(
+    st.tuples(st.just("tier"), st.sampled_from(["In", "NotIn"]), st.sampled_from([("a",), ("a", "b")])),
+    st.tuples(st.sampled_from(["tier", "team"]), st.sampled_from(["Exists", "DoesNotExist"]), st.just(())),
+)
+SELECTORS = st.one_of(
+    st.just(EVERYTHING),
+    st.builds(
+        Selector, LABELS.map(lambda labels: tuple(sorted(labels.items()))), st.lists(EXPRESSIONS, max_size=1).map(tuple)
+    ),
+)
 WIDTHS: st.SearchStrategy[int | tuple[int, int, int]] = st.sampled_from(
     [1, 2, 4, 8, 16, (1, 1, 4), (1, 4, 32), (2, 8, 64), (8, 16, 64)]
 )
@@ -40,10 +54,15 @@ def worlds(draw: st.DrawFn) -> World:
             hard_limit=draw(limits),
             max_hourly=draw(st.sampled_from([None, "40", "400"])),
             mode=draw(st.sampled_from([Mode.ENFORCE, Mode.ENFORCE, Mode.ENFORCE, Mode.OBSERVE])),
+            pools=draw(SELECTORS),
         )
     rooms = st.sampled_from([1, 3, 50])
-    world.pool("a100", price="16", max_nodes=draw(rooms), billing_minimum=draw(st.sampled_from([0, 3600])))
-    world.pool("h100", gpus=draw(st.sampled_from([4, 8])), price="40", worst="60", max_nodes=draw(rooms))
+    world.pool(
+        "a100", labels=draw(LABELS), price="16", max_nodes=draw(rooms), billing_minimum=draw(st.sampled_from([0, 3600]))
+    )
+    world.pool(
+        "h100", labels=draw(LABELS), gpus=draw(st.sampled_from([4, 8])), price="40", worst="60", max_nodes=draw(rooms)
+    )
     world.profile("sft", Amdahl(0.97, 1.0), work_hours=20, others=(SpeedCurve("h100", Amdahl(0.98, 2.0)),))
     world.profile("rl", PowerLaw(0.8, 1.0), arrivals_per_hour=0.5, work_hours=4)
     world.profile("table", ThroughputTable(((1, 10.0), (4, 30.0), (8, 45.0))))
@@ -79,6 +98,11 @@ def _disturb(draw: st.DrawFn, world: World) -> None:
             world.unsurveyed.add(pool)
         elif what == "pool":
             world.pools[pool] = replace(world.pools[pool], deleting=True)
+        elif what == "labels":
+            world.pools[pool] = replace(world.pools[pool], labels=draw(LABELS))
+        elif what == "selector":
+            budget = draw(st.sampled_from(list(world.budgets)))
+            world.budgets[budget] = replace(world.budgets[budget], pool_selector=draw(SELECTORS))
         elif what == "node" and world.nodes:
             node = draw(st.sampled_from(sorted(world.nodes)))
             world.nodes[node] = replace(world.nodes[node], ready=False)
@@ -91,6 +115,42 @@ def _disturb(draw: st.DrawFn, world: World) -> None:
                 world.jobs[job.id] = replace(job, suspend=True)
             elif what == "edit":
                 world.jobs[job.id] = replace(job, widths=replace(job.widths, min=1, preferred=2, max=2))
+
+
+@settings(max_examples=200, deadline=None)
+@given(worlds())
+def test_nothing_is_rented_given_or_kept_idle_in_a_pool_that_its_budget_does_not_select(world: World) -> None:
+    before = world.snapshot()
+    decided = plan(before)
+    for command in (*decided.commands, *decided.observed_commands):
+        if isinstance(command, Rent):
+            assert command.pool in before.pools_of(before.budgets[command.budget])
+        elif isinstance(command, Allocate) and command.allocation is not None:
+            payer = before.jobs[command.job].budget
+            assert payer is not None
+            assert command.allocation.option.pool in before.pools_of(before.budgets[payer])
+    enforcing = {name for name, budget in before.budgets.items() if budget.mode is Mode.ENFORCE}
+    rental_of = {rental.node: rental.id for rental in before.rentals.values() if rental.node is not None}
+    held = {rental for job in before.jobs.values() for rental in held_by(job, rental_of)}
+    released = {command.rental for command in decided.commands if isinstance(command, Release)}
+    for rental in before.rentals.values():
+        paid = rental.launched is None or before.now >= after(rental.launched, rental.billing_minimum_seconds)
+        selected = rental.pool in before.pools_of(before.budgets[rental.budget])
+        idle = rental.phase not in (RentalPhase.DRAINING, RentalPhase.ENDED) and rental.id not in held
+        if rental.budget in enforcing and idle and paid and not selected and rental.pool in before.surveys:
+            assert rental.id in released
+
+
+@settings(max_examples=50, deadline=None)
+@given(worlds(), SELECTORS)
+def test_what_is_spent_and_the_hard_limit_do_not_depend_on_the_selected_pools(world: World, other: Selector) -> None:
+    def money(world: World) -> list[tuple[Money, Money]]:
+        return [(verdict.spent, verdict.committed) for verdict in plan(world.snapshot()).budgets.values()]
+
+    before = money(world)
+    for name, budget in world.budgets.items():
+        world.budgets[name] = replace(budget, pool_selector=other)
+    assert sorted(money(world)) == sorted(before)
 
 
 def after_commands(world: World, decided: Plan) -> Snapshot:

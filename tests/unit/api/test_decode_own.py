@@ -8,7 +8,7 @@ import pytest
 
 from charterer.api import decode
 from charterer.api.models.base import Condition, ConditionStatus
-from charterer.domain.budget import Mode, MoveLimits, Selector
+from charterer.domain.budget import EVERYTHING, Mode, MoveLimits, Selector
 from charterer.domain.errors import InvalidObject, Problem
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
@@ -219,6 +219,41 @@ class TestGPUBudget:
         assert (budget.hard_limit, budget.max_hourly_rate) == (Money(66_000_000_000), Price(120_500_000))
         assert (budget.opening_spend, budget.weights, budget.mode) == (Money(1), (("high", 2.0),), Mode.OBSERVE)
         assert (budget.deleting, budget.guarded) == (True, True)
+
+    def test_pools_are_selected_by_their_labels_and_all_of_them_without_a_selector(self) -> None:
+        assert decode.budget(values.raw_budget()).pool_selector == EVERYTHING
+        chosen = decode.budget(values.raw_budget(poolSelector={"matchLabels": {"example.com/gpu": "a100"}}))
+        assert chosen.pool_selector == Selector((("example.com/gpu", "a100"),))
+        raw = values.raw_pool()
+        raw["metadata"]["labels"] = {"example.com/gpu": "a100"}
+        assert chosen.pool_selector.matches(decode.pool(raw).labels)
+        assert not chosen.pool_selector.matches(decode.pool(values.raw_pool()).labels)
+
+    @pytest.mark.parametrize(
+        ("selector", "field", "said"),
+        [
+            ({"matchLabels": {"a b": "c"}}, "matchLabels", "'a b' is no key of a label"),
+            ({"matchLabels": {"a": "c d"}}, "matchLabels", "'c d' is no value of a label"),
+            ({"matchExpressions": [{"key": "-a", "operator": "Exists"}]}, "matchExpressions[0].key", "'-a' is no key"),
+            ({"matchExpressions": [{"key": "a", "operator": "In", "values": ["é"]}]}, None, "'é' is no value"),
+            ({"matchExpressions": [{"key": "a", "operator": "In"}]}, "matchExpressions[0]", "needs values"),
+            (
+                {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]},
+                "matchExpressions[0]",
+                "operator Exists of key 'a' takes no values",
+            ),
+            (
+                {"matchExpressions": [{"key": "a", "operator": "Like"}]},
+                "matchExpressions[0].operator",
+                "Input should be 'In', 'NotIn', 'Exists' or 'DoesNotExist'",
+            ),
+        ],
+    )
+    def test_an_invalid_selector_names_field_and_value(self, selector: Any, field: str | None, said: str) -> None:
+        problem = _problem(values.raw_budget(poolSelector=selector), decode.budget)
+        assert (problem.kind, problem.name) == ("GPUBudget", "sft")
+        assert problem.field == f"spec.poolSelector.{field or 'matchExpressions[0].values[0]'}"
+        assert said in problem.message
 
     def test_carry_over_exploration_and_limits_on_moves_are_read(self) -> None:
         plain = decode.budget(values.raw_budget())

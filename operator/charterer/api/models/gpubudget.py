@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
@@ -23,13 +24,37 @@ from charterer.api.models.base import (
 )
 from charterer.api.models.gpubudget_status import GPUBudgetRecord, GPUBudgetStatus
 from charterer.api.names import FINALIZER_IN_USE
-from charterer.domain.budget import Budget, Mode, MoveLimits, Selector
+from charterer.domain.budget import EVERYTHING, Budget, Mode, MoveLimits, Selector
 from charterer.domain.ids import BudgetId, Rate
 from charterer.domain.money import ZERO
 from charterer.domain.period import QuietHours, Weekday
 
-_LABEL_TEXT = Annotated[str, Field(max_length=317)]
-_LABEL_VALUE = Annotated[str, Field(max_length=63)]
+_NAME = "[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+_KEY = rf"^([a-z0-9]([a-z0-9.-]{{0,251}}[a-z0-9])?/)?{_NAME}$"
+_VALUE = f"^({_NAME})?$"
+
+
+def _label_key(key: str) -> str:
+    if re.fullmatch(_KEY, key) is None:
+        raise ValueError(
+            f"{key!r} is no key of a label: write letters, digits, '-', '_' and '.', at most 63, such as gpu or "
+            "example.com/gpu"
+        )
+    return key
+
+
+def _label_value(value: str) -> str:
+    if re.fullmatch(_VALUE, value) is None:
+        raise ValueError(f"{value!r} is no value of a label: write letters, digits, '-', '_' and '.', at most 63")
+    return value
+
+
+def _label_map(labels: dict[str, str]) -> dict[str, str]:
+    return {_label_key(key): _label_value(value) for key, value in labels.items()}
+
+
+_LabelKey = Annotated[str, AfterValidator(_label_key), Field(max_length=317, json_schema_extra={"pattern": _KEY})]
+_LabelValue = Annotated[str, AfterValidator(_label_value), Field(max_length=63, json_schema_extra={"pattern": _VALUE})]
 
 
 class MatchExpression(ApiModel):
@@ -43,21 +68,32 @@ class MatchExpression(ApiModel):
         )
     )
 
-    key: _LABEL_TEXT
+    key: _LabelKey
     """Key of the label."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     """How the label is compared with the values: In, NotIn, Exists or DoesNotExist."""
-    values: Annotated[tuple[_LABEL_VALUE, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
+    values: Annotated[tuple[_LabelValue, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
     """The values for In and NotIn."""
 
+    @model_validator(mode="after")
+    def _has_the_values_of_its_operator(self) -> Self:
+        if bool(self.values) != (self.operator in ("In", "NotIn")):
+            needs = "takes no values" if self.values else "needs values"
+            raise ValueError(f"operator {self.operator} of key {self.key!r} {needs}")
+        return self
 
-class NamespaceSelector(ApiModel):
-    """A label selector as everywhere in Kubernetes; {} selects all namespaces."""
+
+class LabelSelector(ApiModel):
+    """A label selector as everywhere in Kubernetes; {} selects all."""
 
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
-    match_labels: Annotated[dict[str, _LABEL_VALUE], Field(max_length=32)] = Field(default_factory=dict)
-    """Labels that the namespace must have, with these values."""
+    match_labels: Annotated[
+        dict[str, Annotated[str, Field(max_length=63, json_schema_extra={"pattern": _VALUE})]],
+        Field(max_length=32),
+        AfterValidator(_label_map),
+    ] = Field(default_factory=dict)
+    """Labels that the object must have, with these values."""
     match_expressions: Annotated[tuple[MatchExpression, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
     """Further requirements. All of them must hold."""
 
@@ -151,9 +187,12 @@ class GPUBudgetSpec(ApiModel):
         ),
     ] = "Etc/UTC"
     """The IANA time zone in which months begin and end, such as Europe/Berlin."""
-    namespace_selector: NamespaceSelector
+    namespace_selector: LabelSelector
     """The namespaces whose training jobs this budget pays for; {} selects all namespaces. If several budgets select a
     namespace, the oldest budget pays."""
+    pool_selector: LabelSelector | None = None
+    """The GPUPools that this budget's money may rent, by the labels of the GPUPools. Absent: all GPUPools. A job that
+    runs in a GPUPool that is no longer selected runs on there until it ends or moves."""
     mode: Mode = Mode.ENFORCE
     """Enforce: rent nodes and run jobs. Observe: only plan, and report what would be done."""
     hard_limit: SpecAmount | None = None
@@ -214,6 +253,7 @@ class GPUBudgetSpec(ApiModel):
                 None if self.max_pays_per_hour_saved is None else Rate(self.max_pays_per_hour_saved.dollars_per_second)
             ),
             unreadable=unreadable,
+            pool_selector=EVERYTHING if self.pool_selector is None else self.pool_selector.to_domain(),
         )
 
 

@@ -272,6 +272,7 @@ class BudgetState(StrEnum):
     TOO_SMALL = "TooSmall"
     OVERSPENT = "Overspent"
     CLOCK_BEHIND = "ClockBehind"
+    NO_POOL = "NoPool"
     INVALID = "Invalid"
     DELETING = "Deleting"
 
@@ -284,7 +285,7 @@ class GPUBudgetView(ApiModel):
     state: BudgetState | None = None
     """Ready, Observing (mode Observe), Limited (jobs wait for money), TooSmall (even the cheapest options of the jobs
     cost more), Overspent, ClockBehind (the period has not begun by the operator's clock: nothing new is started),
-    Invalid or Deleting."""
+    NoPool (spec.poolSelector selects no GPUPool), Invalid or Deleting."""
     spent: Cents | None = None
     """Dollars spent in the current period, running nodes included."""
     committed: Cents | None = None

@@ -162,6 +162,7 @@ class GPUPoolSpec(CloudChoice):
             guarded=FINALIZER_IN_USE in meta.finalizers,
             price_adjustment=price.basis_points,
             cooled_message=record.cooled_message,
+            labels=dict(meta.labels),
         )
 
 

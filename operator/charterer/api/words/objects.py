@@ -31,6 +31,10 @@ BUDGET_STATES: Final[Mapping[str, Meaning]] = {
         "The period has not begun by the operator's clock, so nothing new is started.",
         "Set the clock of the operator's machine right.",
     ),
+    BudgetState.NO_POOL: Meaning(
+        "`spec.poolSelector` selects no GPUPool, so nothing can be rented.",
+        "Label a GPUPool as the condition `Ready` says, or change `spec.poolSelector`.",
+    ),
     BudgetState.INVALID: Meaning("The object cannot be used.", "Correct what the condition `Ready` names."),
     BudgetState.DELETING: Meaning(
         "The budget waits until all its rentals have ended and are counted.",

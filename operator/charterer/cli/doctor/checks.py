@@ -13,6 +13,7 @@ from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.payers import budgets_by_namespace, payers_of
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.pool import Pool
+from charterer.policy.options.pool_selection import no_pool
 
 _NAMED = 5
 """Namespaces named in one sentence; of more, the number is said."""
@@ -124,7 +125,8 @@ def check_budgets(state: ClusterState) -> Iterable[Finding]:
         yield Finding("budgets", "no GPUBudget", "exists, so nothing is rented", "apply one: docs/budgets.md")
     by_namespace = budgets_by_namespace(state.budgets, state.namespaces)
     for budget in budgets:
-        yield _budget(budget, [name for name, selecting in by_namespace.items() if budget in selecting])
+        lacking = no_pool(budget, {pool.id: pool for pool in state.pools.values()})
+        yield _budget(budget, [name for name, selecting in by_namespace.items() if budget in selecting], lacking)
     shared: dict[tuple[str, ...], list[str]] = {}
     for name, selecting in by_namespace.items():
         if len(selecting) > 1:
@@ -138,7 +140,7 @@ def check_budgets(state: ClusterState) -> Iterable[Finding]:
         )
 
 
-def _budget(budget: Budget, namespaces: Sequence[str]) -> Finding:
+def _budget(budget: Budget, namespaces: Sequence[str], lacking: str) -> Finding:
     subject = f"GPUBudget {budget.id}"
     if budget.deleting:
         return Finding("budgets", subject, "is being deleted, and pays for nothing new", "wait until its rentals end")
@@ -146,6 +148,9 @@ def _budget(budget: Budget, namespaces: Sequence[str]) -> Finding:
         return Finding(
             "budgets", subject, "selects no namespace", "label namespaces as its namespaceSelector says, or change it"
         )
+    if lacking:
+        remedy = "label a GPUPool as its poolSelector says, or change it"
+        return Finding("budgets", subject, f"can rent nothing: {lacking}", remedy)
     if not budget.amount.micros:
         return Finding("budgets", subject, "has an amount of 0: nothing can be rented", "set spec.amount")
     mode = "observes only (spec.mode)" if budget.mode is Mode.OBSERVE else "pays"

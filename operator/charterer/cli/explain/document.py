@@ -15,6 +15,7 @@ from charterer.policy.budgets.demand import DEFAULT_WORK_SECONDS
 from charterer.policy.budgets.reasons import format_duration, format_money, name
 from charterer.policy.explain.alternatives import Alternative, Alternatives, LeftAlone, Rank, WinningChange
 from charterer.policy.options.menu import CEILING_FACTOR
+from charterer.policy.options.pool_selection import left_out
 from charterer.report.document import (
     Block,
     Document,
@@ -48,6 +49,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
         blocks += [Paragraph(sentence) for sentence in sentences if sentence]
         blocks += _options(options, every=every)
         blocks += [Paragraph(_left_alone(width)) for width in options.left_alone]
+        blocks += _other_pools(explanation)
         blocks += _changes(explanation, options)
     return Document(f"charterer explain {job.namespace}/{job.name}", tuple(blocks))
 
@@ -176,6 +178,13 @@ def _left_alone(width: LeftAlone) -> str:
     return (
         f"{width.gpus} GPUs ({width.gpu_type}) are no option until {until}: a run of its class failed there{message}."
     )
+
+
+def _other_pools(explanation: Explanation) -> list[Block]:
+    """The pools that are not open to the job because its budget does not select them."""
+    solution = explanation.solution
+    others = "" if solution is None else left_out(solution.budget, explanation.report.snapshot.pools)
+    return [Paragraph(f"{others}.")] if others else []
 
 
 def _row(option: Alternative) -> tuple[TableCell, ...]:

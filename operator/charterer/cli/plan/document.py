@@ -19,6 +19,7 @@ from charterer.domain.time import after
 from charterer.policy.budgets.reasons import name
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, FrontierPoint, mean_seconds
+from charterer.policy.options.pool_selection import no_pool
 from charterer.policy.solve.exchange_rate import BudgetFit
 from charterer.report.document import (
     Block,
@@ -222,6 +223,8 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
     needs = "" if frontier.empty else f"the cheapest options of its jobs need {frontier.cheapest} a month"
     if not solution.budget.amount.micros:
         return f"the amount is 0: nothing can be rented{'; ' if needs else ''}{needs}", Tone.BAD
+    if no_pool(solution.budget, solution.inputs.snapshot.pools):
+        return "can rent nothing: spec.poolSelector selects no GPUPool", Tone.BAD
     if frontier.empty:
         return "no jobs, and no profile says that any are expected", Tone.FAINT
     if not solution.feasible:

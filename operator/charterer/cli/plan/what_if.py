@@ -118,7 +118,7 @@ def apply_objects(state: ClusterState, objects: Iterable[ManifestSource], namesp
         unknown = next(unknown_fields(kind, source.raw.get("spec")), None)
         if unknown is not None:
             raise click.ClickException(f"{source.at}: {kind} {name}: {unknown}")
-        raw = _complete(source.raw, kind, key, now)
+        raw = _complete(source, kind, key, now)
         try:
             match kind:
                 case "TrainingJob":
@@ -165,13 +165,15 @@ def _identity(source: ManifestSource, namespace: str, state: ClusterState) -> tu
     return kind, name, ObjectKey(where, name)
 
 
-def _complete(raw: Mapping[str, Any], kind: str, key: ObjectKey, now: Instant) -> Mapping[str, Any]:
+def _complete(source: ManifestSource, kind: str, key: ObjectKey, now: Instant) -> Mapping[str, Any]:
     """The object with what the API server would have added; of its status only a pool's offering and quote stay."""
+    raw = source.raw
     metadata = {
         "name": key.name,
         "uid": f"what-if/{kind}/{key.namespace}/{key.name}",
         "resourceVersion": "0",
         "creationTimestamp": format_instant(now),
+        "labels": _labels(source),
         **({"namespace": key.namespace} if key.namespace else {}),
     }
     return {
@@ -179,6 +181,14 @@ def _complete(raw: Mapping[str, Any], kind: str, key: ObjectKey, now: Instant) -
         "spec": raw.get("spec") or {},
         "status": _offer(raw, now) if kind == "GPUPool" else {},
     }
+
+
+def _labels(source: ManifestSource) -> Mapping[str, str]:
+    """``metadata.labels``; ClickException where they are not text."""
+    labels = (source.raw.get("metadata") or {}).get("labels") or {}
+    if not isinstance(labels, dict) or any(not isinstance(text, str) for pair in labels.items() for text in pair):
+        raise click.ClickException(f"{source.at}: metadata.labels is {labels!r}; keys and values must be strings")
+    return labels
 
 
 def _offer(raw: Mapping[str, Any], now: Instant) -> Mapping[str, Any]:
@@ -248,7 +258,13 @@ def _pool_of(source: ManifestSource, new: Pool, before: Pool | None, others: Ite
     kept = replace(new, offering=offering, quote=quote)
     if before is None:
         return kept
-    return replace(kept, uid=before.uid, cooled_until=before.cooled_until, cooled_because=before.cooled_because)
+    return replace(
+        kept,
+        uid=before.uid,
+        cooled_until=before.cooled_until,
+        cooled_because=before.cooled_because,
+        labels=new.labels or before.labels,
+    )
 
 
 # --- prices and amounts into the snapshot -----------------------------------------------------------------------------

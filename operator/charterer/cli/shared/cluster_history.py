@@ -190,16 +190,17 @@ class _HistoryBuilder:
         begin = trained_from or job.started
         if job.complete is None or begin is None:
             raise _NotModelled("Jobs that have not ended: how long they take is not known")
-        fits = [model for model in self._models.values() if job.gpu_type in ("", model.gpu_type)]
+        payer = self._payers.get(job.namespace)
+        pools = self._snapshot.pools if payer is None else self._snapshot.pools_of(payer)
+        fits = [model for name, model in self._models.items() if name in pools and job.gpu_type in ("", model.gpu_type)]
         if not fits:
             gpu_type = job.gpu_type or "GPUs"
-            raise _NotModelled(f"Jobs on {gpu_type}, which no GPUPool with a known price offers")
+            raise _NotModelled(f"Jobs on {gpu_type}, which no GPUPool that may be rented at a known price offers")
         if len(fits) > 1:
             self._gap("Jobs whose GPU type several GPUPools offer: assumed to run in the cheapest")
         if trained_from is None:
             self._gap("Jobs whose pods are gone: their wait for nodes counts as training")
         profile = self._snapshot.profiles.get(ClassId(job.namespace, job.profile)) if job.profile else None
-        payer = self._payers.get(job.namespace)
         return _FinishedRun(
             f"{job.namespace}/job/{job.name}",
             job.created,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from charterer.cluster.store import ObjectKey
-from charterer.domain.budget import Budget, Selector
+from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId
 
 
@@ -15,7 +15,7 @@ def budgets_by_namespace(
     """The budgets that select each namespace, the oldest first."""
     by_age = sorted(budgets.values(), key=lambda budget: (budget.created, budget.id))
     return {
-        name: [budget for budget in by_age if selects(budget.selector, labels)] for name, labels in namespaces.values()
+        name: [budget for budget in by_age if budget.selector.matches(labels)] for name, labels in namespaces.values()
     }
 
 
@@ -40,24 +40,3 @@ def overlaps_of(
             text = f"namespace {namespace} is also selected by {others}; {pays} pays, being the oldest"
             sentences.setdefault(budget, text)
     return sentences
-
-
-def selects(selector: Selector, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector matches; all its terms must hold, and an empty one always does."""
-    return all(labels.get(key) == value for key, value in selector.match_labels) and all(
-        _holds(operator, values, labels.get(key)) for key, operator, values in selector.match_expressions
-    )
-
-
-def _holds(operator: str, values: tuple[str, ...], value: str | None) -> bool:
-    match operator:
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case _:
-            raise ValueError(f"no selector operator: {operator}")

@@ -22,6 +22,7 @@ from charterer.domain.time import format_instant, seconds_between
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
 from charterer.lifecycle.view import count
+from charterer.policy.options.pool_selection import no_pool
 from charterer.providers.errors import ProviderError
 
 _ERROR_STATES = {
@@ -40,7 +41,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
     rentals, waiting = tally.rentals_of_budget.get(budget.id, ()), tally.waiting.get(budget.id, 0)
     return GPUBudgetView(
         observed_generation=budget.generation,
-        state=_budget_state(budget, budget.begins_after(snapshot.now), verdict, waiting),
+        state=_budget_state(budget, snapshot, verdict, waiting),
         spent=None if verdict is None else verdict.spent,
         committed=None if verdict is None else verdict.committed,
         forecast=None if verdict is None else verdict.forecast,
@@ -60,11 +61,13 @@ def attributed(view: GPUBudgetView, budget: Budget, snapshot: Snapshot) -> GPUBu
     return view.model_copy(update={"attribution": tuple(SpentOn(name=name, spent=amount) for name, amount in largest)})
 
 
-def _budget_state(budget: Budget, behind: bool, verdict: BudgetVerdict | None, waiting: int) -> BudgetState:
+def _budget_state(budget: Budget, snapshot: Snapshot, verdict: BudgetVerdict | None, waiting: int) -> BudgetState:
     if budget.deleting:
         return BudgetState.DELETING
-    if behind:
+    if budget.begins_after(snapshot.now):
         return BudgetState.CLOCK_BEHIND
+    if no_pool(budget, snapshot.pools):
+        return BudgetState.NO_POOL
     if budget.mode is Mode.OBSERVE:
         return BudgetState.OBSERVING
     if budget.amount <= ZERO or (verdict is not None and not verdict.feasible):
@@ -91,6 +94,8 @@ def _budget_conditions(
         ready = observed(ConditionType.READY, False, "ClockBehind", message)
     elif (fault := _fault("GPUBudget", budget.id, plan)) is not None:
         ready = observed(ConditionType.READY, False, fault.reason, fault.message)
+    elif lacking := no_pool(budget, snapshot.pools):
+        ready = observed(ConditionType.READY, False, "NoPool", lacking)
     elif budget.amount <= ZERO:
         message = 'spec.amount is "0": nothing can be rented; set the dollars to spend in a month'
         ready = observed(ConditionType.READY, False, "ZeroAmount", message)
@@ -146,7 +151,9 @@ def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
 
 def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
     observed = partial(condition, ConditionType.PRICE_DATA_FRESH, now=snapshot.now, generation=budget.generation)
-    quotes = {pool.id: pool.quote for pool in snapshot.pools.values() if pool.quote and not pool.closed_because}
+    quotes = {
+        pool.id: pool.quote for pool in snapshot.pools_of(budget).values() if pool.quote and not pool.closed_because
+    }
     stale = [name for name, quote in quotes.items() if seconds_between(quote.as_of, snapshot.now) > _FRESH_SECONDS]
     if not quotes:
         return observed(False, "NoPrice", "no pool's price is known: see the condition Ready of the GPUPools")

@@ -20,6 +20,7 @@ from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import reserve
 from charterer.policy.options.option_value import Completion
+from charterer.policy.options.pool_selection import left_out
 
 _LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT)
 _BLOCKED = {
@@ -55,7 +56,7 @@ class Admission:
                 self._restart_at_once(job, wanted[job.id], why)
         for job in waiting:
             if job.id not in wanted and job.id not in self._too_dear:
-                self._draft.judge(job, None, reason(ReasonCode.NO_OPTION, no_option(job, self._draft.snapshot.pools)))
+                self._draft.judge(job, None, reason(ReasonCode.NO_OPTION, self._no_option(job)))
         for job in in_order([job for job in waiting if job.id not in self._placed], wanted, self._solution):
             share = self._solution.share(job)
             if share is not None:
@@ -63,6 +64,13 @@ class Admission:
         for job, why in triaged.leaving:
             if job.id not in self._placed:
                 self._draft.stop(job, why)
+
+    def _no_option(self, job: Job) -> str:
+        snapshot, budget = self._draft.snapshot, self._solution.budget
+        others = left_out(budget, snapshot.pools)
+        if others and not snapshot.pools_of(budget):
+            return others
+        return f"{no_option(job, snapshot.pools_of(budget))}{'; ' if others else ''}{others}"
 
     def _within_their_cost(
         self, wanted: dict[JobId, Sequence[Completion]], waiting: Iterable[Job]
@@ -203,7 +211,7 @@ class Admission:
         self._rate += option.price.dollars_per_second
         nodes = ", ".join(claim.nodes[:3]) + (f" and {len(claim.nodes) - 3} more" if len(claim.nodes) > 3 else "")
         self._draft.judge(
-            job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, f"until {nodes} can take it")
+            job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, f"waits until {nodes} can take it")
         )
         return None
 
@@ -220,7 +228,7 @@ def next_run(job: Job) -> int:
 
 
 def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
-    """What a job without any option asks for, and what there is, in words."""
+    """What a job without any option asks for, and what there is in the pools that its budget may rent, in words."""
     widths = job.widths
     gpus = f"{widths.min} GPUs" if widths.min == widths.max else f"{widths.min} to {widths.max} GPUs"
     types = f" of type {', '.join(job.gpu_types)}" if job.gpu_types else ""

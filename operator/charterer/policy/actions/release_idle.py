@@ -12,6 +12,7 @@ from charterer.domain.ids import InstanceId, PoolId, RentalId
 from charterer.domain.job import Job, RunOutcome
 from charterer.domain.money import Money
 from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after, seconds_between
@@ -30,7 +31,8 @@ def release_idle(
     """
     if any(group.checking for group in draft.solution.groups.values()):
         return
-    kept = _kept_for(resting, draft.snapshot)
+    selected = draft.snapshot.pools_of(draft.solution.budget)
+    kept = _kept_for(resting, selected, draft.snapshot.now)
     unused = [
         rental
         for nodes in draft.solution.nodes.values()
@@ -57,8 +59,10 @@ def release_idle(
                 continue
         idle[rental.pool].append(rental)
     replaced = _lost(draft)
-    for pool, rentals in idle.items():
-        for rental in _surplus(draft, pool, sorted(rentals, key=_worth)[replaced[pool] :]):
+    for name, rentals in idle.items():
+        pool, most_kept = selected.get(name), sorted(rentals, key=_worth)
+        surplus = most_kept if pool is None else _surplus(draft, pool, most_kept[replaced[name] :])
+        for rental in surplus:
             draft.release(rental.id, _reason(rental, draft.snapshot))
 
 
@@ -82,30 +86,32 @@ def _lost(draft: PlanBuilder) -> Counter[PoolId]:
     return Counter(pool for pool, _ in lost)
 
 
-def _kept_for(resting: Iterable[tuple[Job, Instant]], snapshot: Snapshot) -> frozenset[RentalId]:
+def _kept_for(
+    resting: Iterable[tuple[Job, Instant]], pools: Mapping[PoolId, Pool], now: Instant
+) -> frozenset[RentalId]:
     """The nodes of a last run whose job has its next run sooner than another node would start: to keep them is cheaper.
 
-    Not those of a run that never started: they may be at fault.
+    Not those of a run that never started: they may be at fault. Nor those outside ``pools``, which the budget may rent.
     """
     kept: set[RentalId] = set()
     for job, until in resting:
         last = job.records[-1]
-        pool = snapshot.pools.get(last.option.pool)
+        pool = pools.get(last.option.pool)
         if pool is None or last.outcome is not RunOutcome.FAILED:
             continue
-        if seconds_between(snapshot.now, until) < pool.start_seconds:
+        if seconds_between(now, until) < pool.start_seconds:
             kept |= {placement.rental for placement in last.placements}
     return frozenset(kept)
 
 
-def _surplus(draft: PlanBuilder, name: PoolId, idle: Sequence[Rental]) -> Sequence[Rental]:
+def _surplus(draft: PlanBuilder, pool: Pool, idle: Sequence[Rental]) -> Sequence[Rental]:
     """Those of a pool's idle rentals, in the order of their worth, that are not worth keeping."""
-    solution, pool = draft.solution, draft.snapshot.pools.get(name)
-    if pool is None or name in solution.scarce:
+    solution = draft.solution
+    if pool.id in solution.scarce:
         return idle
     rented = Counter({pool_id: len(nodes.rentals.staying) for pool_id, nodes in solution.nodes.items()})
     until = warm_nodes(solution, pool, rented, len(idle))
-    if not until or not draft.may_rent(name):
+    if not until or not draft.may_rent(pool.id):
         return idle
     draft.decided.again_at += until
     return idle[len(until) :]

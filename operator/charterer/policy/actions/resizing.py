@@ -25,6 +25,7 @@ from charterer.policy.jobs.moves import CandidateMove, JobMoves, job_moves
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.placement import GpuClaim
 from charterer.policy.options.option_value import JobPosition, Move, OptionValues, in_place
+from charterer.policy.options.pool_selection import left_out
 
 _AT_THE_EARLIEST = 1.0
 """Seconds to the next look: what a job reports may lag, and a phase that is all but over stays so until it is heard."""
@@ -53,7 +54,9 @@ class Resizing:
         for kept in running:
             share = self._solution.shares.get(kept.group.key)
             if share is None:
-                why = reason(ReasonCode.NO_OPTION, "its menu is empty now; it runs on where it is")
+                others = left_out(self._solution.budget, self._draft.snapshot.pools)
+                text = f"its menu is empty now; it runs on where it is{'; ' if others else ''}{others}"
+                why = reason(ReasonCode.NO_OPTION, text)
                 for job in (facts.job for facts in kept.runners.values()):
                     self._draft.judge(job, None if job.allocation is None else job.allocation.option, why)
                 continue
@@ -74,7 +77,7 @@ class Resizing:
     def _moves(self, group: JobGroup, share: GroupAssignment) -> Iterable[JobMoves]:
         """What the group's running jobs must do or may gain, where it is not nothing."""
         name = self._solution.budget.id, group.key
-        market, found = self._solution.inputs.menus.market, dict[JobId, JobMoves | None]()
+        market, found = self._solution.inputs.market, dict[JobId, JobMoves | None]()
         for values, jobs in _by_values(group, share):
             found |= self._memo.each(job_moves, jobs, values, share.group.work, market, name=name)
         for facts in group.targeted:

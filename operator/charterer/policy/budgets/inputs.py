@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from charterer.domain.ids import ClassId, JobId
+from charterer.domain.budget import Selector
+from charterer.domain.ids import BudgetId, ClassId, JobId
 from charterer.domain.period import period_bounds
 from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
@@ -15,17 +16,22 @@ from charterer.policy.jobs.job_facts import JobFacts, job_facts
 from charterer.policy.nodes.holdings import Holdings, holdings
 from charterer.policy.nodes.pool_nodes import PoolNodes, pool_nodes
 from charterer.policy.nodes.rental_index import BudgetPool, RentalIndex, rental_index
+from charterer.policy.options.market import Market, market_of
 from charterer.policy.options.menu import Menus
 from charterer.policy.options.width_backoff import quarantined_widths
 
 
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """What all budgets of a snapshot are solved from."""
+    """What all budgets of a snapshot are solved from.
+
+    ``menus``: by budget, of the pools that its money may rent. ``market``: what all pools offer.
+    """
 
     snapshot: Snapshot
     memo: Memo
-    menus: Menus
+    menus: Mapping[BudgetId, Menus]
+    market: Market
     facts: Mapping[JobId, JobFacts]
     groups: JobGroups
     rentals: RentalIndex
@@ -39,17 +45,28 @@ def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
     groups = job_groups(facts, memo)
     rentals = rental_index(snapshot.rentals, memo)
     held = holdings([group for by_key in groups.values() for group in by_key.values()], rentals.rental_of, memo)
-    quarantined = quarantined_widths(snapshot.profiles, snapshot.now)
     return PlanInputs(
         snapshot=snapshot,
         memo=memo,
-        menus=Menus(snapshot.profiles, snapshot.pools, _exploring(snapshot, groups), quarantined, memo),
+        menus=_menus(snapshot, groups, memo),
+        market=market_of(snapshot.pools, memo),
         facts=facts,
         groups=groups,
         rentals=rentals,
         holdings=held,
         nodes=pool_nodes(rentals, held, snapshot, memo),
     )
+
+
+def _menus(snapshot: Snapshot, groups: JobGroups, memo: Memo) -> Mapping[BudgetId, Menus]:
+    """The menus of each budget's jobs; budgets that select the same pools share theirs."""
+    exploring, quarantined = _exploring(snapshot, groups), quarantined_widths(snapshot.profiles, snapshot.now)
+    made: dict[Selector, Menus] = {}
+    for budget in snapshot.budgets.values():
+        if budget.pool_selector not in made:
+            pools = snapshot.pools_of(budget)
+            made[budget.pool_selector] = Menus(snapshot.profiles, pools, exploring, quarantined, memo)
+    return {budget.id: made[budget.pool_selector] for budget in snapshot.budgets.values()}
 
 
 def _exploring(snapshot: Snapshot, groups: JobGroups) -> frozenset[ClassId]:

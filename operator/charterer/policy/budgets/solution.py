@@ -225,7 +225,7 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     calibration = calibrate(budget, groups.values(), rentals, paid, now)
     money = pacing_state(current, used, period, now, calibration.rate, calibration.left)
     allowed = allowed_rate(money)
-    demands = group_demands(groups, snapshot.profiles, inputs.menus, budget, now)
+    demands = group_demands(groups, snapshot.profiles, inputs.menus[budget.id], budget, now)
     needs, reserved = _deadline_needs(groups.values(), demands, money.aim - money.spent, now)
     allowed = max(allowed - reserved / money.horizon, 0.0)
     committable = max(money.committable - reserved, 0.0)

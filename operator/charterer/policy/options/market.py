@@ -1,4 +1,4 @@
-"""What pools offer: all of them that decides menus."""
+"""What pools offer: all of it that decides menus."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from charterer.domain.job import SpotPolicy
 from charterer.domain.money import Price
 from charterer.domain.option import GPU
 from charterer.domain.pool import CapacityType, Pool
+from charterer.incremental import Remember
 
 
 class PoolOffer(NamedTuple):
@@ -45,7 +46,7 @@ def pool_offer(pool: Pool) -> PoolOffer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Market:
-    """What all pools offer, by name; the same object for as long as nothing changes by which jobs choose."""
+    """What pools offer, by name; the same object for as long as nothing changes by which jobs choose."""
 
     offers: Mapping[PoolId, PoolOffer]
 
@@ -65,3 +66,8 @@ class Market:
 def market(offers: Iterable[PoolOffer]) -> Market:
     """The market of some pools."""
     return Market({offer.pool: offer for offer in offers})
+
+
+def market_of(pools: Mapping[PoolId, Pool], remember: Remember) -> Market:
+    """The market of these pools: the same one as long as they offer the same."""
+    return remember(market, tuple([pool_offer(pools[name]) for name in sorted(pools)]))

@@ -12,7 +12,7 @@ from charterer.domain.option import Option
 from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
 from charterer.incremental import Remember, directly
-from charterer.policy.options.market import Market, market, pool_offer
+from charterer.policy.options.market import Market, market_of
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.options.sources import OptionSource, WholeWidths, curves_of
 from charterer.policy.options.width_backoff import QuarantinedWidths, untested
@@ -109,8 +109,8 @@ def _failed(key: MenuKey, profile: Profile | None, market: Market) -> Quarantine
 
 
 class Menus:
-    """The menus of one plan. ``exploring``: classes for whose trials their budget pays; ``quarantined``: by class, the
-    widths that are not to be chosen now.
+    """The menus of jobs that may use ``pools``. ``exploring``: classes for whose trials their budget pays;
+    ``quarantined``: by class, the widths that are not to be chosen now.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Menus:
         quarantined: Mapping[ClassId, QuarantinedWidths] = MappingProxyType({}),
         remember: Remember = directly,
     ) -> None:
-        self.market = remember(market, tuple([pool_offer(pools[name]) for name in sorted(pools)]))
+        self._market = market_of(pools, remember)
         self._profiles = profiles
         self._exploring = exploring
         self._quarantined = quarantined
@@ -132,7 +132,7 @@ class Menus:
         class_id = key.class_id
         profile = None if class_id is None else self._profiles[class_id]
         quarantined = _NONE if class_id is None else self._quarantined.get(class_id, _NONE)
-        return self._remember(build_menu, key, profile, self.market, class_id in self._exploring, quarantined, SOURCE)
+        return self._remember(build_menu, key, profile, self._market, class_id in self._exploring, quarantined, SOURCE)
 
     def hull(self, key: MenuKey, work: float, weight: float, ceiling: Rate | None) -> Hull:
         """The hull of that menu for jobs of ``work`` seconds of the reference option, up to a ceiling.

@@ -15,6 +15,7 @@ from charterer.cli.main import main
 from charterer.cli.shared.leader import LeaderSeen
 from charterer.cluster.client import Listing, RawObject
 from charterer.cluster.store import ObjectKey
+from charterer.domain.budget import Selector
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO
@@ -174,3 +175,14 @@ async def test_what_may_not_be_listed_is_not_read() -> None:
     reading = await read_for_doctor(client)
     assert reading.state is None
     assert [right.resource for right in reading.rights if not right.allowed] == ["nodes"]
+
+
+def test_a_budget_that_selects_no_pool_is_told_with_the_labels_that_there_are() -> None:
+    world, reading = healthy()
+    world.budget("research", pools=Selector((("gpu", "h100"),)))
+    (finding,) = wrong(replace(reading, state=seen_of(world)))
+    assert (finding.subject, finding.remedy) == (
+        "GPUBudget research",
+        "label a GPUPool as its poolSelector says, or change it",
+    )
+    assert finding.text.endswith("it asks for gpu=h100; the GPUPools are a100 (no labels)")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from charterer.domain.budget import Selector
 from charterer.domain.ids import JobId, Rate
 from charterer.domain.job import Finish, FinishKind, Progress, ResizePolicy
 from charterer.domain.money import Money
@@ -68,7 +69,7 @@ def test_json_has_every_option_and_change(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_waiting_job_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     stdout = charterer_over(world_at(), monkeypatch)("explain", "sft-run").stdout
     assert "TrainingJob team/sft-run is Queued, submitted 0 s ago." in stdout
-    assert "It waits (WaitingForNode): 8 GPUs on a100 wanted: until a100-1 can take it." in stdout
+    assert "It waits (WaitingForNode): 8 GPUs on a100 wanted: waits until a100-1 can take it." in stdout
     assert "the mean of its class; the job has not reported any progress" in stdout
 
 
@@ -198,3 +199,16 @@ def test_a_job_that_its_max_cost_does_not_let_start_says_what_it_needs(monkeypat
     world.jobs[job] = replace(world.jobs[job], max_cost=Money.parse("20"))
     said = charterer_over(world, monkeypatch)("explain", "tj/sft-run").stdout
     assert "spec.maxCost is $20.00, $0.00 are spent, and the cheapest way to the end needs $" in said
+
+
+def test_pools_that_the_budget_leaves_out_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = running()
+    text = "GPUBudget research rents only in GPUPools with team=a (spec.poolSelector), which leaves out h100.\n"
+    assert text not in charterer_over(world, monkeypatch)("explain", "sft-run").stdout
+    world.pool("a100", labels={"team": "a"})
+    world.pool("h100")
+    (budget,) = world.budgets.values()
+    world.budgets = {budget.id: replace(budget, pool_selector=Selector((("team", "a"),)))}
+    said = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
+    assert text in said
+    assert "on h100" not in said

@@ -42,3 +42,54 @@ def test_a_field_that_does_not_exist_is_refused_as_kubectl_would(
     result = charterer_over(steady(), monkeypatch)("plan", "-f", str(file))
     assert result.exit_code == 1
     assert sentence in result.stderr
+
+
+BUDGET = """
+apiVersion: charterer.dev/v1alpha1
+kind: GPUBudget
+metadata: {name: research}
+spec: {amount: "60000", namespaceSelector: {}, poolSelector: %s}
+"""
+POOL = """
+apiVersion: charterer.dev/v1alpha1
+kind: GPUPool
+metadata: {name: a100, labels: %s}
+spec: {maxNodes: 100, fake: {endpoint: "http://cloud", group: a100}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (BUDGET % "{matchLabels: {gpu: h100}}", "selects no GPUPool: it asks for gpu=h100; the GPUPools are a100"),
+        (BUDGET % "{matchLabels: {gpu: h100}}", "can rent nothing: spec.poolSelector selects no GPUPool"),
+        (BUDGET % "{matchLabels: {gpu: a100}}" + "---" + POOL % "{gpu: a100}", "+ rent 2 nodes of a100"),
+    ],
+)
+def test_a_pool_selector_can_be_tried_with_labels_from_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: str, said: str
+) -> None:
+    file = tmp_path / "objects.yaml"
+    file.write_text(f"{files}---\n{JOB}")
+    assert said in charterer_over(steady(), monkeypatch)("plan", "-f", str(file)).stdout
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (
+            BUDGET % "{matchLabels: {my gpu: a}}",
+            "research: spec.poolSelector.matchLabels: 'my gpu' is no key",
+        ),
+        (BUDGET % "{matchExpressions: [{key: gpu, operator: In}]}", "operator In of key 'gpu' needs values"),
+        (POOL % "[gpu]", "metadata.labels is ['gpu']; keys and values must be strings"),
+    ],
+)
+def test_an_invalid_selector_or_label_in_a_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: str, said: str
+) -> None:
+    file = tmp_path / "objects.yaml"
+    file.write_text(files)
+    result = charterer_over(steady(), monkeypatch)("plan", "-f", str(file))
+    assert result.exit_code == 1
+    assert said in result.stderr

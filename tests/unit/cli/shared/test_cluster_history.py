@@ -85,7 +85,7 @@ def test_a_foreign_job_trains_from_when_its_last_pod_started() -> None:
         ({"failed": after(World().now, 0.0)}, "Jobs that failed: when they would have failed"),
         ({"complete": None}, "Jobs that have not ended: how long they take is not known"),
         ({"part_of": "JobSet"}, "Jobs that are parts of a JobSet: only Jobs that stand alone"),
-        ({"gpu_type": "H200"}, "Jobs on H200, which no GPUPool with a known price offers"),
+        ({"gpu_type": "H200"}, "Jobs on H200, which no GPUPool that may be rented at a known price offers"),
         ({"gpus": 4000}, "jobs that asked for more GPUs than GPUPool a100 may have"),
     ],
 )

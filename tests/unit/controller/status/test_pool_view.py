@@ -9,6 +9,7 @@ import pytest
 from charterer.controller.status.budgets_and_pools import budget_view, pool_view
 from charterer.controller.status.publisher import viewed_objects
 from charterer.controller.status.tally import Tally
+from charterer.domain.budget import Selector
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool, Quote
 from charterer.domain.snapshot import Snapshot
@@ -79,3 +80,24 @@ def test_a_pool_without_a_price_leaves_the_prices_of_others_fresh() -> None:
     assert prices(make.snapshot(wrong)) == ("False", "NoPrice")
     old = replace(make.snapshot(fresh, wrong), now=after(make.at(600), 1000))
     assert prices(old) == ("False", "Stale")
+
+
+def test_a_budget_that_selects_no_pool_is_not_ready_and_says_which_labels_there_are() -> None:
+    choosy = make.budget(pool_selector=Selector((("gpu", "h100"),), (("spot", "DoesNotExist", ()),)))
+    snapshot = make.snapshot(choosy, make.pool(labels={"gpu": "a100", "spot": "no"}))
+    decided = plan(snapshot)
+    view = budget_view(choosy, snapshot, decided, Tally.of(snapshot.jobs, snapshot.rentals, decided.jobs))
+    ready = view.conditions[0]
+    assert (str(view.state), str(ready.status), ready.reason) == ("NoPool", "False", "NoPool")
+    assert ready.message == (
+        "spec.poolSelector of GPUBudget team selects no GPUPool: it asks for gpu=h100,!spot; the GPUPools are "
+        "a100 (gpu=a100, spot=no)"
+    )
+
+
+def test_the_prices_of_pools_that_a_budget_does_not_select_do_not_matter_to_it() -> None:
+    unpriced = make.pool(id=OTHER, quote=Quote(make.PRICE, make.PRICE, 60, "cloud", after(make.at(600), -1000)))
+    fresh = make.pool(labels={"gpu": "a100"}, quote=Quote(make.PRICE, make.PRICE, 60, "cloud", make.at(600)))
+    choosy = make.budget(pool_selector=Selector((("gpu", "a100"),)))
+    assert prices(make.snapshot(fresh, unpriced)) == ("False", "Stale")
+    assert prices(make.snapshot(choosy, fresh, unpriced)) == ("True", "Fresh")

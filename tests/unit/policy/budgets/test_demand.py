@@ -26,10 +26,15 @@ DAY = 86_400.0
 
 
 def grouped(world: World) -> list[GroupDemand]:
+    budget = world.budget()
     known = plan_inputs(world.snapshot(), Memo())
     return list(
         group_demands(
-            known.groups.get(BudgetId("research"), {}), world.profiles, known.menus, world.budget(), world.now
+            known.groups.get(BudgetId("research"), {}),
+            world.profiles,
+            known.menus[BudgetId("research")],
+            budget,
+            world.now,
         ).values()
     )
 
@@ -97,7 +102,9 @@ def test_a_finished_job_that_the_balance_has_counted_does_not_count_again() -> N
 
     def rate(of: Balance) -> float | None:
         cohorts = known.groups[BudgetId("research")]
-        found = group_demands(cohorts, world.profiles, known.menus, replace(budget, balance=of), world.now)
+        found = group_demands(
+            cohorts, world.profiles, known.menus[BudgetId("research")], replace(budget, balance=of), world.now
+        )
         return next((group.arrivals for group in found.values()), None)
 
     assert rate(balance) == pytest.approx(9 / (2 * DAY), rel=0.01)
