@@ -134,6 +134,7 @@ def test_json_and_yaml_say_the_same_and_all_that_the_table_says(monkeypatch: pyt
 def test_a_budget_too_small_says_what_would_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
     stdout = charterer_over(busy("2000"), monkeypatch)("plan").stdout
     assert "too small for what is left of the month" in stdout
+    assert "A row is an amount for every month from now on, whatever was spent of this one so far." in stdout
     assert "the cheapest options of its jobs need $23,064.00 a month" in stdout
     assert "too small for as many jobs at any time: it pays for 9% of them" in stdout
 
