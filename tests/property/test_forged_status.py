@@ -108,6 +108,7 @@ def test_whatever_stands_in_statuses_others_are_served_as_before_and_no_machine_
         try:
             world = TwoTeams(seed)
             before = world.look(world.stored)
+            assert not [job.doubts for job in before.jobs.values() if job.doubts], "an honest allocation is doubted"
             plain = of_budget(planned(before), before, HONEST)
             for _ in range(FORGED // 2):
                 others_are_served_as_before(world, plain)

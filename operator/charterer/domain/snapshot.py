@@ -54,6 +54,7 @@ class Snapshot:
     ``now`` is the operator's clock. The cloud of a pool without an entry in ``surveys`` has not answered yet, and
     nothing is rented or ended there. ``problems``: mistakes found while joining objects. ``orphans``: runs of jobs that
     no longer exist. ``overlaps``: a sentence for each budget that selects a namespace together with another one.
+    ``unread_nodes``: nodes with live pods of runs whose TrainingJobs cannot be read.
     """
 
     now: Instant
@@ -67,6 +68,7 @@ class Snapshot:
     problems: tuple[Problem, ...] = ()
     orphans: tuple[Orphan, ...] = ()
     overlaps: Mapping[BudgetId, str] = field(default_factory=dict)
+    unread_nodes: frozenset[NodeName] = frozenset()
 
     def unread_rental(self, pool: PoolId) -> Problem | None:
         """The problem of a GPURental of the pool, by its name, whose object is there and cannot be read.

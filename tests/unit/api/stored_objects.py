@@ -2,8 +2,9 @@
 
     python -m tests.unit.api.stored_objects
 
-writes the file of the present version. It is written once, when the version is released, and kept as it is: what that
-version stored does not change any more. ``test_stored_objects`` reads the files of all versions.
+writes the file of the present version. Once the version is released it is kept as it is, because what that version
+stored does not change any more; until then it is written anew only where what it stores was changed on purpose.
+``test_stored_objects`` reads the files of all versions.
 """
 
 from __future__ import annotations

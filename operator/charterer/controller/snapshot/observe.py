@@ -92,6 +92,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         ),
         orphans=memo(_orphans, state.runs, decoded, state.problems, payers),
         overlaps=memo(overlaps_of, state.budgets, state.namespaces),
+        unread_nodes=memo(_unread_nodes, state.runs, pods, state.problems),
     )
 
 
@@ -332,6 +333,25 @@ def _orphans(
             if (key.namespace, orphan.job_name) not in unread:
                 orphans.append(orphan)
     return tuple(orphans)
+
+
+def _unread_nodes(
+    runs: Mapping[ObjectKey, _OwnedRun],
+    pods: Mapping[_Controller | None, _Pods],
+    problems: Sequence[Problem],
+) -> frozenset[NodeName]:
+    """Nodes with live pods of runs of TrainingJobs that are there and cannot be read."""
+    unread = {(problem.namespace, problem.name) for problem in problems if problem.kind == "TrainingJob"}
+    if not unread:
+        return frozenset()
+    theirs = [
+        pod.pod
+        for key, (_, run) in runs.items()
+        if run.owned and (key.namespace, run.name.removesuffix(f"-r{run.number}")) in unread
+        for pod in pods.get(_Controller(key.namespace, run.uid), ())
+        if isinstance(pod, JobPod)
+    ]
+    return frozenset([pod.node for pod in theirs if pod.live and pod.node is not None])
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------

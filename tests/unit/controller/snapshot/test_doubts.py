@@ -9,6 +9,7 @@ import pytest
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.observe import observe
 from charterer.domain.budget import Selector
+from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, JobId, RentalId
 from charterer.domain.job import Allocation, Placement
 from charterer.domain.plan import Allocate, Release
@@ -159,3 +160,16 @@ def test_what_is_not_seen_yet_or_not_any_more_makes_no_doubt(gone: str) -> None:
             seen = replace(seen, budgets={key: kept for key, kept in seen.budgets.items() if kept.id != "research"})
     assert ObjectKey(NAMESPACE, "train") in seen.jobs
     assert observe(seen, world.now).jobs[JobId("train")].doubts == ()
+
+
+def test_the_node_of_a_run_whose_job_cannot_be_read_is_kept() -> None:
+    """Such as after an older operator was put back, which cannot read what the newer one wrote."""
+    world = two_budgets()
+    world.runs_on("train", "a100-1", gpus=8)
+    unread = Problem("TrainingJob", NAMESPACE, "train", "status.runs[0].outcome", "InvalidStatus", "unknown")
+    seen = replace(seen_of(world, unread), surveys=world.snapshot().surveys)
+    released = {c.rental for c in plan(observe(replace(seen, jobs={}), world.now)).commands if isinstance(c, Release)}
+    assert released == {"a100-2"}
+    deleted = replace(seen, jobs={}, problems=())
+    released = {c.rental for c in plan(observe(deleted, world.now)).commands if isinstance(c, Release)}
+    assert released == {"a100-1", "a100-2"}
