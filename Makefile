@@ -6,7 +6,7 @@ MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
-WORKERS ?= 2
+WORKERS ?= 4
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 IMAGE ?= charterer:dev
@@ -47,8 +47,8 @@ lint: $(READY) ## Check style, types, layers and that generated files are fresh
 prometheus: $(READY) ## Find Prometheus on PATH or build it, for the tests of alerts (once per machine, minutes)
 	@$(BIN)/python -m tests.testbed.prometheus
 
-test: lint testbed prometheus ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=4)
-	$(BIN)/pytest -n $(WORKERS) --ignore=tests/bench $(PYTEST_ARGS)
+test: lint testbed prometheus ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/bench $(PYTEST_ARGS)
 
 test-unit: $(READY) ## The fast tests that need no cluster
 	$(BIN)/pytest -n $(WORKERS) $(wildcard tests/unit tests/property) $(PYTEST_ARGS)

@@ -43,7 +43,7 @@ from demo.summary import Summary
     help="Folder for logs, applied manifests, summary and picture. It is emptied first.",
 )
 def main(cluster: str, pace: int, keep: bool, out: Path) -> None:
-    """Show Charterer at work on an hour of a measured workload, in about three minutes.
+    """Show Charterer at work on an hour of a measured workload, in about four minutes.
 
     28 training jobs of six applications are submitted to a real Kubernetes API server, at the times of the workload.
     Charterer rents 4-GPU nodes from a fake cloud for them, within a budget of $60 an hour: it decides how many GPUs

@@ -15,9 +15,13 @@ from typing import Any
 
 Json = dict[str, Any]
 
-_RATE = re.compile(r"\$([\d,]+(?:\.\d+)?)((?:/h| an hour| per job-hour| for each hour)\b)")
-_SPAN = re.compile(r"\b(\d+(?:\.\d+)?) (s|min|h|days)\b")
-_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "days": 86_400.0}
+_RATE = re.compile(
+    r"(?P<before>pays up to |a GPU-hour there counts )?\$(?P<dollars>[\d,]+(?:\.\d+)?)"
+    r"(?P<after>(?:/h| an hour| per hour| per job-hour| for each hour)\b)?"
+)
+"""Dollars in a message; with words before or after them they are a rate, in dollars an hour."""
+_SPAN = re.compile(r"\b(\d+(?:\.\d+)?) (s|min|h|d)\b")
+_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +43,14 @@ class Pace:
 
         Dollars that are not an hour's stay as they are, because a job costs the same.
         """
-        slower = _RATE.sub(lambda match: f"${_dollars(match[1]) / self.factor:,.2f}{match[2]}", message)
+        slower = _RATE.sub(self._slower, message)
         return _SPAN.sub(lambda match: _span(float(match[1]) * _UNITS[match[2]] * self.factor), slower)
+
+    def _slower(self, dollars: re.Match[str]) -> str:
+        before, after = dollars["before"] or "", dollars["after"] or ""
+        if not before and not after:
+            return dollars[0]
+        return f"{before}${_dollars(dollars['dollars']) / self.factor:,.2f}{after}"
 
     def sped_up(self, document: Json) -> Json:
         """A copy of a manifest, or of the fake cloud's configuration, at this pace."""

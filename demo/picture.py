@@ -108,7 +108,7 @@ def _draw_jobs(axes: Axes, column: Column, names: Sequence[str]) -> None:
     mean = f"{column.mean_completion_seconds / 60:.1f} min"
     axes.text(
         0.985,
-        0.985,
+        0.915,
         f"{mean} from submission\nto completion, on average",
         transform=axes.transAxes,
         ha="right",

@@ -75,17 +75,23 @@ class Summary:
     def headline(self) -> str:
         """The result in one sentence."""
         today, same, run = self.autoscaler, self.same_money, self.run
+        saved = 1.0 - same.dollars / today.dollars
+        money = "no more" if saved < _SAME_MONEY else f"{saved:.0%} less"
         sooner = _share(same.mean_completion_seconds, today.mean_completion_seconds)
         cheaper = f"{_share(run.dollars, today.dollars)} {'less' if run.dollars <= today.dollars else 'more'}"
         minutes = abs(run.mean_completion_seconds - today.mean_completion_seconds) / 60
         return (
-            f"For no more money jobs end {sooner} {_when(same, today)}; at ${self.hourly_budget:,.0f} an hour they "
+            f"For {money} money jobs end {sooner} {_when(same, today)}; at ${self.hourly_budget:,.0f} an hour they "
             f"cost {cheaper} and end {minutes:.1f} min {_when(run, today)}"
         )
 
     def json(self) -> str:
         """The summary as JSON."""
         return json.dumps(asdict(self) | {"succeeded": self.succeeded, "headline": self.headline}, indent=2) + "\n"
+
+
+_SAME_MONEY = 0.02
+"""Relative difference of dollars from which on the middle column counts as cheaper."""
 
 
 def _share(value: float, of: float) -> str:

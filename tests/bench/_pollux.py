@@ -87,7 +87,7 @@ def scenario(number: int, dollars_per_hour: float, start_seconds: float = 0.0) -
 
 def rates(count: int, least: float = 1.5, most: float = 70.0) -> list[float]:
     """Dollars an hour of job life, evenly spread in the logarithm: from tight to generous on these workloads."""
-    return [least * (most / least) ** (at / (count - 1)) for at in range(count)]
+    return [least * (most / least) ** (at / max(count - 1, 1)) for at in range(count)]
 
 
 def envelope(points: Iterable[Point]) -> list[Point]:

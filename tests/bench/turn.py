@@ -120,33 +120,39 @@ def state_of(world: World) -> ClusterState:
     return replace(seen_of(world), services=services, surveys=world.snapshot().surveys)
 
 
-METADATA = {"name": "x", "uid": "uid", "resourceVersion": "1", "creationTimestamp": "2026-06-01T00:00:00Z"}
+def uid_of(resource: str, name: str) -> str:
+    """The uid that an object has in the world."""
+    return name if resource == kinds.TRAINING_JOBS.resource.plural else f"uid-{name}"
 
 
 class Answers:
     """An API server that takes every status."""
 
     async def get(self, path: str) -> Mapping[str, Any]:
-        return {"kind": "TrainingJob", "metadata": METADATA}
+        resource, name = path.split("/")[-2:]
+        uid, created = uid_of(resource, name), "2026-06-01T00:00:00Z"
+        metadata = {"name": name, "uid": uid, "resourceVersion": "1", "creationTimestamp": created}
+        return {"kind": "TrainingJob", "metadata": metadata}
 
     async def apply(self, path: str, body: Mapping[str, Any], manager: str) -> Mapping[str, Any]:
-        conditions = body["status"]["conditions"]
-        return {"kind": body["kind"], "metadata": METADATA, "status": {"conditions": conditions}}
+        answer = await self.get(path.removesuffix("/status"))
+        return {**answer, "status": {"conditions": body["status"]["conditions"]}}
 
 
-class OneUid(Store):
+class UidsOfTheWorld(Store):
     """A store in which every object is there and is never read back."""
 
     def put(self, kind: AnyKind, raw: Mapping[str, Any]) -> bool:
         return False
 
     def uid(self, kind: AnyKind, key: ObjectKey) -> str | None:
-        return "uid"
+        return uid_of(kind.resource.plural, key.name)
 
 
 def status_writer() -> ViewWriter:
     """A writer that never looks at numbers again: in the operator that takes place every half minute, job by job."""
-    return ViewWriter(cast(Client, Answers()), OneUid(kinds.COMMON), set(), lambda *_: None, seldom_seconds=math.inf)
+    store = UidsOfTheWorld(kinds.COMMON)
+    return ViewWriter(cast(Client, Answers()), store, set(), lambda *_: None, seldom_seconds=math.inf)
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,43 @@ def test_a_page_says_what_it_means_what_to_look_at_and_what_to_do(page: Path) ->
     headings = [line for line in text.splitlines() if line.startswith("## ")]
     assert headings == ["## What it means", "## What to look at", "## What to do"]
     assert len(text.splitlines()) <= 30
+
+
+def panels() -> list[Object]:
+    everything: list[Object] = json.loads((CHART / "dashboard.json").read_text())["panels"]
+    return everything
+
+
+def test_every_panel_of_the_dashboard_has_a_title_of_its_own_and_a_sentence_that_explains_it() -> None:
+    titles = [panel["title"] for panel in panels()]
+    assert len(set(titles)) == len(titles)
+    assert len({panel["id"] for panel in panels()}) == len(titles)
+    assert [panel["title"] for panel in panels() if panel["type"] != "row" and panel["description"][-1:] != "."] == []
+
+
+def unit_of(metric: str) -> str:
+    """Grafana's word for the unit that a metric has in its name."""
+    name = re.sub("_(bucket|count|total)$", "", metric)
+    return "currencyUSD" if "_dollars" in name else "s" if name.endswith("_seconds") else "none"
+
+
+def test_the_axis_of_every_panel_has_the_unit_of_all_its_metrics() -> None:
+    for panel in panels():
+        metrics = {name for target in panel.get("targets", []) for name in re.findall(r"charterer_\w+", target["expr"])}
+        units = {unit_of(name) for name in metrics if name != "charterer_leader" or len(metrics) == 1}
+        assert units == ({panel["fieldConfig"]["defaults"]["unit"]} if metrics else set()), panel["title"]
+
+
+def test_no_two_panels_of_the_dashboard_lie_on_each_other() -> None:
+    cells = [
+        (x, y)
+        for panel in panels()
+        for at in (panel["gridPos"],)
+        for x in range(at["x"], at["x"] + at["w"])
+        for y in range(at["y"], at["y"] + at["h"])
+    ]
+    assert len(set(cells)) == len(cells)
+    assert max(x for x, _ in cells) < 24
 
 
 def test_labels_of_jobs_are_not_overwritten_by_those_of_the_operator(everything: list[Object]) -> None:

@@ -90,25 +90,25 @@ async def test_what_ifs_show_what_another_job_and_another_price_would_change(bed
         f"{{apiVersion: charterer.dev/v1alpha1, kind: TrainingJob, "
         f"metadata: {{name: more, namespace: {bed.namespace}}}, spec: {{template: {template}}}}}"
     )
-    added = await charterer(me, "plan", "-f", str(more), "--price", "a100=20/h", "-o", "json")
+    added = await charterer(me, "plan", "-f", str(more), "--price", "a100=20/h", "-o", "json", "--detailed-exitcode")
     assert (added.code, added.err) == (2, "")
     (rent,) = added.json["whatIf"]["actionsAdded"]
     assert (rent["action"], rent["count"]) == ("rent", 1)
     assert "more waits for 4 GPUs on a100" in rent["why"]
     assert added.json["whatIf"]["asItIs"]["actions"] == []
-    same = await charterer(me, "plan", "--amount", "team=2000000")
+    same = await charterer(me, "plan", "--amount", "team=2000000", "--detailed-exitcode")
     assert same.code == 0
     assert "It would do the same as without that." in same.out
     assert await bed.launched() == 1
 
 
-async def test_a_budget_that_only_observes_has_a_plan_with_exit_code_2(bed: Bed) -> None:
+async def test_a_budget_that_only_observes_has_a_plan_with_a_detailed_exit_code_2(bed: Bed) -> None:
     bed.operator()
     await bed.pool()
     await bed.budget(mode="Observe")
     await bed.job("train")
     await bed.until(lambda: "ObserveOnly" in str(bed.tj("train").get("why")))
-    planned = await charterer(person(bed), "plan")
+    planned = await charterer(person(bed), "plan", "--detailed-exitcode")
     assert planned.code == 2
     assert "if its budget were not in mode Observe" in planned.out
     assert "+ rent 1 node of a100" in planned.out

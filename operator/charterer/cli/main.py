@@ -34,7 +34,8 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
 class _LazyGroup(click.Group):
     """A group whose commands are imported only when they are called.
 
-    Wrong usage of any of them is an error like any other, exit code 1: 2 has a meaning of its own in ``plan``.
+    Wrong usage of any of them is an error like any other, exit code 1: 2 has a meaning of its own, in
+    ``plan --detailed-exitcode``.
     """
 
     def make_context(
@@ -100,7 +101,7 @@ def main() -> None:
 
     \b
       helm install charterer-crds charts/charterer-crds
-      helm install charterer charts/charterer --namespace charterer --create-namespace
+      helm install charterer charts/charterer --namespace charterer-system --create-namespace
 
     Then apply a GPUBudget, a GPUPool and TrainingJobs, and watch `kubectl get trainingjobs`. `charterer plan` and
     `charterer explain` say why things happen.

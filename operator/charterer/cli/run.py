@@ -22,7 +22,7 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 @click.option(
     "--namespace",
     envvar="POD_NAMESPACE",
-    default="charterer",
+    default="charterer-system",
     show_default=True,
     help="Namespace of the Lease and Secret.",
 )

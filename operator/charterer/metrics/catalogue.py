@@ -65,7 +65,9 @@ BUDGET_PLANNED_RATE = _gauge(
     "Dollars an hour that the chosen options cost in the long run.",
 )
 BUDGET_ALLOWED_RATE = _gauge(
-    "charterer_budget_allowed_dollars_per_hour", _BUDGET, "Dollars an hour that would just use up the period's rest."
+    "charterer_budget_allowed_dollars_per_hour",
+    _BUDGET,
+    "Dollars an hour that would spend exactly what is left of the period.",
 )
 BUDGET_EXCHANGE_RATE = _gauge(
     "charterer_budget_exchange_rate_dollars_per_hour",

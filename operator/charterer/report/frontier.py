@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
+from textwrap import fill
+from typing import TYPE_CHECKING, Literal
 
 from charterer.domain.money import Money
 from charterer.policy.explain.frontier import Frontier, FrontierPoint
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _STEPS = 160
 _LEAST, _MOST = 0.25, 4.0
+_TITLE_CHARACTERS = 38
+"""Characters of a line of a title that fit above a diagram."""
 _UNITS = (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
@@ -54,18 +57,24 @@ def _sampled(frontier: Frontier) -> list[FrontierPoint]:
     return [frontier.at(Money.of(base * _LEAST * ratio ** (step / _STEPS))) for step in range(_STEPS + 1)]
 
 
+def _title(curve: FrontierCurve, says: str) -> str:
+    """The budget and what a diagram says of it, in as many lines as fit above the diagram."""
+    return fill(f"{_shortened(curve.name)}: {says}", _TITLE_CHARACTERS)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) < _TITLE_CHARACTERS else f"{name[: _TITLE_CHARACTERS - 2]}…"
+
+
 def _draw_times(axes: Axes, curve: FrontierCurve) -> None:
-    axes.set_title(f"{curve.name}: what money buys")
+    axes.set_title(_title(curve, "what money buys"))
     unit, seconds = _unit(curve)
     axes.set_ylabel(f"mean completion time ({unit})")
 
     def height(point: FrontierPoint) -> float:
         return inf if point.mean_seconds is None else point.mean_seconds / seconds
 
-    if curve.before is not None:
-        _line_of_times(axes, curve.before, height, GREY, 1, "as it is")
-    _line_of_times(axes, curve.of, height, BLUE, 0, "what-if" if curve.before is not None else "in the long run")
-    _now(axes, curve.of, height)
+    _draw_lines(axes, curve, height, "default", "jobs queue at all of these amounts")
     axes.set_ylim(bottom=0)
     _amounts(axes, curve)
 
@@ -73,16 +82,35 @@ def _draw_times(axes: Axes, curve: FrontierCurve) -> None:
 def _draw_dollars(axes: Axes, curve: FrontierCurve) -> None:
     from matplotlib.ticker import StrMethodFormatter
 
-    axes.set_title(f"{curve.name}: what one more dollar saves")
+    axes.set_title(_title(curve, "what one more dollar saves"))
     axes.set_ylabel("minutes of job life per dollar")
-    for frontier, colour, dash in ((curve.before, GREY, 1), (curve.of, BLUE, 0)):
-        if frontier is not None:
-            points = [(point.amount.dollars, _minutes(point)) for point in _sampled(frontier)]
-            axes.step(*zip(*points, strict=True), where="post", color=colour, ls=DASHES[dash], lw=1.8)
-    _now(axes, curve.of, _minutes)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    _draw_lines(axes, curve, _minutes, "steps-post", "one more dollar saves nothing\nat any of these amounts")
     _amounts(axes, curve)
+
+
+def _draw_lines(
+    axes: Axes,
+    curve: FrontierCurve,
+    height: Callable[[FrontierPoint], float],
+    drawstyle: Literal["default", "steps-post"],
+    nothing: str,
+) -> None:
+    """Draw the frontiers and the point of the amount; ``nothing`` stands where no height is finite."""
+    looks = [(curve.of, BLUE, 0, "in the long run")]
+    if curve.before is not None:
+        looks = [(curve.before, GREY, 1, "as it is"), (curve.of, BLUE, 0, "what-if")]
+    finite = False
+    for frontier, colour, dash, label in looks:
+        points = [(point.amount.dollars, height(point)) for point in _sampled(frontier)]
+        finite = finite or any(value < inf for _, value in points)
+        axes.plot(*zip(*points, strict=True), color=colour, ls=DASHES[dash], lw=1.8, label=label, drawstyle=drawstyle)
+    if not finite:
+        axes.text(0.5, 0.5, nothing, transform=axes.transAxes, ha="center", va="center")
+        axes.set_yticks([], minor=False)
+        axes.set_yticks([], minor=True)
+    _draw_amount(axes, curve.of, height)
 
 
 def _unit(curve: FrontierCurve) -> tuple[str, float]:
@@ -93,14 +121,7 @@ def _unit(curve: FrontierCurve) -> tuple[str, float]:
     return next((unit for unit in _UNITS if longest >= 2.0 * unit[1]), _UNITS[-1])
 
 
-def _line_of_times(
-    axes: Axes, frontier: Frontier, height: Callable[[FrontierPoint], float], colour: str, dash: int, label: str
-) -> None:
-    points = [(point.amount.dollars, height(point)) for point in _sampled(frontier)]
-    axes.plot(*zip(*points, strict=True), color=colour, ls=DASHES[dash], lw=1.8, label=label)
-
-
-def _now(axes: Axes, frontier: Frontier, height: Callable[[FrontierPoint], float]) -> None:
+def _draw_amount(axes: Axes, frontier: Frontier, height: Callable[[FrontierPoint], float]) -> None:
     point = frontier.at(frontier.amount)
     value = height(point)
     amount = _thousands(point.amount.dollars)

@@ -21,10 +21,9 @@ body{font:15px/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff;margin:2re
 h1{font-size:1.5rem;margin:0 0 .2rem}h2{font-size:1.15rem;margin:2rem 0 .5rem}
 table{border-collapse:collapse;margin:.5rem 0;display:block;overflow-x:auto}
 th{text-align:left;font-weight:600;color:#555;border-bottom:2px solid #ccc}
-th,td{padding:.25rem .7rem .25rem 0;vertical-align:top;white-space:nowrap}
-th{white-space:normal;vertical-align:bottom}
-td{border-bottom:1px solid #eee}.right{text-align:right;font-variant-numeric:tabular-nums}
-.elastic{white-space:normal;min-width:11rem}.strong{font-weight:600}.faint{color:#666}
+th,td{padding:.25rem .7rem .25rem 0;vertical-align:top}th{vertical-align:bottom}
+td{border-bottom:1px solid #eee}.right{text-align:right;font-variant-numeric:tabular-nums}td.right{white-space:nowrap}
+.elastic{min-width:11rem}.strong{font-weight:600}.faint{color:#666}
 .good{color:#00664c}.changed{color:#8a5a00}.bad{color:#a33c00;font-weight:600}
 ul{list-style:none;padding:0}li .sign{display:inline-block;width:1.6rem;font-family:ui-monospace,monospace}
 figure{margin:1rem 0}figure svg{max-width:100%;height:auto}figcaption{color:#555;font-size:.9rem}

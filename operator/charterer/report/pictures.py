@@ -97,11 +97,11 @@ def label_points(axes: Axes, labels: Sequence[tuple[str, tuple[float, float]]], 
 
 
 def _lay_labels(figure: Figure) -> None:
-    """Move each label to the first side at which it lies on no other and within the axes, or hide it."""
+    """Move each label to the first side at which it lies on no other, on no marker and within the axes, or hide it."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # what is laid out now stays, or the points would move under their labels
     for axes in figure.axes:
-        taken: list[Bbox] = []
+        taken = _markers(axes)
         for label in [child for child in axes.texts if child.get_gid() == _LABEL]:
             for side in _SIDES:
                 label.set_position(side)
@@ -112,6 +112,19 @@ def _lay_labels(figure: Figure) -> None:
                     break
             else:
                 label.set_visible(False)
+
+
+def _markers(axes: Axes) -> list[Bbox]:
+    """The boxes of all markers, in pixels."""
+    from matplotlib.transforms import Bbox
+
+    boxes = []
+    for line in axes.lines:
+        if line.get_marker() in MARKERS:
+            half = line.get_markersize() / 2 / 72 * axes.figure.dpi
+            for x, y in axes.transData.transform(line.get_xydata()):
+                boxes.append(Bbox.from_extents(x - half, y - half, x + half, y + half))
+    return boxes
 
 
 def encoded(figure: Figure, as_format: str) -> bytes:

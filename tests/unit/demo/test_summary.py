@@ -16,6 +16,7 @@ from demo.columns import ColumnJob, really_run
 from demo.money import micros
 from demo.summary import Summary, fastest, jobs_csv, rendered, summarise
 from demo.view import View
+from tests.overlaps import unreadable, written_figures
 from tests.unit.demo import samples
 
 
@@ -75,6 +76,12 @@ def test_the_summary_says_what_the_numbers_are() -> None:
 def test_the_headline_compares_with_today_at_the_same_money_and_at_the_budget() -> None:
     told = "For no more money jobs end 20% earlier; at $60 an hour they cost 23% less and end 2.5 min earlier"
     assert a_summary().headline == told
+
+
+def test_the_headline_says_how_much_less_is_spent_where_more_money_buys_nothing_faster() -> None:
+    summary = a_summary()
+    told = "For 19% less money jobs end 20% earlier; at $60 an hour they cost 23% less and end 2.5 min earlier"
+    assert replace(summary, same_money=replace(summary.same_money, dollars=64.8)).headline == told
 
 
 def test_the_numbers_of_each_job_are_there_for_all_columns() -> None:
@@ -141,6 +148,12 @@ def test_the_picture_has_a_row_for_each_job_in_both_formats_and_its_words_are_te
         "$80.00 in all",
     ):
         assert words in shown
+
+
+def test_every_word_of_the_picture_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = written_figures(monkeypatch)
+    drawn([Path("demo.png")], [samples.a_view()])
+    assert [unreadable(figure) for figure in figures] == [[]]
 
 
 def test_nothing_to_draw_is_said(tmp_path: Path) -> None:

@@ -88,6 +88,14 @@ def test_messages_of_the_operator_are_told_in_the_times_and_rates_of_the_workloa
         "16 GPUs on t4-a would save 10 s for $1.20; pays up to $3,000.00 per job-hour saved, $120/h now"
     )
     assert told == "16 GPUs on t4-a would save 5 min for $1.20; pays up to $100.00 per job-hour saved, $4.00/h now"
+    told = Pace(30).told(
+        "4 GPUs on t4-a: 82 s for $2.66; 16 GPUs on t4-a would save 14 s for $6.12, $1,534.80 per hour saved, budget "
+        "pays up to $585.30; t4-a is full, so a GPU-hour there counts $3.00 more than its bill"
+    )
+    assert told == (
+        "4 GPUs on t4-a: 41 min for $2.66; 16 GPUs on t4-a would save 7 min for $6.12, $51.16 per hour saved, budget "
+        "pays up to $19.51; t4-a is full, so a GPU-hour there counts $0.10 more than its bill"
+    )
 
 
 def test_a_low_terminal_shows_the_jobs_that_are_not_over_first() -> None:

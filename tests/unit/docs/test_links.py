@@ -26,6 +26,40 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
     assert not [target for target in own if not (page.parent / target).exists()]
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return {
+        re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        for title in re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_anchor_is_a_heading_of_its_page(page: Path) -> None:
+    parts = [target.partition("#") for target in LINK.findall(page.read_text()) if "://" not in target]
+    named = [(page.parent / path if path else page, anchor) for path, _, anchor in parts if anchor]
+    assert not [(path, anchor) for path, anchor in named if anchor not in anchors(path)]
+
+
+PROGRAMS = sorted(
+    [
+        ROOT / "Makefile",
+        *(file for file in (ROOT / "charts").rglob("*") if file.is_file()),
+        *(ROOT / "operator").rglob("*.py"),
+        *(ROOT / "trainer").rglob("*.py"),
+        *(ROOT / "demo").rglob("*.py"),
+        *(ROOT / "examples").rglob("*.yaml"),
+    ]
+)
+
+
+def test_every_page_that_a_program_a_chart_or_an_example_names_is_there() -> None:
+    named = {(file, page) for file in PROGRAMS for page in re.findall(r"docs/[\w./-]+\.md", file.read_text())}
+    assert len(named) > 20
+    assert not [(str(file), page) for file, page in named if not (ROOT / page).exists()]
+
+
 def test_every_page_is_named_by_another() -> None:
     linked = {
         (page.parent / target.partition("#")[0]).resolve()

@@ -12,6 +12,7 @@ from charterer.policy.explain.frontier import Frontier
 from charterer.policy.planner import solve_budgets
 from charterer.report.frontier import FrontierCurve, draw
 from charterer.report.pictures import CannotDraw, file_format
+from tests.overlaps import unreadable, written_figures
 from tests.worlds import World
 
 
@@ -64,6 +65,25 @@ def test_where_the_amount_has_no_point_the_picture_says_why() -> None:
 @pytest.mark.parametrize(("hours", "unit"), [(0.2, "minutes"), (40.0, "hours"), (1000.0, "days")])
 def test_times_are_drawn_in_a_unit_of_their_size(hours: float, unit: str) -> None:
     assert f"mean completion time ({unit})" in shown(FrontierCurve("nlp", frontier("400000", hours, 0.5 * 40 / hours)))
+
+
+@pytest.mark.parametrize("amount", ["0", "10", "40000", "1036800", "999999999"])
+def test_every_word_can_be_read_whatever_the_amount_and_the_name(amount: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = written_figures(monkeypatch)
+    names = ("nlp", "research-and-development-in-the-north", 40 * "budget")
+    draw([FrontierCurve(name, frontier(amount), frontier("20000")) for name in names], "svg")
+    assert [unreadable(figure) for figure in figures] == [[]]
+
+
+def test_where_jobs_queue_at_all_amounts_the_diagram_says_so_and_has_no_scale() -> None:
+    text = shown(FrontierCurve("nlp", frontier("10")))
+    assert ">jobs queue at all of these amounts<" in text
+    assert ">0.02<" not in text
+
+
+def test_both_lines_of_a_what_if_are_named_in_both_diagrams() -> None:
+    text = shown(FrontierCurve("nlp", frontier("40000"), frontier("20000")))
+    assert [text.count(f">{words}<") for words in ("as it is", "what-if")] == [2, 2]
 
 
 def test_without_a_curve_there_is_nothing_to_draw() -> None:

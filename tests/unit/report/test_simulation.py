@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 
 from charterer.domain.money import Money
-from charterer.report.pictures import drawing, encoded, label_points
+from charterer.report.pictures import MARKERS, drawing, encoded, label_points
 from charterer.report.simulation import Simulated, draw, integral, means
 from charterer.simulate.policy_registry import PolicyChoice
 from charterer.simulate.replay import replay
@@ -48,6 +48,21 @@ def test_no_two_labels_of_points_lie_on_each_other() -> None:
         shown = [label.get_window_extent() for label in axes.texts if label.get_visible()]
     assert 2 <= len(shown) < 60
     assert not any(box.overlaps(other) for box, other in combinations(shown, 2))
+
+
+def test_no_label_lies_on_the_marker_of_another_simulation() -> None:
+    with drawing(5.0, 4.0) as figure:
+        axes = figure.subplots()
+        axes.plot([1.0, 2.0], [1.0, 1.0], marker=MARKERS[0])
+        (other,) = axes.plot([1.04], [1.05], marker=MARKERS[1], ms=7)
+        axes.set_ylim(0.0, 2.0)
+        label_points(axes, [("$8", (1.0, 1.0)), ("$16", (2.0, 1.0))], "black")
+        encoded(figure, "png")
+        figure.draw_without_rendering()
+        labels = [label.get_window_extent() for label in axes.texts if label.get_visible()]
+        marker = axes.transData.transform(other.get_xydata())[0]
+    assert len(labels) == 2
+    assert not any(box.contains(*marker) for box in labels)
 
 
 def test_rates_that_come_to_the_same_share_a_label() -> None:

@@ -200,15 +200,16 @@ def _shortened(message: object) -> object:
     return cut(message, MESSAGE_LIMIT) if isinstance(message, str) else message
 
 
-Message = Annotated[str, BeforeValidator(_shortened), Field(max_length=MESSAGE_LIMIT)]
+Message = Annotated[str, Field(max_length=MESSAGE_LIMIT), BeforeValidator(_shortened)]
 """A sentence for a person; longer ones are cut."""
 
 _REASON: Final = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
 _REASON_LIMIT: Final = 128
+_is_reason: Final = re.compile(_REASON).fullmatch
 
 
 def _one_word(reason: object) -> object:
-    if isinstance(reason, str) and (len(reason) > _REASON_LIMIT or re.fullmatch(_REASON, reason) is None):
+    if isinstance(reason, str) and (len(reason) > _REASON_LIMIT or _is_reason(reason) is None):
         return "Unspecified"
     return reason
 

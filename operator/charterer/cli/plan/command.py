@@ -29,7 +29,6 @@ from charterer.cli.shared.option_groups import option_group
 from charterer.cli.shared.output import (
     CHANGES,
     FORMATS,
-    NOTHING,
     announce_when_slow,
     emit,
     with_warning,
@@ -131,8 +130,15 @@ plan_output_options = option_group(
 @what_if_options
 @plan_output_options
 @click.option("--no-history", is_flag=True, help="In mode Observe: do not simulate the cluster's last days.")
+@click.option("--detailed-exitcode", is_flag=True, help="Exit code 2 if something would be done.")
 @cluster_options
-def plan(changes: WhatIfOptions, show: PlanOutputOptions, no_history: bool, cluster: ClusterOptions) -> None:
+def plan(
+    changes: WhatIfOptions,
+    show: PlanOutputOptions,
+    no_history: bool,
+    detailed_exitcode: bool,
+    cluster: ClusterOptions,
+) -> None:
     """Show what Charterer would do now and why, what more or less money would buy, and what-ifs. Changes nothing.
 
     It only reads the cluster. It needs no cloud credentials: prices are those in the pools' status.
@@ -148,6 +154,7 @@ def plan(changes: WhatIfOptions, show: PlanOutputOptions, no_history: bool, clus
     \b
     For a script, for a meeting:
       charterer plan -o json | jq '.budgets[] | {name, paysPerHourSaved}'
+      charterer plan --detailed-exitcode >/dev/null    # 0: nothing to do, 2: something
       charterer plan --html plan.html --picture frontier.svg
     \b
     A GPUPool in a file that no cloud has been asked about must say what its nodes are and cost:
@@ -157,8 +164,8 @@ def plan(changes: WhatIfOptions, show: PlanOutputOptions, no_history: bool, clus
     For a budget in mode Observe it also estimates, by simulation, what Charterer would have saved in the cluster's
     last days.
 
-    Exit code: 0 if nothing would be done (or a what-if changes nothing about that), 2 if something would, 1 for an
-    error.
+    Exit code: 0, or 1 for an error. With --detailed-exitcode 2 if something would be done (for a what-if: if that
+    differs from what would be done without it).
     """
     show.check()
     what_if = changes.what_if()
@@ -173,7 +180,8 @@ def plan(changes: WhatIfOptions, show: PlanOutputOptions, no_history: bool, clus
     blocks = savings_blocks(savings)
     emit(with_warning(plan_document(answer, show.jobs, blocks), reading.trouble), plain, show.output)
     _write_pictures(answer, blocks, show)
-    raise click.exceptions.Exit(CHANGES if answer.changes_anything else NOTHING)
+    if detailed_exitcode and answer.changes_anything:
+        raise click.exceptions.Exit(CHANGES)
 
 
 def _plan(reading: ClusterReading, what_if: WhatIf, namespace: str) -> PlanAnswer:

@@ -312,7 +312,10 @@ def _more_or_less(report: PlanReport, pictures: Sequence[Picture]) -> list[Block
     frontiers = {budget: frontier for budget, frontier in report.frontiers.items() if not frontier.empty}
     if not frontiers:
         return []
-    blocks: list[Block] = [Heading("What more or less money would buy, in the long run")]
+    blocks: list[Block] = [
+        Heading("What more or less money would buy, in the long run"),
+        Paragraph("A row is an amount for every month from now on, whatever was spent of this one so far.", Tone.FAINT),
+    ]
     columns = (
         TableColumn("BUDGET"),
         TableColumn("TIMES", right=True),

@@ -23,8 +23,8 @@ JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping
 """A value that JSON and YAML can express."""
 
 FORMATS: Final = ("table", "json", "yaml")
-NOTHING, FAILED, CHANGES = 0, 1, 2
-"""Exit codes of all commands; only ``plan`` has CHANGES, as ``terraform plan -detailed-exitcode`` does."""
+FAILED, CHANGES = 1, 2
+"""Exit codes other than 0; only ``plan --detailed-exitcode`` has CHANGES, as terraform's has."""
 
 _ANNOUNCE_AFTER_SECONDS = 1.0
 """Seconds of work after which a person at a terminal should see what is being done."""

@@ -211,7 +211,7 @@ class Admission:
         self._rate += option.price.dollars_per_second
         nodes = ", ".join(claim.nodes[:3]) + (f" and {len(claim.nodes) - 3} more" if len(claim.nodes) > 3 else "")
         self._draft.judge(
-            job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, f"until {nodes} can take it")
+            job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, f"waits until {nodes} can take it")
         )
         return None
 

@@ -69,7 +69,7 @@ def test_json_has_every_option_and_change(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_waiting_job_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     stdout = charterer_over(world_at(), monkeypatch)("explain", "sft-run").stdout
     assert "TrainingJob team/sft-run is Queued, submitted 0 s ago." in stdout
-    assert "It waits (WaitingForNode): 8 GPUs on a100 wanted: until a100-1 can take it." in stdout
+    assert "It waits (WaitingForNode): 8 GPUs on a100 wanted: waits until a100-1 can take it." in stdout
     assert "the mean of its class; the job has not reported any progress" in stdout
 
 

@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from charterer.cli.plan.document import pool_in_words
 from charterer.cli.shared.formatting import mixed
 from charterer.domain.budget import Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.option import Option
-from charterer.domain.plan import Limit, PathVerdict, PoolVerdict, Stage
-from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.domain.plan import PathVerdict, Stage
+from charterer.domain.profile import Amdahl
 from charterer.policy.planner import plan
 from tests.unit.cli.pages import Page
 from tests.unit.cli.worlds import charterer_over
@@ -69,14 +68,14 @@ def test_what_planning_fails_with_is_a_problem_and_all_else_is_planned(monkeypat
     faulty = world.profile("bad", Amdahl(0.9, 1.0), arrivals_per_hour=1.0, budget="research")
     world.profiles[faulty.id] = replace(faulty, mean_work=float("nan"))
     result = charterer_over(world, monkeypatch)("plan")
-    assert result.exit_code == 2
+    assert result.exit_code == 0
     assert "SpeedupProfile team/bad spec: planning fails (" in result.stdout
     assert "+ rent 2 nodes of a100 for research" in result.stdout
 
 
-def test_what_would_be_done_is_said_with_reasons_and_exit_code_2(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_would_be_done_is_said_with_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     result = charterer_over(busy(), monkeypatch)("plan")
-    assert result.exit_code == 2
+    assert result.exit_code == 0
     assert "+ rent 2 nodes of a100 for research at $16.00/h each: team/one waits for 16 GPUs on a100\n" in result.stdout
     assert "Nodes: 2 to rent, 0 to release; jobs: 0 to start, 0 to move, 0 to stop." in result.stdout
     assert "research pays up to $" in result.stdout
@@ -84,15 +83,32 @@ def test_what_would_be_done_is_said_with_reasons_and_exit_code_2(monkeypatch: py
     assert result.stderr == ""
 
 
-def test_nothing_to_do_is_exit_code_0(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_to_do_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     result = charterer_over(steady(), monkeypatch)("plan")
-    assert result.exit_code == 0
     assert result.stdout.startswith("Nothing to do: nodes and jobs are as Charterer would have them.")
 
 
-def test_a_budget_that_observes_has_its_plan_apart_and_counts_as_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("world", "what_if", "code"),
+    [
+        (busy(), (), 2),
+        (busy(mode=Mode.OBSERVE), (), 2),
+        (steady(), (), 0),
+        (steady("900000"), ("--amount", "research=901000"), 0),
+        (steady(), ("-f", "-"), 2),
+    ],
+    ids=["to do", "only observed", "nothing to do", "what-if without effect", "what-if with effect"],
+)
+def test_whether_something_would_be_done_is_an_exit_code_only_where_that_is_asked_for(
+    world: World, what_if: tuple[str, ...], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charterer = charterer_over(world, monkeypatch)
+    assert charterer("plan", "--detailed-exitcode", *what_if, stdin=JOB).exit_code == code
+    assert charterer("plan", *what_if, stdin=JOB).exit_code == 0
+
+
+def test_a_budget_that_observes_has_its_plan_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     result = charterer_over(busy(mode=Mode.OBSERVE), monkeypatch)("plan")
-    assert result.exit_code == 2
     assert "Charterer would do this if its budget were not in mode Observe" in result.stdout
     assert "Charterer would do now" not in result.stdout
 
@@ -118,6 +134,7 @@ def test_json_and_yaml_say_the_same_and_all_that_the_table_says(monkeypatch: pyt
 def test_a_budget_too_small_says_what_would_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
     stdout = charterer_over(busy("2000"), monkeypatch)("plan").stdout
     assert "too small for what is left of the month" in stdout
+    assert "A row is an amount for every month from now on, whatever was spent of this one so far." in stdout
     assert "the cheapest options of its jobs need $23,064.00 a month" in stdout
     assert "too small for as many jobs at any time: it pays for 9% of them" in stdout
 
@@ -154,7 +171,6 @@ def test_one_more_job_from_a_file_shows_the_difference(tmp_path: Path, monkeypat
     file = tmp_path / "job.yaml"
     file.write_text(JOB)
     result = charterer_over(steady(), monkeypatch)("plan", "-f", str(file))
-    assert result.exit_code == 2
     assert f"* TrainingJob team/more as in {file}" in result.stdout
     assert "Then Charterer would also do now" in result.stdout
     assert "team/more" in result.stdout
@@ -191,9 +207,8 @@ def test_a_lower_price_buys_more_and_a_larger_amount_too(monkeypatch: pytest.Mon
     )
 
 
-def test_a_what_if_that_changes_nothing_now_is_exit_code_0(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_what_if_that_changes_nothing_now_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     result = charterer_over(steady("900000"), monkeypatch)("plan", "--amount", "research=901000")
-    assert result.exit_code == 0
     assert "It would do the same as without that." in result.stdout
 
 
@@ -279,7 +294,7 @@ def test_a_cluster_without_a_budget_is_an_error_unless_a_file_brings_one(
         "{apiVersion: charterer.dev/v1alpha1, kind: GPUBudget, metadata: {name: new}, "
         "spec: {amount: '60000', namespaceSelector: {}}}"
     )
-    assert charterer("plan", "-f", str(file)).exit_code == 2
+    assert charterer("plan", "-f", str(file)).exit_code == 0
 
 
 # --- pictures and pages -----------------------------------------------------------------------------------------------
@@ -288,7 +303,7 @@ def test_a_cluster_without_a_budget_is_an_error_unless_a_file_brings_one(
 def test_the_page_holds_everything_and_loads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, picture = tmp_path / "plan.html", tmp_path / "money.png"
     result = charterer_over(busy(), monkeypatch)("plan", "--html", str(file), "--picture", str(picture))
-    assert result.exit_code == 2
+    assert result.exit_code == 0
     assert result.stderr == f"wrote {picture}\nwrote {file}\n"
     assert picture.read_bytes().startswith(b"\x89PNG")
     page = Page(file.read_text())
@@ -319,57 +334,6 @@ def test_a_picture_of_a_cluster_without_jobs_is_an_error(tmp_path: Path, monkeyp
     result = charterer_over(world, monkeypatch)("plan", "--picture", str(tmp_path / "money.svg"))
     assert result.exit_code == 1
     assert "no budget has jobs, or profiles that expect any" in result.stderr
-
-
-def full(near: int = 3) -> World:
-    """A cheap pool with few nodes, and a dearer one."""
-    world = World()
-    world.budget(amount="60000")
-    world.pool("near", price="16", max_nodes=near)
-    world.pool("far", price="24")
-    curve = SpeedCurve("far", Amdahl(0.97, 1.05))
-    world.profile("sft", Amdahl(0.97, 1.0), gpu_type="near", work_hours=40, others=[curve])
-    for number in range(5):
-        world.job(f"j{number}", gpus=(1, 8, 32), profile="sft")
-    return world
-
-
-def test_a_pool_that_is_too_small_says_what_one_more_node_would_be_worth(monkeypatch: pytest.MonkeyPatch) -> None:
-    charterer = charterer_over(full(), monkeypatch)
-    assert "pool near: all 3 nodes of spec.maxNodes are wanted; one more node is worth $" in charterer("plan").stdout
-    (pool,) = json.loads(charterer("plan", "-o", "json").stdout)["scarcePools"]
-    assert (pool["name"], pool["limit"], pool["nodes"], pool["jobsWait"]) == ("near", "MaxNodes", 3, False)
-    assert float(pool["nodeHourWorth"]) == pytest.approx(8 * float(pool["gpuHourWorth"]), abs=1e-4)
-
-
-def test_where_pools_have_room_nothing_is_said_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    charterer = charterer_over(full(near=40), monkeypatch)
-    assert "too small" not in charterer("plan").stdout
-    assert json.loads(charterer("plan", "-o", "json").stdout)["scarcePools"] == []
-
-
-@pytest.mark.parametrize(
-    ("limit", "nodes", "said"),
-    [
-        (Limit.MAX_NODES, 1, "pool p: its only node is wanted; one more node is worth $8.00/h beyond its price"),
-        (
-            Limit.STOCK,
-            2,
-            "pool p: the cloud has no more than 2 nodes now; one more node is worth $8.00/h beyond its price",
-        ),
-        (
-            Limit.QUOTA,
-            2,
-            "pool p: the cloud's quota allows no more than 2 nodes; one more node is worth $8.00/h beyond its price",
-        ),
-    ],
-)
-def test_each_limit_is_named(limit: Limit, nodes: int, said: str) -> None:
-    verdict = PoolVerdict(limit, nodes, Price.parse("1"), Price.parse("8"), short=False)
-    assert pool_in_words("p", verdict) == said
-    short = replace(verdict, short=True)
-    assert pool_in_words("p", short) == said.replace("worth", "worth at least") + "; jobs have to wait for it"
-    assert pool_in_words("p", replace(short, node_scarcity=Price(0))).endswith(", and jobs have to wait for it")
 
 
 def test_jobs_of_a_class_with_other_terms_have_rows_that_say_how_they_differ(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,66 @@
+"""``charterer plan``: what it says of pools that are smaller than the demand for them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from charterer.cli.plan.document import pool_in_words
+from charterer.domain.money import Price
+from charterer.domain.plan import Limit, PoolVerdict
+from charterer.domain.profile import Amdahl, SpeedCurve
+from tests.unit.cli.worlds import charterer_over
+from tests.worlds import World
+
+
+def full(near: int = 3) -> World:
+    """A cheap pool with few nodes, and a dearer one."""
+    world = World()
+    world.budget(amount="60000")
+    world.pool("near", price="16", max_nodes=near)
+    world.pool("far", price="24")
+    curve = SpeedCurve("far", Amdahl(0.97, 1.05))
+    world.profile("sft", Amdahl(0.97, 1.0), gpu_type="near", work_hours=40, others=[curve])
+    for number in range(5):
+        world.job(f"j{number}", gpus=(1, 8, 32), profile="sft")
+    return world
+
+
+def test_a_pool_that_is_too_small_says_what_one_more_node_would_be_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    charterer = charterer_over(full(), monkeypatch)
+    assert "pool near: all 3 nodes of spec.maxNodes are wanted; one more node is worth $" in charterer("plan").stdout
+    (pool,) = json.loads(charterer("plan", "-o", "json").stdout)["scarcePools"]
+    assert (pool["name"], pool["limit"], pool["nodes"], pool["jobsWait"]) == ("near", "MaxNodes", 3, False)
+    assert float(pool["nodeHourWorth"]) == pytest.approx(8 * float(pool["gpuHourWorth"]), abs=1e-4)
+
+
+def test_where_pools_have_room_nothing_is_said_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    charterer = charterer_over(full(near=40), monkeypatch)
+    assert "too small" not in charterer("plan").stdout
+    assert json.loads(charterer("plan", "-o", "json").stdout)["scarcePools"] == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "nodes", "said"),
+    [
+        (Limit.MAX_NODES, 1, "pool p: its only node is wanted; one more node is worth $8.00/h beyond its price"),
+        (
+            Limit.STOCK,
+            2,
+            "pool p: the cloud has no more than 2 nodes now; one more node is worth $8.00/h beyond its price",
+        ),
+        (
+            Limit.QUOTA,
+            2,
+            "pool p: the cloud's quota allows no more than 2 nodes; one more node is worth $8.00/h beyond its price",
+        ),
+    ],
+)
+def test_each_limit_is_named(limit: Limit, nodes: int, said: str) -> None:
+    verdict = PoolVerdict(limit, nodes, Price.parse("1"), Price.parse("8"), short=False)
+    assert pool_in_words("p", verdict) == said
+    short = replace(verdict, short=True)
+    assert pool_in_words("p", short) == said.replace("worth", "worth at least") + "; jobs have to wait for it"
+    assert pool_in_words("p", replace(short, node_scarcity=Price(0))).endswith(", and jobs have to wait for it")
