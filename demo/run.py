@@ -36,6 +36,15 @@ SYSTEM = "charterer-system"
 OPERATOR_ACCOUNT = "charterer"
 CLOUD_ACCOUNT = "charterer-fakecloud"
 
+TO_TRY = (
+    "kubectl get trainingjobs -A",
+    "kubectl get gpubudgets,gpupools,gpurentals",
+    "kubectl get events -A --field-selector reportingComponent=charterer.dev/operator"
+    " --sort-by=.metadata.creationTimestamp",
+    "kubectl describe gpupool t4-a",
+    "kubectl describe trainingjob -n research imagenet-79",
+)
+"""Commands for whoever looks at the kept demo."""
 _CHARTS = Path(__file__).resolve().parents[1] / "charts"
 _START_SECONDS = 60.0
 _REPLAY_SECONDS = 900.0
@@ -317,13 +326,5 @@ async def _ledger(kube: Kube) -> int:
 
 def _invite(cluster: Cluster, console: Console) -> None:
     console.print("Everything is still running. Try in another terminal (Ctrl-C here stops everything):", style="bold")
-    for line in (
-        f"export KUBECONFIG={cluster.kubeconfig}",
-        "kubectl get trainingjobs -A",
-        "kubectl get gpubudgets,gpupools,gpurentals",
-        "kubectl get events -A --field-selector reportingComponent=charterer.dev/operator"
-        " --sort-by=.metadata.creationTimestamp",
-        "kubectl describe gpupool t4-a",
-        "kubectl describe trainingjob -n research imagenet-79",
-    ):
+    for line in (f"export KUBECONFIG={cluster.kubeconfig}", *TO_TRY):
         console.print(f"  {line}", highlight=False, soft_wrap=True)

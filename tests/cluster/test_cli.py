@@ -102,6 +102,33 @@ async def test_what_ifs_show_what_another_job_and_another_price_would_change(bed
     assert await bed.launched() == 1
 
 
+async def test_a_template_that_the_api_server_refuses_is_no_plan_before_an_operator_has_seen_it(
+    bed: Bed, tmp_path: Path
+) -> None:
+    await bed.pool()
+    await bed.budget()
+    container = {"name": "t", "image": "train:1", "imagePullPolicy": "Sometimes"}
+    template = {"spec": {"containers": [container]}}
+    await bed.create("TrainingJob", "typo", {"gpus": {"min": 1, "max": 4}, "template": template})
+    trainer, viewer = person(bed, role="edit"), person(bed)
+    explained = await charterer(trainer, "explain", "tj/typo", "-n", bed.namespace)
+    assert f"TrainingJob {bed.namespace}/typo is Invalid" in explained.out
+    assert "spec.template: the Job API refuses it: Job typo-r1 is invalid" in explained.out
+    assert "imagePullPolicy" in explained.out
+    assert (await charterer(trainer, "plan", "--detailed-exitcode")).code == 0
+    file = tmp_path / "more.yaml"
+    job = {"name": "more", "namespace": bed.namespace}
+    spec = {"gpus": {"min": 1, "max": 4}, "template": {"spec": {"containers": [container | {"image": ""}]}}}
+    whole = {"apiVersion": "charterer.dev/v1alpha1", "kind": "TrainingJob", "metadata": job, "spec": spec}
+    file.write_text(json.dumps(whole))
+    what_if = await charterer(trainer, "plan", "-f", str(file), "-o", "json", "--detailed-exitcode")
+    assert (what_if.code, what_if.json["warnings"]) == (0, [])
+    assert {job["name"]: job["state"] for job in what_if.json["jobs"]} == {"typo": "Invalid", "more": "Invalid"}
+    seen = await charterer(viewer, "plan")
+    assert f"Warning: you may not create Jobs in namespace {bed.namespace}, so the template of a new job" in seen.out
+    assert seen.err == ""
+
+
 async def test_a_budget_that_only_observes_has_a_plan_with_a_detailed_exit_code_2(bed: Bed) -> None:
     bed.operator()
     await bed.pool()

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from charterer.api.manifests import EventSubject
+from charterer.api.manifests import EventSubject, Reporter, event
 from charterer.cluster.client import Client
 from charterer.cluster.events import PENDING, REMEMBERED, UPDATE, WINDOW, Recorder
 from charterer.cluster.paths import CONFIG_MAPS, EVENTS, NODES
+from charterer.domain.time import Instant
+from demo.run import TO_TRY
 from tests.cluster.support import config_map, fresh, make_namespace
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.gate import Gate, kubeconfig_through
+
+_RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 
 
 class Clock:
@@ -60,6 +64,30 @@ async def test_the_same_said_often_is_one_event_with_a_count(client: Client, sub
     (event,) = (await client.list(EVENTS.all(subject.namespace))).items
     assert event["type"] == "Warning"
     assert event["series"]["count"] == 100
+
+
+def _commands_about_events() -> list[str]:
+    """What the demo and the runbooks tell a person to type, without ``kubectl``."""
+    told = [*TO_TRY, *[code for page in sorted(_RUNBOOKS.glob("*.md")) for code in page.read_text().split("`")[1::2]]]
+    return [" ".join(line.split()[1:]) for line in told if line.startswith("kubectl get events")]
+
+
+async def test_the_commands_that_the_demo_and_the_runbooks_give_list_charterers_events_and_no_others(
+    control_plane: ControlPlane, client: Client, subject: EventSubject
+) -> None:
+    ours = Recorder(client, instance="pod-0")
+    ours.record(subject, "Failing", "a step of ours", action="Rent", warning=True)
+    await ours.flush()
+    stranger = event(
+        subject, Reporter("scheduler", "pod-1"), Instant(0), reason="Odd", action="Bind", note="a pod of theirs"
+    )
+    await client.post(EVENTS.all(subject.namespace), stranger)
+    commands = _commands_about_events()
+    assert len(commands) >= 2
+    for command in commands:
+        listed = control_plane.kubectl(*command.split())
+        assert "a step of ours" in listed
+        assert "a pod of theirs" not in listed
 
 
 async def test_another_note_or_a_later_time_is_another_event(client: Client, subject: EventSubject) -> None:

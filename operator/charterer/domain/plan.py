@@ -110,29 +110,45 @@ Command = Rent | Release | Allocate
 
 
 @dataclass(frozen=True, slots=True)
+class TargetOutlook:
+    """What is expected of a targetCompletionTime that lies ahead.
+
+    ``seconds``: from now to the end on the path that the target takes, as far as the budget pays for it; ``met``:
+    whether that is in time. ``fastest_seconds``: the same on the fastest path of all.
+    """
+
+    seconds: float
+    fastest_seconds: float
+    met: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The verdict on a job: the option it has or waits for (None: none), and why.
 
-    ``remaining_seconds``: of training, and of starting while it waits; None if unknown.
+    ``remaining_seconds``: of training, and of starting while it waits; None if unknown. ``target``: None for a job
+    without a target that lies ahead, or without a choice of known speeds.
     """
 
     option: Option | None
     reason: Reason
     remaining_seconds: float | None
+    target: TargetOutlook | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetVerdict:
     """The verdict on a budget.
 
-    ``rate``: θ in dollars per second of job life. ``planned``: the price of the classes' chosen options in the long
+    ``rate``: θ in dollars per second of job life; None without money, or without any job that it could be paid for.
+    ``planned``: the price of the classes' chosen options in the long
     run. ``allowed``: the price that may be committed to from now on (``policy.budgets.pacing``). ``feasible``: the
     cheapest options fit in ``allowed``. ``spent`` counts folded and running rentals up to now, ``committed`` the worst
     case of what is rented already. ``forecast``: expected spend at the period's end; nine periods in ten end between
     ``forecast_low`` and ``forecast_high`` (``policy.budgets.spend_forecast``).
     """
 
-    rate: Rate
+    rate: Rate | None
     planned: Price
     allowed: Price
     feasible: bool

@@ -84,7 +84,7 @@ def _budgets(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
             (catalogue.BUDGET_FORECAST_HIGH, verdict.forecast_high.dollars),
             (catalogue.BUDGET_PLANNED_RATE, verdict.planned.dollars_per_hour),
             (catalogue.BUDGET_ALLOWED_RATE, verdict.allowed.dollars_per_hour),
-            (catalogue.BUDGET_EXCHANGE_RATE, verdict.rate * _SECONDS_PER_HOUR),
+            (catalogue.BUDGET_EXCHANGE_RATE, (verdict.rate or 0.0) * _SECONDS_PER_HOUR),
             (catalogue.BUDGET_FEASIBLE, float(verdict.feasible)),
         ):
             collected[spec.name].add(value, budget=name)

@@ -120,4 +120,4 @@ def _only_observed(verdict: Verdict) -> Verdict:
     why = verdict.reason
     message = f"mode Observe, nothing is done: {why.message}"
     observed = Reason(ReasonCode.OBSERVE_ONLY, why.seconds, why.money, message, why.instead_of)
-    return Verdict(verdict.option, observed, verdict.remaining_seconds)
+    return replace(verdict, reason=observed)

@@ -21,6 +21,7 @@ def test_thirty_seconds_are_not_bought_for_a_hundred_dollars() -> None:
     decided = plan(world.snapshot())
     assert [command.pool for command in decided.commands if isinstance(command, Rent)] == ["cheap"]
     (verdict,) = decided.budgets.values()
+    assert verdict.rate is not None
     assert verdict.rate * 3600 == pytest.approx(20 * 12.80)
 
 

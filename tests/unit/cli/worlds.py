@@ -15,6 +15,7 @@ from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.errors import Problem
+from tests.unit.cli.dry_runs import DryRuns
 from tests.worlds import NAMESPACE, World
 
 Charterer = Callable[..., Result]
@@ -25,7 +26,7 @@ def seen_of(world: World, *problems: Problem) -> ClusterState:
     """The world's objects under their names; its clouds have told nothing but what stands in the pools' status."""
     jobs = world.jobs.values()
     return ClusterState(
-        jobs={ObjectKey(job.namespace, job.name): DecodedJob(job, "", "") for job in jobs},
+        jobs={ObjectKey(job.namespace, job.name): DecodedJob(job, "", "", template_verdict="") for job in jobs},
         profiles={ObjectKey(*class_id): profile for class_id, profile in world.profiles.items()},
         budgets={ObjectKey("", name): budget for name, budget in world.budgets.items()},
         pools={ObjectKey("", name): pool for name, pool in world.pools.items()},
@@ -51,7 +52,8 @@ def seen_of(world: World, *problems: Problem) -> ClusterState:
 def charterer_over(
     world: World, monkeypatch: pytest.MonkeyPatch, *problems: Problem, others: OtherJobs = NO_OTHERS
 ) -> Charterer:
-    """``charterer`` on the command line, over a cluster that holds the world and ``others``."""
+    """``charterer`` on the command line, over a cluster that holds the world and ``others``, and accepts all Jobs."""
+    DryRuns().serve(monkeypatch)
 
     def read(cluster: ClusterOptions) -> ClusterReading:
         return ClusterReading(seen_of(world, *problems), world.now, NAMESPACE)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from charterer.api.metadata import ObjectMeta, Raw
-from charterer.api.models.base import ApiModel
+from charterer.api.models.base import ApiModel, ConditionStatus, ConditionType
 from charterer.api.models.gpubudget import GPUBudgetSpec
 from charterer.api.models.gpubudget_status import GPUBudgetRecord
 from charterer.api.models.gpupool import GPUPoolRecord, GPUPoolSpec
 from charterer.api.models.gpurental import GPURentalRecord, GPURentalSpec
 from charterer.api.models.speedupprofile import SpeedupProfileRecord, SpeedupProfileSpec
 from charterer.api.models.trainingjob import DecodedJob, TrainingJobSpec
-from charterer.api.models.trainingjob_status import TrainingJobRecord
+from charterer.api.models.trainingjob_status import INVALID_TEMPLATE, TrainingJobRecord
 from charterer.domain.budget import Budget
 from charterer.domain.errors import InvalidObject
 from charterer.domain.pool import Pool
@@ -32,7 +33,19 @@ def _decoded(raw: Raw, kind: str, spec: type[_S], record: type[_R], value: Calla
 
 def training_job(raw: Raw) -> DecodedJob:
     """A TrainingJob."""
-    return _decoded(raw, "TrainingJob", TrainingJobSpec, TrainingJobRecord, TrainingJobSpec.to_domain)
+    decoded = _decoded(raw, "TrainingJob", TrainingJobSpec, TrainingJobRecord, TrainingJobSpec.to_domain)
+    verdict = _template_verdict(raw, decoded.job.generation)
+    return decoded if verdict is None else replace(decoded, template_verdict=verdict)
+
+
+def _template_verdict(raw: Raw, generation: int) -> str | None:
+    """What the condition Admitted of the job says of the template of this generation; None if nothing."""
+    for condition in (raw.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == ConditionType.ADMITTED:
+            if condition.get("observedGeneration") != generation or condition.get("status") == ConditionStatus.UNKNOWN:
+                return None
+            return str(condition.get("message", "")) if condition.get("reason") == INVALID_TEMPLATE else ""
+    return None
 
 
 def budget(raw: Raw) -> Budget:

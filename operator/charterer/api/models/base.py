@@ -234,6 +234,8 @@ class ConditionType(StrEnum):
     COMPLETE = "Complete"
     FAILED = "Failed"
     SUSPENDED = "Suspended"
+    ON_TARGET = "OnTarget"
+    WITHIN_MAX_COST = "WithinMaxCost"
 
 
 class ConditionStatus(StrEnum):

@@ -301,7 +301,8 @@ class GPUBudgetView(ApiModel):
     hourly: Hourly | None = None
     """Dollars per hour that the rented nodes cost now."""
     pays_per_hour_saved: Cents | None = None
-    """Dollars paid to complete a job of weight 1 an hour earlier: the exchange rate between money and time."""
+    """Dollars paid to complete a job of weight 1 an hour earlier: the exchange rate between money and time.
+    Absent where the amount is 0, or where there is no job, and none is expected."""
     attribution: Annotated[tuple[SpentOn, ...], Field(max_length=ATTRIBUTIONS_SHOWN, json_schema_extra=ATOMIC)] = ()
     """The spent dollars by purpose, largest first."""
     conditions: Conditions = ()

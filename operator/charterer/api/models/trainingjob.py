@@ -56,12 +56,14 @@ class DecodedJob:
     """A TrainingJob and the names in it that only a join can resolve.
 
     In ``job``, ``budget`` is None, ``weight`` 1, ``remaining`` None, ``runs`` empty and ``has_service`` False
-    until they are joined.
+    until they are joined. ``template_verdict``: why the template of this generation was refused, as the conditions say;
+    empty where it was accepted, None where nobody has tried it yet.
     """
 
     job: Job
     priority_class: str
     profile_name: str
+    template_verdict: str | None = None
 
 
 class TrainingJobSpec(ApiModel):
@@ -221,6 +223,7 @@ TRAINING_JOB = ResourceKind(
         PrinterColumn("Why", ".status.why"),
         PrinterColumn("Run", ".status.allocation.run", "integer", wide=True),
         PrinterColumn("Budget", ".status.budget", wide=True),
+        PrinterColumn("Target", '.status.conditions[?(@.type=="OnTarget")].reason', wide=True),
         PrinterColumn("Profile", ".spec.profileName", wide=True),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),

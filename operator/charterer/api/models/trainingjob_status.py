@@ -46,6 +46,8 @@ RUNS_BYTES: Final = 128 * 1024
 """Most bytes of the ended runs in a status; of fewer runs more places and longer messages are kept."""
 RUN_MESSAGE_BYTES: Final = 1_024
 """Most bytes of what is known about the end of a run."""
+INVALID_TEMPLATE: Final = "InvalidTemplate"
+"""The reason of the condition Admitted of a job whose template was refused."""
 
 
 class OptionStatus(ApiModel):
@@ -367,7 +369,8 @@ class TrainingJobView(ApiModel):
     why: str | None = None
     """The reason why the job has the GPUs that it has, as one CamelCase word; the conditions give the sentence."""
     conditions: Conditions = ()
-    """Admitted, CapacityAvailable, PodsReady, Resizing, BudgetLimited, Complete, Failed, Suspended."""
+    """Admitted, CapacityAvailable, PodsReady, Resizing, BudgetLimited, Complete, Failed, Suspended; with a
+    targetCompletionTime OnTarget, with a maxCost WithinMaxCost."""
 
 
 class TrainingJobStatus(TrainingJobView, TrainingJobRecord):

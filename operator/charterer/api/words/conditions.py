@@ -36,6 +36,14 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "If False: fewer jobs came than declared, so less counts; correct the number, or let jobs come.",
     ),
     ConditionType.FAILED: Meaning("The job has failed for good.", "Read its message."),
+    ConditionType.ON_TARGET: Meaning(
+        "The job is expected to end by its `spec.targetCompletionTime`, or has; the message has both times.",
+        "If False: see the reason `TargetMissed`.",
+    ),
+    ConditionType.WITHIN_MAX_COST: Meaning(
+        "The job is expected to end before its `spec.maxCost` is spent.",
+        "If False: raise `spec.maxCost`, or the job is stopped before its end.",
+    ),
     ConditionType.SUSPENDED: Meaning("The job is suspended, and no pod of it is left."),
 }
 
@@ -52,11 +60,16 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "The object is being deleted and waits for its rentals.", "If it lasts: `kubectl get gpurentals`."
     ),
     "DuplicatePoint": Meaning("A curve names one number of GPUs twice.", "Keep one value."),
+    "EndUnknown": Meaning(
+        "When the job ends is not known: nothing is known of its speed, or it gets no GPUs now.",
+        "See its `Why`; let it report its progress (docs/progress.md), or declare a SpeedupProfile.",
+    ),
     "Enforcing": Meaning("The budget acts."),
     "ForecastExceedsAmount": Meaning(
         "The period is expected to end above the amount.", "Raise `spec.amount`, or submit less."
     ),
     "Fresh": Meaning("All prices are known."),
+    "InTime": Meaning("The job is expected to end by its target, or has."),
     "InvalidSpec": Meaning("A field of the spec cannot be used.", "Correct the field that the message names."),
     "InvalidStatus": Meaning(
         "A record in the status cannot be read, because somebody else wrote it.",
@@ -92,6 +105,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "StatisticsUnreadable": Meaning("What was learned of costs cannot be read and is learned anew."),
     "Steady": Meaning("The job does not change its width."),
     "SuspendRequested": Meaning("`spec.suspend` is true."),
+    "TargetMissed": Meaning(
+        "`spec.targetCompletionTime` cannot be met, or has passed; the message says when the job ends instead.",
+        "Move the target, widen `spec.gpus` or `spec.gpuTypes`, or raise the budget where the message names it.",
+    ),
     "Undecodable": Meaning("The object cannot be read.", "Correct what the message names, or report it as a bug."),
     "UnknownTimeZone": Meaning("`spec.timeZone` is no IANA name.", "Write a name such as Europe/Berlin."),
     "Unspecified": Meaning("The reason in the status was not a word: somebody else wrote it."),

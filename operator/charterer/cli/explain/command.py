@@ -9,9 +9,10 @@ from charterer.cli.explain.explain_json import explain_json
 from charterer.cli.explain.explanation import explain_job
 from charterer.cli.shared.cluster import ClusterOptions, cluster_options, read
 from charterer.cli.shared.job_name import job_name
-from charterer.cli.shared.output import FORMATS, announce_when_slow, emit, with_warning
+from charterer.cli.shared.output import FORMATS, announce_when_slow, emit, with_warnings
 from charterer.cli.shared.plan_report import PlanReport, plan_report
 from charterer.cli.shared.similar_names import similar_names
+from charterer.cli.shared.template_trials import with_trials
 from charterer.controller.snapshot.offline import snapshot_of
 from charterer.domain.job import Job
 
@@ -35,15 +36,19 @@ def explain(name: str, namespace: str | None, output: str, every: bool, cluster:
       charterer explain tj/sft -n research
       charterer explain sft -o json | jq '.options[] | select(.rank == "too dear")'
 
-    It only reads the cluster. Exit code: 0, or 1 for an error such as a job that does not exist.
+    It changes nothing: a template that the operator has not tried yet is tried by a dry run.
+
+    Exit code: 0, or 1 for an error such as a job that does not exist.
     """
     job = job_name(name)
     reading = read(cluster)
+    tried = with_trials(cluster, reading.state, {})
     with announce_when_slow("planning"):
-        report = plan_report(snapshot_of(reading.state, reading.now))
+        report = plan_report(snapshot_of(tried.state, reading.now))
     explanation = explain_job(report, find_job(report, job, namespace or reading.namespace))
-    document = with_warning(explain_document(explanation, every=every), reading.trouble)
-    emit(document, {**explain_json(explanation), "nobodyActs": reading.trouble or None}, output)
+    document = with_warnings(explain_document(explanation, every=every), (reading.trouble, *tried.warnings))
+    plain = {**explain_json(explanation), "nobodyActs": reading.trouble or None, "warnings": tried.warnings}
+    emit(document, plain, output)
 
 
 def find_job(report: PlanReport, name: str, namespace: str) -> Job:

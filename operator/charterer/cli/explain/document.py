@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from charterer.api.models.base import Condition, ConditionStatus, ConditionType
 from charterer.cli.explain.explanation import Explanation
 from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import PlanReport
+from charterer.controller.status.job_limits import on_target, within_max_cost
 from charterer.controller.status.jobs import job_state
 from charterer.domain.ids import Rate
 from charterer.domain.job import Job, ResizePolicy
@@ -30,6 +34,10 @@ from charterer.report.document import (
     row,
 )
 
+_LIMITS: Mapping[str, str] = {
+    ConditionType.ON_TARGET: "Its targetCompletionTime",
+    ConditionType.WITHIN_MAX_COST: "Its maxCost",
+}
 _TONES = {Rank.CHOSEN: Tone.STRONG, Rank.BETTER: Tone.CHANGED, Rank.WORSE: Tone.FAINT}
 
 
@@ -42,6 +50,9 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
     for problem in report.snapshot.problems:
         if (problem.kind, problem.namespace, problem.name) == ("TrainingJob", job.namespace, job.name):
             blocks.append(Paragraph(f"{problem.field}: {problem.message}", Tone.CHANGED))
+    for limit in own_limits(explanation):
+        tone = Tone.CHANGED if limit.status is ConditionStatus.FALSE else Tone.PLAIN
+        blocks.append(Paragraph(f"{_LIMITS[limit.type]}: {limit.message}.", tone))
     if job.resize is ResizePolicy.NEVER and job.allocation is not None and job.finish is None:
         blocks.append(Paragraph("Its resizePolicy is Never: it keeps what it has, even if another option is better."))
     if options is not None:
@@ -76,6 +87,14 @@ def headline(report: PlanReport, job: Job) -> str:
     return f"{subject} is {job_state(job)} {where}{done}{cost}."
 
 
+def own_limits(explanation: Explanation) -> Sequence[Condition]:
+    """What the conditions say of the job's targetCompletionTime and maxCost, where it has them."""
+    job, verdict, snapshot = explanation.job, explanation.verdict, explanation.report.snapshot
+    cost = job_cost(job, snapshot.rentals, snapshot.now)
+    limits = on_target(job, verdict, snapshot.now), within_max_cost(job, verdict, cost, snapshot.now)
+    return [limit for limit in limits if limit is not None]
+
+
 def _reason(job: Job, verdict: Verdict) -> str:
     begin = "Why" if job.allocation is not None else "It waits" if job.wants_to_run else "It gets no GPUs"
     return f"{begin} ({verdict.reason.code}): {verdict.reason.message}."
@@ -85,6 +104,8 @@ def _pays(explanation: Explanation) -> str:
     job, budget, solution = explanation.job, explanation.budget, explanation.solution
     if budget is None:
         return ""
+    if budget.rate is None:
+        return f"Budget {job.budget} has no money: its spec.amount is 0."
     weight = (
         ""
         if job.weight == 1.0
@@ -226,10 +247,9 @@ def change_sentence(change: WinningChange, explanation: Explanation, options: Al
     assert job.budget is not None
     assert budget is not None
     frontier = report.frontiers[job.budget]
-    faster = change.rate > budget.rate
-    need = (
-        f"the budget pays {formatting.rate(change.rate)} per job-hour saved instead of {formatting.rate(budget.rate)}"
-    )
+    rate = budget.rate or Rate(0.0)
+    faster = change.rate > rate
+    need = f"the budget pays {formatting.rate(change.rate)} per job-hour saved instead of {formatting.rate(rate)}"
     if faster and not frontier.empty:
         need += f" (in the long run that takes about {formatting.whole(frontier.amount_for(change.rate))} a month)"
     ways = [need]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from charterer.cli.explain.document import headline
+from charterer.cli.explain.document import headline, own_limits
 from charterer.cli.explain.explanation import Explanation
 from charterer.cli.shared.json_values import dollars_json, option_json, rate_json
 from charterer.cli.shared.output import JsonValue
@@ -25,6 +25,10 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         "summary": headline(report, job),
         "reason": None if verdict is None else str(verdict.reason.code),
         "message": None if verdict is None else verdict.reason.message,
+        "limits": {
+            limit.type: {"status": str(limit.status), "reason": limit.reason, "message": limit.message}
+            for limit in own_limits(explanation)
+        },
         "budget": job.budget,
         "weight": job.weight,
         "paysPerHourSaved": None if budget is None else rate_json(budget.rate),

@@ -22,6 +22,7 @@ from charterer.cli.plan.what_if import (
     manifest_sources,
     pool_price,
     what_if_sentences,
+    written_jobs,
 )
 from charterer.cli.shared.cluster import ClusterOptions, ClusterReading, cluster_options, read, read_others
 from charterer.cli.shared.formatting import when
@@ -31,10 +32,11 @@ from charterer.cli.shared.output import (
     FORMATS,
     announce_when_slow,
     emit,
-    with_warning,
+    with_warnings,
     write,
 )
 from charterer.cli.shared.plan_report import plan_report
+from charterer.cli.shared.template_trials import TriedState, with_trials
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import snapshot_of
 from charterer.domain.budget import Mode
@@ -141,7 +143,8 @@ def plan(
 ) -> None:
     """Show what Charterer would do now and why, what more or less money would buy, and what-ifs. Changes nothing.
 
-    It only reads the cluster. It needs no cloud credentials: prices are those in the pools' status.
+    It needs no cloud credentials: prices are those in the pools' status. A template that the operator has not tried
+    yet, and those of files, are tried by a dry run.
 
     \b
     What would happen now, what the budgets pay for time, and what each class of jobs is given:
@@ -171,27 +174,37 @@ def plan(
     what_if = changes.what_if()
     reading = read(cluster)
     namespace = changes.namespace or reading.namespace
+    tried = with_trials(cluster, reading.state, {})
+    changed = _changed(cluster, tried.state, what_if, namespace, reading.now)
     with announce_when_slow("planning"):
-        answer = _plan(reading, what_if, namespace)
+        answer = _plan(tried.state, changed.state, what_if, namespace, reading.now)
     savings = () if no_history or what_if else _savings(reading, cluster)
-    plain = {**plan_json(answer), "nobodyActs": reading.trouble or None}
+    warnings = (*tried.warnings, *changed.warnings)
+    plain = {**plan_json(answer), "nobodyActs": reading.trouble or None, "warnings": warnings}
     if savings:
         plain["saved"] = savings_json(savings)
     blocks = savings_blocks(savings)
-    emit(with_warning(plan_document(answer, show.jobs, blocks), reading.trouble), plain, show.output)
+    document = with_warnings(plan_document(answer, show.jobs, blocks), (reading.trouble, *warnings))
+    emit(document, plain, show.output)
     _write_pictures(answer, blocks, show)
     if detailed_exitcode and answer.changes_anything:
         raise click.exceptions.Exit(CHANGES)
 
 
-def _plan(reading: ClusterReading, what_if: WhatIf, namespace: str) -> PlanAnswer:
+def _changed(cluster: ClusterOptions, state: ClusterState, what_if: WhatIf, namespace: str, now: Instant) -> TriedState:
+    """The state with the objects of the what-if, whose jobs are tried."""
+    if not what_if.objects:
+        return TriedState(state)
+    changed = apply_objects(state, what_if.objects, namespace, now)
+    return with_trials(cluster, changed, written_jobs(what_if.objects, state, namespace, now))
+
+
+def _plan(state: ClusterState, changed: ClusterState, what_if: WhatIf, namespace: str, now: Instant) -> PlanAnswer:
     """The plan, and with a what-if also the plan without it."""
-    now = reading.now
     if not what_if:
-        return PlanAnswer(plan_report(_snapshot_with_budget(reading.state, now)))
-    changed = apply_objects(reading.state, what_if.objects, namespace, now)
+        return PlanAnswer(plan_report(_snapshot_with_budget(state, now)))
     report = plan_report(apply_figures(_snapshot_with_budget(changed, now), what_if))
-    before = plan_report(snapshot_of(reading.state, now))
+    before = plan_report(snapshot_of(state, now))
     return PlanAnswer(report, before, tuple(what_if_sentences(what_if, before.snapshot, namespace)))
 
 

@@ -201,9 +201,9 @@ def _budgets(report: PlanReport) -> list[Block]:
             )
         )
     sentences = [
-        f"{solution.budget.id} pays up to {formatting.rate(solution.rate)} per job-hour saved"
+        f"{solution.budget.id} pays up to {formatting.rate(rate)} per job-hour saved"
         for solution in report.solutions
-        if solution.shares
+        if (rate := report.plan.budgets[solution.budget.id].rate) is not None
     ]
     lines = [Paragraph("; ".join(sentences) + ".")] if sentences else []
     return [Heading("Budgets"), *lines, DocumentTable(columns, tuple(rows)), *_meaning(rows)]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 import click
 import yaml
@@ -143,6 +144,18 @@ def apply_objects(state: ClusterState, objects: Iterable[ManifestSource], namesp
     return replace(state, jobs=jobs, profiles=profiles, budgets=budgets, pools=pools)
 
 
+def written_jobs(
+    objects: Iterable[ManifestSource], state: ClusterState, namespace: str, now: Instant
+) -> Mapping[ObjectKey, Mapping[str, Any]]:
+    """The TrainingJobs among the objects, as the API server would have them. ClickException as ``apply_objects``."""
+    jobs: dict[ObjectKey, Mapping[str, Any]] = {}
+    for source in objects:
+        kind, _, key = _identity(source, namespace, state)
+        if kind == "TrainingJob":
+            jobs[key] = _complete(source, kind, key, now)
+    return jobs
+
+
 def _identity(source: ManifestSource, namespace: str, state: ClusterState) -> tuple[str, str, ObjectKey]:
     raw = source.raw
     kind, version = str(raw.get("kind") or ""), str(raw.get("apiVersion") or "")
@@ -170,7 +183,7 @@ def _complete(source: ManifestSource, kind: str, key: ObjectKey, now: Instant) -
     raw = source.raw
     metadata = {
         "name": key.name,
-        "uid": f"what-if/{kind}/{key.namespace}/{key.name}",
+        "uid": str(uuid5(NAMESPACE_URL, f"what-if/{kind}/{key.namespace}/{key.name}")),
         "resourceVersion": "0",
         "creationTimestamp": format_instant(now),
         "labels": _labels(source),

@@ -12,9 +12,9 @@ from charterer.policy.budgets.reasons import format_duration, format_money, name
 from charterer.policy.solve.exchange_rate import BudgetFit
 
 
-def rate(value: Rate) -> str:
-    """An exchange rate as dollars per job-hour saved."""
-    return format_money(value * 3600)
+def rate(value: Rate | None) -> str:
+    """An exchange rate as dollars per job-hour saved, a dash where there is none."""
+    return "-" if value is None else format_money(value * 3600)
 
 
 def hourly(price: Price) -> str:

@@ -18,6 +18,6 @@ def dollars_json(amount: float) -> str:
     return Money(round(amount * 100) * 10_000).decimal()
 
 
-def rate_json(rate: Rate) -> str:
-    """An exchange rate in dollars per job-hour saved."""
-    return dollars_json(rate * 3600)
+def rate_json(rate: Rate | None) -> str | None:
+    """An exchange rate in dollars per job-hour saved; null where there is none."""
+    return None if rate is None else dollars_json(rate * 3600)

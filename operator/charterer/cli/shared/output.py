@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,9 +30,9 @@ _ANNOUNCE_AFTER_SECONDS = 1.0
 """Seconds of work after which a person at a terminal should see what is being done."""
 
 
-def with_warning(document: Document, warning: str) -> Document:
-    """The document with a sentence before everything else; unchanged where there is none."""
-    first = (Paragraph(f"Warning: {warning}", Tone.BAD),) if warning else ()
+def with_warnings(document: Document, warnings: Iterable[str]) -> Document:
+    """The document with sentences before everything else; an empty one is left out."""
+    first = [Paragraph(f"Warning: {warning}", Tone.BAD) for warning in warnings if warning]
     return replace(document, blocks=(*first, *document.blocks))
 
 

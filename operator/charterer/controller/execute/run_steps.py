@@ -16,7 +16,7 @@ from charterer.cluster.store import ObjectKey
 from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome
-from charterer.controller.templates import refusal
+from charterer.controller.template_trial import refusal
 from charterer.domain.ids import JobId
 from charterer.domain.job import Allocation, Job, Run, RunOutcome, run_number
 from charterer.domain.job import Pod as RunPod

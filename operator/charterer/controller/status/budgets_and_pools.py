@@ -49,7 +49,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
         forecast_high=None if verdict is None else verdict.forecast_high,
         remaining=None if verdict is None else budget.aim - verdict.spent,
         hourly=current_rate(budget.id, rentals),
-        pays_per_hour_saved=None if verdict is None else Money.of(verdict.rate * 3600),
+        pays_per_hour_saved=None if verdict is None or verdict.rate is None else Money.of(verdict.rate * 3600),
         attribution=(),
         conditions=_budget_conditions(budget, snapshot, plan, len(rentals), waiting),
     )

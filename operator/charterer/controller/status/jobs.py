@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from charterer.api.models.base import Condition, ConditionType
-from charterer.api.models.trainingjob_status import JobState, TrainingJobView
+from charterer.api.models.trainingjob_status import INVALID_TEMPLATE, JobState, TrainingJobView
 from charterer.controller.status.conditions import condition
+from charterer.controller.status.job_limits import on_target, within_max_cost
 from charterer.domain.errors import Problem
 from charterer.domain.job import CANNOT_START, FinishKind, Job
 from charterer.domain.job_cost import job_cost
@@ -26,6 +27,7 @@ _LIMITED = (
 def job_view(job: Job, verdict: Verdict | None, problem: Problem | None, snapshot: Snapshot) -> TrainingJobView:
     """The view of a job as of now; the transition times of its conditions are still to be set (``dated``)."""
     state = job_state(job)
+    cost = job_cost(job, snapshot.rentals, snapshot.now)
     running = state is JobState.RUNNING and verdict is not None and verdict.remaining_seconds is not None
     return TrainingJobView(
         observed_generation=job.generation,
@@ -36,9 +38,16 @@ def job_view(job: Job, verdict: Verdict | None, problem: Problem | None, snapsho
         pool=None if job.allocation is None else job.allocation.option.pool,
         progress_percent=_progress_percent(job),
         eta=after(snapshot.now, verdict.remaining_seconds or 0.0) if running and verdict is not None else None,
-        cost=job_cost(job, snapshot.rentals, snapshot.now),
+        cost=cost,
         why=_why(job, verdict, problem),
-        conditions=_conditions(job, state, verdict, problem, snapshot.now),
+        conditions=(
+            *_conditions(job, state, verdict, problem, snapshot.now),
+            *(
+                limit
+                for limit in (on_target(job, verdict, snapshot.now), within_max_cost(job, verdict, cost, snapshot.now))
+                if limit is not None
+            ),
+        ),
     )
 
 
@@ -124,7 +133,7 @@ def _admitted(job: Job, problem: Problem | None, now: Instant) -> Condition:
     if job.checking:
         return admitted(None, "Checking", "the template is being tried by a dry run")
     if job.invalid:
-        return admitted(False, "InvalidTemplate", job.invalid)
+        return admitted(False, INVALID_TEMPLATE, job.invalid)
     if job.budget is None:
         message = f"no GPUBudget selects namespace {job.namespace}: create one, or label the namespace for one"
         return admitted(False, "NoBudget", message)

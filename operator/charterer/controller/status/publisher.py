@@ -120,9 +120,13 @@ def _just_tried(job: Job, now: Instant) -> bool:
 def _viewed_job(job: Job, verdict: Verdict | None, problem: Problem | None) -> ViewedObject:
     """The words of a job's view follow from the job, its problem, and the option and kind of reason of its verdict.
 
-    The verdict's sentence and remaining time are numbers; the cost drifts while the job holds GPUs.
+    The verdict's sentence and remaining time are numbers. The cost drifts while the job holds GPUs, and a target may
+    pass at any time.
     """
-    words = None if verdict is None else (verdict.option, verdict.reason.code, verdict.remaining_seconds is None)
+    words = None
+    if verdict is not None:
+        met = None if verdict.target is None else verdict.target.met
+        words = verdict.option, verdict.reason.code, verdict.remaining_seconds is None, met
     return ViewedObject(
         kinds.TRAINING_JOBS,
         ObjectKey(job.namespace, job.name),
@@ -130,7 +134,7 @@ def _viewed_job(job: Job, verdict: Verdict | None, problem: Problem | None) -> V
         StepKey(StepKind.JOB, job.id),
         (job, problem, words),
         verdict,
-        job.allocation is not None or bool(job.replaced),
+        job.allocation is not None or bool(job.replaced) or (job.target_completion is not None and not job.finish),
         partial(job_view, job, verdict, problem),
     )
 

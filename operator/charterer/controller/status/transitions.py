@@ -65,6 +65,7 @@ def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
         yield Transition(within["reason"], within["message"], warning=True)
     if after.get("state") == BudgetState.OVERSPENT != before.get("state"):
         yield Transition(BudgetState.OVERSPENT, within.get("message", ""), warning=True)
+    yield from _limits(before, after)
     why = after.get("why", "")
     if after.get("state") == JobState.QUEUED and why in _WAITING and why != before.get("why"):
         message = _condition(after, ConditionType.CAPACITY_AVAILABLE).get("message", "")
@@ -72,6 +73,17 @@ def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
     pods = _condition(after, ConditionType.PODS_READY)
     if pods.get("reason") == ReasonCode.NOT_STARTING != _condition(before, ConditionType.PODS_READY).get("reason"):
         yield Transition(ReasonCode.NOT_STARTING, pods["message"], warning=True)
+
+
+def _limits(before: _Status, after: _Status) -> Iterator[Transition]:
+    """A limit of the job's own can no longer be kept, or can again."""
+    for kind in (ConditionType.ON_TARGET, ConditionType.WITHIN_MAX_COST):
+        now, then = _condition(after, kind), _condition(before, kind)
+        waits = after.get("state") == JobState.QUEUED and after.get("why") == now.get("reason")  # told as such
+        if _fails(now) and not _fails(then) and not waits:
+            yield Transition(now["reason"], now["message"], warning=True)
+        if _fails(then) and now.get("status") == "True":
+            yield Transition(now["reason"], now["message"], warning=False)
 
 
 def _refused(kind: ConditionType, before: _Status, after: _Status) -> Iterator[Transition]:

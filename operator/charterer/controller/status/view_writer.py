@@ -40,6 +40,8 @@ _NUMBERS = _DOLLARS | frozenset(
     {"attribution", "eta", "message", "paysPerHourSaved", "progressPercent", "scarcityPrice"}
 )
 """Fields that drift while nothing happens; written when the time has come, and by more than the least change."""
+_NOTHING = ("0.00", 0)
+"""Dollars and percents of nothing: what follows is written at once, so that what has begun does not look broken."""
 _DATES = frozenset({"asOf", "lastTransitionTime", "observedGeneration"})
 """Fields whose change alone is no reason to write."""
 _LEAST_CHANGE = 0.01
@@ -54,6 +56,8 @@ _LAST_RETRY_SECONDS = 30.0
 """Most seconds until a failed write is tried again."""
 _LAST_REFUSED_SECONDS = 300.0
 """The same for a write that was refused as wrong: it will be again, until the object is another."""
+_SOON_SECONDS = 1.0
+"""Seconds until the view of a job is looked at again whose GPUs have cost nothing yet."""
 _SELDOM_SECONDS = 30.0
 """Seconds between two writes of an object of which only numbers change: twice a minute is enough for a person."""
 
@@ -193,7 +197,7 @@ class ViewWriter:
             written.check_at = written.at + self._seldom
         else:
             written.estimate = shown.estimate
-            written.check_at = now + self._seldom
+            written.check_at = self._next_look(status)
         return None
 
     async def _write(self, key: tuple[str, ObjectKey], shown: ViewedObject, view: AnyView) -> None:
@@ -223,8 +227,13 @@ class ViewWriter:
         answer = await self._client.apply(f"{path}/status", body, names.MANAGER_VIEW)
         self._store.put(shown.kind, answer)
         self._told(shown.kind.name, raw, status)
-        uid, now = answer["metadata"]["uid"], self._clock()
-        self._written[key] = _WrittenView(uid, shown.facts, shown.estimate, to_json(status), now, now + self._seldom)
+        uid, look = answer["metadata"]["uid"], self._next_look(status)
+        self._written[key] = _WrittenView(uid, shown.facts, shown.estimate, to_json(status), self._clock(), look)
+
+    def _next_look(self, status: Mapping[str, Any]) -> float:
+        """When (clock) numbers that were looked at now are looked at again: soon while GPUs have cost nothing yet."""
+        begins = status.get("gpus") and status.get("cost") in _NOTHING
+        return self._clock() + (_SOON_SECONDS if begins else self._seldom)
 
 
 def _dated(view: AnyView, before: Iterable[Condition]) -> AnyView:
@@ -232,10 +241,10 @@ def _dated(view: AnyView, before: Iterable[Condition]) -> AnyView:
 
 
 def _words(status: Any) -> Any:
-    """The status without what drifts: of a number only that it is there."""
+    """The status without what drifts: of a number only that it is there, and whether it is more than nothing."""
     if isinstance(status, Mapping):
         shown = {key: value for key, value in status.items() if key not in _DATES}
-        return {key: key in _NUMBERS or _words(value) for key, value in shown.items()}
+        return {key: value not in _NOTHING if key in _NUMBERS else _words(value) for key, value in shown.items()}
     if isinstance(status, list):
         return [_words(value) for value in status]
     return status

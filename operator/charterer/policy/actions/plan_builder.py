@@ -9,7 +9,7 @@ from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, Placement
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
-from charterer.domain.plan import Allocate, Command, Reason, ReasonCode, Release, Rent, Verdict
+from charterer.domain.plan import Allocate, Command, Reason, ReasonCode, Release, Rent, TargetOutlook, Verdict
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import LOST_AFTER_SECONDS, Node, Snapshot
 from charterer.domain.time import Instant, after, seconds_between
@@ -223,7 +223,8 @@ class PlanBuilder:
 
     def judge(self, job: Job, option: Option | None, why: Reason) -> None:
         """What is thought of the job."""
-        self.decided.verdicts[job.id] = verdict(job, option, why)
+        need = self.solution.deadline_needs.get(job.id)
+        self.decided.verdicts[job.id] = verdict(job, option, why, None if need is None else need.outlook)
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
@@ -274,9 +275,9 @@ class PlanBuilder:
         return survey.lag_seconds if survey is not None else 0.0
 
 
-def verdict(job: Job, option: Option | None, why: Reason) -> Verdict:
+def verdict(job: Job, option: Option | None, why: Reason, target: TargetOutlook | None = None) -> Verdict:
     """What is thought of a job; its time left is known where its work is."""
     left = None if option is None or job.remaining is None else job.remaining / option.speed
     if left is not None and option is not None and job.allocation is None:
         left += option.entry_seconds
-    return Verdict(option, why, left)
+    return Verdict(option, why, left, target)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from charterer.domain.job import Job, ResizePolicy
+from charterer.domain.plan import TargetOutlook
 from charterer.domain.time import Instant, after, moment, seconds_between
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import JobPosition, OptionValues
@@ -38,6 +39,11 @@ class DeadlineNeed:
     extra: float
     met: bool
     fastest: float
+
+    @property
+    def outlook(self) -> TargetOutlook:
+        """What is expected of the target."""
+        return TargetOutlook(self.ends, self.fastest, self.met)
 
     def note(self, now: Instant) -> str:
         """What is to be said of the target."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from charterer.domain.budget import Budget
 from charterer.domain.ids import JobId, PoolId, Rate
 from charterer.domain.job import Job
-from charterer.domain.money import Money, Price
+from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.period import period_bounds, period_end
 from charterer.domain.plan import BudgetVerdict, ClassVerdict, PathVerdict, PoolVerdict, Reason
 from charterer.domain.time import Instant
@@ -101,8 +101,9 @@ class BudgetSolution:
     def verdict(self, committed: Money, now: Instant) -> BudgetVerdict:
         """The budget's verdict."""
         opening = self.money.opening
+        penniless = self.budget.amount <= ZERO and self.budget.fixed_rate is None
         return BudgetVerdict(
-            rate=self.rate,
+            rate=None if penniless or not self.shares else self.rate,
             planned=Price.per_second(self.planned),
             allowed=Price.per_second(self.allowed),
             feasible=self.feasible,

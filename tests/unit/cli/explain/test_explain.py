@@ -201,6 +201,32 @@ def test_a_job_that_its_max_cost_does_not_let_start_says_what_it_needs(monkeypat
     assert "spec.maxCost is $20.00, $0.00 are spent, and the cheapest way to the end needs $" in said
 
 
+def test_the_limits_of_the_jobs_own_are_told_with_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = running()
+    job = world.jobs[JobId("sft-run")]
+    world.jobs[job.id] = replace(job, target_completion=after(world.now, 60.0), max_cost=Money.parse("1000"))
+    charterer = charterer_over(world, monkeypatch)
+    said = charterer("explain", "sft-run").stdout
+    assert "Its targetCompletionTime: target 2026-06-16T" in said
+    assert " cannot be met: the fastest path ends 2026-06-16T" in said
+    assert "Its maxCost: about $" in said
+    limits = json.loads(charterer("explain", "sft-run", "-o", "json").stdout)["limits"]
+    assert {kind: limit["reason"] for kind, limit in limits.items()} == {
+        "OnTarget": "TargetMissed",
+        "WithinMaxCost": "NotLimited",
+    }
+
+
+def test_a_budget_without_money_is_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.budget(amount="0")
+    world.pool(gpus=8, price="16")
+    world.job("sft-run", gpus=(1, 8, 32))
+    said = charterer_over(world, monkeypatch)("explain", "sft-run").stdout
+    assert "Budget research has no money: its spec.amount is 0." in said
+    assert "pays up to" not in said
+
+
 def test_pools_that_the_budget_leaves_out_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     world = running()
     text = "GPUBudget research rents only in GPUPools with team=a (spec.poolSelector), which leaves out h100.\n"

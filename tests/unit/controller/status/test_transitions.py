@@ -103,3 +103,28 @@ def test_what_goes_back_and_forth_is_told_every_ten_minutes_at_most() -> None:
     assert [reason for _, reason in heard] == ["WaitingForBudget"] * 2
     subject = heard[0][0]
     assert (subject.kind, subject.namespace, subject.name, subject.uid) == ("TrainingJob", "research", "sft", "u")
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad", "good"), [("OnTarget", "TargetMissed", "InTime"), ("WithinMaxCost", "MaxCost", "NotLimited")]
+)
+def test_a_limit_of_the_jobs_own_is_told_when_it_cannot_be_kept_and_when_it_can_again(
+    kind: str, bad: str, good: str
+) -> None:
+    def runs(holds: str, reason: str, message: str) -> dict[str, Any]:
+        condition = {"type": kind, "status": holds, "reason": reason, "message": message}
+        return {"state": "Running", "conditions": [condition]}
+
+    missed, kept = runs("False", bad, "an hour too late"), runs("True", good, "in time")
+    unknown = runs("Unknown", "EndUnknown", "")
+    assert told(kept, missed) == told({}, missed) == [(bad, "an hour too late", True)]
+    assert told(missed, kept) == [(good, "in time", False)]
+    assert told(missed, missed) == told({}, kept) == told(missed, unknown) == told(missed, {}) == []
+
+
+def test_a_job_that_waits_for_its_max_cost_says_so_once() -> None:
+    waiting = waits("MaxCost")
+    waiting["conditions"].append(
+        {"type": "WithinMaxCost", "status": "False", "reason": "MaxCost", "message": "too low"}
+    )
+    assert told({}, waiting) == [("MaxCost", "for something", True)]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from charterer.api.models.base import ConditionType, InvalidObjectView
+from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.cluster import kinds
 from charterer.cluster.client import Client
 from charterer.cluster.errors import Conflict, Invalid, Unreachable
@@ -13,6 +14,7 @@ from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.status.conditions import condition
 from charterer.controller.status.view_writer import ViewedObject, ViewWriter
 from charterer.domain.ids import StepKey, StepKind
+from charterer.domain.money import Money
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from tests.virtual_time import advance, clock, run_for, run_in_virtual_time
@@ -77,16 +79,19 @@ class Desk:
         self.estimate: object = object()
         self.viewed_uid: str | None = None
         self.made = 0
+        self.cost: Money | None = None
 
     def told(self, kind: str, before: Mapping[str, Any], status: Mapping[str, Any]) -> None:
-        self.heard.append((kind, before["status"].get("conditions", [{}])[0].get("reason"), status["conditions"]))
+        self.heard.append((kind, before["status"].get("conditions", [{}])[0].get("reason"), status.get("conditions")))
 
     def shown(self) -> ViewedObject:
         facts = (self.word,)
         return ViewedObject(kinds.GPU_BUDGETS, KEY, self.viewed_uid, STEP, facts, self.estimate, self.drifts, self.make)
 
-    def make(self, snapshot: Snapshot) -> InvalidObjectView:
+    def make(self, snapshot: Snapshot) -> InvalidObjectView | TrainingJobView:
         self.made += 1
+        if self.cost is not None:
+            return TrainingJobView(observed_generation=0, gpus=8, cost=self.cost)
         ready = condition(ConditionType.READY, True, self.word, self.sentence, Instant(0), 0)
         return InvalidObjectView(observed_generation=0, state="Invalid", conditions=(ready,))
 
@@ -152,6 +157,24 @@ def test_what_drifts_is_made_anew_every_half_minute_and_written_only_if_it_moved
         assert desk.made == made + 2
         desk.sentence = "for $9"
         assert await desk.turns(after=31.0) == 2
+
+    run_in_virtual_time(main())
+
+
+def test_the_first_dollars_are_written_at_once_and_later_ones_when_they_are_half_a_minute_old() -> None:
+    async def main() -> None:
+        desk = Desk()
+        desk.drifts, desk.cost = True, Money(0)
+        assert await desk.turns() == 1
+        assert await desk.turns(after=3.0) == 1
+        desk.cost = Money.parse("0.21")
+        assert await desk.turns(after=1.0) == 2
+        assert desk.api.status["cost"] == "0.21"
+        for second in range(1, 120):
+            desk.cost = Money.parse(f"{0.21 + 0.01 * second:.2f}")
+            await desk.turns(after=1.0)
+            assert float(desk.cost.decimal()) - float(desk.api.status["cost"]) <= 0.01 * 30
+        assert len(desk.api.writes) <= 6
 
     run_in_virtual_time(main())
 

@@ -1,0 +1,131 @@
+"""Trying the templates that the operator has not tried yet, as it would, with the rights of whoever asks.
+
+What the conditions say already is believed. Nothing is changed by a dry run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from charterer.cli.shared.cluster import ClusterOptions, read_with
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
+from charterer.cluster.paths import TRAINING_JOBS
+from charterer.cluster.store import ObjectKey
+from charterer.controller.snapshot.cluster_state import ClusterState
+from charterer.controller.template_trial import TRIALS_AT_ONCE, lacks_right, needs_trial, template_refusal
+from charterer.domain.ids import JobId
+from charterer.domain.job import Job
+from charterer.workloads import INDEXED_JOB, RunEnvironment
+
+_NOWHERE: Final = RunEnvironment("", "")
+"""No pod of a dry run reports its progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriedState:
+    """The state with the refusals that its conditions and dry runs tell.
+
+    ``warnings``: a sentence for each thing that a dry run could not tell, or that it told of a running job.
+    """
+
+    state: ClusterState
+    warnings: tuple[str, ...] = ()
+
+
+def with_trials(
+    cluster: ClusterOptions, state: ClusterState, written: Mapping[ObjectKey, Mapping[str, Any]]
+) -> TriedState:
+    """Try the jobs of ``written``, whose objects are given, and those that wait and were never tried (``refusals``).
+
+    ClickException where the API server does not answer.
+    """
+    known = {
+        decoded.job.id: decoded.template_verdict
+        for key, decoded in state.jobs.items()
+        if decoded.template_verdict and key not in written and needs_trial(decoded.job)
+    }
+    untried = [
+        decoded.job
+        for key, decoded in state.jobs.items()
+        if (
+            _could_start_again(decoded.job)
+            if key in written
+            else decoded.template_verdict is None and decoded.job.id not in state.refusals and needs_trial(decoded.job)
+        )
+    ]
+    trials = _DryRuns(written)
+    if untried:
+        read_with(cluster, lambda client: trials.run(client, untried))
+    refusals = {**state.refusals, **known, **trials.refusals}
+    return TriedState(replace(state, refusals=refusals), (*trials.warnings, *trials.missing_rights()))
+
+
+def _could_start_again(job: Job) -> bool:
+    return job.finish is None and not job.deleting and not job.invalid
+
+
+@dataclass(slots=True)
+class _DryRuns:
+    written: Mapping[ObjectKey, Mapping[str, Any]]
+    refusals: dict[JobId, str | None] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    forbidden: Counter[str] = field(default_factory=Counter)
+    """Jobs not tried, by the namespace in which whoever asks may not create Jobs."""
+
+    async def run(self, client: Client, jobs: Iterable[Job]) -> None:
+        """Try all of the jobs, a few at once."""
+        slots = asyncio.Semaphore(TRIALS_AT_ONCE)
+
+        async def try_one(job: Job) -> None:
+            async with slots:
+                await self._try(client, job)
+
+        await asyncio.gather(*map(try_one, jobs))
+
+    async def _try(self, client: Client, job: Job) -> None:
+        if self.forbidden[job.namespace]:
+            self._taken_as_right(job)
+            return
+        try:
+            refused = await template_refusal(client, INDEXED_JOB, job, await self._raw(client, job), _NOWHERE)
+        except NotFound:
+            return  # the job is gone meanwhile
+        except (Unreachable, Unauthorized):
+            raise
+        except ApiError as error:
+            if isinstance(error, Forbidden) and lacks_right(error):
+                self._taken_as_right(job)
+            else:
+                self.refusals[job.id] = None
+                self.warnings.append(f"the template of {job.namespace}/{job.name} cannot be tried now: {error.message}")
+            return
+        if needs_trial(job):
+            self.refusals[job.id] = refused
+        elif refused:
+            self.warnings.append(f"{job.namespace}/{job.name} runs on, but no further run could start: {refused}")
+
+    def _taken_as_right(self, job: Job) -> None:
+        self.forbidden[job.namespace] += 1
+        self.refusals[job.id] = ""
+
+    async def _raw(self, client: Client, job: Job) -> Mapping[str, Any]:
+        written = self.written.get(ObjectKey(job.namespace, job.name))
+        raw: Mapping[str, Any] | RawObject = (
+            await client.get(TRAINING_JOBS.one(job.name, job.namespace)) if written is None else written
+        )
+        return raw
+
+    def missing_rights(self) -> Iterable[str]:
+        """One sentence on all jobs that whoever asks may not try."""
+        if not self.forbidden:
+            return
+        jobs, where = self.forbidden.total(), ", ".join(sorted(self.forbidden))
+        yield (
+            f"you may not create Jobs in namespace{'s' if len(self.forbidden) > 1 else ''} {where}, so the template"
+            f"{f's of {jobs} new jobs are' if jobs > 1 else ' of a new job is'} taken to be right without a dry run"
+        )

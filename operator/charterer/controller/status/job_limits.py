@@ -1,0 +1,89 @@
+"""Whether a job can keep to its own limits: its targetCompletionTime and its maxCost."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from charterer.api.models.base import Condition, ConditionType
+from charterer.controller.status.conditions import condition
+from charterer.domain.job import FinishKind, Job
+from charterer.domain.money import Money
+from charterer.domain.plan import ReasonCode, Verdict
+from charterer.domain.time import LAST, Instant, after, moment, seconds_between
+from charterer.policy.actions.max_cost import fits, leaving
+from charterer.policy.budgets.reasons import format_duration, name
+
+IN_TIME = "InTime"
+TARGET_MISSED = "TargetMissed"
+_END_UNKNOWN = "EndUnknown"
+_NOT_LIMITED = "NotLimited"
+
+
+def on_target(job: Job, verdict: Verdict | None, now: Instant) -> Condition | None:
+    """Whether the job ends by its targetCompletionTime; None where it has none."""
+    target = job.target_completion
+    if target is None:
+        return None
+    observed = partial(condition, ConditionType.ON_TARGET, now=now, generation=job.generation)
+    if job.finish is not None:
+        ended = f"the job ended {_minute(job.finish.at)}"
+        if job.finish.kind is FinishKind.FAILED:
+            return observed(False, TARGET_MISSED, f"{ended} as {job.finish.kind}; target {_minute(target)}")
+        if job.finish.at > target:
+            return observed(False, TARGET_MISSED, f"{ended}, {_later(target, job.finish.at)} target {_minute(target)}")
+        return observed(True, IN_TIME, f"{ended}; target {_minute(target)}")
+    outlook = None if verdict is None else verdict.target
+    seconds = outlook.seconds if outlook is not None else None if verdict is None else verdict.remaining_seconds
+    ends = None if seconds is None else after(now, seconds)
+    starts = "" if job.allocation is not None else " if it starts now"
+    if target <= now:
+        expected = "" if ends is None else f"; the job is expected to end {_minute(ends)}{starts}"
+        return observed(False, TARGET_MISSED, f"target {_minute(target)} has passed{expected}")
+    if ends is None:
+        return observed(None, _END_UNKNOWN, f"target {_minute(target)}; when the job ends is not known")
+    if outlook.met if outlook is not None else ends <= target:
+        return observed(True, IN_TIME, f"expected to end {_minute(ends)}{starts}; target {_minute(target)}")
+    missed = f"target {_minute(target)} cannot be met"
+    late = f"ends {_minute(ends)}{starts}, {_later(target, ends)} it"
+    if outlook is None:
+        return observed(False, TARGET_MISSED, f"{missed}: the job {late}")
+    if outlook.seconds <= outlook.fastest_seconds:
+        return observed(False, TARGET_MISSED, f"{missed}: the fastest path {late}")
+    fastest = _minute(after(now, outlook.fastest_seconds))
+    text = (
+        f"{missed} with what is left of the budget: the fastest path for that {late}; the fastest of all ends {fastest}"
+    )
+    return observed(False, TARGET_MISSED, text)
+
+
+def within_max_cost(job: Job, verdict: Verdict | None, cost: Money, now: Instant) -> Condition | None:
+    """Whether the job, which has cost ``cost`` so far, ends before it has to be stopped for its maxCost.
+
+    None where it has no maxCost, or has ended.
+    """
+    if job.max_cost is None or job.finish is not None:
+        return None
+    observed = partial(condition, ConditionType.WITHIN_MAX_COST, now=now, generation=job.generation)
+    if verdict is not None and verdict.reason.code is ReasonCode.MAX_COST:
+        return observed(False, ReasonCode.MAX_COST.value, verdict.reason.message)
+    if verdict is None or verdict.option is None or verdict.remaining_seconds is None:
+        return observed(None, _END_UNKNOWN, f"{cost} of spec.maxCost {job.max_cost} are spent")
+    option = verdict.option
+    rest = option.price.dollars_per_second * verdict.remaining_seconds
+    needed = cost + Money.of(rest + leaving(job, option))
+    if fits(job, option, rest, (job.max_cost - cost).dollars):
+        message = f"about {cost + Money.of(rest)} in all on {name(option)}; spec.maxCost {job.max_cost}"
+        return observed(True, _NOT_LIMITED, message)
+    message = (
+        f"{cost} are spent, and on {name(option)} the job would be stopped before its end: it needs about {needed} in "
+        f"all, including a reserve for an orderly stop, and spec.maxCost is {job.max_cost}: raise it"
+    )
+    return observed(False, ReasonCode.MAX_COST.value, message)
+
+
+def _minute(at: Instant) -> str:
+    return f"{moment(min(at, LAST)):%Y-%m-%dT%H:%MZ}"
+
+
+def _later(target: Instant, ends: Instant) -> str:
+    return f"{format_duration(seconds_between(target, ends))} after"

@@ -1,0 +1,56 @@
+"""An API server as far as dry runs of the command line go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar, cast
+
+import pytest
+
+from charterer.cli.shared.cluster import ClusterOptions
+from charterer.cluster.client import Client
+from charterer.cluster.errors import ApiError, BadRequest, Forbidden
+from tests.unit.api import values
+
+_T = TypeVar("_T")
+
+MISSPELT = BadRequest("POST", "/jobs", 400, "BadRequest", 'unknown field "spec.template.spec.contaners"')
+REFUSED = 'spec.template: the Job API refuses it: unknown field "spec.template.spec.contaners"; correct the template'
+MAY_NOT = Forbidden("POST", "/jobs", 403, "Forbidden", 'User "ada" cannot create resource "jobs" in API group "batch"')
+
+
+class DryRuns:
+    """Accepts every Job but those of the TrainingJobs in ``refuses``; ``tried`` has the names of those that came."""
+
+    def __init__(self) -> None:
+        self.refuses: dict[str, ApiError] = {}
+        self.tried: list[str] = []
+        self.most_under_way = 0
+        self._under_way = 0
+
+    async def get(self, path: str) -> Mapping[str, Any]:
+        return values.raw_job()
+
+    async def post(self, path: str, body: Mapping[str, Any], *, dry_run: bool, strict: bool) -> None:
+        assert dry_run
+        assert strict
+        name = body["metadata"]["ownerReferences"][0]["name"]
+        self.tried.append(name)
+        self._under_way += 1
+        self.most_under_way = max(self.most_under_way, self._under_way)
+        await asyncio.sleep(0)
+        self._under_way -= 1
+        if name in self.refuses:
+            raise self.refuses[name]
+
+    def serve(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let the commands ask this server."""
+
+        def read_with(cluster: ClusterOptions, reader: Callable[[Client], Awaitable[_T]]) -> _T:
+            async def answer() -> _T:
+                return await reader(cast(Client, self))
+
+            return asyncio.run(answer())
+
+        monkeypatch.setattr("charterer.cli.shared.template_trials.read_with", read_with)

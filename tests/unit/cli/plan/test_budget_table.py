@@ -1,0 +1,28 @@
+"""The table of budgets that ``charterer plan`` prints."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.cli.worlds import charterer_over
+from tests.worlds import World
+
+
+@pytest.mark.parametrize("amount", ["0", "20000"])
+def test_a_budget_without_money_or_jobs_has_a_dash_for_its_exchange_rate(
+    monkeypatch: pytest.MonkeyPatch, amount: str
+) -> None:
+    world = World()
+    world.budget(amount=amount)
+    world.pool(gpus=8, price="16")
+    if amount == "0":
+        world.job("one", gpus=(1, 8, 64))
+    charterer = charterer_over(world, monkeypatch)
+    said = charterer("plan").stdout
+    header, row = [line for line in said.splitlines() if line.startswith(("BUDGET", "research"))][:2]
+    assert row[header.index("PAYS/H-SAVED") :].split()[0] == "-"
+    assert "pays up to" not in said
+    (budget,) = json.loads(charterer("plan", "-o", "json").stdout)["budgets"]
+    assert budget["paysPerHourSaved"] is None

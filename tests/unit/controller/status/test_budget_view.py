@@ -1,0 +1,43 @@
+"""What a budget shows of its exchange rate."""
+
+from __future__ import annotations
+
+import pytest
+
+from charterer.api.models.base import dump
+from charterer.controller.status.publisher import viewed_objects
+from charterer.domain.profile import Amdahl
+from charterer.policy.planner import plan
+from tests.worlds import World
+
+
+def pays(world: World) -> object:
+    """``status.paysPerHourSaved`` of the world's one budget, None where it is absent."""
+    snapshot = world.snapshot()
+    (view,) = [
+        viewed.make(snapshot)
+        for viewed in viewed_objects(snapshot, plan(snapshot), {})
+        if viewed.kind.name == "GPUBudget"
+    ]
+    return dump(view).get("paysPerHourSaved")
+
+
+def a_world(amount: str, *, jobs: int) -> World:
+    world = World()
+    world.budget(amount=amount)
+    world.pool(gpus=8, price="16")
+    world.profile("sft", Amdahl(0.97, 1.0), work_hours=40)
+    for number in range(jobs):
+        world.job(f"train{number}", gpus=(1, 8, 64), profile="sft")
+    return world
+
+
+@pytest.mark.parametrize(("amount", "jobs"), [("0", 1), ("60000", 0), ("0", 0)])
+def test_a_budget_without_money_or_jobs_shows_no_exchange_rate(amount: str, jobs: int) -> None:
+    assert pays(a_world(amount, jobs=jobs)) is None
+
+
+def test_a_budget_that_pays_for_jobs_shows_its_exchange_rate() -> None:
+    shown = pays(a_world("60000", jobs=1))
+    assert isinstance(shown, str)
+    assert float(shown) > 0.0
