@@ -103,7 +103,7 @@ class Events:
                         f"{used} of this period were spent, which a new GPUBudget {budget.id} does not know: create "
                         f'it with spec.openingSpend "{used.decimal()}" if it should count them'
                     )
-                    self._say(_budget(budget.id, snapshot), "SpentUntilDeletion", note, "SetFinalizer")
+                    self._say(_budget(budget.id, snapshot), "SpentUntilDeletion", note, type(action).__name__)
             return
         if action.last_start is not None:
             return
