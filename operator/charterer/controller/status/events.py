@@ -34,6 +34,8 @@ _FOR_A_PERSON = frozenset(
         ReasonCode.HARD_LIMIT,
         ReasonCode.MAX_COST,
         ReasonCode.INVALID,
+        ReasonCode.NOT_BELIEVED,
+        ReasonCode.NOT_RECORDED,
     }
 )
 """Reasons for taking GPUs or nodes away that a person has brought about or must act on."""
