@@ -68,6 +68,14 @@ class Snapshot:
     orphans: tuple[Orphan, ...] = ()
     overlaps: Mapping[BudgetId, str] = field(default_factory=dict)
 
+    def unread_rental(self, pool: PoolId) -> Problem | None:
+        """The problem of a GPURental of the pool, by its name, whose object is there and cannot be read.
+
+        Nobody knows which machine is its, so nothing is rented in the pool and no machine there counts as unclaimed.
+        """
+        problems = (problem for problem in self.problems if problem.kind == "GPURental")
+        return next((problem for problem in problems if problem.name.startswith(f"{pool}-")), None)
+
     def pools_of(self, budget: Budget) -> Mapping[PoolId, Pool]:
         """The pools that the budget's money may rent."""
         return {name: pool for name, pool in self.pools.items() if budget.pool_selector.matches(pool.labels)}
