@@ -87,7 +87,7 @@ options = st.builds(
     Option,
     pool=names.map(PoolId),
     gpus=st.integers(1, 100_000),
-    speed=st.floats(1e-30, 1e30),
+    speed=st.floats(1e-30, 9e18),
     price=prices,
     entry_seconds=numbers,
     entry_cost=amounts,

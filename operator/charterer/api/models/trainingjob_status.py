@@ -62,7 +62,7 @@ class OptionStatus(ApiModel):
     """Name of the GPUPool."""
     gpus: _Gpus
     """Number of GPUs."""
-    speed: Annotated[float, Field(ge=1e-30, le=1e30)]
+    speed: Annotated[float, Field(ge=1e-30, le=9e18)]
     """Work per second, relative to the reference of the job's SpeedupProfile, which has speed 1."""
     hourly: Hourly
     """Dollars per hour: the GPUs' share of the price of their nodes."""
