@@ -109,6 +109,27 @@ CASES: tuple[Case, ...] = (
         make("GPUBudget", "b" * 63),
         make("GPUBudget", "b" * 64),
     ),
+    *(
+        Case(
+            "GPUBudget",
+            'write dollars from 0 to less than a billion as digits in quotes, such as "60000" or "12.80"',
+            make("GPUBudget", amount="999999999.999999"),
+            make("GPUBudget", **amounts),
+        )
+        for amounts in ({"amount": "-5"}, {"amount": "$60,000"}, {"amount": "lots", "hardLimit": "60000"})
+    ),
+    Case(
+        "GPUBudget",
+        "write dollars from 0 to less than a million as digits in quotes",
+        make("GPUBudget", maxHourlyRate="999999.999999"),
+        make("GPUBudget", maxHourlyRate="1000000"),
+    ),
+    Case(
+        "TrainingJob",
+        "write dollars from 0 to less than a billion as digits in quotes",
+        make("TrainingJob", maxCost="0.5"),
+        make("TrainingJob", maxCost="five"),
+    ),
     Case(
         "GPUBudget",
         "hardLimit must be at least amount: a budget cannot aim at more than it may ever spend",
