@@ -102,6 +102,10 @@ def _batch(**changes: int) -> Json:
     return make("SpeedupProfile", batch={"own": 64, "largest": 4096, "largestPerGpu": 32, **changes})
 
 
+def _dollars(limit: str) -> str:
+    return f'write dollars from 0 to less than {limit} as digits in quotes, such as "60000" or "12.80"'
+
+
 CASES: tuple[Case, ...] = (
     Case(
         "GPUBudget",
@@ -112,7 +116,7 @@ CASES: tuple[Case, ...] = (
     *(
         Case(
             "GPUBudget",
-            'write dollars from 0 to less than a billion as digits in quotes, such as "60000" or "12.80"',
+            _dollars("a billion"),
             make("GPUBudget", amount="999999999.999999"),
             make("GPUBudget", **amounts),
         )
@@ -120,15 +124,21 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "GPUBudget",
-        "write dollars from 0 to less than a million as digits in quotes",
+        _dollars("a million"),
         make("GPUBudget", maxHourlyRate="999999.999999"),
         make("GPUBudget", maxHourlyRate="1000000"),
     ),
     Case(
         "TrainingJob",
-        "write dollars from 0 to less than a billion as digits in quotes",
+        _dollars("a billion"),
         make("TrainingJob", maxCost="0.5"),
         make("TrainingJob", maxCost="five"),
+    ),
+    Case(
+        "GPUPool",
+        _dollars("a million"),
+        make("GPUPool", price={"hourly": "12.80"}),
+        make("GPUPool", price={"hourly": "$12.80"}),
     ),
     Case(
         "GPUBudget",
