@@ -168,6 +168,23 @@ async def test_a_cloud_that_throttles_and_errs_and_lags_is_worked_with(bed: Bed)
     await bed.complete("one")
 
 
+async def test_an_empty_list_of_machines_once_ends_no_rental(bed: Bed) -> None:
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    await bed.job("train")
+    await bed.running("train")
+    rented = [raw["metadata"]["uid"] for raw in bed.rentals()]
+    await bed.fault("empty-list", path="*/instances")
+    await bed.job("next")
+    await bed.running("next")
+    assert (await bed.cloud.admin("GET", "/faults"))["faults"] == []
+    assert bed.state("train") == "Running"
+    assert bed.run("train") == 1
+    assert {raw["metadata"]["uid"] for raw in bed.rentals("Ready")} >= set(rented)
+    assert await bed.launched() == 2
+
+
 async def test_pods_hold_nothing_that_kueue_or_an_autoscaler_would_act_on(bed: Bed) -> None:
     bed.operator()
     await bed.pool()

@@ -368,3 +368,12 @@ async def test_there_is_one_provider_an_endpoint_and_each_surveys_its_own_pools(
     assert surveys.keys() == {m.pool.id, other.pool.id, elsewhere.id}
     assert calls == [("fake", "survey", "ok")] * 2 + [("fake", "survey", "Unreachable")]
     await accounts.close()
+
+
+async def test_an_empty_list_is_an_answer_that_names_no_machine_once(market: OpenMarket) -> None:
+    m = await market()
+    await m.raise_to(1, "a")
+    assert len((await m.survey()).instances) == 1
+    await m.fault("empty-list", "GET", match={"path": "*/instances"})
+    empty, again = await m.survey(), await m.survey()
+    assert (empty.instances, len(again.instances)) == ((), 1)

@@ -33,6 +33,8 @@ def _faults(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[str]:
         case list():
             if len(value) > schema.get("maxItems", len(value)):
                 yield f"{path} has {len(value)} items"
+            if len(value) < schema.get("minItems", 0):
+                yield f"{path} has only {len(value)} items"
             for index, child in enumerate(value):
                 yield from _faults(schema["items"], child, f"{path}[{index}]")
         case str() if not _text_fits(schema, value):

@@ -14,7 +14,8 @@ _INTRODUCTION = f"""# Reference
 
 All kinds are in `{API_VERSION}` and in the category `charterer` (`kubectl get charterer`). Money is a decimal string of
 dollars with at most six decimals (`"19.80"`); every other quantity is a number. What the API server refuses is listed
-as rules; what only the operator can see becomes a condition.
+as rules; what only the operator can see becomes a condition. You write the fields of a `spec` (but a GPURental's). Only
+the operator writes a `status`; some of its fields are its own records, listed here so that they can be recognised.
 """
 
 

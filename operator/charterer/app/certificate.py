@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -13,13 +14,17 @@ from urllib.parse import urlsplit
 from charterer.api.models.base import Json
 from charterer.app.settings import Settings
 from charterer.cluster.client import Client
-from charterer.cluster.errors import AlreadyExists, Conflict, NotFound
+from charterer.cluster.errors import AlreadyExists, ApiError, Conflict, NotFound
 from charterer.cluster.paths import SECRETS
-from charterer.server.tls import StoredSecret, TlsMaterial, ensure_tls
+from charterer.server.tls import StoredSecret, TlsMaterial, UnusableSecret, ensure_tls
+
+_log = logging.getLogger(__name__)
 
 _SECRET = "charterer-progress-tls"
 _RENEWAL_CHECK_SECONDS = 86_400.0
 """Seconds between two looks whether the certificate is to be renewed, which it is weeks before it expires."""
+_RETRY_SECONDS = 600.0
+"""The same after a look that failed."""
 
 
 async def progress_certificate(client: Client, settings: Settings) -> TlsMaterial:
@@ -31,12 +36,30 @@ async def progress_certificate(client: Client, settings: Settings) -> TlsMateria
     return await ensure_tls(secret.load, secret.save, tuple(names), datetime.now(UTC))
 
 
-async def keep_renewed(client: Client, settings: Settings, context: ssl.SSLContext) -> NoReturn:
-    """Renew the certificate in time and serve the new one, until cancelled."""
+async def keep_renewed(client: Client, settings: Settings, context: ssl.SSLContext, ca_pem: str) -> NoReturn:
+    """Renew the certificate in time and serve the new one, until cancelled.
+
+    ``ca_pem``: the authority's certificate that this process gives to pods. What another authority signed, as after the
+    Secret was deleted, is not served: no pod would accept it.
+    """
+    pause = _RENEWAL_CHECK_SECONDS
     while True:
-        await asyncio.sleep(_RENEWAL_CHECK_SECONDS)
-        material = await progress_certificate(client, settings)
-        material.reload(context)
+        await asyncio.sleep(pause)
+        pause = _RETRY_SECONDS
+        try:
+            material = await progress_certificate(client, settings)
+        except (ApiError, UnusableSecret, RuntimeError) as error:
+            _log.warning("the progress endpoint's certificate could not be looked at: %s", error)
+            continue
+        if material.vouched_by(ca_pem):
+            material.reload(context)
+            pause = _RENEWAL_CHECK_SECONDS
+        else:
+            _log.error(
+                "Secret %s holds a certificate of another authority than running pods know, so the former one is "
+                "served; restart the operator: pods that start then know it, and those that run do not report any more",
+                _SECRET,
+            )
 
 
 class _CertificateSecret:

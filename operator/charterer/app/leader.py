@@ -167,7 +167,9 @@ class Leader:
             tasks.create_task(self._views.run(), name="views")
             tasks.create_task(self._progress.run(), name="progress")
             tasks.create_task(self._profiles.run(), name="learning")
-            tasks.create_task(keep_renewed(self._client, self._settings, context), name="certificate")
+            tasks.create_task(
+                keep_renewed(self._client, self._settings, context, self._material.ca_pem), name="certificate"
+            )
             self._awake.set()
 
     def _clocks(self) -> Iterable[Reading]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, RentalId
 from charterer.domain.money import ZERO, Money
@@ -84,6 +85,13 @@ class Allocation:
         return f'{{"run":{self.run},"gpus":{self.option.gpus},"pods":{pods},"gpusPerPod":{each}}}'
 
 
+class Doubt(NamedTuple):
+    """A rental that a job's status names and that is not believed to be the job's, and why, as a sentence."""
+
+    rental: RentalId
+    why: str
+
+
 class RunOutcome(StrEnum):
     """How a run ended.
 
@@ -103,6 +111,7 @@ class RunRecord:
     """A run that has ended, as recorded in the TrainingJob's status before its Job is released.
 
     ``cost``: of its GPUs; None in records from before it was kept (``domain.job_cost`` then computes it).
+    ``generation``: of the TrainingJob when the end was recorded; None where it is not known.
     """
 
     number: int
@@ -113,6 +122,7 @@ class RunRecord:
     until: Instant
     message: str
     cost: Money | None = None
+    generation: int | None = None
 
 
 class PodPhase(StrEnum):
@@ -280,7 +290,7 @@ class Job:
     its owner wants it done. ``predicted``: the expected cost from its first start to its end, as of when it first got
     GPUs; None before that. ``moves``: when it was moved because that paid, in the 24 h up to the last such move.
     ``earlier_cost``: of runs that are no longer in ``records``. ``start_failures``: the latest runs, in a row, that
-    were NOT_STARTED.
+    were NOT_STARTED. ``doubts``: what is not believed of ``allocation`` and ``replaced``; it holds no GPUs.
     """
 
     id: JobId
@@ -323,6 +333,12 @@ class Job:
     moves: tuple[Instant, ...] = ()
     earlier_cost: Money = ZERO
     start_failures: int = 0
+    doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def doubted(self) -> frozenset[RentalId]:
+        """The rentals in ``doubts``."""
+        return frozenset([doubt.rental for doubt in self.doubts])
 
     @property
     def statistics(self) -> ClassId:

@@ -8,7 +8,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from zoneinfo import ZoneInfo
 
-from charterer.domain.time import Instant, after, instant, moment
+from charterer.domain.time import LAST, Instant, after, instant, moment
+
+_FIRST, _LAST = Instant(0), after(LAST, -40 * 86_400.0)
+"""Months are those of instants between these two: calendars of other years may end before their month does."""
 
 
 def _month(zone: ZoneInfo, index: int) -> Instant:
@@ -23,6 +26,7 @@ def period_bounds(time_zone: str, at: Instant) -> tuple[Instant, Instant]:
     ``zoneinfo.ZoneInfoNotFoundError`` when the IANA database has no such zone.
     """
     zone = ZoneInfo(time_zone)
+    at = min(max(at, _FIRST), _LAST)
     local = moment(at).astimezone(zone)
     index = local.year * 12 + local.month - 1
     if at >= _month(zone, index + 1):

@@ -54,6 +54,7 @@ class Snapshot:
     ``now`` is the operator's clock. The cloud of a pool without an entry in ``surveys`` has not answered yet, and
     nothing is rented or ended there. ``problems``: mistakes found while joining objects. ``orphans``: runs of jobs that
     no longer exist. ``overlaps``: a sentence for each budget that selects a namespace together with another one.
+    ``unread_nodes``: nodes with live pods of runs whose TrainingJobs cannot be read.
     """
 
     now: Instant
@@ -67,6 +68,15 @@ class Snapshot:
     problems: tuple[Problem, ...] = ()
     orphans: tuple[Orphan, ...] = ()
     overlaps: Mapping[BudgetId, str] = field(default_factory=dict)
+    unread_nodes: frozenset[NodeName] = frozenset()
+
+    def unread_rental(self, pool: PoolId) -> Problem | None:
+        """The problem of a GPURental of the pool, by its name, whose object is there and cannot be read.
+
+        Nobody knows which machine is its, so nothing is rented in the pool and no machine there counts as unclaimed.
+        """
+        problems = (problem for problem in self.problems if problem.kind == "GPURental")
+        return next((problem for problem in problems if problem.name.startswith(f"{pool}-")), None)
 
     def pools_of(self, budget: Budget) -> Mapping[PoolId, Pool]:
         """The pools that the budget's money may rent."""

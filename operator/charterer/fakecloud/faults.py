@@ -1,4 +1,4 @@
-"""Faults of the cloud's API, injected on purpose: throttling, errors, lost answers or requests, slowness."""
+"""Faults of the cloud's API, injected on purpose: throttling, errors, lost answers, slowness, empty lists."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from charterer.fakecloud.base import Written
 
 
 class FaultKind(StrEnum):
-    """The fault of a call. LOST_ANSWER: it takes effect but gets no answer. LOST_REQUEST: no effect and no answer."""
+    """The fault of a call. LOST_ANSWER: it takes effect but gets no answer. LOST_REQUEST: no effect and no answer.
+
+    EMPTY_LIST: a list of instances has none.
+    """
 
     THROTTLE = "throttle"
     ERROR = "error"
     LOST_ANSWER = "lost-answer"
     LOST_REQUEST = "lost-request"
     SLOW = "slow"
+    EMPTY_LIST = "empty-list"
 
 
 class Match(Written):

@@ -113,6 +113,8 @@ class Api:
             raise Refusal(fault.status, fault.code, fault.message)
         if fault.kind is FaultKind.LOST_REQUEST:
             _hang_up(request)
+        if fault.kind is FaultKind.EMPTY_LIST:
+            return self._answer({"instances": []}) if request.path.endswith("/instances") else await handler(request)
         try:
             return await handler(request)
         finally:

@@ -101,6 +101,12 @@ def _match_instances(inventory: _PoolInventory, view: LifecycleView) -> PoolStep
                 )
     if not inventory.unclaimed:
         return None
+    unread = view.snapshot.unread_rental(inventory.pool.id)
+    if unread is not None:
+        return Wait(
+            f"GPURental {unread.name} to be readable ({unread.field}: {unread.message}): one of "
+            f"{count(len(inventory.unclaimed), 'instance')} may be its machine"
+        )
     instance = inventory.unclaimed[0]
     alive = instance.state in COUNTED_STATES
     takers = [*inventory.waiting, *inventory.leaving] if alive else [*inventory.leaving, *inventory.waiting]

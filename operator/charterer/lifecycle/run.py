@@ -85,7 +85,8 @@ class Placed(NamedTuple):
         """As the job's allocation says; no rentals where it has none."""
         if job.allocation is None:
             return cls(job.run_label, "", ())
-        rentals = tuple([placement.rental for placement in job.allocation.placements])
+        doubted = job.doubted
+        rentals = tuple([place.rental for place in job.allocation.placements if place.rental not in doubted])
         return cls(job.run_label, f"r{job.allocation.run}", rentals)
 
 
@@ -198,10 +199,12 @@ def _label(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
 
 
 def _labels(runs: _RunsOfJob, view: LifecycleView) -> list[tuple[Node, str]]:
-    """The existing nodes that the intended run is placed on, each with the value of its label."""
+    """The existing nodes that the intended run is placed on, as far as believed, each with the value of its label."""
     if runs.intended is None:
         return []
-    rentals = (view.rental(placement.rental) for placement in runs.intended.placements)
+    doubted = runs.job.doubted
+    placed = [placement.rental for placement in runs.intended.placements if placement.rental not in doubted]
+    rentals = (view.rental(name) for name in placed)
     nodes = (view.node(rental) for rental in rentals if rental is not None and rental.phase is not RentalPhase.ENDED)
     return [(node, f"r{runs.intended.run}") for node in nodes if node is not None and not node.deleting]
 
@@ -238,6 +241,8 @@ def _begin(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
 
 def _obstacle(allocation: Allocation, job: Job, view: LifecycleView) -> str:
     """What is missing for all pods of the run to start at once; empty when nothing is."""
+    if job.doubts:
+        return f"an allocation that can be believed: {job.doubts[0].why}"
     gpus_of: dict[RentalId, int] = {}
     for placement in allocation.placements:
         gpus_of[placement.rental] = gpus_of.get(placement.rental, 0) + placement.gpus

@@ -53,7 +53,8 @@ def judge(
     ``stopped``: Charterer wants the run to end, so that a suspended run has ended and is not still to begin.
     """
     if run is None:
-        return _record(job, allocation, run, _stopped(allocation, "it had no Job"), view) if stopped else None
+        why = job.doubts[0].why if job.doubts else "it had no Job"
+        return _record(job, allocation, run, _stopped(allocation, why), view) if stopped else None
     ended = run.complete is not None or run.failed is not None
     if not ended and not (stopped and run.suspended):
         return None
@@ -172,15 +173,18 @@ def _failure_message(run: Run) -> str:
 
 
 def _record(job: Job, allocation: Allocation, run: Run | None, verdict: _RunVerdict, view: LifecycleView) -> RecordRun:
+    """The record of the run's end, without the places where it is not believed to have been."""
+    doubted = job.doubted
     until = allocation.since if run is None else max(_ended_at(run, view.snapshot.now), allocation.since)
     record = RunRecord(
         number=allocation.run,
         outcome=verdict.outcome,
         option=allocation.option,
-        placements=allocation.placements,
+        placements=tuple(place for place in allocation.placements if place.rental not in doubted),
         since=allocation.since,
         until=until,
         message=verdict.message,
+        generation=job.generation,
     )
     record = costed(job, record, view.snapshot.rentals)
     return RecordRun(job.id, record, _finish(job, record, view.snapshot.now))

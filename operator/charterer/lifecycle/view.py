@@ -102,9 +102,10 @@ class LifecycleView:
             if job.budget is not None and _uncounted(job, snapshot):
                 uncounted[job.budget].append(job)
             for allocation in _unrecorded(job, snapshot) if job.replaced else ():
+                ended = EndingRun(run_name(job.name, allocation.run), job.grace_seconds)
                 for placement in allocation.placements:
-                    ended = EndingRun(run_name(job.name, allocation.run), job.grace_seconds)
-                    ending[placement.rental].append(ended)
+                    if placement.rental not in job.doubted:
+                        ending[placement.rental].append(ended)
         return cls(
             snapshot=snapshot,
             rentals_of_pool=by_pool,

@@ -1,7 +1,8 @@
 """The progress endpoint's certificate: a certificate authority of its own, kept in one Secret that all replicas share.
 
 Pods are started with the authority's certificate in their environment and may run for weeks, so a renewed server
-certificate is signed by the same authority; its key is therefore kept beside it.
+certificate is signed by the same authority; its key is therefore kept beside it. The authority itself is renewed under
+its own name and key, so that pods with its former certificate accept what it signs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -62,6 +64,15 @@ class TlsMaterial:
             file.touch(mode=0o600)
             file.write_text(self.key_pem + self.chain_pem)
             context.load_cert_chain(file)
+
+    def vouched_by(self, ca_pem: str) -> bool:
+        """Whether pods that were started with this authority's certificate accept it."""
+        authority = x509.load_pem_x509_certificate(ca_pem.encode())
+        try:
+            x509.load_pem_x509_certificate(self.chain_pem.encode()).verify_directly_issued_by(authority)
+        except (ValueError, InvalidSignature):
+            return False
+        return True
 
 
 class UnusableSecret(ValueError):
@@ -125,8 +136,7 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _new_authority(now: datetime) -> _Pair:
-    key = ec.generate_private_key(ec.SECP256R1())
+def _new_authority(now: datetime, key: ec.EllipticCurvePrivateKey) -> _Pair:
     subject = "charterer progress authority"
     certificate = (
         _builder(subject, now, _AUTHORITY_LIFE)
@@ -180,11 +190,11 @@ def _general(name: str) -> x509.GeneralName:
 def _current(data: Mapping[str, bytes], names: Sequence[str], now: datetime) -> tuple[_Pair, _Pair, bool]:
     """Authority and server certificate to use from ``now`` on, and whether they differ from ``data``."""
     if not data:
-        authority = _new_authority(now)
+        authority = _new_authority(now, ec.generate_private_key(ec.SECP256R1()))
         return authority, _new_server(authority, names, now), True
     authority, server = _read_pair(data, "ca"), _read_pair(data, "tls")
     if authority.certificate.not_valid_after_utc <= now + _SERVER_LIFE:
-        authority = _new_authority(now)
+        authority = _new_authority(now, authority.key)
     elif now < _renew_at(authority, server) and _serves(server, names):
         return authority, server, False
     return authority, _new_server(authority, names, now), True
@@ -194,8 +204,9 @@ async def ensure_tls(load: LoadSecret, save: SaveSecret, names: Sequence[str], n
     """The certificate for ``names`` (of DNS, or IP addresses): the stored one, or a new one that was stored first.
 
     A server certificate lives two years and is replaced 30 days before its end, or when ``names`` grew. The authority
-    lives ten years. When replicas race, one wins and the others use its certificate. UnusableSecret when the Secret
-    holds something else; RuntimeError when other replicas keep changing the Secret.
+    lives ten years, and is renewed under its own key two years before its end. When replicas race, one wins and the
+    others use its certificate. UnusableSecret when the Secret holds something else; RuntimeError when other replicas
+    keep changing the Secret.
     """
     if now.tzinfo is None:
         raise ValueError("ensure_tls needs an aware datetime")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
+import pytest
 from click.testing import CliRunner
 from pydantic import Field
 
-from charterer.api.models.base import ApiModel
-from charterer.api.schema import crd_files, main, structural
+from charterer.api.models.base import ApiModel, ResourceKind
+from charterer.api.models.kinds import KINDS
+from charterer.api.schema import crd, crd_files, main, structural
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -90,3 +93,16 @@ def test_a_schema_is_structural() -> None:
 
 def test_a_status_gets_no_defaults_that_nobody_wrote() -> None:
     assert "default" not in structural(_Outer, defaults=False)["properties"]["word"]
+
+
+def _bounds(node: object) -> Iterator[float]:
+    if isinstance(node, dict):
+        yield from (node[name] for name in ("minimum", "maximum") if isinstance(node.get(name), int | float))
+    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _bounds(child)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+def test_every_bound_is_one_that_the_api_server_can_compare_whole_numbers_with(kind: ResourceKind) -> None:
+    """It compares them as 64-bit integers, in which a larger bound becomes a negative one: it would refuse all."""
+    assert [bound for bound in _bounds(crd(kind)) if not -(2**63) <= bound < 2**63] == []

@@ -86,14 +86,16 @@ numbers = st.floats(0, 1e12, allow_nan=False)
 options = st.builds(
     Option,
     pool=names.map(PoolId),
-    gpus=counts,
-    speed=numbers,
+    gpus=st.integers(1, 100_000),
+    speed=st.floats(1e-30, 9e18),
     price=prices,
     entry_seconds=numbers,
     entry_cost=amounts,
     resource=texts,
 )
-placements = st.lists(st.builds(Placement, rental=names.map(RentalId), gpus=counts), max_size=4).map(tuple)
+placements = st.lists(
+    st.builds(Placement, rental=names.map(RentalId), gpus=st.integers(1, 100_000)), min_size=1, max_size=4
+).map(tuple)
 allocations = st.builds(Allocation, run=counts, option=options, placements=placements, since=instants)
 run_records = st.builds(
     RunRecord,
@@ -161,7 +163,7 @@ balances = st.builds(
         lifetime=amounts,
     ),
 )
-segments = st.builds(PriceSegment, since=instants, price=prices)
+segments = st.builds(PriceSegment, since=instants, price=st.integers(0, 10**13 - 1).map(Price))
 records_of_a_rental = st.fixed_dictionaries(
     {
         "phase": st.sampled_from(RentalPhase),

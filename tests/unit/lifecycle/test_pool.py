@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.budget import Mode
+from charterer.domain.errors import Problem
 from charterer.domain.ids import InstanceId
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
@@ -239,3 +240,15 @@ def test_an_offer_that_is_not_on_record_is_recorded_once_nothing_else_is_to_be_d
     assert isinstance(step(snapshot(survey(), changed, ASKED)), RaiseTarget)
     assert step(snapshot(survey(target=1), changed, ASKED)) == recorded
     assert step(snapshot(survey(), pool())) is None
+
+
+def test_no_instance_is_adopted_while_a_rental_of_the_pool_cannot_be_read() -> None:
+    """It may be that rental's machine, which would then be paid for twice."""
+    unread = Problem("GPURental", "", "a100-7", "status.launchedAt", "InvalidStatus", "no time")
+    for before in (snapshot(survey(instance())), snapshot(survey(instance()), ASKED)):
+        assert isinstance(step(before), RecordOrphan | Adopt)
+        waits = step(replace(before, problems=(unread,)))
+        assert isinstance(waits, Wait)
+        assert "GPURental a100-7 to be readable (status.launchedAt: no time)" in waits.reason
+        elsewhere = replace(unread, name="h100-7")
+        assert step(replace(before, problems=(elsewhere,))) == step(before)

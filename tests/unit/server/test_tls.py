@@ -124,9 +124,28 @@ async def test_an_authority_near_its_end_is_replaced_before_it_signs_what_would_
         now = (await secrets.ensure(now)).renew_at
     last = await secrets.ensure(authority.not_valid_after_utc - timedelta(days=1))
     assert last.ca_pem != material.ca_pem
+    assert last.vouched_by(material.ca_pem)
     for data in (last,):
         leaf = x509.load_pem_x509_certificate(data.chain_pem.encode())
         assert leaf.not_valid_after_utc <= x509.load_pem_x509_certificate(data.ca_pem.encode()).not_valid_after_utc
+
+
+async def test_a_pod_that_knows_the_authoritys_former_certificate_accepts_what_the_renewed_one_signs() -> None:
+    now, secrets = datetime.now(UTC), Secrets()
+    old = await secrets.ensure(now - timedelta(days=3650 - 700))
+    context = old.server_context()
+    new = await secrets.ensure(now)
+    assert new.ca_pem != old.ca_pem
+    new.reload(context)
+    for ca_pem in (old.ca_pem, new.ca_pem):
+        seen = await handshake(context, ca_pem, NAMES[0])
+        assert int(str(seen["serialNumber"]), 16) == serial(new)
+
+
+async def test_another_authority_does_not_vouch_for_it() -> None:
+    material, other = await Secrets().ensure(), await Secrets().ensure()
+    assert material.vouched_by(material.ca_pem)
+    assert not material.vouched_by(other.ca_pem)
 
 
 async def test_replicas_that_race_end_with_the_same_certificate() -> None:

@@ -108,6 +108,17 @@ def _to_cents(money: Money) -> Money:
     return Money((money.micros + _MICROS_PER_CENT // 2) // _MICROS_PER_CENT * _MICROS_PER_CENT)
 
 
+_YEAR_1: Final = -62_135_596_800_000_000
+_YEAR_10000: Final = 253_402_300_800_000_000
+
+
+def _writable(at: Instant) -> Instant:
+    """The instant, if it can be written as a timestamp."""
+    if not _YEAR_1 <= at < _YEAR_10000:
+        raise ValueError(f"{at} microseconds since 1970 is no time between the years 1 and 9999")
+    return at
+
+
 def _up_to_minute(at: Instant) -> Instant:
     return Instant(-(-at // _MICROSECONDS_PER_MINUTE) * _MICROSECONDS_PER_MINUTE)
 
@@ -172,6 +183,14 @@ SpecHourly = Annotated[
 ]
 """Dollars an hour that a user gives, below a million."""
 
+NodeHourly = Annotated[
+    Price,
+    _reads(Price, _at_most(10 * _MOST_HOURLY_DOLLARS, Price.parse)),
+    PlainSerializer(Price.decimal),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]{1,7}(\.[0-9]{1,6})?$", "maxLength": 14}),
+]
+"""Dollars an hour of a node, below ten million, so that the sum over nodes stays within an ``Hourly``."""
+
 Hourly = Annotated[
     Price,
     _reads(Price, Price.parse),
@@ -184,7 +203,7 @@ _TIME: Final[Json] = {"type": "string", "format": "date-time"}
 
 Time = Annotated[
     Instant,
-    _reads(int, parse_instant),
+    _reads(int, parse_instant, _writable),
     PlainSerializer(format_instant),
     WithJsonSchema(_TIME),
 ]

@@ -14,6 +14,7 @@ from charterer.api.models.base import (
     ApiModel,
     Hourly,
     Message,
+    NodeHourly,
     ObjectName,
     PrinterColumn,
     ResourceKind,
@@ -95,9 +96,9 @@ class SegmentStatus(ApiModel):
 
     since: Time
     """When the price began to hold."""
-    hourly: Hourly
+    hourly: NodeHourly
     """Dollars per hour."""
-    listed: Hourly | None = None
+    listed: NodeHourly | None = None
     """The cloud's own price, where spec.price of the GPUPool made it another."""
 
     @classmethod

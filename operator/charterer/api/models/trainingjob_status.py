@@ -23,6 +23,7 @@ from charterer.api.models.base import (
 )
 from charterer.api.names import GPU_RESOURCE
 from charterer.api.stored_size import cut, stored_bytes
+from charterer.api.template import MOST_GPUS
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import (
     MOST_PODS,
@@ -50,18 +51,22 @@ INVALID_TEMPLATE: Final = "InvalidTemplate"
 """The reason of the condition Admitted of a job whose template was refused."""
 
 
+_Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
+_Count = Annotated[int, Field(ge=0, le=999_999_999)]
+
+
 class OptionStatus(ApiModel):
     """One way to run the job."""
 
     pool: ObjectName
     """Name of the GPUPool."""
-    gpus: int
+    gpus: _Gpus
     """Number of GPUs."""
-    speed: float
+    speed: Annotated[float, Field(ge=1e-30, le=9e18)]
     """Work per second, relative to the reference of the job's SpeedupProfile, which has speed 1."""
     hourly: Hourly
     """Dollars per hour: the GPUs' share of the price of their nodes."""
-    entry_seconds: float = 0
+    entry_seconds: Annotated[float, Field(ge=0, le=1e12)] = 0
     """Seconds without training that changing to this option costs, once."""
     entry_cost: Amount | None = None
     """Dollars that changing to this option costs, once."""
@@ -103,7 +108,7 @@ class PlacementStatus(ApiModel):
 
     rental: ObjectName
     """Name of the GPURental whose node the pod runs on."""
-    gpus: int
+    gpus: _Gpus
     """Number of GPUs of that node that the pod uses."""
 
     @classmethod
@@ -122,11 +127,11 @@ _Placements = Annotated[tuple[PlacementStatus, ...], Field(max_length=MOST_PODS,
 class AllocationStatus(ApiModel):
     """The GPUs that are intended for the job: for which run, in which way, and on which nodes."""
 
-    run: int
+    run: _Count
     """Number of the run."""
     option: OptionStatus
     """Pool, number of GPUs, speed and price."""
-    placements: _Placements
+    placements: Annotated[_Placements, Field(min_length=1)]
     """The place of each pod, in the order of the pods' indices."""
     since: Time
     """When this was decided."""
@@ -153,7 +158,7 @@ class AllocationStatus(ApiModel):
 class RunStatus(ApiModel):
     """A run that has ended."""
 
-    number: int
+    number: _Count
     """Number of the run."""
     outcome: RunOutcome
     """How the run ended. Complete: the job is done. Failed: by the job's own fault. Interrupted: by a lost node, for
@@ -170,6 +175,8 @@ class RunStatus(ApiModel):
     """How and why the run ended, as a sentence."""
     cost: Amount | None = None
     """Dollars that the run's GPUs cost."""
+    generation: int | None = None
+    """The metadata.generation of the job when the end was recorded: a job that was changed since does not rest."""
 
     @classmethod
     def from_domain(cls, record: RunRecord) -> Self:
@@ -183,6 +190,7 @@ class RunStatus(ApiModel):
             until=record.until,
             message=cut(record.message, RUN_MESSAGE_BYTES),
             cost=record.cost,
+            generation=record.generation,
         )
 
     def to_domain(self) -> RunRecord:
@@ -196,6 +204,7 @@ class RunStatus(ApiModel):
             until=self.until,
             message=self.message,
             cost=self.cost,
+            generation=self.generation,
         )
 
 
@@ -284,17 +293,17 @@ class TrainingJobRecord(ApiModel):
     """The GPUs that are intended for the job now; absent while it waits."""
     replaced: Annotated[tuple[AllocationStatus, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
     """Earlier allocations whose runs have not ended, or whose end is not recorded yet."""
-    last_run: int = 0
+    last_run: _Count = 0
     """The highest run number used so far."""
     runs: Annotated[tuple[RunStatus, ...], Field(max_length=RUNS_KEPT, json_schema_extra=ATOMIC)] = ()
     """The latest runs that have ended, oldest first."""
     earlier_cost: Amount | None = None
     """Dollars that earlier runs cost, which are no longer listed in runs."""
-    failures: int = 0
+    failures: _Count = 0
     """Number of runs that failed by the job's own fault."""
-    restarts: int = 0
+    restarts: _Count = 0
     """Number of runs that were interrupted."""
-    start_failures: int = 0
+    start_failures: _Count = 0
     """Number of the latest runs, in a row, whose pods did not all run in time."""
     finish: FinishStatus | None = None
     """The end of the job. Nothing is started for the job after it."""

@@ -22,6 +22,10 @@ EVENT_REASONS: Final[Mapping[str, Meaning]] = {
     "Releasing": Meaning("A rental is given back; the message says why."),
     "Renting": Meaning("A node is rented; the message says for which jobs."),
     "SpentBefore": Meaning("The budget's period began with money that was spent before, as the message says."),
+    "SpentUntilDeletion": Meaning(
+        "The budget is gone; the message says what it had spent of its period.",
+        "If it is created again in the same month: set `spec.openingSpend` to that.",
+    ),
     "UnknownInstance": Meaning(
         "A machine runs in the group that nobody asked for. It is billed, so it gets a rental.",
         "Find out who changes the group: only Charterer should.",

@@ -77,6 +77,10 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "The cloud could not give a node of this pool, and is asked again later.",
         "Add a pool in another zone, of another GPU type or capacity type; raise the quota if that is the cause.",
     ),
+    ReasonCode.RENTAL_UNREADABLE: Meaning(
+        "A GPURental of the pool cannot be read, so nobody knows which machine is its; no node is rented there.",
+        "The pool's condition `Ready` names the field: correct it, or run the version again that wrote it.",
+    ),
     ReasonCode.NO_OPTION: Meaning(
         "No pool with a known price fits the job: its GPU types, its number of GPUs or its shape.",
         "Compare `spec.gpus` and `spec.gpuTypes` with `kubectl get gpupools`; see `charterer explain`.",
@@ -99,6 +103,14 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ReasonCode.NOT_STARTING: Meaning(
         "The run was not fully running within `spec.readyTimeoutSeconds`, so it gave its machines back.",
         "The condition `PodsReady` has the pods' own words; allow more time if pulling the image takes longer.",
+    ),
+    ReasonCode.NOT_BELIEVED: Meaning(
+        "The allocation in the job's status cannot be Charterer's: it holds no GPUs, and the job is planned anew.",
+        "Find out who may update trainingjobs/status: nobody but the operator needs that right.",
+    ),
+    ReasonCode.NOT_RECORDED: Meaning(
+        "A run has ended and its end cannot be written into the job's status, so its machines are given back.",
+        "The Event `Failing` of the job has the API server's words: an admission policy or a webhook may refuse it.",
     ),
     ReasonCode.BACK_OFF: Meaning(
         "A run failed or did not start; the next one starts after a pause that doubles.",

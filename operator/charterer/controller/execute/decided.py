@@ -95,4 +95,5 @@ def _spec_and_record(job: Job) -> Job:
         has_service=False,
         invalid="",
         checking=False,
+        doubts=(),
     )

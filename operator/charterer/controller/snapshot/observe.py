@@ -11,6 +11,7 @@ from charterer.api.decode import DecodedJob, ForeignPod, JobPod
 from charterer.cluster.store import ObjectKey
 from charterer.controller.known_pools import first_come, known_pools
 from charterer.controller.snapshot.cluster_state import ClusterState
+from charterer.controller.snapshot.doubts import Suspicion, doubts, not_believed, suspicions
 from charterer.controller.snapshot.job_work import total_work
 from charterer.controller.snapshot.paid_prices import paid, recorded_segments
 from charterer.controller.snapshot.payers import overlaps_of, payers_of
@@ -68,7 +69,8 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     runs = memo.grouped(_job_of, _run_order, memo.each(_with_pods, (own, pods)))
     trials, services = memo(_trials, state.refusals), memo(_with_service, state.services, decoded)
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
-    joined = decoded, runs, state.progress, trials, services, clocks
+    suspected = suspicions(state.jobs, state.rentals, state.budgets, payers, pools, now) or _NO_SUSPICIONS
+    joined = decoded, runs, state.progress, trials, services, clocks, suspected
     parts = memo.stable(memo.each(_job_parts, joined, memo(_weights, payers), profiles), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
     foreign = memo(_sum_by_node, memo.each(_not_for_runs, (pods, own)))
@@ -86,9 +88,11 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
             *state.problems,
             *without_profile(state, jobs, profiles),
             *memo(without_weight, state.jobs, payers),
+            *not_believed(jobs, suspected),
         ),
         orphans=memo(_orphans, state.runs, decoded, state.problems, payers),
         overlaps=memo(overlaps_of, state.budgets, state.namespaces),
+        unread_nodes=memo(_unread_nodes, state.runs, pods, state.problems),
     )
 
 
@@ -118,9 +122,11 @@ class _JobParts(NamedTuple):
     refusal: str | None
     profile: Profile | None
     clock: Instant | None
+    suspected: tuple[Suspicion, ...]
 
 
 _NO_CLOCKS: Mapping[JobId, Instant] = {}
+_NO_SUSPICIONS: Mapping[JobId, tuple[Suspicion, ...]] = {}
 
 
 def _ahead(state: ClusterState, now: Instant) -> Iterable[Job]:
@@ -173,6 +179,7 @@ def _job_parts(
     trial: tuple[str | None] | None,
     has_service: bool | None,
     clock: Instant | None,
+    suspected: tuple[Suspicion, ...] | None,
     payers: Mapping[str, tuple[BudgetId, Mapping[str, float]]],
     profiles: Mapping[ClassId, Profile],
 ) -> _JobParts:
@@ -189,6 +196,7 @@ def _job_parts(
         "" if trial is None else trial[0],
         profiles.get(job.class_id),
         clock,
+        suspected or (),
     )
 
 
@@ -208,6 +216,7 @@ def _joined(parts: _JobParts, gpu_types: tuple[tuple[PoolId, str], ...]) -> Job:
         has_service=parts.has_service,
         invalid=job.invalid or parts.refusal or "",
         checking=parts.refusal is None,
+        doubts=doubts(job, parts.runs, parts.suspected) if parts.suspected else (),
     )
 
 
@@ -324,6 +333,25 @@ def _orphans(
             if (key.namespace, orphan.job_name) not in unread:
                 orphans.append(orphan)
     return tuple(orphans)
+
+
+def _unread_nodes(
+    runs: Mapping[ObjectKey, _OwnedRun],
+    pods: Mapping[_Controller | None, _Pods],
+    problems: Sequence[Problem],
+) -> frozenset[NodeName]:
+    """Nodes with live pods of runs of TrainingJobs that are there and cannot be read."""
+    unread = {(problem.namespace, problem.name) for problem in problems if problem.kind == "TrainingJob"}
+    if not unread:
+        return frozenset()
+    theirs = [
+        pod.pod
+        for key, (_, run) in runs.items()
+        if run.owned and (key.namespace, run.name.removesuffix(f"-r{run.number}")) in unread
+        for pod in pods.get(_Controller(key.namespace, run.uid), ())
+        if isinstance(pod, JobPod)
+    ]
+    return frozenset([pod.node for pod in theirs if pod.live and pod.node is not None])
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------

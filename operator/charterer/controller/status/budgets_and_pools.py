@@ -14,7 +14,7 @@ from charterer.domain.budget import Budget, Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO, Money, Price
-from charterer.domain.plan import Allocate, BudgetVerdict, Plan, Rent
+from charterer.domain.plan import Allocate, BudgetVerdict, Plan, ReasonCode, Rent
 from charterer.domain.pool import Pool
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
@@ -213,6 +213,13 @@ def _pool_state(
         return state, error.reason if state is PoolState.UNREACHABLE else state.value, str(error)
     if pool.id not in snapshot.surveys:
         return PoolState.UNKNOWN, "NotAskedYet", "the cloud has not answered yet"
+    unread = snapshot.unread_rental(pool.id)
+    if unread is not None:
+        message = (
+            f"GPURental {unread.name} cannot be read ({unread.field}: {unread.message}): its machine is billed, and "
+            "nothing is rented in this pool until the status is corrected, or the version that wrote it runs again"
+        )
+        return PoolState.INVALID, ReasonCode.RENTAL_UNREADABLE.value, message
     if pool.cooled_until is not None and pool.cooled_until > snapshot.now:
         return PoolState.COOLING, pool.cooled_because, pool.cooled_message
     if live >= pool.max_nodes:

@@ -34,6 +34,8 @@ _FOR_A_PERSON = frozenset(
         ReasonCode.HARD_LIMIT,
         ReasonCode.MAX_COST,
         ReasonCode.INVALID,
+        ReasonCode.NOT_BELIEVED,
+        ReasonCode.NOT_RECORDED,
     }
 )
 """Reasons for taking GPUs or nodes away that a person has brought about or must act on."""
@@ -96,7 +98,14 @@ class Events:
         if isinstance(action, SetFinalizer):
             budget = snapshot.budgets.get(BudgetId(action.name))
             if action.kind == "GPUBudget" and not action.present and budget is not None:
-                self._deleted[budget.id] = snapshot.now, spent(budget, snapshot.rentals.values(), snapshot.now)
+                used = spent(budget, snapshot.rentals.values(), snapshot.now)
+                self._deleted[budget.id] = snapshot.now, used
+                if used > ZERO:
+                    note = (
+                        f"{used} of this period were spent, which a new GPUBudget {budget.id} does not know: create "
+                        f'it with spec.openingSpend "{used.decimal()}" if it should count them'
+                    )
+                    self._say(_budget(budget.id, snapshot), "SpentUntilDeletion", note, type(action).__name__)
             return
         if action.last_start is not None:
             return

@@ -29,6 +29,7 @@ _WAITING: Final[Mapping[str, bool]] = {
     ReasonCode.WAITING_FOR_NODE: False,
     ReasonCode.POOL_FULL: False,
     ReasonCode.POOL_COOLING: False,
+    ReasonCode.RENTAL_UNREADABLE: True,
     ReasonCode.BACK_OFF: False,
     ReasonCode.HOURLY_LIMIT: False,
     ReasonCode.HARD_LIMIT: True,

@@ -26,6 +26,7 @@ _LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT)
 _BLOCKED = {
     ReasonCode.POOL_FULL: "its pool has all the nodes that spec.maxNodes allows",
     ReasonCode.POOL_COOLING: "its pool had none to give and is asked again later",
+    ReasonCode.RENTAL_UNREADABLE: "a GPURental of its pool cannot be read",
     ReasonCode.BUDGET_DELETED: "its budget is being deleted",
     ReasonCode.CLOCK_BEHIND: "its budget's period has not begun by the operator's clock",
     ReasonCode.POOL_DELETED: "its pool is being deleted",

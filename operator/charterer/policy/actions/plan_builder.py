@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
-from charterer.domain.ids import JobId, PoolId, RentalId
+from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, Placement
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
@@ -24,6 +24,9 @@ from charterer.policy.solve.phase_dp import key_of
 
 _HANGING_SECONDS = 600.0
 """Seconds after the end of its grace period at which a pod is taken to hang."""
+_UNRECORDED_SECONDS = 1200.0
+"""Seconds after the end of a run at which its record is taken to be refused for good. A run that failed is judged once
+its machines were seen healthy, for which ten minutes are allowed."""
 _REGISTRATION_SECONDS = 900.0
 """Seconds after a launch within which the Node must be ready, or the machine is given up; Karpenter waits as long."""
 
@@ -134,18 +137,31 @@ class PlanBuilder:
         return None
 
     def _hanging(self, staying: Container[RentalId]) -> Mapping[RentalId, Reason]:
-        """The rentals with pods that were to end long ago: only the machine's end still stops them."""
-        found: dict[RentalId, Reason] = {}
+        """The rentals with pods that were to end long ago: only the machine's end still stops them.
+
+        And those of runs that ended long ago and could not be recorded: the pods and the Node stay for the record, and
+        only the machine ends.
+        """
         late = [facts for group in self.solution.groups.values() for facts in group.hanging]
-        for node, pod, end in [hanging for facts in late for hanging in facts.hanging]:
-            rental, given_up = self.solution.inputs.rentals.rental_of.get(node), after(end, _HANGING_SECONDS)
+        overdue: list[tuple[NodeName, Instant, Reason]] = []
+        for facts in late:
+            for node, pod, end in facts.hanging:
+                minutes = f"{_HANGING_SECONDS / 60:.0f} minutes"
+                text = f"pod {pod} on Node {node} has not ended {minutes} after its grace period"
+                overdue.append((node, after(end, _HANGING_SECONDS), reason(ReasonCode.LOST_NODE, text)))
+            for node, run, ended in facts.unrecorded:
+                minutes = f"{_UNRECORDED_SECONDS / 60:.0f} minutes"
+                text = f"{facts.job.namespace}/{run} ended, and {minutes} later this is not on record"
+                overdue.append((node, after(ended, _UNRECORDED_SECONDS), reason(ReasonCode.NOT_RECORDED, text)))
+        found: dict[RentalId, Reason] = {}
+        for node, given_up, why in overdue:
+            rental = self.solution.inputs.rentals.rental_of.get(node)
             if rental is None or rental not in staying:
                 continue
             if self.snapshot.now < given_up:
                 self.decided.again_at.append(given_up)
-                continue
-            text = f"pod {pod} on Node {node} has not ended {_HANGING_SECONDS / 60:.0f} minutes after its grace period"
-            found[rental] = reason(ReasonCode.LOST_NODE, text)
+            else:
+                found[rental] = why
         return found
 
     def release(self, rental: RentalId, why: Reason) -> None:

@@ -27,7 +27,8 @@ def release_idle(
     """Release the budget's idle and unneeded rentals; where the cloud has not been asked yet, none.
 
     Nothing is released while a job's template is being checked, which takes milliseconds: it may need the node.
-    ``resting``: jobs whose last run failed, and until when they rest.
+    Nor are nodes on which runs go on whose TrainingJobs cannot be read. ``resting``: jobs whose last run failed, and
+    until when they rest.
     """
     if any(group.checking for group in draft.solution.groups.values()):
         return
@@ -38,6 +39,7 @@ def release_idle(
         for nodes in draft.solution.nodes.values()
         for rental in nodes.unused
         if not rental.deleting
+        and rental.node not in draft.snapshot.unread_nodes
         and rental.id not in ending
         and rental.id not in kept
         and rental.id not in capacity.touched(rental)

@@ -71,7 +71,7 @@ def triage(
         result.idle += group.idle
         kept = group.runners
         overdue = any(_overdue(facts, now) for facts in group.late)
-        if overdue or not group.rentals <= safe:
+        if overdue or group.doubtful or not group.rentals <= safe:
             kept = {
                 name: facts
                 for name, facts in group.runners.items()
@@ -134,8 +134,8 @@ def _loses(
     """Whether a runner may not stay where it is; then it is in the result."""
     job = facts.job
     why = _displaced(facts, ending, threatened, safe, snapshot)
-    if why is not None:
-        result.leaving.append((job, why))
+    if why is not None:  # what was not believed gives no place ahead of those that wait
+        (result.stopped if why.code is ReasonCode.NOT_BELIEVED else result.leaving).append((job, why))
         return True
     if not _overdue(facts, snapshot.now) or job.allocation is None:
         return False
@@ -186,17 +186,29 @@ def _displaced(
 ) -> Reason | None:
     """Why the job cannot stay.
 
+    A run that has ended is recorded first. What is not believed of an allocation is withdrawn, unless the run goes on
+    elsewhere: then it only grows no further.
+
     A run that was on a lost node is recorded as interrupted, which clears the allocation: that is not done here. Only
     a run that never started, that has a pod without a node, or whose node lives and drains, is taken away by the plan.
     """
     job, allocation = facts.job, facts.job.allocation
-    if allocation is None or facts.rentals <= safe:
+    if allocation is None:
+        return None
+    run = job.current_run
+    if run is not None and (run.complete is not None or run.failed is not None):
+        return None
+    if job.doubts and not (run is not None and any(pod.live for pod in run.pods)):
+        named = {place.rental for place in allocation.placements}
+        for doubt in job.doubts:
+            if doubt.rental in named:
+                return reason(ReasonCode.NOT_BELIEVED, doubt.why)
+    if facts.rentals <= safe:
         return None
     for place in allocation.placements:
         why = ending.get(place.rental) or threatened.get(place.rental)
         if why is not None:
             return why
-    run = job.current_run
     started = run is not None and not run.suspended
     homeless = run is not None and any(pod.live and pod.node is None for pod in run.pods)
     for place in allocation.placements:

@@ -26,8 +26,9 @@ LEAST_SECONDS = 86_400.0
 LEAST_JOBS = 5.0
 """Jobs of a faded month below which nothing is counted: the jobs in sight say more of those to come."""
 PRIOR_JOBS = LEAST_JOBS
-_LEAST_SEEN_SECONDS = 60.0
-"""Seconds over which arrivals are seen at least: a job that has just come says that one may come each minute."""
+_LEAST_SEEN_SECONDS = 600.0
+"""Seconds over which arrivals are seen at least: a job that has just come says that one may come every ten minutes.
+So in its first minutes a declared load counts no more than the jobs in sight do themselves (``declared_load``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,13 @@ Words cost nothing. Whoever may write a SpeedupProfile could declare a load that
 classes. So of ``arrivalsPerHour`` and ``meanWork`` only so much counts:
 
 - arrivals: up to ``SEEN_FACTOR`` times as many as were seen, with weights that halve in a week. So a class whose jobs
-  no longer come no longer counts, and one of which no job was seen does not count at all.
+  no longer come no longer counts, and one of which no job was seen does not count at all. Jobs that never wanted GPUs
+  (suspended, refused) are not seen.
 - work: up to ``SEEN_FACTOR`` times the dollars of the dearest job that was seen, of a job in sight what it has cost so
   far, and those of ``PRIOR_SECONDS`` on the cheapest path.
 
-Jobs in sight count anyway, by Little's law as if nothing were declared. So a class is weighed by at most about four
-times what its own jobs cost, whatever it declares.
+Jobs in sight count anyway, by Little's law as if nothing were declared. So a class is weighed by at most about five
+times what its own jobs cost, whatever it declares, and many classes of one namespace by no more than all their jobs.
 """
 
 from __future__ import annotations

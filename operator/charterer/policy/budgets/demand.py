@@ -166,16 +166,21 @@ def _borne_out(demand: GroupDemand, profile: Profile | None, dearest: float) -> 
 
 
 def _uncounted(groups: Iterable[JobGroup], balance: Balance | None) -> list[Instant]:
-    """The instants at which the jobs were created that are not in the balance's sums."""
+    """The instants at which the jobs were created that came and are not in the balance's sums.
+
+    A job that has neither had GPUs nor wants any has not come yet: as long as it is suspended or refused, it costs
+    nothing, and thousands of them must not take the money from others.
+    """
     created: list[Instant] = []
     for group in groups:
-        counted = {
+        left_out = {
             facts.job.id
             for facts, finish in group.finished
             if balance is not None and balance.counts(facts.job.id, finish.at)
         }
+        left_out |= {job.id for job, _ in group.idle if not job.last_run}
         created += (
-            [facts.order[0] for facts in group.members if facts.job.id not in counted] if counted else group.created
+            [facts.order[0] for facts in group.members if facts.job.id not in left_out] if left_out else group.created
         )
     return created
 

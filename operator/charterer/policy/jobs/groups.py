@@ -30,12 +30,14 @@ class JobGroup:
     they want none. Jobs with GPUs are ``runners``,
     or ``unwanted`` with the reason why they should not run. Among the runners, a move may pay for the ``movable``, not
     all pods of the ``late`` run yet, and the ``capped`` have a maximum cost. The ``targeted`` are active and have a
-    target completion time. The ``hanging`` have pods that are to end.
+    target completion time. The ``hanging`` have pods that are to end, or runs that
+    have ended and are not on record.
 
     ``rentals``: of jobs with GPUs; ``working``: rentals of unfinished jobs; ``nodes``: those with live pods of any job.
     ``micros``: micro-dollars an hour of the runners' GPUs. ``grace``: the longest grace of an unfinished job, seconds.
     ``checking``: whether a template is being checked. ``tried``: jobs that ran on a width never measured before.
-    ``under_way``: unfinished jobs by the class in whose statistics they count; ``finished``: the others.
+    ``doubtful``: whether an allocation is not believed. ``under_way``: unfinished jobs by the class in whose statistics
+    they count; ``finished``: the others.
     """
 
     key: GroupKey
@@ -61,6 +63,7 @@ class JobGroup:
     grace: int
     checking: bool
     tried: Sequence[JobFacts]
+    doubtful: bool
     under_way: Mapping[ClassId, ClassInProgress]
     finished: Sequence[tuple[JobFacts, Finish]]
 
@@ -82,7 +85,7 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
         left=sum(left),
         waiting=[facts.job for facts in active if facts.since is None],
         resting=[facts for facts in active if facts.since is None and facts.rests_until is not None],
-        hanging=[facts for facts in everyone if facts.hanging],
+        hanging=[facts for facts in everyone if facts.hanging or facts.unrecorded],
         idle=[(facts.job, why) for facts, why in refused if facts.since is None],
         runners={facts.job.id: facts for facts in runners},
         unwanted=unwanted,
@@ -99,6 +102,7 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
         grace=max([facts.job.grace_seconds for facts in unfinished], default=0),
         checking=any([facts.job.checking for facts in everyone]),
         tried=[facts for facts in everyone if facts.trials],
+        doubtful=any([facts.job.doubts for facts in everyone]),
         under_way=_by_statistics(unfinished),
         finished=[(facts, finish) for facts, _ in refused if (finish := facts.job.finish) is not None],
     )

@@ -22,10 +22,11 @@ class JobFacts:
     ``order``: of creation. ``key``: of its group; ``statistics``: the class that it counts in. ``refused``: why no GPUs
     are looked for. ``settled``: whether all of its run runs, so that moving it is a question of gain; ``ready_by``: by
     when it must, if it does not; ``rests_until``: when it may have its next run. ``rentals``: of its allocation;
-    ``nodes``: where its pods live; ``hanging``: nodes with pods of it that are to end, and by when they must have. In
-    dollars: ``ended``, the GPUs of its former runs; ``price`` a second of those it has, which are ``micros``
-    micro-dollars an hour, and ``since`` when; ``predicted`` at its first start; ``reported``, what it still costs as it
-    says. ``trials``: runs on widths that had never been measured, from when until when.
+    ``nodes``: where its pods live; ``hanging``: nodes with pods of it that are to end, and by when they must have;
+    ``unrecorded``: nodes with pods of runs that have ended and are not on record, and since when. In dollars:
+    ``ended``, the GPUs of its former runs; ``price`` a second of those it has, which are ``micros`` micro-dollars an
+    hour, and ``since`` when; ``predicted`` at its first start; ``reported``, what it still costs as it says.
+    ``trials``: runs on widths that had never been measured, from when until when.
     """
 
     job: Job
@@ -39,6 +40,7 @@ class JobFacts:
     rentals: frozenset[RentalId]
     nodes: tuple[NodeName, ...]
     hanging: tuple[tuple[NodeName, str, Instant], ...]
+    unrecorded: tuple[tuple[NodeName, str, Instant], ...]
     ended: float
     price: float
     micros: int
@@ -74,6 +76,7 @@ def job_facts(job: Job, classes: frozenset[ClassId]) -> JobFacts:
             for pod in run.pods
             if pod.node is not None and pod.live and pod.must_end_by is not None
         ),
+        unrecorded=_unrecorded(job),
         ended=sum(
             record.option.price.dollars_per_second * max(seconds_between(record.since, record.until), 0.0)
             for record in job.records
@@ -84,6 +87,18 @@ def job_facts(job: Job, classes: frozenset[ClassId]) -> JobFacts:
         predicted=0.0 if job.predicted is None else job.predicted.dollars,
         reported=_reported(job),
         trials=_trials(job),
+    )
+
+
+def _unrecorded(job: Job) -> tuple[tuple[NodeName, str, Instant], ...]:
+    recorded = {record.number for record in job.records}
+    return tuple(
+        (pod.node, run.name, max([pod.finished or ended for pod in run.pods]))
+        for run in job.runs
+        if (ended := run.complete or run.failed) is not None and run.number not in recorded
+        if not any(pod.live for pod in run.pods)
+        for pod in run.pods
+        if pod.node is not None
     )
 
 

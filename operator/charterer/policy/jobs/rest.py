@@ -1,6 +1,7 @@
 """How long a job rests after a run that failed or never started: as batch/v1 does, so that an outage may pass.
 
-No GPUs are held for a job that rests. Suspending the job and resuming it ends the rest, as does a stop in between.
+No GPUs are held for a job that rests. Whoever changes the job's spec (corrects its template, or suspends it and resumes
+it) ends the rest.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ def rests_until(job: Job) -> Instant | None:
     if not job.records:
         return None
     last = max(job.records, key=lambda record: record.number)
+    if last.generation not in (None, job.generation):
+        return None
     if last.outcome is RunOutcome.FAILED:
         return after(last.until, failure_rest_seconds(job.failures))
     if last.outcome is RunOutcome.NOT_STARTED:

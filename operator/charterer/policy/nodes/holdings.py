@@ -2,7 +2,7 @@
 
 The GPUs that a job holds on a node are the larger of what its allocation names there and what its live pods (or a run
 that is not yet recorded) hold there: runs of one job never overlap, because the hand-over waits until the older run's
-pods are gone.
+pods are gone. An allocation that is not believed (``Job.doubts``) holds nothing; pods hold what they use.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ def held_by(job: Job, rental_of: Mapping[NodeName, RentalId]) -> HeldGpus:
             rental = rental_of.get(pod.node) if pod.node is not None and pod.live else None
             if rental is not None:
                 living[rental] = living.get(rental, 0) + pod.gpus
+    doubted = job.doubted
     for allocation in (job.allocation, *job.replaced):
         if allocation is not None:
             for rental, gpus in by_rental(allocation.placements).items():
-                held[rental] = max(held.get(rental, 0), gpus)
+                if rental not in doubted:
+                    held[rental] = max(held.get(rental, 0), gpus)
     for rental, gpus in living.items():
         held[rental] = max(held.get(rental, 0), gpus)
     return held

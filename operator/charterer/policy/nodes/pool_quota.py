@@ -44,6 +44,8 @@ class PoolQuota:
     def refusal(self, pool: Pool, nodes: int) -> ReasonCode | None:
         """Why the pool cannot give ``nodes`` more now; notes in ``cooled`` until when a pool that was wanted cools."""
         surveyed = pool.id in self._snapshot.surveys
+        if self._snapshot.unread_rental(pool.id) is not None:
+            return ReasonCode.RENTAL_UNREADABLE
         code = refusal(pool, surveyed, self._live.get(pool.id, 0), nodes, self._snapshot.now)
         if code is ReasonCode.POOL_COOLING and pool.cooled_until is not None:
             self.cooled.add(pool.cooled_until)

@@ -56,11 +56,24 @@ def test_a_budget_created_again_in_its_month_is_told_what_the_former_one_had_spe
         events.done(OpenPeriod(again.id, start, None, None), make.snapshot(again))
         return heard.events
 
-    ((kind, reason, note, warning),) = opened(Money.parse("423.33"), make.MARCH)
+    gone, (kind, reason, note, warning) = opened(Money.parse("423.33"), make.MARCH)
+    assert gone[1] == "SpentUntilDeletion"
     assert (kind, reason, warning) == ("GPUBudget", "SpentBefore", True)
     assert 'spec.openingSpend "423.33"' in note
     assert not opened(ZERO, make.MARCH)
-    assert not opened(Money.parse("423.33"), make.APRIL)
+    assert opened(Money.parse("423.33"), make.APRIL) == [gone]
+
+
+def test_a_budget_that_goes_leaves_an_event_of_what_it_had_spent_which_outlives_the_operator() -> None:
+    heard = Heard()
+    former = make.budget(deleting=True, balance=make.balance(settled=Money.parse("423.33")))
+    action = SetFinalizer("GPUBudget", former.id, former.uid, present=False)
+    Events(cast(Recorder, heard)).done(action, make.snapshot(former))
+    note = (
+        "$423.33 of this period were spent, which a new GPUBudget team does not know: create it with spec.openingSpend "
+        '"423.33" if it should count them'
+    )
+    assert heard.events == [("GPUBudget", "SpentUntilDeletion", note, False)]
 
 
 def test_the_end_of_a_machine_whose_pool_is_gone_is_a_warning() -> None:

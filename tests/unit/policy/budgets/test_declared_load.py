@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.budget import ClassHistory
-from charterer.domain.ids import BudgetId, ClassId
+from charterer.domain.ids import BudgetId, ClassId, JobId
 from charterer.domain.plan import BudgetVerdict, Plan
 from charterer.domain.profile import Amdahl, PowerLaw
 from charterer.domain.time import after
 from charterer.policy import plan
 from charterer.policy.budgets.arrivals import seen_lately
+from charterer.policy.planner import solve_budgets
 from tests.worlds import MID_MONTH, NAMESPACE, World
 
 GREEDY = ClassId(NAMESPACE, "greedy")
@@ -113,3 +114,57 @@ def test_finished_jobs_bear_a_load_out_too() -> None:
     history = ClassHistory(20.0, 20.0, 20.0, 20.0, after(MID_MONTH, -10 * DAY), MID_MONTH, 20.0, 14.0)
     assert seen_lately(history, (), MID_MONTH) * DAY == pytest.approx(2.2, rel=0.1)
     assert seen_lately(None, (), MID_MONTH) == 0.0
+
+
+def many_claims(world: World, classes: int) -> list[str]:
+    """Classes of one namespace, each of which declares a gigantic load."""
+    names = [f"greedy-{number}" for number in range(classes)]
+    for name in names:
+        made = world.profile(name, PowerLaw(0.8, 1.0), arrivals_per_hour=1e6, work_hours=1e8, budget="research")
+        world.profiles[made.id] = replace(made, claims_arrivals=True, claims_work=True)
+    return names
+
+
+def test_a_thousand_classes_of_one_namespace_take_nothing_by_words_alone() -> None:
+    world = honest()
+    alone = plan(world.snapshot())
+    many_claims(world, 1000)
+    together = plan(world.snapshot())
+    assert (verdict(together), width(together)) == (verdict(alone), width(alone))
+
+
+@pytest.mark.parametrize("age", [0.0, 600.0, DAY])
+@pytest.mark.parametrize("declared", [True, False])
+def test_jobs_that_never_want_gpus_take_nothing_whatever_their_classes_declare(age: float, declared: bool) -> None:
+    world = honest()
+    alone = plan(world.snapshot())
+    for name in many_claims(world, 100):
+        if not declared:
+            class_id = ClassId(NAMESPACE, name)
+            world.profiles[class_id] = replace(world.profiles[class_id], arrivals_per_hour=None, mean_work=None)
+        for number in range(6):
+            world.job(f"{name}-{number}", gpus=1, profile=name, suspend=True, age_seconds=age + number)
+    together = plan(world.snapshot())
+    assert (verdict(together), width(together)) == (verdict(alone), width(alone))
+
+
+@pytest.mark.parametrize("age", [0.0, 60.0, 600.0, 3600.0])
+def test_jobs_of_many_declared_classes_weigh_at_most_five_times_as_much_as_themselves(age: float) -> None:
+    def load(*, declared: bool) -> float:
+        world = honest()
+        world.now = after(world.now, age)
+        for name in many_claims(world, 10):
+            if not declared:
+                class_id = ClassId(NAMESPACE, name)
+                world.profiles[class_id] = replace(world.profiles[class_id], arrivals_per_hour=None, mean_work=None)
+            rental = world.rental()
+            world.job(name, gpus=1, profile=name, age_seconds=age)
+            world.runs_on(name, rental.id, gpus=1)
+            job = world.jobs[JobId(name)]
+            assert job.allocation is not None
+            began = replace(job.allocation, since=after(world.now, -age))
+            world.jobs[job.id] = replace(job, allocation=began)
+        shares = next(iter(solve_budgets(world.snapshot()))).shares.values()
+        return sum(share.arrivals * share.group.hull.money[0] for share in shares if share.group.class_id.name != "sft")
+
+    assert load(declared=True) <= 5.0 * load(declared=False)

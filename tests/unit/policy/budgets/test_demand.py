@@ -97,7 +97,7 @@ def test_a_finished_job_that_the_balance_has_counted_does_not_count_again() -> N
     world.profile("sft", Amdahl(0.9, 1.0), work_hours=10)
     for number in range(10):
         job = world.job(f"j{number}", gpus=8, profile="sft", age_seconds=2 * DAY * (number + 1) / 10)
-        world.jobs[job.id] = replace(job, finish=Finish(FinishKind.COMPLETE, MID_MONTH, "Completed", ""))
+        world.jobs[job.id] = replace(job, last_run=1, finish=Finish(FinishKind.COMPLETE, MID_MONTH, "Completed", ""))
     known = plan_inputs(world.snapshot(), Memo())
 
     def rate(of: Balance) -> float | None:
