@@ -272,12 +272,18 @@ def test_another_configuration_restarts_the_fake_cloud() -> None:
     assert checksum(enabled + "}") != checksum(enabled + ", config: {seed: 7}}")
 
 
+@pytest.mark.parametrize("level", ["debug", "WARNING"])
+def test_the_log_level_is_written_as_for_the_program(level: str) -> None:
+    spec = only(render(f"logLevel: {level}"), "Deployment", "charterer")["spec"]["template"]["spec"]
+    assert f"--log-level={level}" in spec["containers"][0]["args"]
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [
         ("replica: 2", "replica"),
         ("replicas: -1", "/replicas"),
-        ("logLevel: info", "/logLevel"),
+        ("logLevel: loud", "/logLevel"),
         ("image: {version: 1}", "version"),
         ("image: {digest: latest}", "/image/digest"),
         ("surveySeconds: 0", "/surveySeconds"),

@@ -102,12 +102,43 @@ def _batch(**changes: int) -> Json:
     return make("SpeedupProfile", batch={"own": 64, "largest": 4096, "largestPerGpu": 32, **changes})
 
 
+def _dollars(limit: str) -> str:
+    return f'write dollars from 0 to less than {limit} as digits in quotes, such as "60000" or "12.80"'
+
+
 CASES: tuple[Case, ...] = (
     Case(
         "GPUBudget",
         "metadata.name must have at most 63 characters: it becomes a label",
         make("GPUBudget", "b" * 63),
         make("GPUBudget", "b" * 64),
+    ),
+    *(
+        Case(
+            "GPUBudget",
+            _dollars("a billion"),
+            make("GPUBudget", amount="999999999.999999"),
+            make("GPUBudget", **amounts),
+        )
+        for amounts in ({"amount": "-5"}, {"amount": "$60,000"}, {"amount": "lots", "hardLimit": "60000"})
+    ),
+    Case(
+        "GPUBudget",
+        _dollars("a million"),
+        make("GPUBudget", maxHourlyRate="999999.999999"),
+        make("GPUBudget", maxHourlyRate="1000000"),
+    ),
+    Case(
+        "TrainingJob",
+        _dollars("a billion"),
+        make("TrainingJob", maxCost="0.5"),
+        make("TrainingJob", maxCost="five"),
+    ),
+    Case(
+        "GPUPool",
+        _dollars("a million"),
+        make("GPUPool", price={"hourly": "12.80"}),
+        make("GPUPool", price={"hourly": "$12.80"}),
     ),
     Case(
         "GPUBudget",

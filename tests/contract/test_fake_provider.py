@@ -286,7 +286,7 @@ async def test_where_nobody_listens_nothing_was_sent() -> None:
         unused.bind(("127.0.0.1", 0))
         lonely = pool(f"http://127.0.0.1:{unused.getsockname()[1]}", "a100")
         provider = FakeCloud(lonely.cloud.endpoint)
-        with pytest.raises(CloudUnreachable):
+        with pytest.raises(CloudUnreachable, match=f"{lonely.cloud.endpoint}: Connection refused"):
             await provider.terminate(lonely, InstanceId("i-0"), EMPTY)
         await provider.close()
 

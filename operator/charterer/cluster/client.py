@@ -13,6 +13,7 @@ from typing import Any, Final, Self, TypeAlias
 import aiohttp
 from yarl import URL
 
+from charterer.api.connection_error import connection_error
 from charterer.cluster import credentials
 from charterer.cluster.credentials import Access, NotSent
 from charterer.cluster.errors import (
@@ -309,7 +310,7 @@ class Client:
                 if self._wrote is not None and method not in READS and "dryRun" not in (query or {}):
                     self._wrote(_VERBS.get(method, method.lower()), resource_in(path))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, NotSent) as error:
-            raise Unreachable(method, path, 0, "NotConnected", f"not sent: {error}") from error
+            raise Unreachable(method, path, 0, "NotConnected", f"not sent: {connection_error(error)}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(method, path, error) from error
         parsed = json.loads(answer)

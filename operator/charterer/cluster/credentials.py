@@ -8,6 +8,7 @@ may have rotated, and gives three HTTP clients one TLS context and one token.
 from __future__ import annotations
 
 import asyncio
+import binascii
 import contextlib
 import os
 import ssl
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import aiohttp
+import yaml
 from kubernetes.client import Configuration
 from kubernetes.client.rest import should_bypass_proxies
 from kubernetes.config import load_kube_config
@@ -285,4 +287,20 @@ def _explained(source: str) -> Iterator[None]:
     except NoAccess:
         raise
     except Exception as error:  # a malformed file makes the loaders raise almost anything
-        raise NoAccess(f"{source} cannot be read: {error}") from error
+        raise NoAccess(f"{source} cannot be read: {_in_a_line(error)}") from error
+
+
+def _in_a_line(error: Exception) -> str:
+    """What is wrong with the file, without the loaders' own words for it."""
+    match error:
+        case yaml.MarkedYAMLError() if error.problem_mark is not None:
+            mark = error.problem_mark
+            return f"it is no YAML: line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
+        case yaml.YAMLError() | UnicodeDecodeError():
+            return "it is no YAML"
+        case binascii.Error():
+            return "a field that ends in -data is not base64"
+        case AttributeError() | IndexError() | KeyError() | TypeError():
+            return "it does not have the shape of a kubeconfig: compare it with `kubectl config view`"
+        case _:
+            return " ".join(str(error).split())

@@ -87,6 +87,8 @@ def main(
         raise click.ClickException(str(error)) from error
     with contextlib.closing(memory):
         cloud = Cloud(memory, lambda: time.time_ns() // 1000, declared)
+        if not cloud.groups():
+            click.echo("there are no groups, so nothing can be rented: give --config, such as examples/fakecloud.yaml")
         api = Api(cloud, Faults(declared.seed, declared.faults), declared.token)
         asyncio.run(_serve(api, changes, host.strip("[]"), int(port), access, ready_file))
 

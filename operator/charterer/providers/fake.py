@@ -11,6 +11,7 @@ from urllib.parse import quote as escaped
 
 import aiohttp
 
+from charterer.api.connection_error import connection_error
 from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.pool import Pool, Quote, Survey
 from charterer.providers import fake_answers as answers
@@ -195,7 +196,8 @@ class FakeCloud:
             message = f"spec.fake.endpoint {self._endpoint!r} is no URL; write it like http://host:port"
             raise InvalidRequest(pool.id, call, "InvalidURL", message) from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise CloudUnreachable(pool.id, call, type(error).__name__, str(error)) from error
+            message = f"{self._endpoint}: {connection_error(error)}"
+            raise CloudUnreachable(pool.id, call, "NotConnected", message) from error
         except TimeoutError as error:
             raise lost(pool.id, call, "TimeOut", f"no answer within {seconds:.0f} s") from error
         except (_AnswerLost, aiohttp.ClientError) as error:

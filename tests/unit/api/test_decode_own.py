@@ -271,7 +271,8 @@ class TestGPUBudget:
         assert problem.message.startswith("'60k' is no amount of money; write dollars")
 
     def test_a_number_where_a_decimal_string_is_meant_is_a_problem(self) -> None:
-        assert _problem(values.raw_budget(amount=60000), decode.budget).message == "60000 is not a string"
+        problem = _problem(values.raw_budget(amount=60000), decode.budget)
+        assert problem.message == "60000 is not a string: put it in quotes"
 
     @pytest.mark.parametrize("zone", ["Europe/Atlantis", "Local", "Etc"])
     def test_an_unknown_time_zone_is_a_problem(self, zone: str) -> None:

@@ -81,10 +81,27 @@ class TestKubeconfig:
         with pytest.raises(NoAccess, match="config"):
             credentials.load(tmp_path / "config")
 
-    def test_a_kubeconfig_that_is_not_yaml_is_named(self, tmp_path: Path) -> None:
-        (tmp_path / "config").write_text("a: [")
-        with pytest.raises(NoAccess, match="config cannot be read"):
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            (b"a: [b\nc: d", "it is no YAML: line 2, column 2: expected ',' or ']', but got ':'"),
+            (b"\xff\xfe\x00", "it is no YAML"),
+            (b"just words", "it does not have the shape of a kubeconfig: compare it with `kubectl config view`"),
+            (b"- a list", "it does not have the shape of a kubeconfig: compare it with `kubectl config view`"),
+        ],
+    )
+    def test_a_kubeconfig_that_cannot_be_read_is_named_in_one_line(
+        self, tmp_path: Path, text: bytes, words: str
+    ) -> None:
+        (tmp_path / "config").write_bytes(text)
+        with pytest.raises(NoAccess) as said:
             credentials.load(tmp_path / "config")
+        assert str(said.value) == f"kubeconfig {tmp_path / 'config'} cannot be read: {words}"
+
+    def test_a_kubeconfig_with_data_that_is_not_base64_says_so(self, tmp_path: Path) -> None:
+        file = kubeconfig(tmp_path / "config", {"client-certificate-data": "%", "client-key-data": "x"})
+        with pytest.raises(NoAccess, match=r"cannot be read: a field that ends in -data is not base64$"):
+            credentials.load(file)
 
     def test_certificates_that_are_none_are_told_at_the_start(self, tmp_path: Path) -> None:
         with pytest.raises(NoAccess, match="config cannot be read"):

@@ -75,7 +75,7 @@ def _reads(kind: type[_T], parse: Callable[[str], _T], rounded: Callable[[_T], _
             return value if rounded is None else rounded(value)
         if isinstance(value, str):
             return parse(value)
-        raise ValueError(f"{value!r} is not a string")
+        raise ValueError(f"{value!r} is not a string: put it in quotes")
 
     return PlainValidator(read)
 
@@ -127,6 +127,14 @@ _DOLLARS: Final = r"^[0-9]{1,12}(\.[0-9]{1,6})?$"
 _AMOUNT: Final[Json] = {"type": "string", "pattern": _DOLLARS, "maxLength": 19}
 _SIGNED_AMOUNT: Final[Json] = {"type": "string", "maxLength": 20}
 
+
+def _written_dollars(digits: int, limit: str) -> Json:
+    """The schema of dollars that users write, of which a rule says in words what a pattern would say in signs."""
+    rule = f"self.matches('^[0-9]{{1,{digits}}}([.][0-9]{{1,6}})?$')"
+    message = f'write dollars from 0 to less than {limit} as digits in quotes, such as "60000" or "12.80"'
+    return {"type": "string", "maxLength": digits + 7, **rules(Rule(rule, message))}
+
+
 Amount = Annotated[
     Money,
     _reads(Money, Money.parse),
@@ -163,7 +171,7 @@ SpecAmount = Annotated[
     Money,
     _reads(Money, _at_most(_MOST_DOLLARS, Money.parse)),
     PlainSerializer(Money.decimal),
-    WithJsonSchema({"type": "string", "pattern": r"^[0-9]{1,9}(\.[0-9]{1,6})?$", "maxLength": 16}),
+    WithJsonSchema(_written_dollars(9, "a billion")),
 ]
 """Dollars that a user gives, below a billion: sums of many stay within what an ``Amount`` can be."""
 
@@ -171,7 +179,7 @@ SpecHourly = Annotated[
     Price,
     _reads(Price, _at_most(_MOST_HOURLY_DOLLARS, Price.parse)),
     PlainSerializer(Price.decimal),
-    WithJsonSchema({"type": "string", "pattern": r"^[0-9]{1,6}(\.[0-9]{1,6})?$", "maxLength": 13}),
+    WithJsonSchema(_written_dollars(6, "a million")),
 ]
 """Dollars an hour that a user gives, below a million."""
 

@@ -125,6 +125,6 @@ def _explained(error: ApiError, access: Access) -> str:
                 "or charterer crds | kubectl apply --server-side -f -"
             )
         case Unreachable():
-            return f"cannot reach the API server {access.server}: {error.message}"
+            return f"cannot reach the API server {access.server}: {error.message.removeprefix('not sent: ')}"
         case _:
             return str(error)
