@@ -104,7 +104,8 @@ class Recorder:
         """Send events until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._pending.wait(), UPDATE)
+                async with asyncio.timeout(UPDATE):
+                    await self._pending.wait()
             await self._send(PACE)
 
     async def flush(self) -> None:

@@ -136,7 +136,8 @@ async def _pass_time(cloud: Cloud, changed: asyncio.Event) -> None:
         cloud.advance()
         due = cloud.next_due()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(changed.wait(), None if due is None else max(0.001, (due - cloud.now()) / SECOND))
+            async with asyncio.timeout(None if due is None else max(0.001, (due - cloud.now()) / SECOND)):
+                await changed.wait()
 
 
 async def _keep_nodes(cloud: Cloud, access: KubeAccess, changed: asyncio.Event) -> None:

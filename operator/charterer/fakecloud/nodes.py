@@ -115,7 +115,8 @@ class NodeKeeper:
             next_at = min((at for _, _, at in self._steps(self._cloud.now())), default=None)
             with contextlib.suppress(TimeoutError):
                 wait = None if next_at is None else max(0.0, (next_at - self._cloud.now()) / SECOND)
-                await asyncio.wait_for(changed.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await changed.wait()
 
     def _steps(self, now: int) -> Iterator[tuple[Machine, NodeStep, int]]:
         for machine in self._cloud.machines():

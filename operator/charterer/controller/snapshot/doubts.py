@@ -8,14 +8,15 @@ budget meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from charterer.api.decode import DecodedJob
 from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
-from charterer.domain.ids import JobId, NodeName, PoolId
+from charterer.domain.ids import BudgetId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Doubt, Job, Run
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Pool
@@ -33,61 +34,66 @@ class Suspicion(NamedTuple):
     node: NodeName | None
 
 
-def suspicions(
-    jobs: Mapping[ObjectKey, DecodedJob],
-    rentals: Mapping[ObjectKey, Rental],
-    budgets: Mapping[ObjectKey, Budget],
-    payers: Mapping[str, Budget],
-    pools: Mapping[PoolId, Pool],
-    now: Instant,
-) -> Mapping[JobId, tuple[Suspicion, ...]]:
-    """The rentals in allocations that cannot be the job's, by job; only jobs that have some.
+class RentedNode(NamedTuple):
+    """What allocations on a rental are judged by.
 
-    A rental that is not there holds no GPUs and is none of them: it may not have been seen yet. Nor is one whose budget
-    is not there, or cannot be read now: nothing is planned for its node.
+    ``budget``: None where it is not there, or cannot be read now: nothing is planned for its node. ``gpus`` of the
+    node, None where they are not known.
     """
-    found: dict[JobId, tuple[Suspicion, ...]] = {}
-    limit = after(now, _AHEAD_SECONDS)
-    for decoded in jobs.values():
-        job = decoded.job
-        if job.allocation is None and not job.replaced:
-            continue
-        payer = payers.get(job.namespace)
-        named = (*job.replaced, job.allocation) if job.allocation is not None else job.replaced
-        doubted = [item for allocation in named for item in _of(allocation, payer, rentals, budgets, pools, limit)]
-        if doubted:
-            found[job.id] = tuple(dict.fromkeys(doubted))
-    return found
+
+    budget: BudgetId | None
+    node: NodeName | None
+    gpus: int | None
+
+
+def rented_nodes(
+    rentals: Mapping[ObjectKey, Rental], budgets: Mapping[ObjectKey, Budget], pools: Mapping[PoolId, Pool]
+) -> Mapping[RentalId, RentedNode]:
+    """All rentals. One that is not there is suspected of nothing: it may not have been seen yet."""
+    sizes = {pool.id: pool.offering.gpus_per_node for pool in pools.values() if pool.offering is not None}
+    known = {budget.id for budget in budgets.values()}
+    return {
+        rental.id: RentedNode(rental.budget if rental.budget in known else None, rental.node, sizes.get(rental.pool))
+        for rental in rentals.values()
+    }
+
+
+def suspicions(
+    decoded: DecodedJob, clock: Instant | None, payers: Mapping[str, Budget], nodes: Mapping[RentalId, RentedNode]
+) -> tuple[Suspicion, ...]:
+    """The rentals in a job's allocations that cannot be the job's.
+
+    ``clock``: the time, where some time on the job's record is yet to come.
+    """
+    job = decoded.job
+    if job.allocation is None and not job.replaced:
+        return ()
+    payer = payers.get(job.namespace)
+    limit = None if clock is None else after(clock, _AHEAD_SECONDS)
+    named = job.replaced if job.allocation is None else (*job.replaced, job.allocation)
+    return tuple(dict.fromkeys([found for allocation in named for found in _of(allocation, payer, nodes, limit)]))
 
 
 def _of(
-    allocation: Allocation,
-    payer: Budget | None,
-    rentals: Mapping[ObjectKey, Rental],
-    budgets: Mapping[ObjectKey, Budget],
-    pools: Mapping[PoolId, Pool],
-    limit: Instant,
+    allocation: Allocation, payer: Budget | None, nodes: Mapping[RentalId, RentedNode], limit: Instant | None
 ) -> Iterable[Suspicion]:
-    gpus: dict[ObjectKey, int] = {}
+    held = Counter[RentalId]()
     for place in allocation.placements:
-        key = ObjectKey("", place.rental)
-        gpus[key] = gpus.get(key, 0) + place.gpus
-    for key, held in gpus.items():
-        rental = rentals.get(key)
-        if rental is None:
+        held[place.rental] += place.gpus
+    for rental, gpus in held.items():
+        rented = nodes.get(rental)
+        if rented is None:
             continue
-        pool = pools.get(rental.pool)
-        size = None if pool is None or pool.offering is None else pool.offering.gpus_per_node
-        if ObjectKey("", rental.budget) in budgets and (payer is None or rental.budget != payer.id):
+        if rented.budget is not None and (payer is None or rented.budget != payer.id):
             pays = "no GPUBudget pays" if payer is None else f"GPUBudget {payer.id} pays"
-            why = f"GPURental {rental.id} belongs to GPUBudget {rental.budget}, and {pays} for the job's namespace"
-        elif size is not None and held > size:
-            why = f"it names {held} GPUs of GPURental {rental.id}, whose node has {size}"
-        elif allocation.since > limit:
+            why = f"GPURental {rental} belongs to GPUBudget {rented.budget}, and {pays} for the job's namespace"
+        elif rented.gpus is not None and gpus > rented.gpus:
+            why = f"it names {gpus} GPUs of GPURental {rental}, whose node has {rented.gpus}"
+        elif limit is not None and allocation.since > limit:
             why = f"it was decided at {format_instant(allocation.since)[:19]}Z, which is yet to come"
         else:
             continue
-        yield Suspicion(Doubt(rental.id, f"the allocation of run {allocation.run} is not believed: {why}"), rental.node)
+        yield Suspicion(Doubt(rental, f"the allocation of run {allocation.run} is not believed: {why}"), rented.node)
 
 
 def doubts(job: Job, runs: Iterable[Run], suspected: tuple[Suspicion, ...]) -> tuple[Doubt, ...]:
@@ -97,11 +103,12 @@ def doubts(job: Job, runs: Iterable[Run], suspected: tuple[Suspicion, ...]) -> t
     return tuple(doubt for doubt, node in suspected if node is None or node not in nodes)
 
 
-def not_believed(jobs: Mapping[JobId, Job], suspected: Iterable[JobId]) -> Iterable[Problem]:
+def not_believed(jobs: Mapping[JobId, Job]) -> Sequence[Problem]:
     """Problems of jobs whose allocations are not believed."""
-    for name in suspected:
-        job = jobs[name]
-        for doubt in job.doubts[:1]:
-            message = f"{doubt.why}; it holds no GPUs, and the job is planned anew"
-            field, reason = "status.allocation", ReasonCode.NOT_BELIEVED.value
-            yield Problem("TrainingJob", job.namespace, job.name, field, reason, message)
+    return [_problem(job) for job in jobs.values() if job.doubts]
+
+
+def _problem(job: Job) -> Problem:
+    message = f"{job.doubts[0].why}; it holds no GPUs, and the job is planned anew"
+    field, reason = "status.allocation", ReasonCode.NOT_BELIEVED.value
+    return Problem("TrainingJob", job.namespace, job.name, field, reason, message)

@@ -11,7 +11,7 @@ from charterer.api.decode import DecodedJob, ForeignPod, JobPod
 from charterer.cluster.store import ObjectKey
 from charterer.controller.known_pools import first_come, known_pools
 from charterer.controller.snapshot.cluster_state import ClusterState
-from charterer.controller.snapshot.doubts import Suspicion, doubts, not_believed, suspicions
+from charterer.controller.snapshot.doubts import Suspicion, doubts, not_believed, rented_nodes, suspicions
 from charterer.controller.snapshot.job_work import total_work
 from charterer.controller.snapshot.paid_prices import paid, recorded_segments
 from charterer.controller.snapshot.payers import overlaps_of, payers_of
@@ -69,7 +69,8 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     runs = memo.grouped(_job_of, _run_order, memo.each(_with_pods, (own, pods)))
     trials, services = memo(_trials, state.refusals), memo(_with_service, state.services, decoded)
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
-    suspected = suspicions(state.jobs, state.rentals, state.budgets, payers, pools, now) or _NO_SUSPICIONS
+    nodes = memo.stable(memo(rented_nodes, state.rentals, state.budgets, pools), "rented")
+    suspected = memo.each(suspicions, (decoded, clocks), payers, nodes)
     joined = decoded, runs, state.progress, trials, services, clocks, suspected
     parts = memo.stable(memo.each(_job_parts, joined, memo(_weights, payers), profiles), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
@@ -88,7 +89,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
             *state.problems,
             *without_profile(state, jobs, profiles),
             *memo(without_weight, state.jobs, payers),
-            *not_believed(jobs, suspected),
+            *memo(not_believed, jobs),
         ),
         orphans=memo(_orphans, state.runs, decoded, state.problems, payers),
         overlaps=memo(overlaps_of, state.budgets, state.namespaces),
@@ -126,7 +127,6 @@ class _JobParts(NamedTuple):
 
 
 _NO_CLOCKS: Mapping[JobId, Instant] = {}
-_NO_SUSPICIONS: Mapping[JobId, tuple[Suspicion, ...]] = {}
 
 
 def _ahead(state: ClusterState, now: Instant) -> Iterable[Job]:
