@@ -11,6 +11,7 @@ import subprocess
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,11 @@ class PrometheusServer:
     log: Path
 
     async def query(self, session: aiohttp.ClientSession, expression: str) -> list[Mapping[str, Any]]:
-        """The result of an instant query, without samples that are no number."""
+        """The result of an instant query, without samples that are no number; nothing while the server starts."""
         address = f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
         async with session.get(address) as answer:
+            if answer.status == HTTPStatus.SERVICE_UNAVAILABLE:
+                return []
             told = await answer.json()
         assert told["status"] == "success", f"{expression}: {told}"
         return [sample for sample in told["data"]["result"] if sample["value"][1] != "NaN"]

@@ -86,8 +86,8 @@ def test_nothing_that_is_said_of_a_budget_contradicts_anything_else(world: World
             assert now.fit is BudgetFit.SURPLUS
         if "used in full" in state:
             assert now.fit is BudgetFit.MET
-        if "too small" in state:
-            assert now.fit is BudgetFit.INFEASIBLE
+        if "too small" in state:  # in a pool that is shared, it may be the room that more money alone does not buy
+            assert now.fit is BudgetFit.INFEASIBLE or now.served < 1.0
         if verdict.feasible and now.fit is BudgetFit.INFEASIBLE:
             assert "for the jobs in sight" in state
         elif now.fit is not BudgetFit.INFEASIBLE:
