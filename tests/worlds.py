@@ -41,7 +41,7 @@ from charterer.domain.time import Instant, after
 from tests import factory
 from tests.factory.declared import MID_MONTH, NAMESPACE, Declared
 
-__all__ = ["MID_MONTH", "NAMESPACE", "World"]
+__all__ = ["MID_MONTH", "NAMESPACE", "World", "one_job_runs"]
 
 _NO_REASON = Reason(ReasonCode.DEMAND, 0.0, ZERO, "it was there before")
 
@@ -259,3 +259,14 @@ class World(Declared):
             offering=offering,
         )
         return replace(survey, asked=self.now)
+
+
+def one_job_runs() -> World:
+    """A budget, a pool, and the job ``train`` on the eight GPUs of the node ``a100-1``."""
+    world = World()
+    world.budget()
+    world.pool()
+    world.rental()
+    world.job("train", gpus=8)
+    world.runs_on("train", "a100-1", gpus=8)
+    return world

@@ -25,7 +25,7 @@ from tests import factory
 from tests.happenings import EVENTS, is_carried_out, some_world
 from tests.stored import as_stored
 from tests.unit.cli.worlds import seen_of
-from tests.worlds import World
+from tests.worlds import World, one_job_runs
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -74,12 +74,7 @@ def partly_gone(seen: ClusterState, draw: Random) -> ClusterState:
 
 
 def test_a_run_is_an_orphan_once_its_job_is_gone_and_not_because_it_cannot_be_read() -> None:
-    world = World()
-    world.budget()
-    world.pool()
-    world.rental()
-    world.job("train", gpus=8)
-    world.runs_on("train", "a100-1", gpus=8)
+    world = one_job_runs()
     seen = seen_of(world)
     assert observe(seen, world.now).orphans == ()
     lost = {key: (job, replace(run, owned=False)) for key, (job, run) in seen.runs.items()}

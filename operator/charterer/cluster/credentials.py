@@ -291,7 +291,7 @@ def _explained(source: str) -> Iterator[None]:
 
 
 def _in_a_line(error: Exception) -> str:
-    """What is wrong with the file, without the loaders' own words for it."""
+    """The fault of the file in one line, without words of the loaders' own."""
     match error:
         case yaml.MarkedYAMLError() if error.problem_mark is not None:
             mark = error.problem_mark

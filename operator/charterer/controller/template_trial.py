@@ -29,9 +29,14 @@ _VIEW_BYTES = 65_536
 """More than what else is in a job's status takes."""
 
 
+def may_run_again(job: Job) -> bool:
+    """Whether a run of the job may be made at some time, of a template that nobody has refused."""
+    return job.finish is None and not job.deleting and not job.invalid
+
+
 def needs_trial(job: Job) -> bool:
-    """Whether a run of the job is yet to be made, of a template that nobody has refused."""
-    return job.allocation is None and job.finish is None and not job.deleting and not job.invalid
+    """Whether the next run of the job is yet to be made, of a template that nobody has refused."""
+    return job.allocation is None and may_run_again(job)
 
 
 async def template_refusal(

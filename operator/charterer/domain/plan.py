@@ -114,7 +114,7 @@ Command = Rent | Release | Allocate
 
 @dataclass(frozen=True, slots=True)
 class TargetOutlook:
-    """What is expected of a targetCompletionTime that lies ahead.
+    """The end that is expected of a job whose targetCompletionTime lies ahead.
 
     ``seconds``: from now to the end on the path that the target takes, as far as the budget pays for it; ``met``:
     whether that is in time. ``fastest_seconds``: the same on the fastest path of all.

@@ -14,7 +14,8 @@ from charterer.domain.steps import AddCosts, BudgetStep, CountedJob, CountJobs, 
 from charterer.domain.time import Instant, after
 from charterer.ledger.costs import next_costs
 from charterer.lifecycle.rental import cloud_update
-from charterer.lifecycle.view import LifecycleView, count, must_show, names
+from charterer.lifecycle.view import LifecycleView, must_show
+from charterer.sentences import count, names
 
 _SURVEY_WAIT_SECONDS = 600
 """Seconds that a period is kept open for clouds that do not answer: long outages must not keep a budget in the past."""

@@ -7,7 +7,8 @@ from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.pool import Pool
 from charterer.domain.steps import SetFinalizer, Wait
 from charterer.lifecycle.pool import left_behind
-from charterer.lifecycle.view import LifecycleView, count, names
+from charterer.lifecycle.view import LifecycleView
+from charterer.sentences import count, names
 
 
 def budget_guard(budget_id: BudgetId, view: LifecycleView) -> SetFinalizer | Wait | None:

@@ -30,7 +30,8 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import after, format_instant
 from charterer.lifecycle.rental import may_terminate, note_missing
-from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, count, draining, names, vanished
+from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, vanished
+from charterer.sentences import count, names
 
 _NAME_LIMIT = 253
 

@@ -32,17 +32,8 @@ from charterer.domain.steps import (
     Wait,
 )
 from charterer.domain.time import Instant, after
-from charterer.lifecycle.view import (
-    COUNTED_STATES,
-    BoundPod,
-    LifecycleView,
-    count,
-    draining,
-    missing,
-    must_show,
-    names,
-    vanished,
-)
+from charterer.lifecycle.view import COUNTED_STATES, BoundPod, LifecycleView, draining, missing, must_show, vanished
+from charterer.sentences import count, names
 
 _PATIENCE_SECONDS = 600.0
 """Seconds after which a released machine is ended whatever keeps it, counted from when it ought to be empty."""

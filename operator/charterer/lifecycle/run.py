@@ -30,7 +30,8 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import after
 from charterer.lifecycle.verdict import judge
-from charterer.lifecycle.view import LifecycleView, NodeIndex, count, draining
+from charterer.lifecycle.view import LifecycleView, NodeIndex, draining
+from charterer.sentences import count
 
 
 def run_step(job_id: JobId, view: LifecycleView) -> RunStep | Wait | None:

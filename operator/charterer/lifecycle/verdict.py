@@ -29,7 +29,8 @@ from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
 from charterer.domain.steps import RecordRun, Wait
 from charterer.domain.time import Instant, after
-from charterer.lifecycle.view import LifecycleView, count, must_show, names, vanished
+from charterer.lifecycle.view import LifecycleView, must_show, vanished
+from charterer.sentences import count, names
 
 _POD_DELAY_SECONDS = 10
 """Seconds by which a pod's event may come after its Job's: the two kinds are watched by separate streams."""

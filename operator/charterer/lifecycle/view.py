@@ -250,14 +250,3 @@ def vanished(rental: Rental, instance: Instance | None, survey: Survey) -> bool:
     if since is None or not missing(rental, instance, survey):
         return False
     return survey.asked >= after(since, MISSING_SECONDS + survey.lag_seconds)
-
-
-def count(amount: int, word: str) -> str:
-    """``1 node``, ``2 nodes``."""
-    return f"{amount} {word}{'' if amount == 1 else 's'}"
-
-
-def names(items: Iterable[str], most: int = 3) -> str:
-    """The first few of them and how many more there are, for a sentence."""
-    listed = sorted(items)
-    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")

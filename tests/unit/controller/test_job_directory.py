@@ -11,16 +11,11 @@ from charterer.controller.snapshot.observe import observe
 from charterer.domain.ids import JobId
 from tests import factory
 from tests.unit.cli.worlds import seen_of
-from tests.worlds import NAMESPACE, World
+from tests.worlds import NAMESPACE, one_job_runs
 
 
 def test_only_pods_that_a_run_of_the_job_controls_in_its_namespace_may_report() -> None:
-    world = World()
-    world.budget()
-    world.pool()
-    world.rental()
-    world.job("train", gpus=8)
-    world.runs_on("train", "a100-1", gpus=8)
+    world = one_job_runs()
     seen = seen_of(world)
     (run,) = world.jobs[JobId("train")].runs
     forged = factory.pod(0, run.number, "train", uid="forged")

@@ -39,7 +39,7 @@ def training_job(raw: Raw) -> DecodedJob:
 
 
 def _template_verdict(raw: Raw, generation: int) -> str | None:
-    """What the condition Admitted of the job says of the template of this generation; None if nothing."""
+    """Why Admitted refuses the template of this generation; empty if it does not, None if it says nothing of it."""
     for condition in (raw.get("status") or {}).get("conditions") or ():
         if condition.get("type") == ConditionType.ADMITTED:
             if condition.get("observedGeneration") != generation or condition.get("status") == ConditionStatus.UNKNOWN:

@@ -8,7 +8,7 @@ from charterer.api.models.base import Condition, ConditionStatus, ConditionType
 from charterer.cli.explain.explanation import Explanation
 from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import PlanReport
-from charterer.controller.status.job_limits import on_target, within_max_cost
+from charterer.controller.status.job_limits import own_limits
 from charterer.controller.status.jobs import job_state
 from charterer.domain.ids import Rate
 from charterer.domain.job import Job, ResizePolicy
@@ -50,7 +50,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
     for problem in report.snapshot.problems:
         if (problem.kind, problem.namespace, problem.name) == ("TrainingJob", job.namespace, job.name):
             blocks.append(Paragraph(f"{problem.field}: {problem.message}", Tone.CHANGED))
-    for limit in own_limits(explanation):
+    for limit in limits_of(explanation):
         tone = Tone.CHANGED if limit.status is ConditionStatus.FALSE else Tone.PLAIN
         blocks.append(Paragraph(f"{_LIMITS[limit.type]}: {limit.message}.", tone))
     if job.resize is ResizePolicy.NEVER and job.allocation is not None and job.finish is None:
@@ -87,12 +87,10 @@ def headline(report: PlanReport, job: Job) -> str:
     return f"{subject} is {job_state(job)} {where}{done}{cost}."
 
 
-def own_limits(explanation: Explanation) -> Sequence[Condition]:
-    """What the conditions say of the job's targetCompletionTime and maxCost, where it has them."""
-    job, verdict, snapshot = explanation.job, explanation.verdict, explanation.report.snapshot
-    cost = job_cost(job, snapshot.rentals, snapshot.now)
-    limits = on_target(job, verdict, snapshot.now), within_max_cost(job, verdict, cost, snapshot.now)
-    return [limit for limit in limits if limit is not None]
+def limits_of(explanation: Explanation) -> Sequence[Condition]:
+    """The conditions of the job's targetCompletionTime and maxCost, where it has them."""
+    job, snapshot = explanation.job, explanation.report.snapshot
+    return own_limits(job, explanation.verdict, job_cost(job, snapshot.rentals, snapshot.now), snapshot.now)
 
 
 def _reason(job: Job, verdict: Verdict) -> str:

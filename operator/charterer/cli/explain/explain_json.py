@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from charterer.cli.explain.document import headline, own_limits
+from charterer.cli.explain.document import headline, limits_of
 from charterer.cli.explain.explanation import Explanation
 from charterer.cli.shared.json_values import dollars_json, option_json, rate_json
 from charterer.cli.shared.output import JsonValue
@@ -27,7 +27,7 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         "message": None if verdict is None else verdict.reason.message,
         "limits": {
             limit.type: {"status": str(limit.status), "reason": limit.reason, "message": limit.message}
-            for limit in own_limits(explanation)
+            for limit in limits_of(explanation)
         },
         "budget": job.budget,
         "weight": job.weight,

@@ -17,7 +17,13 @@ from charterer.cluster.errors import ApiError, Forbidden, NotFound, Unauthorized
 from charterer.cluster.paths import TRAINING_JOBS
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
-from charterer.controller.template_trial import TRIALS_AT_ONCE, lacks_right, needs_trial, template_refusal
+from charterer.controller.template_trial import (
+    TRIALS_AT_ONCE,
+    lacks_right,
+    may_run_again,
+    needs_trial,
+    template_refusal,
+)
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
 from charterer.workloads import INDEXED_JOB, RunEnvironment
@@ -53,7 +59,7 @@ def with_trials(
         decoded.job
         for key, decoded in state.jobs.items()
         if (
-            _could_start_again(decoded.job)
+            may_run_again(decoded.job)
             if key in written
             else decoded.template_verdict is None and decoded.job.id not in state.refusals and needs_trial(decoded.job)
         )
@@ -63,10 +69,6 @@ def with_trials(
         read_with(cluster, lambda client: trials.run(client, untried))
     refusals = {**state.refusals, **known, **trials.refusals}
     return TriedState(replace(state, refusals=refusals), (*trials.warnings, *trials.missing_rights()))
-
-
-def _could_start_again(job: Job) -> bool:
-    return job.finish is None and not job.deleting and not job.invalid
 
 
 @dataclass(slots=True)

@@ -20,8 +20,8 @@ from charterer.controller.outcome import ActionOutcome, Held
 from charterer.domain.ids import NodeName
 from charterer.domain.steps import Cordon, DeleteNode, DeletePod, FailPod, LabelNode, Terminate
 from charterer.domain.time import Instant, format_instant
-from charterer.lifecycle.view import names
 from charterer.providers.provider import Drained
+from charterer.sentences import names
 
 _log = logging.getLogger(__name__)
 

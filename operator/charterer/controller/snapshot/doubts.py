@@ -1,4 +1,4 @@
-"""What is not believed of the allocations in the statuses of jobs.
+"""Doubts about the allocations in the statuses of jobs.
 
 Only Charterer writes allocations, but whoever is given the right to update trainingjobs/status may write one too. An
 allocation that cannot be Charterer's holds no GPUs, and the job is planned anew. Where pods of the job's own run are on
@@ -35,7 +35,7 @@ class Suspicion(NamedTuple):
 
 
 class RentedNode(NamedTuple):
-    """What allocations on a rental are judged by.
+    """The facts of a rental by which allocations on it are judged.
 
     ``budget``: None where it is not there, or cannot be read now: nothing is planned for its node. ``gpus`` of the
     node, None where they are not known.

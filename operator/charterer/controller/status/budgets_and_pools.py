@@ -21,9 +21,9 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import format_instant, seconds_between
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
-from charterer.lifecycle.view import count
 from charterer.policy.options.pool_selection import no_pool
 from charterer.providers.errors import ProviderError
+from charterer.sentences import count
 
 _ERROR_STATES = {
     "GroupNotFound": PoolState.GROUP_NOT_FOUND,

@@ -19,6 +19,12 @@ _END_UNKNOWN = "EndUnknown"
 _NOT_LIMITED = "NotLimited"
 
 
+def own_limits(job: Job, verdict: Verdict | None, cost: Money, now: Instant) -> tuple[Condition, ...]:
+    """The conditions of the limits that the job has; ``cost`` is what it has cost so far."""
+    limits = on_target(job, verdict, now), within_max_cost(job, verdict, cost, now)
+    return tuple(limit for limit in limits if limit is not None)
+
+
 def on_target(job: Job, verdict: Verdict | None, now: Instant) -> Condition | None:
     """Whether the job ends by its targetCompletionTime; None where it has none."""
     target = job.target_completion

@@ -7,7 +7,7 @@ from functools import partial
 from charterer.api.models.base import Condition, ConditionType
 from charterer.api.models.trainingjob_status import INVALID_TEMPLATE, JobState, TrainingJobView
 from charterer.controller.status.conditions import condition
-from charterer.controller.status.job_limits import on_target, within_max_cost
+from charterer.controller.status.job_limits import own_limits
 from charterer.domain.errors import Problem
 from charterer.domain.job import CANNOT_START, FinishKind, Job
 from charterer.domain.job_cost import job_cost
@@ -42,11 +42,7 @@ def job_view(job: Job, verdict: Verdict | None, problem: Problem | None, snapsho
         why=_why(job, verdict, problem),
         conditions=(
             *_conditions(job, state, verdict, problem, snapshot.now),
-            *(
-                limit
-                for limit in (on_target(job, verdict, snapshot.now), within_max_cost(job, verdict, cost, snapshot.now))
-                if limit is not None
-            ),
+            *own_limits(job, verdict, cost, snapshot.now),
         ),
     )
 

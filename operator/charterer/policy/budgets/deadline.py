@@ -42,7 +42,7 @@ class DeadlineNeed:
 
     @property
     def outlook(self) -> TargetOutlook:
-        """What is expected of the target."""
+        """The end that is expected."""
         return TargetOutlook(self.ends, self.fastest, self.met)
 
     def note(self, now: Instant) -> str:

@@ -1,12 +1,13 @@
-"""What a budget's ``spec.poolSelector`` leaves of the pools, in words."""
+"""Sentences about the pools that a budget's ``spec.poolSelector`` leaves out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from charterer.domain.budget import EVERYTHING, Budget
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
+from charterer.sentences import names
 
 _NAMED = 5
 """Pools, and labels of one pool, that are named at most."""
@@ -17,7 +18,7 @@ def no_pool(budget: Budget, pools: Mapping[PoolId, Pool]) -> str:
     if budget.pool_selector == EVERYTHING or len(_others(budget, pools)) < len(pools):
         return ""
     there = [f"{pool.id} ({_labels(pool)})" for pool in pools.values()]
-    what = f"the GPUPools are {_some(there)}" if there else "there is no GPUPool"
+    what = f"the GPUPools are {names(there, _NAMED)}" if there else "there is no GPUPool"
     return f"spec.poolSelector of GPUBudget {budget.id} selects no GPUPool: it asks for {budget.pool_selector}; {what}"
 
 
@@ -28,7 +29,7 @@ def left_out(budget: Budget, pools: Mapping[PoolId, Pool]) -> str:
         return no_pool(budget, pools)
     return (
         f"GPUBudget {budget.id} rents only in GPUPools with {budget.pool_selector} (spec.poolSelector), which leaves "
-        f"out {_some(others)}"
+        f"out {names(others, _NAMED)}"
     )
 
 
@@ -37,10 +38,4 @@ def _others(budget: Budget, pools: Mapping[PoolId, Pool]) -> list[PoolId]:
 
 
 def _labels(pool: Pool) -> str:
-    return _some(f"{key}={value}" for key, value in pool.labels.items()) or "no labels"
-
-
-def _some(names: Iterable[str]) -> str:
-    ordered = sorted(names)
-    more = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
-    return ", ".join(ordered[:_NAMED]) + more
+    return names((f"{key}={value}" for key, value in pool.labels.items()), _NAMED) or "no labels"

@@ -10,17 +10,12 @@ from charterer.domain.job import PodPhase, RunOutcome, RunRecord
 from charterer.domain.plan import Allocate, Release
 from charterer.domain.time import after
 from charterer.policy.planner import plan
-from tests.worlds import World
+from tests.worlds import World, one_job_runs
 
 
 def ran(outcome: RunOutcome) -> World:
     """A job whose run has just ended so, beside its idle node."""
-    world = World()
-    world.budget()
-    world.pool()
-    world.rental()
-    world.job("train", gpus=8)
-    world.runs_on("train", "a100-1", gpus=8)
+    world = one_job_runs()
     job = world.jobs[JobId("train")]
     assert job.allocation is not None
     gone = job.allocation
@@ -58,12 +53,7 @@ def test_a_job_whose_record_does_not_name_a_generation_rests() -> None:
 
 def completed() -> World:
     """A run that has completed, and is not on record."""
-    world = World()
-    world.budget()
-    world.pool()
-    world.rental()
-    world.job("train", gpus=8)
-    world.runs_on("train", "a100-1", gpus=8)
+    world = one_job_runs()
     job = world.jobs[JobId("train")]
     (run,) = job.runs
     pods = tuple(replace(pod, phase=PodPhase.SUCCEEDED, ready=False, finished=world.now) for pod in run.pods)
