@@ -1,7 +1,7 @@
 """Builds Karpenter with its kwok provider from a pinned Go module, once per machine, for tests that rent through it.
 
-Run ``make karpenter``. Karpenter is as its authors released it; the cloud behind it is ours (go-karpenter/cloud.go). Its
-CRDs are copied beside the program.
+Run ``make karpenter``. Karpenter is as its authors released it; the cloud behind it is ours (go-karpenter/cloud.go).
+Its CRDs are copied beside the program.
 """
 
 from __future__ import annotations
