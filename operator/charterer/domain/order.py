@@ -10,16 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from charterer.domain.ids import InstanceId, RentalId
+from charterer.domain.ids import InstanceId, OrderToken, RentalId
 from charterer.domain.time import Instant
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One rental that wants a node. ``token``: [a-z0-9]{1,63}, first a letter; the same for every try of this order."""
+    """One rental that wants a node. ``token``: its name in the cloud; ``rental``: for people who look there.
 
+    Names of rentals are used again, tokens never: only the token says whose an instance is.
+    """
+
+    token: OrderToken
     rental: RentalId
-    token: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class Scope(StrEnum):
 class Refusal:
     """Why a node was not launched. ``code`` is the vendor's word, ``where`` the zone, family, … that it holds for.
 
-    ``rental``: the order that was refused; None where the cloud only counts. ``at``: the cloud's time of it.
+    ``order``: what was refused; None where the cloud only counts. ``at``: the cloud's time of it.
     """
 
     kind: RefusalKind
@@ -78,15 +81,15 @@ class Refusal:
     code: str
     message: str
     at: Instant
-    rental: RentalId | None = None
+    order: OrderToken | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What the cloud said at once. An order in neither mapping was accepted and shows in a later survey, or nowhere."""
 
-    launched: Mapping[RentalId, InstanceId] = field(default_factory=dict)
-    refused: Mapping[RentalId, Refusal] = field(default_factory=dict)
+    launched: Mapping[OrderToken, InstanceId] = field(default_factory=dict)
+    refused: Mapping[OrderToken, Refusal] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

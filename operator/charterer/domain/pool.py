@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from charterer.domain.ids import InstanceId, NodeName, PoolId, RentalId
+from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
 from charterer.domain.order import Refusal, Traits
 from charterer.domain.time import Instant
@@ -59,13 +59,17 @@ class Offering:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """The price of one node. ``worst``: the most that a node launched now can ever cost an hour."""
+    """The price of one node. ``worst``: the most that a node launched now can ever cost an hour.
+
+    ``history``: the prices before, oldest first, where the cloud tells them.
+    """
 
     price: Price
     worst: Price
     billing_minimum_seconds: int
     source: str
     as_of: Instant
+    history: tuple[PriceSegment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +165,7 @@ class Instance:
     """One machine as the cloud lists it; all times are the cloud's. ``launched`` is when billing began.
 
     ``segments``: the prices that the cloud tells of this machine; empty where it tells none, and the quotes say it.
-    ``rental``: the order that it was launched for, where the cloud knows.
+    ``order``: what it was launched for, where the cloud knows.
     """
 
     id: InstanceId
@@ -173,7 +177,7 @@ class Instance:
     segments: tuple[PriceSegment, ...]
     billing_minimum_seconds: int
     ended_because: str = ""
-    rental: RentalId | None = None
+    order: OrderToken | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +198,7 @@ class Survey:
 
     pool: PoolId
     target: int | None
-    ordered: frozenset[RentalId]
+    ordered: frozenset[OrderToken]
     instances: tuple[Instance, ...]
     refusals: tuple[Refusal, ...]
     notices: tuple[Notice, ...]

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from charterer.domain.ids import InstanceId, NodeName, PoolId
-from charterer.domain.order import Ask, Order, Reply
+from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
+from charterer.domain.order import Ask, Reply
 from charterer.domain.pool import Pool, Quote, Survey
 from charterer.domain.time import Instant
 from charterer.providers.errors import ProviderError
@@ -55,7 +55,7 @@ class Provider(Protocol):
         """
         ...
 
-    async def withdraw(self, pool: Pool, orders: Sequence[Order], keep: int) -> None:
+    async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
         """Those orders are not wanted any more, and none of them has an instance.
 
         Clouds that only count lower what they want to ``keep``; WouldTerminate when more instances than that exist.
