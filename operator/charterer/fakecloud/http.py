@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 from charterer.fakecloud import wire
 from charterer.fakecloud.base import Written, problems
 from charterer.fakecloud.cloud import Cloud
+from charterer.fakecloud.config import OrderName
 from charterer.fakecloud.faults import FaultKind, Faults, FaultSpec
 from charterer.fakecloud.records import InstanceGroup, Machine
 from charterer.fakecloud.refusals import Refusal, invalid
@@ -29,8 +30,12 @@ WrittenT = TypeVar("WrittenT", bound=Written)
 
 class _Target(Written):
     target: Annotated[int, Field(ge=0)]
-    token: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     expected: int | None = None
+
+
+class _Orders(Written):
+    orders: Annotated[tuple[OrderName, ...], Field(min_length=1, max_length=1_000)]
+    together: bool = False
 
 
 class _Kill(Written):
@@ -59,6 +64,8 @@ class Api:
                 web.get("/v1/groups/{group}/instances", self._instances),
                 web.get("/v1/groups/{group}/activities", self._activities),
                 web.put("/v1/groups/{group}/target", self._set_target),
+                web.post("/v1/groups/{group}/orders", self._place),
+                web.delete("/v1/groups/{group}/orders/{order}", self._withdraw),
                 web.delete("/v1/groups/{group}/instances/{instance}", self._terminate),
                 web.get("/v1/price", self._price),
                 web.get("/admin/v1/bill", self._bill),
@@ -150,7 +157,16 @@ class Api:
 
     async def _set_target(self, request: web.Request) -> web.Response:
         body = await _body(request, _Target)
-        group = self.cloud.set_target(request.match_info["group"], body.target, body.token, body.expected)
+        group = self.cloud.set_target(request.match_info["group"], body.target, body.expected)
+        return self._answer(wire.group_json(group, self.cloud.account.id, self.cloud.now()))
+
+    async def _place(self, request: web.Request) -> web.Response:
+        body = await _body(request, _Orders)
+        placed = self.cloud.place(request.match_info["group"], body.orders, together=body.together)
+        return self._answer(wire.placed_json(placed))
+
+    async def _withdraw(self, request: web.Request) -> web.Response:
+        group = self.cloud.withdraw(request.match_info["group"], request.match_info["order"])
         return self._answer(wire.group_json(group, self.cloud.account.id, self.cloud.now()))
 
     async def _terminate(self, request: web.Request) -> web.Response:

@@ -48,10 +48,16 @@ def min_size_reached(group: str, target: int, min_size: int) -> Refusal:
     return Refusal(409, "MinSizeReached", f"target {target} would be below minSize {min_size} of group {group!r}")
 
 
-def token_used(group: str, token: str, target: int, before: int) -> Refusal:
-    """One token with two different targets."""
-    message = f"token {token!r} already set the target of group {group!r} to {before}, not {target}; use a new one"
-    return Refusal(400, "IdempotentParameterMismatch", message)
+def other_orders(group: str, orders: str) -> Refusal:
+    """A call that a group of this kind does not take."""
+    call = f"PUT /v1/groups/{group}/target" if orders == "counted" else f"POST /v1/groups/{group}/orders"
+    return Refusal(400, "InvalidRequest", f"the orders of group {group!r} are {orders}: use {call}")
+
+
+def order_launched(group: str, order: str, instance: str) -> Refusal:
+    """An order cannot be withdrawn any more: it has a machine."""
+    message = f"order {order!r} of group {group!r} has instance {instance!r}; DELETE the instance to end it"
+    return Refusal(409, "OrderLaunched", message)
 
 
 def invalid(message: str) -> Refusal:
