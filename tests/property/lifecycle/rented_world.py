@@ -202,12 +202,7 @@ class World:
         """Carry out a step that was decided on ``decided``; Stale or Refused when the world says no."""
         match step:
             case AskCloud():
-                for order in step.ask.orders:
-                    self._fresh(order.rental, decided)
-                reply = self.cloud.ask(step.ask)
-                for order in step.ask.orders:
-                    if order.token in reply.launched and not self.dies_after_asking:
-                        self.write(self.rentals[order.rental], instance=reply.launched[order.token])
+                self._ask(step, decided)
             case Withdraw():
                 self.cloud.withdraw(step.orders, step.keep)
             case Terminate():
@@ -227,6 +222,14 @@ class World:
                 self._change_cluster(step)
             case _:
                 self._change_rental(step, decided)
+
+    def _ask(self, step: AskCloud, decided: Snapshot) -> None:
+        for order in step.ask.orders:
+            self._fresh(order.rental, decided)
+        reply = self.cloud.ask(step.ask)
+        for order in step.ask.orders:
+            if order.token in reply.launched and not self.dies_after_asking:
+                self.write(self.rentals[order.rental], instance=reply.launched[order.token])
 
     def _keep_books(self, step: Fold | OpenPeriod | PruneFolded | AddCosts) -> None:
         try:

@@ -13,7 +13,7 @@ from charterer.providers.karpenter import hardware
 from charterer.providers.karpenter.claims import CLAIMS, claim_for
 from charterer.providers.karpenter.node_class import NodeClasses
 from charterer.providers.karpenter.objects import Failure, Objects, ObjectsError
-from charterer.providers.provider import Finding
+from charterer.providers.provider import PreflightFinding
 
 _TRIAL: Final = Order(OrderToken("cpreflight0"), RentalId("preflight"))
 
@@ -24,7 +24,7 @@ async def findings(
     objects: Objects,
     classes: NodeClasses,
     quote: Callable[[], Awaitable[Quote]],
-) -> Sequence[Finding]:
+) -> Sequence[PreflightFinding]:
     """One finding each for Karpenter and the rights, the node class, the GPUs and the price."""
     return [
         await _gpus(cloud, objects),
@@ -34,34 +34,36 @@ async def findings(
     ]
 
 
-async def _gpus(cloud: NodeClaims, objects: Objects) -> Finding:
+async def _gpus(cloud: NodeClaims, objects: Objects) -> PreflightFinding:
     subject = f"GPUs of instance type {cloud.instance_type}"
     try:
         found = await hardware.find(objects, cloud)
     except ObjectsError as error:
-        return Finding(subject, False, str(error))
+        return PreflightFinding(subject, False, str(error))
     if found is None:
-        return Finding(subject, False, "no Node says what they are: set spec.karpenter.gpuType and gpusPerNode")
+        return PreflightFinding(
+            subject, False, "no Node says what they are: set spec.karpenter.gpuType and gpusPerNode"
+        )
     text = f"{found.gpus} × {found.gpu_type}"
     if not found.seen:
-        return Finding(subject, True, f"{text}, as declared: no Node of this type has been seen yet")
+        return PreflightFinding(subject, True, f"{text}, as declared: no Node of this type has been seen yet")
     declared = (cloud.gpu_type or found.gpu_type, cloud.gpus or found.gpus)
     if declared != (found.gpu_type, found.gpus):
         said = f"{declared[1]} × {declared[0]}"
-        return Finding(subject, False, f"Nodes have {text}, and spec.karpenter says {said}: correct it")
-    return Finding(subject, True, f"{text}, as Nodes say")
+        return PreflightFinding(subject, False, f"Nodes have {text}, and spec.karpenter says {said}: correct it")
+    return PreflightFinding(subject, True, f"{text}, as Nodes say")
 
 
-async def _node_class(cloud: NodeClaims, classes: NodeClasses) -> Finding:
+async def _node_class(cloud: NodeClaims, classes: NodeClasses) -> PreflightFinding:
     subject = f"{cloud.class_kind} {cloud.class_name}"
     try:
         trouble = await classes.trouble(cloud)
     except ObjectsError as error:
-        return Finding(subject, False, str(error))
-    return Finding(subject, not trouble, trouble or "ready")
+        return PreflightFinding(subject, False, str(error))
+    return PreflightFinding(subject, not trouble, trouble or "ready")
 
 
-async def _claim(pool: Pool, cloud: NodeClaims, objects: Objects) -> Finding:
+async def _claim(pool: Pool, cloud: NodeClaims, objects: Objects) -> PreflightFinding:
     """Karpenter's CRD, the operator's rights and the pool's spec, by a NodeClaim in a dry run."""
     subject = "a NodeClaim, in a dry run"
     try:
@@ -71,13 +73,13 @@ async def _claim(pool: Pool, cloud: NodeClaims, objects: Objects) -> Finding:
             Failure.ABSENT: "; install Karpenter",
             Failure.FORBIDDEN: "; set the chart's value karpenter.enabled",
         }.get(error.failure, "")
-        return Finding(subject, False, f"{error}{advice}")
-    return Finding(subject, True, "accepted")
+        return PreflightFinding(subject, False, f"{error}{advice}")
+    return PreflightFinding(subject, True, "accepted")
 
 
-async def _price(quote: Callable[[], Awaitable[Quote]]) -> Finding:
+async def _price(quote: Callable[[], Awaitable[Quote]]) -> PreflightFinding:
     try:
         found = await quote()
     except ProviderError as error:
-        return Finding("price", False, str(error))
-    return Finding("price", True, f"{found.price} ({found.source})")
+        return PreflightFinding("price", False, str(error))
+    return PreflightFinding("price", True, f"{found.price} ({found.source})")

@@ -37,7 +37,7 @@ from charterer.providers.karpenter.claims import CLAIMS, Claim, Stage, claim_for
 from charterer.providers.karpenter.node_class import NodeClasses
 from charterer.providers.karpenter.objects import Failure, Objects, ObjectsError
 from charterer.providers.karpenter.preflight import findings
-from charterer.providers.provider import Drained, Finding
+from charterer.providers.provider import Drained, PreflightFinding
 
 _log = logging.getLogger(__name__)
 
@@ -198,7 +198,7 @@ class KarpenterCloud:
             raise InvalidRequest(pool.id, "quote", "NoPrice", message)
         return quote
 
-    async def preflight(self, pool: Pool) -> Sequence[Finding]:
+    async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """Whether Karpenter, the node class, the rights, the GPUs and the price are there."""
         return await findings(pool, _claims_of(pool), self._objects, self._classes, lambda: self.quote(pool))
 
