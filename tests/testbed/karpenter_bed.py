@@ -1,4 +1,4 @@
-"""A bed whose nodes come from a real Karpenter. Its bill is made of the claims, as a watch of the test's own saw them."""
+"""A bed whose nodes come from a real Karpenter. Its bill is made of the claims, as a watch of its own saw them."""
 
 from __future__ import annotations
 

@@ -41,9 +41,8 @@ async def _gpus(cloud: NodeClaims, objects: Objects) -> PreflightFinding:
     except ObjectsError as error:
         return PreflightFinding(subject, False, str(error))
     if found is None:
-        return PreflightFinding(
-            subject, False, "no Node says what they are: set spec.karpenter.gpuType and gpusPerNode"
-        )
+        advice = "no Node says what they are: set spec.karpenter.gpuType and gpusPerNode"
+        return PreflightFinding(subject, False, advice)
     text = f"{found.gpus} × {found.gpu_type}"
     if not found.seen:
         return PreflightFinding(subject, True, f"{text}, as declared: no Node of this type has been seen yet")
