@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from charterer.cluster.paths import GPU_POOLS, NODES
-from tests.testbed.karpenter_bed import GPU_TYPE, KarpenterBed
+from tests.testbed.karpenter_bed import CLAIMS, GPU_TYPE, KarpenterBed, condition
+from tests.testbed.operators import Killer
 
 
 async def test_a_job_runs_on_a_node_for_which_karpenter_is_asked_and_it_is_given_back(
@@ -49,7 +50,8 @@ async def test_what_is_out_of_stock_in_one_zone_is_rented_in_another(karpenter_b
     bed.operator()
     await bed.budget()
     await bed.job("train", gpus=8)
-    because, message = await bed.until(lambda: found if any(found := _cooled(bed, "a")) else None)
+    await bed.until(lambda: any(_cooled(bed, "a")))
+    because, message = _cooled(bed, "a")
     assert because == "StockOut"
     assert message.startswith("InsufficientInstanceCapacity: ")
     await bed.claim_pool("b", "zone-b")
@@ -66,7 +68,8 @@ async def test_a_launch_that_fails_for_ever_is_given_up_at_once(karpenter_bed: K
     bed.operator()
     await bed.budget()
     await bed.job("train", gpus=8)
-    because, message = await bed.until(lambda: found if any(found := _cooled(bed, "a")) else None)
+    await bed.until(lambda: any(_cooled(bed, "a")))
+    because, message = _cooled(bed, "a")
     assert because == "QuotaExceeded"
     assert message.startswith("VCPULimitExceeded: ")
     await bed.until(lambda: not bed.claims() and not bed.rentals())
