@@ -57,6 +57,7 @@ class NodeClaims:
 
     ``class_group``, ``class_kind`` and ``class_name`` name the node class. ``gpu_type`` is empty and ``gpus`` 0 where
     nobody declared them. ``price_metrics``: the URL of Karpenter's metrics; empty where only the user knows the price.
+    ``billing_minimum_seconds``: the least that the cloud bills.
     ``abandon_seconds``: a node ends itself that long after it was asked for; None: never.
     """
 
@@ -70,6 +71,7 @@ class NodeClaims:
     taints: tuple[NodeTaint, ...] = ()
     price_metrics: str = ""
     abandon_seconds: int | None = None
+    billing_minimum_seconds: int = 60
 
 
 Cloud: TypeAlias = FakeGroup | NodeClaims
