@@ -324,10 +324,10 @@ def _claims_of(pool: Pool) -> NodeClaims:
 def _notices(claims: Iterable[Claim], at: Instant) -> Iterable[Notice]:
     """Notices for the claims that expire soon, or that somebody has deleted: Karpenter waits for what runs there."""
     for claim in claims:
-        taken = claim.taken
-        if claim.stage in (ClaimStage.RUNNING, ClaimStage.ENDING) and taken is not None:
-            if claim.stage is ClaimStage.ENDING or taken <= after(at, _NOTICE_SECONDS):
-                yield Notice(InstanceId(claim.meta.name), taken)
+        soon = claim.taken is not None and claim.taken <= after(at, _NOTICE_SECONDS)
+        leaving = claim.stage is ClaimStage.ENDING or (claim.stage is ClaimStage.RUNNING and soon)
+        if leaving and claim.taken is not None:
+            yield Notice(InstanceId(claim.meta.name), claim.taken)
 
 
 def _error(pool: Pool, error: ObjectsError) -> ProviderError:
