@@ -163,7 +163,7 @@ def test_of_nodes_that_boot_those_to_be_ready_first_are_counted_on() -> None:
 
 def test_a_job_does_not_leave_nodes_that_boot_for_a_pool_that_is_a_little_cheaper() -> None:
     world = at_a_fixed_rate()
-    world.pool("b100", gpus=8, price="15.5")
+    world.pool("b100", gpus=8, price="15", gpu_type="a100")
     world.profile("sft", STEEP, work_hours=40)
     for _ in range(2):
         world.rental("a100", phase=RentalPhase.STARTING, age=80.0)
