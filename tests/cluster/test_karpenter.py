@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from charterer.cluster.paths import GPU_POOLS, NODES
+from charterer.domain.time import parse_instant
 from tests.testbed.karpenter_bed import CLAIMS, GPU_TYPE, KarpenterBed, condition
 from tests.testbed.operators import Killer
 
@@ -24,7 +25,7 @@ async def test_a_job_runs_on_a_node_for_which_karpenter_is_asked_and_it_is_given
     assert (labels["charterer.dev/pool"], labels["charterer.dev/rental"]) == ("a100", rental["metadata"]["name"])
     assert claim["spec"]["expireAfter"] == "Never"
     assert rental["status"]["providerId"] == claim["status"]["providerID"]
-    assert rental["status"]["launchedAt"] == claim["metadata"]["creationTimestamp"]
+    assert parse_instant(rental["status"]["launchedAt"]) == parse_instant(claim["metadata"]["creationTimestamp"])
     pool = bed.mirror.one(GPU_POOLS, "a100")
     assert pool is not None
     quote, offering = pool["status"]["quote"], pool["status"]["offering"]
@@ -168,6 +169,8 @@ async def test_a_claim_that_is_being_launched_is_not_deleted_before_its_machine_
     (claim,) = await bed.until(lambda: [c for c in bed.claims() if (c.get("status") or {}).get("providerID")])
     assert "deletionTimestamp" not in claim["metadata"]
     await bed.until(lambda: not bed.claims())
+    rentals = [raw for raw in [*bed.rentals(), *bed.mirror.departed] if raw["kind"] == "GPURental"]
+    assert {raw["metadata"]["name"] for raw in rentals} <= {"a100-1"}, "it was this rental's machine, and no orphan"
     assert len(bed.karpenter.instances([claim["metadata"]["name"]])) == 1
 
 
