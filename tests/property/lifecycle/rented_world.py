@@ -14,6 +14,7 @@ from charterer.controller.clock import Reading, TrustedClock
 from charterer.controller.known_pools import first_come, known_pools
 from charterer.domain.billing import accrued
 from charterer.domain.budget import Budget
+from charterer.domain.cooldown import with_cool_down
 from charterer.domain.ids import InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job, Pod, PodPhase, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Money
@@ -210,8 +211,8 @@ class World:
                 self.cloud.terminate(step.instance.id)
             case Cool():
                 if step.pool in self.pools:
-                    cooled = replace(self.pools[step.pool], cooled_until=step.until, cooled_because=step.because)
-                    self.pools[step.pool] = cooled
+                    pool = self.pools[step.pool]
+                    self.pools[step.pool] = replace(pool, cooled=with_cool_down(pool.cooled, step.cool_down))
             case RecordOffer():
                 return
             case Fold() | OpenPeriod() | PruneFolded() | AddCosts():
