@@ -172,13 +172,13 @@ def _adjust_orders(inventory: _PoolInventory, view: LifecycleView) -> PoolStep |
     if refusal is not None and cooling is None and not pool.deleting:
         launched = max((rental.launched for rental in inventory.rentals if rental.launched is not None), default=None)
         return Cool(pool.id, cool_down(pool.cooled, refusal, pool.cooldown_seconds, now, launched))
-    closing = cooling is not None or pool.deleting
+    closing = cooling is not None or pool.deleting or view.snapshot.stop is not None
     staying = [rental for rental in inventory.rentals if _holds(rental, inventory.survey, view)]
     wanted = () if closing else inventory.waiting
     if (withdrawal := _withdrawal(inventory, wanted, staying)) is not None:
         return withdrawal
     for rental in [*inventory.leaving, *(inventory.waiting if closing else ())]:
-        return CloseUnfulfilled(rental.id, _unfulfilled(rental, pool, cooling))
+        return CloseUnfulfilled(rental.id, _unfulfilled(rental, pool, view, cooling))
     return _ask(inventory, staying, view)
 
 
@@ -246,9 +246,11 @@ def order_token(uid: str) -> OrderToken:
     return OrderToken(f"c{hashlib.sha256(uid.encode()).hexdigest()[:31]}")
 
 
-def _unfulfilled(rental: Rental, pool: Pool, cooling: CoolDown | None) -> str:
+def _unfulfilled(rental: Rental, pool: Pool, view: LifecycleView, cooling: CoolDown | None) -> str:
     if draining(rental):
         return rental.released_because or "it was released before an instance came"
+    if view.snapshot.stop is not None:
+        return "a person has stopped the operator"
     if cooling is not None:
         return f"GPUPool {pool.id} could not give a node: {cooling.kind}"
     return f"GPUPool {pool.id} is being deleted"

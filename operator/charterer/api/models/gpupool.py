@@ -25,9 +25,10 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
-from charterer.api.names import FINALIZER_IN_USE
+from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE
 from charterer.domain.cooldown import KEPT, CoolDown
 from charterer.domain.ids import PoolId
+from charterer.domain.money import Price
 from charterer.domain.order import RefusalKind, Scope
 from charterer.domain.pool import CapacityType, Cloud, FakeGroup, Offering, Pool, Quote
 
@@ -165,7 +166,16 @@ class GPUPoolSpec(CloudChoice):
             price_adjustment=price.basis_points,
             cooled=tuple([each.to_domain() for each in record.cooled]),
             labels=dict(meta.labels),
+            confirmed_price=_confirmed_price(meta),
         )
+
+
+def _confirmed_price(meta: ObjectMeta) -> Price | None:
+    """The price in the pool's annotation; None where that is no price: what is held says how to write it."""
+    try:
+        return Price.parse(meta.annotations.get(ANNOTATION_CONFIRMED_PRICE, "").strip().removeprefix("$"))
+    except ValueError:
+        return None
 
 
 class OfferingStatus(ApiModel):
@@ -211,6 +221,8 @@ class QuoteStatus(ApiModel):
     """Where the price comes from."""
     as_of: Time
     """When the cloud gave this price."""
+    listed: Hourly | None = None
+    """The cloud's own price, where spec.price made it another."""
 
     @classmethod
     def from_domain(cls, quote: Quote) -> Self:
@@ -221,11 +233,12 @@ class QuoteStatus(ApiModel):
             billing_minimum_seconds=quote.billing_minimum_seconds,
             source=quote.source,
             as_of=quote.as_of,
+            listed=quote.listed,
         )
 
     def to_domain(self) -> Quote:
         """The quote as it was recorded."""
-        return Quote(self.hourly, self.worst_hourly, self.billing_minimum_seconds, self.source, self.as_of)
+        return Quote(self.hourly, self.worst_hourly, self.billing_minimum_seconds, self.source, self.as_of, self.listed)
 
 
 class CoolDownStatus(ApiModel):
