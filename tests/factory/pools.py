@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from charterer.domain.cooldown import CoolDown
 from charterer.domain.ids import InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.money import Money, Price
-from charterer.domain.order import Refusal, RefusalKind, Scope, Traits
+from charterer.domain.order import CoolDown, Refusal, RefusalKind, Scope, Traits
 from charterer.domain.pool import (
     CapacityType,
     FakeGroup,

@@ -8,10 +8,9 @@ from enum import StrEnum
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from charterer.domain.cooldown import CoolDown
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
-from charterer.domain.order import Refusal, Traits
+from charterer.domain.order import CoolDown, Refusal, Traits
 from charterer.domain.time import Instant
 
 

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from charterer.domain.budget import Mode
-from charterer.domain.cooldown import CoolDown, cool_down
 from charterer.domain.ids import BudgetId, OrderToken, PoolId, RentalId
 from charterer.domain.money import Price
-from charterer.domain.order import Ask, Order, Refusal
+from charterer.domain.order import Ask, CoolDown, Order, Refusal, cool_down
 from charterer.domain.pool import Instance, InstanceState, Pool, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.steps import (

@@ -14,10 +14,10 @@ from charterer.controller.clock import Reading, TrustedClock
 from charterer.controller.known_pools import first_come, known_pools
 from charterer.domain.billing import accrued
 from charterer.domain.budget import Budget
-from charterer.domain.cooldown import with_cool_down
 from charterer.domain.ids import InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job, Pod, PodPhase, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Money
+from charterer.domain.order import with_cool_down
 from charterer.domain.pool import (
     FakeGroup,
     Instance,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from charterer.domain.cooldown import KEPT, CoolDown, cool_down, with_cool_down
-from charterer.domain.order import Scope
+from charterer.domain.order import KEPT, CoolDown, Scope, cool_down, with_cool_down
 from charterer.domain.time import Instant, seconds_between
 from tests.factory import at, refusal
 

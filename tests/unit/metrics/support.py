@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from charterer.domain.budget import Budget
-from charterer.domain.cooldown import CoolDown
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, Rate, RentalId
 from charterer.domain.job import Allocation, Job, Placement, Pod, PodPhase, Progress, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
+from charterer.domain.order import CoolDown
 from charterer.domain.plan import BudgetVerdict, Plan
 from charterer.domain.pool import Offering, Pool, PriceSegment, Quote
 from charterer.domain.rental import Rental, RentalPhase

@@ -26,10 +26,9 @@ from charterer.api.models.base import (
     rules,
 )
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE
-from charterer.domain.cooldown import KEPT, CoolDown
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
-from charterer.domain.order import RefusalKind, Scope
+from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
 from charterer.domain.pool import CapacityType, Cloud, FakeGroup, Offering, Pool, Quote
 
 

@@ -13,9 +13,9 @@ from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome
 from charterer.domain.budget import FOLDED_KEPT, Balance
-from charterer.domain.cooldown import with_cool_down
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO
+from charterer.domain.order import with_cool_down
 from charterer.domain.plan import Release, Rent
 from charterer.domain.pool import Instance
 from charterer.domain.rental import Rental, RentalPhase

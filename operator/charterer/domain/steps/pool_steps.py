@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from charterer.domain.cooldown import CoolDown
 from charterer.domain.ids import BudgetId, OrderToken, PoolId, RentalId
 from charterer.domain.money import Price
-from charterer.domain.order import Ask
+from charterer.domain.order import Ask, CoolDown
 from charterer.domain.pool import Instance, Offering, Quote
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from charterer.domain.billing import cost
-from charterer.domain.cooldown import cool_down, with_cool_down
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.money import ZERO, Money, Price
-from charterer.domain.order import Refusal, RefusalKind, Scope
+from charterer.domain.order import Refusal, RefusalKind, Scope, cool_down, with_cool_down
 from charterer.domain.plan import Rent
 from charterer.domain.pool import CapacityType, Cloud, FakeGroup, Offering, Pool, PriceSegment, Quote
 from charterer.domain.time import Instant, seconds_between
