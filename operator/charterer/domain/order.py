@@ -114,7 +114,7 @@ class Traits:
     listed_seconds: float
 
 
-# --- cool-downs: an offer that was refused is not asked for at once, and the later the more often it was ----------------
+# --- cool-downs: an offer that was refused is not asked for at once, and the later the more often it was --------------
 
 
 @dataclass(frozen=True, slots=True)

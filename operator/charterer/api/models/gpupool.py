@@ -25,11 +25,12 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
+from charterer.api.models.clouds.karpenter import KarpenterNodes
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
-from charterer.domain.pool import CapacityType, Cloud, FakeGroup, Offering, Pool, Quote
+from charterer.domain.pool import CapacityType, Cloud, FakeGroup, NodeClaims, Offering, Pool, Quote
 
 
 class FakeCloudGroup(ApiModel):
@@ -50,12 +51,14 @@ class CloudChoice(ApiModel):
 
     fake: FakeCloudGroup | None = None
     """The instance group of the fake cloud."""
+    karpenter: KarpenterNodes | None = None
+    """Nodes that Karpenter launches."""
 
     def cloud_of(self, meta: ObjectMeta) -> Cloud:
         """The cloud that is set; InvalidObject unless it is exactly one."""
         chosen = [group for name in CLOUD_FIELDS if (group := getattr(self, name)) is not None]
         match chosen:
-            case [FakeCloudGroup() as group]:
+            case [FakeCloudGroup() | KarpenterNodes() as group]:
                 return group.to_domain()
             case _:
                 message = f"set exactly one of {', '.join(CLOUD_FIELDS)}"
@@ -71,6 +74,9 @@ def cloud_fields(cloud: Cloud) -> Json:
     match cloud:
         case FakeGroup(endpoint=endpoint, group=group):
             return {"fake": {"endpoint": endpoint, "group": group}}
+        case NodeClaims():
+            spec = KarpenterNodes.from_domain(cloud)
+            return {"karpenter": spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)}
         case _ as never:
             assert_never(never)
 
@@ -334,7 +340,8 @@ class GPUPoolView(ApiModel):
     """Dollars per hour that one more GPU would be worth on top of its price, if the pool is too small for the jobs that
     would choose it; otherwise 0. Jobs choose as if they paid it. It is never paid."""
     conditions: Conditions = ()
-    """Ready, with a reason such as StockOut or QuotaExceeded."""
+    """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed; Stopped while a
+    person has stopped the operator."""
 
 
 class GPUPoolStatus(GPUPoolView, GPUPoolRecord):
