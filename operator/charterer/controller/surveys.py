@@ -183,16 +183,10 @@ class Surveys:
         """Drop what was said of other pools, also of former ones whose name another group's pool has now."""
         for name, cloud in list(self._clouds.items()):
             if name not in pools or pools[name].cloud != cloud:
-                for by_pool in (
-                    self._clouds,
-                    self._asked,
-                    self._quoted,
-                    self._said,
-                    self.latest,
-                    self.quotes,
-                    self.errors,
-                ):
+                for by_pool in (self._clouds, self._asked, self._quoted, self._said):
                     by_pool.pop(name, None)
+                for answers in (self.latest, self.quotes, self.errors):
+                    answers.pop(name, None)
 
     async def _ask(self, account: Account, pools: Sequence[Pool]) -> None:
         self._clouds |= {pool.id: pool.cloud for pool in pools}

@@ -38,7 +38,7 @@ class Failure(NamedTuple):
 
 
 class Cloud:
-    """One account of the fake cloud. Refusal is raised by calls that the cloud refuses; they change nothing."""
+    """One account of the fake cloud. RefusedCall is raised by calls that the cloud refuses; they change nothing."""
 
     def __init__(self, state: State, clock: Clock, config: CloudConfig) -> None:
         """Continue from ``state``. New and changed groups are taken from the configuration."""
@@ -265,7 +265,7 @@ class Cloud:
     # --- what happens to machines -------------------------------------------------------------------------------------
 
     def machine(self, instance: str) -> Machine:
-        """A machine, running or ended; Refusal if there never was one."""
+        """A machine, running or ended; RefusedCall if there never was one."""
         self.advance()
         if instance not in self._state.machines:
             raise refusals.instance_not_found(instance, "this cloud")

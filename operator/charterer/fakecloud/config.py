@@ -48,8 +48,9 @@ class GroupSpec(Written):
     """One instance group. Money is a decimal string of dollars, times are seconds.
 
     ``hourly_price`` is the list price; a Spot machine costs that times ``spot_factor``, fixed at its launch unless
-    ``reprice_running``. ``orders``: how machines are asked for, see docs/fakecloud.md. ``stock``: number of machines of the group that the cloud has, including those in use (None:
-    unlimited). ``startup_seconds`` and ``lifetime_seconds`` are lists that each machine draws from by the seed.
+    ``reprice_running``. ``orders``: how machines are asked for (docs/fakecloud.md). ``stock``: number of machines of
+    the group that the cloud has, including those in use (None: unlimited). ``startup_seconds`` and
+    ``lifetime_seconds`` are lists that each machine draws from by the seed.
     """
 
     name: Name

@@ -19,7 +19,7 @@ from charterer.fakecloud.cloud import Cloud
 from charterer.fakecloud.config import OrderName
 from charterer.fakecloud.faults import FaultKind, Faults, FaultSpec
 from charterer.fakecloud.records import InstanceGroup, Machine
-from charterer.fakecloud.refusals import Refusal, invalid
+from charterer.fakecloud.refusals import RefusedCall, invalid
 from charterer.fakecloud.wire import Json
 
 logger = logging.getLogger(__name__)
@@ -88,22 +88,22 @@ class Api:
     async def _answer_errors(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             return await handler(request)
-        except Refusal as refusal:
+        except RefusedCall as refusal:
             return self._error(refusal)
         except ValidationError as error:
             return self._error(invalid(problems(error)))
         except web.HTTPException as error:
             message = f"{request.method} {request.path}: {error.reason}; docs/fakecloud.md lists the calls"
-            return self._error(Refusal(error.status, "NoSuchCall", message))
+            return self._error(RefusedCall(error.status, "NoSuchCall", message))
         except Exception:
             logger.exception("%s %s failed", request.method, request.path)
-            return self._error(Refusal(500, "InternalError", "the fake cloud has a bug; its log has the traceback"))
+            return self._error(RefusedCall(500, "InternalError", "the fake cloud has a bug; its log has the traceback"))
 
     @web.middleware
     async def _authorize(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         given = request.headers.get("Authorization", "")
         if self.token is not None and not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
-            raise Refusal(401, "Unauthorized", "the bearer token is missing or wrong")
+            raise RefusedCall(401, "Unauthorized", "the bearer token is missing or wrong")
         return await handler(request)
 
     @web.middleware
@@ -113,11 +113,11 @@ class Api:
             return await handler(request)
         logger.info("%s %s: fault %s", request.method, request.path, fault.kind)
         if fault.kind is FaultKind.THROTTLE:
-            answer = self._error(Refusal(429, "Throttling", "too many calls; wait for the seconds in Retry-After"))
+            answer = self._error(RefusedCall(429, "Throttling", "too many calls; wait for the seconds in Retry-After"))
             answer.headers["Retry-After"] = str(fault.retry_after_seconds)
             return answer
         if fault.kind is FaultKind.ERROR:
-            raise Refusal(fault.status, fault.code, fault.message)
+            raise RefusedCall(fault.status, fault.code, fault.message)
         if fault.kind is FaultKind.LOST_REQUEST:
             _hang_up(request)
         if fault.kind is FaultKind.EMPTY_LIST:
@@ -129,7 +129,7 @@ class Api:
                 _hang_up(request)
             await asyncio.sleep(fault.seconds)
 
-    def _error(self, refusal: Refusal) -> web.Response:
+    def _error(self, refusal: RefusedCall) -> web.Response:
         error = {"code": refusal.code, "message": refusal.message, **refusal.details}
         return self._answer({"error": error}, status=refusal.status)
 

@@ -39,7 +39,7 @@ _NAME_LIMIT = 253
 
 
 def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | Wait | None:
-    """The pool's next step, what it waits for, or None when all is as it should be or the machines are another pool's."""
+    """The pool's next step, what it waits for, or None when all is well or the machines are another pool's."""
     pool = view.snapshot.pools[pool_id]
     if pool.taken_by is not None:
         return None
@@ -162,7 +162,7 @@ def orphan_name(pool: PoolId, instance: Instance) -> RentalId:
     return RentalId(f"{pool}-o-{plain}")
 
 
-# --- the orders: the rentals that want a node --------------------------------------------------------------------------
+# --- the orders: the rentals that want a node -------------------------------------------------------------------------
 
 
 def _adjust_orders(inventory: _PoolInventory, view: LifecycleView) -> PoolStep | Wait | None:

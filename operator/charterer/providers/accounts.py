@@ -15,7 +15,7 @@ from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Reply
 from charterer.domain.pool import FakeGroup, Pool, Quote, Survey
 from charterer.providers.errors import CloudOutcomeUnknown, NotLeading, ProviderError
-from charterer.providers.provider import Drained, Finding, Provider
+from charterer.providers.provider import Drained, PreflightFinding, Provider
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class Account:
         """As the adapter does."""
         await self._mutation(pool, "withdraw", lambda: self._adapter.withdraw(pool, orders, keep))
 
-    async def preflight(self, pool: Pool) -> Sequence[Finding]:
+    async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """As the adapter answers."""
         return await self._counted("preflight", self._adapter.preflight(pool))
 

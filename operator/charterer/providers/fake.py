@@ -32,7 +32,7 @@ from charterer.providers.errors import (
     UnknownCode,
     WouldTerminate,
 )
-from charterer.providers.provider import Drained, Finding
+from charterer.providers.provider import Drained, PreflightFinding
 
 logger = logging.getLogger(__name__)
 
@@ -170,20 +170,20 @@ class FakeCloud:
                 raise
         logger.info("GPUPool %s: ended instance %s, whose node %s was empty", pool.id, instance, proof.node)
 
-    async def preflight(self, pool: Pool) -> Sequence[Finding]:
+    async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """Whether the group is there, sells what the pool says and has a price, and how many of maxNodes fit in it."""
         try:
             group = await self._read(pool, _group_path(pool))
             survey = await self._survey(pool)
             price = await self.quote(pool)
         except ProviderError as error:
-            return [Finding("group", False, str(error))]
+            return [PreflightFinding("group", False, str(error))]
         sells = f"{survey.offering.instance_type} in {survey.offering.zone} at {price.price} an hour"
-        found = [Finding("group", True, f"{pool.cloud.group} sells {sells}")]
+        found = [PreflightFinding("group", True, f"{pool.cloud.group} sells {sells}")]
         fits = _decoded(pool, f"GET {_group_path(pool)}", lambda: int(group["maxSize"]))
         if pool.max_nodes > fits:
             message = f"spec.maxNodes is {pool.max_nodes}, but the group takes at most {fits}: lower maxNodes"
-            found.append(Finding("size", False, message))
+            found.append(PreflightFinding("size", False, message))
         return found
 
     async def close(self) -> None:

@@ -25,7 +25,7 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PreflightFinding:
     """One result of a preflight: what was looked at, whether it is well, and otherwise what to do."""
 
     subject: str
@@ -67,7 +67,7 @@ class Provider(Protocol):
         """End that one instance, and nothing takes its place; succeeds when the instance is not there any more."""
         ...
 
-    async def preflight(self, pool: Pool) -> Sequence[Finding]:
+    async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """What would fail or cost money by surprise before the first dollar: rights, settings, quota, price."""
         ...
 

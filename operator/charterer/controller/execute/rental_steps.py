@@ -64,6 +64,8 @@ async def release(context: ExecutionContext, command: Release) -> ActionOutcome:
 
 async def ask_cloud(context: ExecutionContext, step: AskCloud) -> ActionOutcome:
     """Ask the cloud for nodes; record the instances that it names at once, so that nothing is asked for twice."""
+    for order in step.ask.orders:
+        context.decided.rental(order.rental)
     reply = await context.clouds.ask(context.decided.pool(step.pool), step.ask)
     for order in step.ask.orders:
         if (instance := reply.launched.get(order.token)) is not None:

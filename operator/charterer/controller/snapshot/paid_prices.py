@@ -1,7 +1,7 @@
 """What a machine really costs: the cloud's list prices as ``spec.price`` of the pool corrects them, each since when.
 
-A changed ``spec.price`` counts from when it was changed: what was paid before is on the rental's record and stays. Of a
-machine whose prices the cloud does not tell, the quotes say what it costs: a new segment begins where the quote changes.
+A changed ``spec.price`` counts from when it was changed: what was paid before is on the rental's record and stays.
+Where the cloud does not tell a machine's prices, the quotes do: a new segment begins where the quote changes.
 """
 
 from __future__ import annotations

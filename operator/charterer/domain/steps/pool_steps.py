@@ -21,7 +21,10 @@ class AskCloud:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """Make the cloud give up these orders, none of which has an instance; of a cloud that counts, all above ``keep``."""
+    """Make the cloud give up these orders, none of which has an instance.
+
+    A cloud that only counts gives up what it wants above ``keep``.
+    """
 
     pool: PoolId
     orders: tuple[OrderToken, ...]
