@@ -99,6 +99,10 @@ class Wire:
         return answer
 
 
+async def no_pause(seconds: float) -> None:
+    """Do not wait."""
+
+
 def later(at: Account, seconds: float) -> str:
     """A time of the account's clock, as an event writes it."""
     return (at.clock.now + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")

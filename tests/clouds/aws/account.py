@@ -93,7 +93,10 @@ class Group:
 
 @dataclass
 class Account:
-    """Everything of one account. A test sets the fields; ``calls`` has every call that came, with its parameters."""
+    """Everything of one account. A test sets the fields.
+
+    ``calls``: every call that came, with its parameters; ``callers``: the keys that signed those of each operation.
+    """
 
     clock: Clock = field(default_factory=Clock)
     region: str = "us-east-1"
@@ -119,6 +122,7 @@ class Account:
     queue: list[tuple[datetime, str, str]] = field(default_factory=list)
     machines: dict[str, Machine] = field(default_factory=dict)
     tokens: dict[tuple[str, str], tuple[Params, Params]] = field(default_factory=dict)
+    callers: dict[str, set[str]] = field(default_factory=dict)
     calls: list[tuple[str, Params]] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -133,6 +137,7 @@ class Account:
 
     def check_caller(self, operation: str, key: str, region: str, *, dry: bool) -> None:
         """Refuse who may not make the call; a dry run ends here in any case."""
+        self.callers.setdefault(operation, set()).add(key)
         ec2 = operation.startswith("ec2:")
         if key in self.expired:
             raise Fault("RequestExpired" if ec2 else "ExpiredToken", "The security token in the request is expired")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import difflib
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
-import boto3
 import botocore.session
 from botocore import exceptions as sdk
 from botocore import xform_name
@@ -83,25 +82,21 @@ class Sdk:
 
     def __call__(self, call: Call, params: Params) -> Answer:
         """Send one call and wait for its answer; the SDK's exceptions."""
-        client = self._client(call.service)
+        client = self.client(call.service)
         answer: Answer = getattr(client, xform_name(call.operation))(**params)
         return answer
 
     def similar_region(self) -> str:
         """What to say of a region that this version of the SDK does not know; empty if it knows it."""
-        known = [
-            region
-            for partition in botocore.session.get_session().get_available_partitions()
-            for region in boto3.session.Session().get_available_regions("ec2", partition)
-        ]
+        known = _known_regions()
         if self._region in known:
             return ""
-        near = difflib.get_close_matches(self._region, known, 1)
-        return f"spec.aws.region {self._region!r} is no region that boto3 knows" + (
-            f": is it {near[0]}?" if near else ""
-        )
+        near = " or ".join(difflib.get_close_matches(self._region, known, 3))
+        unknown = f"spec.aws.region {self._region!r} is no region that boto3 knows"
+        return f"{unknown}: did you mean {near}?" if near else unknown
 
-    def _client(self, service: str) -> Any:
+    def client(self, service: str) -> Any:
+        """The client of a service."""
         with self._lock:
             if service not in self._clients:
                 self._clients[service] = self._make(service)
@@ -131,6 +126,13 @@ class Sdk:
         session = botocore.session.get_session()
         session.register_component("credential_provider", CredentialResolver([_RoleProvider(fetcher)]))
         return session
+
+
+@cache
+def _known_regions() -> Sequence[str]:
+    session = botocore.session.get_session()
+    partitions = session.get_available_partitions()
+    return [region for partition in partitions for region in session.get_available_regions("ec2", partition)]
 
 
 def _source_of(session: Any) -> Any:

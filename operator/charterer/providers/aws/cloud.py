@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from typing import Final
 
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Reply, Traits
 from charterer.domain.pool import AwsFleet, AwsGroup, CapacityType, Offering, Pool, Quote, Survey
 from charterer.domain.time import Instant
-from charterer.providers.aws.calls import Answer, Calls, Params, Sdk
+from charterer.providers.aws.calls import Answer, Calls, Params, Sdk, Sleep
 from charterer.providers.aws.fleet import FleetLauncher
 from charterer.providers.aws.group import GroupLauncher
 from charterer.providers.aws.hardware import Hardware
@@ -21,7 +21,7 @@ from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
 from charterer.providers.aws.preflight import Preflight
 from charterer.providers.aws.prices import Prices
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud, ProviderError
-from charterer.providers.provider import Drained, Finding
+from charterer.providers.provider import Drained, PreflightFinding
 
 FLEET_TRAITS: Final = Traits(
     named=True, keeps_trying=False, together=True, lag_seconds=LAG_SECONDS, listed_seconds=LISTED_SECONDS
@@ -34,7 +34,7 @@ ONE_BY_ONE: Final = Traits(
 class AwsCloud:
     """The Provider of one region and role. ``cluster``: the uid of the namespace kube-system, which all tags carry.
 
-    ``send``: sends a call; by default the SDK. ``clock``: seconds that only grow.
+    ``send``: sends a call; by default the SDK. ``clock``: seconds that only grow. ``sleep``: waits between tries.
     """
 
     def __init__(
@@ -44,9 +44,10 @@ class AwsCloud:
         cluster: str,
         send: Callable[[Call, Params], Answer] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._cluster = cluster
-        self._calls = Calls(send or Sdk(region, role))
+        self._calls = Calls(send or Sdk(region, role), sleep)
         self._hardware = Hardware(self._calls)
         self._prices = Prices(self._calls, region, clock)
         self._notices = Notices(self._calls)
@@ -102,7 +103,7 @@ class AwsCloud:
         except NotFoundInCloud:
             return
 
-    async def preflight(self, pool: Pool) -> Sequence[Finding]:
+    async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """What would fail, or cost money by surprise, before the first dollar."""
         return await self._preflight.findings(pool)
 
@@ -158,7 +159,6 @@ def _not_mine(pool: Pool) -> InvalidRequest:
 
 def _about(error: ProviderError, pool: PoolId) -> ProviderError:
     """The same error about another pool."""
-    other = copy(error)
-    other.pool = pool
-    other.args = (str(error).replace(f"GPUPool {error.pool}:", f"GPUPool {pool}:", 1),)
+    other = type(error).__new__(type(error), str(error).replace(f"GPUPool {error.pool}:", f"GPUPool {pool}:", 1))
+    other.__dict__ |= {**error.__dict__, "pool": pool}
     return other

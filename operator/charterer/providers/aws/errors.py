@@ -108,6 +108,26 @@ CODES: Final[Mapping[str, Code]] = {
     "UnrecognizedClientException": _UNAUTHORIZED,  # D
     "MissingAuthenticationToken": _UNAUTHORIZED,  # D
     "InvalidInstanceID.NotFound": Code(Meaning.NOT_FOUND),  # KA
+    "RegionDisabledException": _UNAUTHORIZED,  # M: sts
+    "InvalidSecurity": _UNAUTHORIZED,  # M: sqs
+    "KmsAccessDenied": _UNAUTHORIZED,  # M: sqs
+    "KmsOptInRequired": _UNAUTHORIZED,  # M: sqs
+    "KmsDisabled": _INVALID,  # M: sqs
+    "KmsInvalidKeyUsage": _INVALID,  # M: sqs
+    "KmsInvalidState": _INVALID,  # M: sqs
+    "KmsNotFound": _INVALID,  # M: sqs
+    "KmsThrottled": _THROTTLED,  # M: sqs
+    "InvalidAddress": _INVALID,  # M: sqs
+    "InvalidIdFormat": _INVALID,  # M: sqs
+    "ReceiptHandleIsInvalid": _INVALID,  # M: sqs
+    "OverLimit": _BUSY,  # M: sqs: too many messages are received and not deleted
+    "InvalidNextToken": _SERVER,  # M: autoscaling: the list changed between its pages
+    "InvalidNextTokenException": _SERVER,  # M: pricing
+    "ExpiredNextTokenException": _SERVER,  # M: pricing
+    "NotFoundException": _INVALID,  # M: pricing
+    "ServiceLinkedRoleFailure": _UNAUTHORIZED,  # M: autoscaling
+    "MalformedPolicyDocument": _INVALID,  # M: sts
+    "PackedPolicyTooLarge": _INVALID,  # M: sts
     "QueueDoesNotExist": _INVALID,  # M: sqs
     "AWS.SimpleQueueService.NonExistentQueue": _INVALID,  # M: sqs
     "InvalidLaunchTemplateName.NotFoundException": _INVALID,  # KA

@@ -57,7 +57,7 @@ class Hardware:
         self._zones: dict[str, str] = {}
 
     async def offering(self, pool: Pool, types: Sequence[str], zones: Sequence[str], group: str, said: str) -> Offering:
-        """One node of the pool; InvalidRequest when the types have no or unequal GPUs. ``said``: GPU type in the spec."""
+        """One node of the pool; InvalidRequest when types have no or unequal GPUs. ``said``: the spec's GPU type."""
         found = [await self._type(pool, name) for name in types]
         for each in found:
             if not each.gpus.count:

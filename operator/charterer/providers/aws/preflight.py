@@ -13,11 +13,11 @@ from charterer.providers.aws.hardware import Hardware
 from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
 from charterer.providers.aws.prices import Prices
 from charterer.providers.errors import ProviderError
-from charterer.providers.provider import Finding
+from charterer.providers.provider import PreflightFinding
 
 _CLASSES: Final = {CapacityType.ON_DEMAND: "on-demand", CapacityType.SPOT: "spot"}
 
-Check = Callable[[], Awaitable[Finding]]
+Check = Callable[[], Awaitable[PreflightFinding]]
 
 
 class Preflight:
@@ -30,7 +30,7 @@ class Preflight:
         self._prices = prices
         self._tags = {CLUSTER_TAG: cluster}
 
-    async def findings(self, pool: Pool) -> Sequence[Finding]:
+    async def findings(self, pool: Pool) -> Sequence[PreflightFinding]:
         """One finding for each thing that was looked at. Without credentials there is only that one."""
         who = await _finding("credentials", lambda: self._identity(pool))
         if not who.well:
@@ -43,7 +43,7 @@ class Preflight:
             case _:
                 return [who]
 
-    async def _of_fleet(self, pool: Pool, fleet: AwsFleet) -> Sequence[Finding]:
+    async def _of_fleet(self, pool: Pool, fleet: AwsFleet) -> Sequence[PreflightFinding]:
         checks: list[tuple[str, Check]] = [
             ("launch template", lambda: self._template(pool, fleet)),
             ("subnets", lambda: self._subnets(pool, fleet.subnets)),
@@ -57,11 +57,11 @@ class Preflight:
             checks.append(("capacity reservation", lambda: self._reservation(pool, fleet)))
         return [await _finding(subject, check) for subject, check in checks]
 
-    async def _of_group(self, pool: Pool, group: AwsGroup) -> Sequence[Finding]:
+    async def _of_group(self, pool: Pool, group: AwsGroup) -> Sequence[PreflightFinding]:
         try:
             settings = await self._groups.settings(pool, group)
         except ProviderError as error:
-            return [Finding("group", False, str(error))]
+            return [PreflightFinding("group", False, str(error))]
         wrong = problems_of(pool, settings, self._tags[CLUSTER_TAG])
         checks: list[tuple[str, Check]] = [
             ("group's policies", lambda: self._policies(pool, group)),
@@ -69,41 +69,44 @@ class Preflight:
             ("GPUs", lambda: self._gpus(pool, settings.types, group.gpu_type)),
             ("price", lambda: self._price(pool, settings.types, settings.subnets)),
         ]
-        whole = [Finding("group", False, each) for each in wrong] or [Finding("group", True, f"{settings.arn} is fit")]
+        whole = [PreflightFinding("group", False, each) for each in wrong]
+        whole = whole or [PreflightFinding("group", True, f"{settings.arn} is fit")]
         return [*whole, *[await _finding(subject, check) for subject, check in checks]]
 
-    async def _identity(self, pool: Pool) -> Finding:
+    async def _identity(self, pool: Pool) -> PreflightFinding:
         answer = await self._calls(pool.id, Call.IDENTITY, {})
-        return Finding("credentials", True, f"account {answer['Account']} as {answer['Arn']}")
+        return PreflightFinding("credentials", True, f"account {answer['Account']} as {answer['Arn']}")
 
-    async def _template(self, pool: Pool, fleet: AwsFleet) -> Finding:
+    async def _template(self, pool: Pool, fleet: AwsFleet) -> PreflightFinding:
         params = {"LaunchTemplateName": fleet.launch_template, "Versions": [fleet.version]}
         answer = await self._calls(pool.id, Call.DESCRIBE_TEMPLATE, params)
         [version] = answer["LaunchTemplateVersions"]
         data = version["LaunchTemplateData"]
         if "InstanceMarketOptions" in data:
             message = "it sets InstanceMarketOptions, which a fleet refuses: make a version without them"
-            return Finding("launch template", False, f"{fleet.launch_template} version {fleet.version}: {message}")
-        return Finding("launch template", True, f"{fleet.launch_template} version {version['VersionNumber']}")
+            return PreflightFinding(
+                "launch template", False, f"{fleet.launch_template} version {fleet.version}: {message}"
+            )
+        return PreflightFinding("launch template", True, f"{fleet.launch_template} version {version['VersionNumber']}")
 
-    async def _subnets(self, pool: Pool, subnets: Sequence[str]) -> Finding:
+    async def _subnets(self, pool: Pool, subnets: Sequence[str]) -> PreflightFinding:
         rows, _ = await self._calls.pages(pool.id, Call.DESCRIBE_SUBNETS, {"SubnetIds": list(subnets)}, "Subnets")
         free = sum(row["AvailableIpAddressCount"] for row in rows)
         each = ", ".join(f"{row['SubnetId']} in {row['AvailabilityZone']}" for row in rows)
         well = free >= pool.max_nodes
         advice = "" if well else f", fewer than spec.maxNodes {pool.max_nodes}: add a subnet or lower maxNodes"
-        return Finding("subnets", well, f"{each}: {free} free addresses{advice}")
+        return PreflightFinding("subnets", well, f"{each}: {free} free addresses{advice}")
 
-    async def _gpus(self, pool: Pool, types: Sequence[str], said: str) -> Finding:
+    async def _gpus(self, pool: Pool, types: Sequence[str], said: str) -> PreflightFinding:
         offering = await self._hardware.offering(pool, types, (), "", said)
         sold = _CLASSES[pool.capacity_type]
         for name in types:
             if sold not in await self._hardware.sold_as(pool, name):
                 message = f"{name} is not sold {sold}: change spec.capacityType or the instance types"
-                return Finding("GPUs", False, message)
-        return Finding("GPUs", True, f"{offering.gpus_per_node} × {offering.gpu_type} a node")
+                return PreflightFinding("GPUs", False, message)
+        return PreflightFinding("GPUs", True, f"{offering.gpus_per_node} × {offering.gpu_type} a node")
 
-    async def _offered(self, pool: Pool, fleet: AwsFleet) -> Finding:
+    async def _offered(self, pool: Pool, fleet: AwsFleet) -> PreflightFinding:
         zones = sorted(set(await self._hardware.zones(pool, fleet.subnets)))
         filters = [
             {"Name": "instance-type", "Values": list(fleet.instance_types)},
@@ -115,15 +118,15 @@ class Preflight:
         where = f"{', '.join(fleet.instance_types)} in {', '.join(sorted(sold)) or 'no zone'}"
         if missing := [zone for zone in zones if zone not in sold]:
             message = f"{where}; not offered in {', '.join(missing)}: spec.aws.subnets there give no node"
-            return Finding("zones", bool(sold), message)
-        return Finding("zones", True, where)
+            return PreflightFinding("zones", bool(sold), message)
+        return PreflightFinding("zones", True, where)
 
-    async def _may_fleet(self, pool: Pool, fleet: AwsFleet) -> Finding:
+    async def _may_fleet(self, pool: Pool, fleet: AwsFleet) -> PreflightFinding:
         params = fleet_request(pool, fleet, 1, self._tags | {POOL_TAG: pool.id})
         await self._calls.dry_run(pool.id, Call.CREATE_FLEET, params)
-        return Finding("right to make fleets", True, "EC2 would accept CreateFleet")
+        return PreflightFinding("right to make fleets", True, "EC2 would accept CreateFleet")
 
-    async def _may_run(self, pool: Pool, fleet: AwsFleet) -> Finding:
+    async def _may_run(self, pool: Pool, fleet: AwsFleet) -> PreflightFinding:
         """A fleet launches with the caller's rights, so the rights to launch, tag and pass the node's role count."""
         tags = [{"Key": key, "Value": value} for key, value in (self._tags | {POOL_TAG: pool.id}).items()]
         params = {
@@ -135,22 +138,24 @@ class Preflight:
             "TagSpecifications": [{"ResourceType": kind, "Tags": tags} for kind in ("instance", "volume")],
         }
         await self._calls.dry_run(pool.id, Call.RUN_INSTANCES, params)
-        return Finding("right to launch", True, f"EC2 would launch {fleet.instance_types[0]} in {fleet.subnets[0]}")
+        return PreflightFinding(
+            "right to launch", True, f"EC2 would launch {fleet.instance_types[0]} in {fleet.subnets[0]}"
+        )
 
-    async def _price(self, pool: Pool, types: Sequence[str], subnets: Sequence[str]) -> Finding:
+    async def _price(self, pool: Pool, types: Sequence[str], subnets: Sequence[str]) -> PreflightFinding:
         quote = await self._prices.quote(pool, types, await self._hardware.zones(pool, subnets))
-        return Finding("price", True, f"${quote.price} an hour, at most ${quote.worst}: {quote.source}")
+        return PreflightFinding("price", True, f"{quote.price}, at most {quote.worst}: {quote.source}")
 
-    async def _reservation(self, pool: Pool, fleet: AwsFleet) -> Finding:
+    async def _reservation(self, pool: Pool, fleet: AwsFleet) -> PreflightFinding:
         params = {"CapacityReservationIds": [fleet.capacity_reservation]}
         answer = await self._calls(pool.id, Call.DESCRIBE_RESERVATIONS, params)
         [row] = answer["CapacityReservations"]
         what = f"{row['AvailableInstanceCount']} of {row['TotalInstanceCount']} {row['InstanceType']} are free"
         fits = row["InstanceType"] in fleet.instance_types
         advice = "" if fits else ": spec.aws.instanceTypes do not name that type"
-        return Finding("capacity reservation", fits, f"{fleet.capacity_reservation}: {what}{advice}")
+        return PreflightFinding("capacity reservation", fits, f"{fleet.capacity_reservation}: {what}{advice}")
 
-    async def _policies(self, pool: Pool, group: AwsGroup) -> Finding:
+    async def _policies(self, pool: Pool, group: AwsGroup) -> PreflightFinding:
         """Nobody else may change the group's size."""
         params = {"AutoScalingGroupName": group.auto_scaling_group}
         policies, _ = await self._calls.pages(pool.id, Call.DESCRIBE_POLICIES, params, "ScalingPolicies")
@@ -158,12 +163,12 @@ class Preflight:
         names = [row["PolicyName"] for row in policies] + [row["ScheduledActionName"] for row in schedules]
         if names:
             message = f"{', '.join(names)} would add or end nodes: delete these policies and scheduled actions"
-            return Finding("group's policies", False, message)
-        return Finding("group's policies", True, "no policy or schedule changes the group's size")
+            return PreflightFinding("group's policies", False, message)
+        return PreflightFinding("group's policies", True, "no policy or schedule changes the group's size")
 
 
-async def _finding(subject: str, check: Check) -> Finding:
+async def _finding(subject: str, check: Check) -> PreflightFinding:
     try:
         return await check()
     except ProviderError as error:
-        return Finding(subject, False, str(error))
+        return PreflightFinding(subject, False, str(error))
