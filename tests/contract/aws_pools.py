@@ -103,6 +103,11 @@ async def no_pause(seconds: float) -> None:
     """Do not wait."""
 
 
+async def own_cluster(pool: PoolId) -> str:
+    """The uid of this cluster."""
+    return CLUSTER
+
+
 def later(at: Account, seconds: float) -> str:
     """A time of the account's clock, as an event writes it."""
     return (at.clock.now + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -13,7 +13,7 @@ from charterer.providers.aws.cloud import AwsCloud
 from charterer.providers.fake import FakeCloud
 from tests.clouds.aws.account import Account
 from tests.clouds.aws.server import AwsServer
-from tests.contract.aws_pools import CLUSTER, FLEET, REGION, AwsMarket, Wire, account, aws_pool, no_pause
+from tests.contract.aws_pools import FLEET, REGION, AwsMarket, Wire, account, aws_pool, no_pause, own_cluster
 from tests.contract.pools import Market, pool
 from tests.testbed.fakecloud import FakeCloudProcess
 
@@ -97,7 +97,7 @@ async def aws(aws_server: AwsServer, aws_clients: Sdk) -> AsyncIterator[OpenAws]
     def make(
         cloud: AwsFleet | AwsGroup = FLEET, capacity: CapacityType = CapacityType.ON_DEMAND, **fields: Any
     ) -> AwsMarket:
-        provider = AwsCloud(REGION, "", CLUSTER, Wire(aws_clients), lambda: here.clock.now.timestamp(), no_pause)
+        provider = AwsCloud(REGION, "", own_cluster, Wire(aws_clients), lambda: here.clock.now.timestamp(), no_pause)
         made.append(provider)
         return AwsMarket(here, provider, aws_pool(cloud, capacity, **fields))
 

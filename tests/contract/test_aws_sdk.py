@@ -24,7 +24,7 @@ from charterer.providers.errors import (
 )
 from tests.clouds.aws.account import Account
 from tests.clouds.aws.server import AwsServer
-from tests.contract.aws_pools import CLUSTER, FLEET, REGION, AwsMarket, account, aws_pool, no_pause
+from tests.contract.aws_pools import FLEET, REGION, AwsMarket, account, aws_pool, no_pause, own_cluster
 
 ROLE = "arn:aws:iam::444455556666:role/renter"
 
@@ -65,7 +65,7 @@ def keys(no_credentials: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def market(server: AwsServer, opened: list[AwsCloud], role: str = "") -> AwsMarket:
     here: Account = server.account
-    provider = AwsCloud(REGION, role, CLUSTER, Sdk(REGION, role, server.url), sleep=no_pause)
+    provider = AwsCloud(REGION, role, own_cluster, Sdk(REGION, role, server.url), sleep=no_pause)
     opened.append(provider)
     return AwsMarket(here, provider, aws_pool(replace(FLEET, assume_role=role)))
 
@@ -125,7 +125,7 @@ async def test_where_nobody_listens_nothing_was_sent(server: AwsServer, opened: 
 
 @pytest.mark.usefixtures("keys")
 async def test_a_region_typed_wrong_is_told_with_what_was_meant(opened: list[AwsCloud]) -> None:
-    provider = AwsCloud("us-esat-1", "", CLUSTER, Sdk("us-esat-1", endpoint="http://127.0.0.1:9"), sleep=no_pause)
+    provider = AwsCloud("us-esat-1", "", own_cluster, Sdk("us-esat-1", endpoint="http://127.0.0.1:9"), sleep=no_pause)
     opened.append(provider)
     pool = aws_pool(replace(FLEET, region="us-esat-1"))
     error = (await provider.survey([pool]))[pool.id]
@@ -154,7 +154,7 @@ async def test_a_call_that_takes_too_long_has_an_unknown_outcome(
         return {}
 
     monkeypatch.setattr(calls, "_LONGEST_SECONDS", 0.02)
-    provider = AwsCloud(REGION, "", CLUSTER, never)
+    provider = AwsCloud(REGION, "", own_cluster, never)
     opened.append(provider)
     m = AwsMarket(account(), provider, aws_pool(FLEET))
     with pytest.raises(CloudOutcomeUnknown, match="TimeOut"):

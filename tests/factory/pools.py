@@ -39,6 +39,12 @@ REPLYING = replace(NAMED, keeps_trying=False)
 OFFERING = Offering("NVIDIA-A100-SXM4-40GB", 4, "g.4", "z1")
 
 
+def fake_group(pool: Pool) -> FakeGroup:
+    """The fake cloud's group of a pool that has one."""
+    assert isinstance(pool.cloud, FakeGroup)
+    return pool.cloud
+
+
 def pool(**changes: Any) -> Pool:
     """A pool of 4-GPU nodes at $19.80 an hour."""
     fields: dict[str, Any] = {

@@ -17,6 +17,7 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 
 from charterer.app.certificate import keep_renewed
+from charterer.app.cluster_objects import ClusterObjects
 from charterer.app.settings import Settings
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError
@@ -49,7 +50,7 @@ from charterer.controller.templates import Templates
 from charterer.domain.ids import StepKey
 from charterer.domain.time import Instant, instant
 from charterer.metrics import Metrics
-from charterer.providers.accounts import Accounts
+from charterer.providers.accounts import Accounts, adapter_for
 from charterer.server.http import progress_app, serve
 from charterer.server.progress import ProgressBoard
 from charterer.server.tls import TlsMaterial
@@ -95,7 +96,8 @@ class Leader:
         environment = RunEnvironment(settings.url_for_pods, material.ca_pem)
         self.resync = Resync(client, store, interval=settings.resync_seconds)
         self._recorder = Recorder(client, instance=settings.pod_name)
-        self._accounts = Accounts(os.environ, metrics.cloud_called, fence=fence)
+        adapter = partial(adapter_for, objects=ClusterObjects(client))
+        self._accounts = Accounts(os.environ, metrics.cloud_called, adapter, fence)
         self._board = ProgressBoard()
 
         clock = TrustedClock(now, asyncio.get_running_loop().time, self._clocks)

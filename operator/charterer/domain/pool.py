@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
@@ -72,7 +72,40 @@ class AwsGroup:
     queue: str = ""
 
 
-Cloud: TypeAlias = FakeGroup | AwsFleet | AwsGroup
+TaintEffect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTaint:
+    """A taint that nodes are to have from their beginning."""
+
+    key: str
+    value: str
+    effect: TaintEffect
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClaims:
+    """Nodes for which Karpenter is asked, in the cluster of the operator itself, with a NodeClaim for each.
+
+    ``class_group``, ``class_kind`` and ``class_name`` name the node class. ``gpu_type`` is empty and ``gpus`` 0 where
+    nobody declared them. ``price_metrics``: the URL of Karpenter's metrics; empty where only the user knows the price.
+    ``abandon_seconds``: a node ends itself that long after it was asked for; None: never.
+    """
+
+    class_group: str
+    class_kind: str
+    class_name: str
+    instance_type: str
+    zone: str
+    gpu_type: str = ""
+    gpus: int = 0
+    taints: tuple[NodeTaint, ...] = ()
+    price_metrics: str = ""
+    abandon_seconds: int | None = None
+
+
+Cloud: TypeAlias = FakeGroup | NodeClaims | AwsFleet | AwsGroup
 """Where a pool's nodes come from: one type for each cloud. Everything that depends on the cloud matches on the type."""
 
 

@@ -228,6 +228,8 @@ class Cloud:
             failures = self._launch_missing(group, now)
             if group.spec.orders == "replying":
                 self._state.put_group(replace(self._state.groups[name], waiting=()))
+            else:
+                failures = {}
         placed = {m.order: m for m in self._state.machines.values() if m.group == name and m.order}
         return {order: placed.get(order, failures.get(order)) for order in orders}
 

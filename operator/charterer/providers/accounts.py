@@ -13,8 +13,9 @@ from typing import Final, TypeAlias, TypeVar, assert_never
 
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Reply
-from charterer.domain.pool import FakeGroup, Pool, Quote, Survey
+from charterer.domain.pool import AwsFleet, AwsGroup, FakeGroup, NodeClaims, Pool, Quote, Survey
 from charterer.providers.errors import CloudOutcomeUnknown, NotLeading, ProviderError
+from charterer.providers.karpenter.objects import Objects
 from charterer.providers.provider import Drained, PreflightFinding, Provider
 
 T = TypeVar("T")
@@ -29,13 +30,26 @@ Environment: TypeAlias = Mapping[str, str]
 """Where credentials come from. ``CHARTERER_FAKECLOUD_TOKEN``: the bearer token for fake clouds, if they ask for one."""
 
 
-def adapter_for(pool: Pool, environ: Environment) -> Provider:
-    """The vendor's adapter for that pool's account."""
+def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None) -> Provider:
+    """The vendor's adapter for that pool's account. ``objects``: those of the cluster, where there is one."""
     match pool.cloud:
         case FakeGroup(endpoint=endpoint):
             from charterer.providers.fake import FakeCloud
 
             return FakeCloud(endpoint, environ.get("CHARTERER_FAKECLOUD_TOKEN"))
+        case NodeClaims():
+            from charterer.providers.karpenter import KarpenterCloud
+
+            if objects is None:
+                raise ValueError(f"GPUPool {pool.id} is Karpenter's, which needs a cluster")
+            return KarpenterCloud(objects)
+        case AwsFleet(region=region, assume_role=role) | AwsGroup(region=region, assume_role=role):
+            from charterer.providers.aws.cloud import AwsCloud
+            from charterer.providers.aws.own_cluster import OwnCluster
+
+            if objects is None:
+                raise ValueError(f"GPUPool {pool.id} is of AWS, where tags name the cluster: it needs one")
+            return AwsCloud(region, role, OwnCluster(objects))
         case _ as never:
             assert_never(never)
 
@@ -45,6 +59,10 @@ def _account_key(pool: Pool) -> tuple[str, str]:
     match pool.cloud:
         case FakeGroup():
             return "fake", pool.cloud.account
+        case NodeClaims():
+            return "karpenter", ""
+        case AwsFleet(region=region, assume_role=role) | AwsGroup(region=region, assume_role=role):
+            return "aws", f"{region} {role}"
         case _ as never:
             assert_never(never)
 

@@ -9,6 +9,7 @@ import pytest
 
 from charterer.domain.ids import InstanceId, OrderToken
 from charterer.domain.order import Ask, Reply
+from charterer.domain.pool import FakeGroup
 from charterer.providers.accounts import Account, Accounts
 from charterer.providers.errors import CloudOutcomeUnknown, NotLeading
 from charterer.providers.provider import Drained, Provider
@@ -76,5 +77,5 @@ def test_a_mutation_is_not_waited_for_longer_than_the_lead_lasts(
 
 def test_ways_of_writing_one_endpoint_are_one_account() -> None:
     accounts = Accounts({}, adapter=lambda pool, environ: Slow())
-    first, second = make.pool(), make.pool(cloud=type(make.pool().cloud)("HTTP://Cloud:80/", "other"))
+    first, second = make.pool(), make.pool(cloud=FakeGroup("HTTP://Cloud:80/", "other"))
     assert accounts.account_of(first) is accounts.account_of(second)

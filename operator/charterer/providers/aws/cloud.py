@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
@@ -32,7 +32,7 @@ ONE_BY_ONE: Final = Traits(
 
 
 class AwsCloud:
-    """The Provider of one region and role. ``cluster``: the uid of the namespace kube-system, which all tags carry.
+    """The Provider of one region and role. ``cluster``: reads the uid of the namespace kube-system, which tags carry.
 
     ``send``: sends a call; by default the SDK. ``clock``: seconds that only grow. ``sleep``: waits between tries.
     """
@@ -41,7 +41,7 @@ class AwsCloud:
         self,
         region: str,
         role: str,
-        cluster: str,
+        cluster: Callable[[PoolId], Awaitable[str]],
         send: Callable[[Call, Params], Answer] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
@@ -51,16 +51,16 @@ class AwsCloud:
         self._hardware = Hardware(self._calls)
         self._prices = Prices(self._calls, region, clock)
         self._notices = Notices(self._calls)
-        self._fleets = FleetLauncher(self._calls, cluster)
-        self._groups = GroupLauncher(self._calls, cluster, clock)
-        self._preflight = Preflight(self._calls, self._hardware, self._groups, self._prices, cluster)
+        self._fleets = FleetLauncher(self._calls)
+        self._groups = GroupLauncher(self._calls, clock)
+        self._preflight = Preflight(self._calls, self._hardware, self._groups, self._prices)
 
     async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
         """One list of instances for all pools, and what each pool needs beside it."""
         if not pools:
             return {}
         try:
-            rows, asked = await instances_of(self._calls, pools[0].id, self._cluster)
+            rows, asked = await instances_of(self._calls, pools[0].id, await self._cluster(pools[0].id))
         except ProviderError as error:
             return {pool.id: _about(error, pool.id) for pool in pools}
         return {pool.id: await self._survey_or_error(pool, rows, asked) for pool in pools}
@@ -72,11 +72,12 @@ class AwsCloud:
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
         """Launch what is missing; the same orders again are the same calls."""
+        cluster = await self._cluster(pool.id)
         match pool.cloud:
             case AwsFleet() as fleet:
-                return await self._fleets.ask(pool, fleet, ask)
+                return await self._fleets.ask(pool, fleet, ask, cluster)
             case AwsGroup() as group:
-                return await self._groups.ask(pool, group, ask)
+                return await self._groups.ask(pool, group, ask, cluster)
             case _:
                 raise _not_mine(pool)
 
@@ -85,13 +86,14 @@ class AwsCloud:
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
         """End that instance, if it is this cluster's and this pool's."""
+        cluster = await self._cluster(pool.id)
         try:
             answer = await self._calls(pool.id, Call.DESCRIBE_INSTANCES, {"InstanceIds": [instance]})
         except NotFoundInCloud:
             return
         for row in (row for each in answer["Reservations"] for row in each["Instances"]):
             tags = {tag["Key"]: tag["Value"] for tag in row.get("Tags", ())}
-            if (tags.get(CLUSTER_TAG), tags.get(POOL_TAG)) != (self._cluster, pool.id):
+            if (tags.get(CLUSTER_TAG), tags.get(POOL_TAG)) != (cluster, pool.id):
                 message = f"instance {instance} is not tagged as of this cluster and pool: it is not ended"
                 raise InvalidRequest(pool.id, Call.TERMINATE_INSTANCES.full_name, "NotOurs", message)
             if row["State"]["Name"] in ("shutting-down", "terminated"):
@@ -105,7 +107,7 @@ class AwsCloud:
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """What would fail, or cost money by surprise, before the first dollar."""
-        return await self._preflight.findings(pool)
+        return await self._preflight.findings(pool, await self._cluster(pool.id))
 
     async def close(self) -> None:
         """End the threads."""

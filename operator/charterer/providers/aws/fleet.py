@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from charterer.domain.ids import InstanceId, OrderToken
 from charterer.domain.order import Ask, Order, Refusal, Reply
@@ -18,6 +18,8 @@ from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG
 from charterer.providers.errors import InvalidRequest, ProviderError
 
 logger = logging.getLogger(__name__)
+
+Tags: TypeAlias = Mapping[str, str]
 
 _AT_ONCE: Final = 4
 _RESERVED: Final = ("on-demand-capacity-reservation", "capacity-block")
@@ -55,26 +57,26 @@ async def in_waves(orders: Sequence[Order], one: Callable[[Order], Awaitable[Ins
 class FleetLauncher:
     """Launches the orders of pools with a launch template."""
 
-    def __init__(self, calls: Calls, cluster: str) -> None:
+    def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._cluster = cluster
 
-    async def ask(self, pool: Pool, fleet: AwsFleet, ask: Ask) -> Reply:
-        """One call for orders that are needed together, otherwise one for each."""
+    async def ask(self, pool: Pool, fleet: AwsFleet, ask: Ask, cluster: str) -> Reply:
+        """One call for orders that are needed together, otherwise one for each. ``cluster``: for the tags."""
+        tags = {CLUSTER_TAG: cluster, POOL_TAG: pool.id}
         if ask.together and len(ask.orders) > 1 and not fleet.capacity_reservation:
-            return await self._together(pool, fleet, ask.orders)
-        return await in_waves(ask.orders, lambda order: self._one(pool, fleet, order))
+            return await self._together(pool, fleet, ask.orders, tags)
+        return await in_waves(ask.orders, lambda order: self._one(pool, fleet, order, tags))
 
-    async def _one(self, pool: Pool, fleet: AwsFleet, order: Order) -> InstanceId | Refusal:
-        tags = self._tags(pool) | {ORDER_TAG: order.token, RENTAL_TAG: order.rental}
+    async def _one(self, pool: Pool, fleet: AwsFleet, order: Order, own: Tags) -> InstanceId | Refusal:
+        tags = {**own, ORDER_TAG: order.token, RENTAL_TAG: order.rental}
         ids, refused = await self._create(pool, fleet, [order], order.token, tags)
         if not ids:
             return refused[order.token]
         return ids[0]
 
-    async def _together(self, pool: Pool, fleet: AwsFleet, orders: Sequence[Order]) -> Reply:
+    async def _together(self, pool: Pool, fleet: AwsFleet, orders: Sequence[Order], own: Tags) -> Reply:
         """All or none. Orders that an earlier call launched, with whatever others, are not launched again."""
-        listed, _ = await instances_of(self._calls, pool.id, self._cluster, pool.id)
+        listed, _ = await instances_of(self._calls, pool.id, own[CLUSTER_TAG], pool.id)
         there, known = {row.order: row.id for row in listed if row.order is not None}, gangs_of(listed)
         launched = {order.token: there[order.token] for order in orders if order.token in there}
         missing = sorted((order for order in orders if order.token not in known), key=lambda order: order.token)
@@ -85,7 +87,7 @@ class FleetLauncher:
             raise InvalidRequest(pool.id, Call.CREATE_FLEET.full_name, "TooManyTogether", message)
         tokens = [order.token for order in missing]
         token = f"g{hashlib.sha256(' '.join(tokens).encode()).hexdigest()[:40]}"
-        ids, refused = await self._create(pool, fleet, missing, token, self._tags(pool) | gang_tags(tokens))
+        ids, refused = await self._create(pool, fleet, missing, token, {**own, **gang_tags(tokens)})
         if not ids:
             return Reply(launched, refused)
         pairs = list(zip(sorted(ids), missing, strict=False))
@@ -101,7 +103,7 @@ class FleetLauncher:
             logger.warning("%s", error)
 
     async def _create(
-        self, pool: Pool, fleet: AwsFleet, orders: Sequence[Order], token: str, tags: Mapping[str, str]
+        self, pool: Pool, fleet: AwsFleet, orders: Sequence[Order], token: str, tags: Tags
     ) -> tuple[Sequence[InstanceId], Mapping[OrderToken, Refusal]]:
         """The ids of all of them, or why there are none."""
         params = fleet_request(pool, fleet, len(orders), tags) | {"ClientToken": token}
@@ -117,9 +119,6 @@ class FleetLauncher:
             errors = [LaunchError("EmptyAnswer", "CreateFleet launched nothing and gave no reason")]
         return (), {o.token: refusal(pool.id, errors, fleet.region, pool.capacity_type, at, o.token) for o in orders}
 
-    def _tags(self, pool: Pool) -> dict[str, str]:
-        return {CLUSTER_TAG: self._cluster, POOL_TAG: pool.id}
-
 
 def _errors(answer: Answer) -> list[LaunchError]:
     rows = []
@@ -130,7 +129,7 @@ def _errors(answer: Answer) -> list[LaunchError]:
     return rows
 
 
-def fleet_request(pool: Pool, fleet: AwsFleet, number: int, tags: Mapping[str, str]) -> Params:
+def fleet_request(pool: Pool, fleet: AwsFleet, number: int, tags: Tags) -> Params:
     """The call that launches that many instances, without its token."""
     spot = pool.capacity_type is CapacityType.SPOT
     options: dict[str, Any] = {"AllocationStrategy": "price-capacity-optimized" if spot else "lowest-price"}
@@ -158,5 +157,5 @@ def fleet_request(pool: Pool, fleet: AwsFleet, number: int, tags: Mapping[str, s
     }
 
 
-def _pairs(tags: Mapping[str, str]) -> list[dict[str, str]]:
+def _pairs(tags: Tags) -> list[dict[str, str]]:
     return [{"Key": key, "Value": value} for key, value in tags.items()]

@@ -40,9 +40,8 @@ class GroupSettings:
 class GroupLauncher:
     """Launches the orders of pools with an Auto Scaling group; ``clock``: seconds that only grow."""
 
-    def __init__(self, calls: Calls, cluster: str, clock: Callable[[], float]) -> None:
+    def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
-        self._cluster = cluster
         self._clock = clock
         self._settings: dict[str, tuple[float, GroupSettings]] = {}
 
@@ -54,13 +53,13 @@ class GroupLauncher:
             self._settings[group.auto_scaling_group] = known
         return known[1]
 
-    async def ask(self, pool: Pool, group: AwsGroup, ask: Ask) -> Reply:
+    async def ask(self, pool: Pool, group: AwsGroup, ask: Ask, cluster: str) -> Reply:
         """One call for each order, in one zone after the other until one has room.
 
         InvalidRequest for a group that would end or add nodes by itself, or whose nodes no survey could find.
         """
         settings = await self.settings(pool, group)
-        if wrong := problems_of(pool, settings, self._cluster):
+        if wrong := problems_of(pool, settings, cluster):
             raise InvalidRequest(pool.id, Call.LAUNCH_INSTANCES.full_name, "UnfitGroup", "; ".join(wrong))
         return await in_waves(ask.orders, lambda order: self._one(pool, group, settings, order))
 

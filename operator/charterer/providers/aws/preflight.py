@@ -7,7 +7,7 @@ from typing import Final
 
 from charterer.domain.pool import AwsFleet, AwsGroup, CapacityType, Pool
 from charterer.providers.aws.calls import Calls
-from charterer.providers.aws.fleet import fleet_request
+from charterer.providers.aws.fleet import Tags, fleet_request
 from charterer.providers.aws.group import GroupLauncher, problems_of
 from charterer.providers.aws.hardware import Hardware
 from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
@@ -23,46 +23,45 @@ Check = Callable[[], Awaitable[PreflightFinding]]
 class Preflight:
     """Looks at everything that a pool needs, and changes nothing."""
 
-    def __init__(self, calls: Calls, hardware: Hardware, groups: GroupLauncher, prices: Prices, cluster: str) -> None:
+    def __init__(self, calls: Calls, hardware: Hardware, groups: GroupLauncher, prices: Prices) -> None:
         self._calls = calls
         self._hardware = hardware
         self._groups = groups
         self._prices = prices
-        self._tags = {CLUSTER_TAG: cluster}
 
-    async def findings(self, pool: Pool) -> Sequence[PreflightFinding]:
+    async def findings(self, pool: Pool, cluster: str) -> Sequence[PreflightFinding]:
         """One finding for each thing that was looked at. Without credentials there is only that one."""
         who = await _finding("credentials", lambda: self._identity(pool))
         if not who.well:
             return [who]
         match pool.cloud:
             case AwsFleet() as fleet:
-                return [who, *await self._of_fleet(pool, fleet)]
+                return [who, *await self._of_fleet(pool, fleet, {CLUSTER_TAG: cluster, POOL_TAG: pool.id})]
             case AwsGroup() as group:
-                return [who, *await self._of_group(pool, group)]
+                return [who, *await self._of_group(pool, group, cluster)]
             case _:
                 return [who]
 
-    async def _of_fleet(self, pool: Pool, fleet: AwsFleet) -> Sequence[PreflightFinding]:
+    async def _of_fleet(self, pool: Pool, fleet: AwsFleet, tags: Tags) -> Sequence[PreflightFinding]:
         checks: list[tuple[str, Check]] = [
             ("launch template", lambda: self._template(pool, fleet)),
             ("subnets", lambda: self._subnets(pool, fleet.subnets)),
             ("GPUs", lambda: self._gpus(pool, fleet.instance_types, fleet.gpu_type)),
             ("zones", lambda: self._offered(pool, fleet)),
-            ("right to make fleets", lambda: self._may_fleet(pool, fleet)),
-            ("right to launch", lambda: self._may_run(pool, fleet)),
+            ("right to make fleets", lambda: self._may_fleet(pool, fleet, tags)),
+            ("right to launch", lambda: self._may_run(pool, fleet, tags)),
             ("price", lambda: self._price(pool, fleet.instance_types, fleet.subnets)),
         ]
         if fleet.capacity_reservation:
             checks.append(("capacity reservation", lambda: self._reservation(pool, fleet)))
         return [await _finding(subject, check) for subject, check in checks]
 
-    async def _of_group(self, pool: Pool, group: AwsGroup) -> Sequence[PreflightFinding]:
+    async def _of_group(self, pool: Pool, group: AwsGroup, cluster: str) -> Sequence[PreflightFinding]:
         try:
             settings = await self._groups.settings(pool, group)
         except ProviderError as error:
             return [PreflightFinding("group", False, str(error))]
-        wrong = problems_of(pool, settings, self._tags[CLUSTER_TAG])
+        wrong = problems_of(pool, settings, cluster)
         checks: list[tuple[str, Check]] = [
             ("group's policies", lambda: self._policies(pool, group)),
             ("subnets", lambda: self._subnets(pool, settings.subnets)),
@@ -121,14 +120,14 @@ class Preflight:
             return PreflightFinding("zones", bool(sold), message)
         return PreflightFinding("zones", True, where)
 
-    async def _may_fleet(self, pool: Pool, fleet: AwsFleet) -> PreflightFinding:
-        params = fleet_request(pool, fleet, 1, self._tags | {POOL_TAG: pool.id})
+    async def _may_fleet(self, pool: Pool, fleet: AwsFleet, tags: Tags) -> PreflightFinding:
+        params = fleet_request(pool, fleet, 1, tags)
         await self._calls.dry_run(pool.id, Call.CREATE_FLEET, params)
         return PreflightFinding("right to make fleets", True, "EC2 would accept CreateFleet")
 
-    async def _may_run(self, pool: Pool, fleet: AwsFleet) -> PreflightFinding:
+    async def _may_run(self, pool: Pool, fleet: AwsFleet, own: Tags) -> PreflightFinding:
         """A fleet launches with the caller's rights, so the rights to launch, tag and pass the node's role count."""
-        tags = [{"Key": key, "Value": value} for key, value in (self._tags | {POOL_TAG: pool.id}).items()]
+        tags = [{"Key": key, "Value": value} for key, value in own.items()]
         params = {
             "LaunchTemplate": {"LaunchTemplateName": fleet.launch_template, "Version": fleet.version},
             "InstanceType": fleet.instance_types[0],

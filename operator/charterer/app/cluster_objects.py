@@ -1,0 +1,100 @@
+"""The objects of the cluster for adapters of clouds, whose layer does not know the client of the API server."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from charterer.cluster.client import Client
+from charterer.cluster.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    NotFound,
+    OutcomeUnknown,
+    Unauthorized,
+)
+from charterer.domain.time import Instant, after, instant
+from charterer.providers.karpenter.objects import Failure, Json, Listed, ObjectsError
+
+_FAILURES: Final[Mapping[type[ApiError], Failure]] = {
+    OutcomeUnknown: Failure.UNKNOWN,
+    Unauthorized: Failure.FORBIDDEN,
+    Forbidden: Failure.FORBIDDEN,
+    NotFound: Failure.ABSENT,
+    BadRequest: Failure.REFUSED,
+}
+
+
+class ClusterObjects:
+    """The calls of ``providers.karpenter.objects.Objects``, made by the operator's client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def get(self, path: str) -> Json | None:
+        """One object; None where there is none of that name, nor that kind."""
+        with _classified("get", path):
+            try:
+                return await self._client.get(path)
+            except NotFound:
+                return None
+
+    async def list(self, path: str, *, labels: str = "", fields: str = "") -> Listed:
+        """A whole list, with the time at which it was asked for: by then it was complete."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        with _classified("list", path):
+            listing = await self._client.list(path, labels=labels, fields=fields)
+        now = clock()
+        return Listed(listing.items, after(self._at(now), began - now))
+
+    async def create(self, path: str, body: Json, *, dry_run: bool = False) -> bool:
+        """Create an object in the collection at ``path``; False where one of that name exists."""
+        with _classified("create", path):
+            try:
+                await self._client.post(path, body, dry_run=dry_run)
+            except AlreadyExists:
+                return False
+            return True
+
+    async def keep_by(self, path: str, resource_version: str, finalizers: Sequence[str]) -> str | None:
+        """Set an object's finalizers; its new resourceVersion, or None where it has changed since or is gone."""
+        body = {"metadata": {"resourceVersion": resource_version, "finalizers": list(finalizers)}}
+        with _classified("patch", path):
+            try:
+                changed = await self._client.merge_patch(path, body)
+            except (Conflict, NotFound):
+                return None
+            return str(changed["metadata"]["resourceVersion"])
+
+    async def delete(self, path: str, *, uid: str, resource_version: str = "") -> bool:
+        """Delete that object, if it is still the same (and unchanged); False where it is not, or is gone."""
+        with _classified("delete", path):
+            try:
+                await self._client.delete(path, uid=uid, resource_version=resource_version or None)
+            except (Conflict, NotFound):
+                return False
+            return True
+
+    def _at(self, clock: float) -> Instant:
+        """The API server's time when the event loop's clock shows ``clock``: at most a second less than it is."""
+        if self._client.date is None:
+            return Instant(time.time_ns() // 1_000)
+        date, since = self._client.date
+        return after(instant(parsedate_to_datetime(date)), clock - since)
+
+
+@contextmanager
+def _classified(call: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except ApiError as error:
+        failure = next((found for kind, found in _FAILURES.items() if isinstance(error, kind)), Failure.NOT_DONE)
+        raise ObjectsError(failure, f"{call} {path}", error.message) from error
