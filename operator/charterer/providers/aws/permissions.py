@@ -83,13 +83,13 @@ class Call(Enum):
 
 _CREATE = {"StringEquals": {"ec2:CreateAction": ["CreateFleet", "RunInstances"]}}
 _LAUNCH = (
-    Right("ec2:RunInstances", _ec2(*_LAUNCHED), {}),
+    Right("ec2:RunInstances", _ec2("instance", "volume"), _TAGGED),
     Right(
         "ec2:RunInstances",
-        _ec2("image", "key-pair", "launch-template", "security-group", "subnet", "placement-group")
+        _ec2("network-interface", "image", "key-pair", "launch-template", "security-group", "subnet", "placement-group")
         + _ec2("capacity-reservation", "spot-instances-request", "snapshot"),
     ),
-    Right("ec2:CreateTags", _ec2("fleet", "spot-instances-request", *_LAUNCHED), {**_CREATE}),
+    Right("ec2:CreateTags", _ec2("fleet", "spot-instances-request", *_LAUNCHED), _CREATE),
     Right("iam:PassRole", ("NODE_ROLE_ARN",), {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}),
 )
 
