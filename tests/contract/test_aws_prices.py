@@ -15,6 +15,7 @@ from charterer.domain.pool import CapacityType, Instance, PriceSegment, Survey
 from charterer.domain.time import Instant, after, instant
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG
 from charterer.providers.errors import InvalidRequest
+from tests.clouds.aws.protocol import Fault
 from tests.contract.aws_pools import CLUSTER, FLEET, QUEUE, TYPE, AwsMarket, aws_pool, later
 from tests.contract.conftest import OpenAws
 
@@ -224,6 +225,12 @@ async def test_a_role_that_may_not_launch_is_found_before(aws: OpenAws) -> None:
     found = await wrong(m)
     assert found.keys() == {"right to make fleets", "right to launch"}
     assert "UnauthorizedOperation: You are not authorized to perform: ec2:RunInstances" in found["right to launch"]
+
+
+async def test_a_quota_that_a_dry_run_meets_is_found_before(aws: OpenAws) -> None:
+    m = aws()
+    m.account.faults.fail("ec2:RunInstances", Fault("VcpuLimitExceeded", "You have requested more vCPU capacity"))
+    assert "VcpuLimitExceeded: You have requested more vCPU" in (await wrong(m))["right to launch"]
 
 
 async def test_what_does_not_exist_is_named(aws: OpenAws) -> None:

@@ -135,8 +135,8 @@ class Account:
         versions = self.templates.setdefault(name, {})
         versions[str(len(versions) + 1)] = {"ImageId": "ami-0123456789abcdef0", **data}
 
-    def check_caller(self, operation: str, key: str, region: str, *, dry: bool) -> None:
-        """Refuse who may not make the call; a dry run ends here in any case."""
+    def check_caller(self, operation: str, key: str) -> None:
+        """Refuse who may not make the call."""
         self.callers.setdefault(operation, set()).add(key)
         ec2 = operation.startswith("ec2:")
         if key in self.expired:
@@ -144,8 +144,6 @@ class Account:
         if operation in self.denied:
             code = "UnauthorizedOperation" if ec2 else "AccessDenied"
             raise Fault(code, f"You are not authorized to perform: {operation}", 403)
-        if dry:
-            raise Fault("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
 
     # --- launching -------------------------------------------------------------------------------------------------
 

@@ -50,11 +50,17 @@ class AwsServer:
             account.calls.append((name, params))
             _check_time(headers["X-Amz-Date"], account)
             with account.lock:
-                account.check_caller(name, key, region, dry=bool(params.get("DryRun")))
-                result = account.faults.around(account, name, lambda: OPERATIONS[name](account, params, region))
+                account.check_caller(name, key)
+                result = account.faults.around(account, name, lambda: _act(account, name, params, region))
             return 200, protocol.answer(operation, result or {})
         except protocol.Fault as fault:
             return fault.status, protocol.error(service, fault)
+
+
+def _act(account: Account, name: str, params: protocol.Params, region: str) -> protocol.Params | None:
+    if params.get("DryRun"):
+        raise protocol.Fault("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
+    return OPERATIONS[name](account, params, region)
 
 
 def _check_time(signed: str, account: Account) -> None:

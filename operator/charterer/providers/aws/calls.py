@@ -165,7 +165,7 @@ class Calls:
         self._threads = ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="aws")
 
     async def __call__(self, pool: PoolId, call: Call, params: Params) -> Answer:
-        """The answer. Reads are tried again; a mutation is sent once. ProviderError, LaunchRefused."""
+        """The answer. Reads are tried again; a mutation is sent once. ProviderError, of launches also LaunchRefused."""
         for pause in () if call.mutation else _READ_PAUSES:
             try:
                 return await self._once(pool, call, params)

@@ -63,7 +63,8 @@ class AwsCloud:
             rows, asked = await instances_of(self._calls, pools[0].id, await self._cluster(pools[0].id))
         except ProviderError as error:
             return {pool.id: _about(error, pool.id) for pool in pools}
-        return {pool.id: await self._survey_or_error(pool, rows, asked) for pool in pools}
+        answers = await asyncio.gather(*(self._survey_or_error(pool, rows, asked) for pool in pools))
+        return {pool.id: answer for pool, answer in zip(pools, answers, strict=True)}
 
     async def quote(self, pool: Pool) -> Quote:
         """The price list's price, or the present spot price, of the dearest type and zone."""

@@ -86,6 +86,7 @@ CODES: Final[Mapping[str, Code]] = {
     "PendingVerification": _ACCOUNT_QUOTA,  # KA: minutes to hours until the account is verified
     "AddressLimitExceeded": _ACCOUNT_QUOTA,  # D
     "VolumeLimitExceeded": _ACCOUNT_QUOTA,  # D
+    "NetworkInterfaceLimitExceeded": _ACCOUNT_QUOTA,  # D
     "RequestLimitExceeded": _THROTTLED,  # KA, D
     "Throttling": _THROTTLED,  # D
     "ThrottlingException": _THROTTLED,  # KA
@@ -138,6 +139,10 @@ CODES: Final[Mapping[str, Code]] = {
     "InvalidParameterCombination": _INVALID,  # D
     "InvalidParameter": _INVALID,  # D
     "InvalidFleetConfiguration": _INVALID,  # KA
+    "OperationNotPermitted": _INVALID,  # D: such as the end of an instance that is protected against it
+    "VPCIdNotSpecified": _INVALID,  # D
+    "InvalidFilter": _INVALID,  # D
+    "FilterLimitExceeded": _INVALID,  # D
     "InvalidInstanceType": _INVALID,  # D
     "InvalidUserData.Malformed": _INVALID,  # D
     "MissingParameter": _INVALID,  # D
@@ -155,6 +160,8 @@ CODES: Final[Mapping[str, Code]] = {
     "ScalingActivityInProgress": _BUSY,  # M: autoscaling
     "ScalingActivityInProgressFault": _BUSY,  # M: autoscaling
     "ConcurrentTagAccess": _BUSY,  # D
+    "IncorrectInstanceState": _BUSY,  # D
+    "IncorrectState": _BUSY,  # D
     "InternalError": _SERVER,  # KA, D
     "InternalFailure": _SERVER,  # D
     "InternalServiceError": _SERVER,  # D
@@ -169,6 +176,7 @@ _FAMILIES: Final[Mapping[str, Code]] = {
     "InvalidAMIID": _INVALID,  # D
     "InvalidBlockDeviceMapping": _INVALID,  # D
     "InvalidGroup": _INVALID,  # D
+    "InvalidInstanceID": _INVALID,  # D
     "InvalidKeyPair": _INVALID,  # D
     "InvalidPlacementGroup": _INVALID,  # D
     "InvalidSecurityGroupID": _INVALID,  # D
@@ -198,11 +206,13 @@ def plain(message: str) -> str:
     return message.split(" Encoded authorization failure message")[0][:_LONGEST_MESSAGE]
 
 
-class LaunchRefused(Exception):
+class LaunchRefused(ProviderError):
     """A code that refuses a launch, in the place of an answer to the call."""
 
-    def __init__(self, error: LaunchError, at: Instant) -> None:
-        super().__init__(error.code)
+    reason = RefusalKind.LAUNCH_FAILED.value
+
+    def __init__(self, pool: PoolId, call: str, error: LaunchError, at: Instant) -> None:
+        super().__init__(pool, call, error.code, error.message)
         self.error = error
         self.at = at
 
@@ -220,8 +230,8 @@ class LaunchError:
 
 def call_error(
     pool: PoolId, call: str, code: str, message: str, status: int, at: Instant, *, mutation: bool
-) -> Exception:
-    """The error that stands for the code with which a whole call was answered: a ProviderError, or LaunchRefused.
+) -> ProviderError:
+    """The error that stands for the code with which a whole call was answered.
 
     ``at``: the cloud's time of the answer.
     """
@@ -238,7 +248,7 @@ def call_error(
     if known.meaning is Meaning.THROTTLED:
         return Throttled(pool, call, code, message, THROTTLED_SECONDS)
     if known.meaning in (Meaning.CAPACITY, Meaning.QUOTA):
-        return LaunchRefused(LaunchError(code, message), at)
+        return LaunchRefused(pool, call, LaunchError(code, message), at)
     if code in _CLOCK:
         message = f"{message} Check that the credentials are not expired and that the operator's clock is right"
     return _KINDS[known.meaning](pool, call, code, message)

@@ -21,6 +21,7 @@ from charterer.providers.errors import (
     CloudUnauthorized,
     InvalidRequest,
     NotFoundInCloud,
+    ProviderError,
     Throttled,
     Transient,
     UnknownCode,
@@ -77,7 +78,7 @@ def test_a_refusal_has_the_vendors_words_without_what_only_their_owner_can_decod
     assert len(refused(error("New", message="x" * 9999)).message) == 400
 
 
-CALLS: list[tuple[str, int, bool, type[Exception]]] = [
+CALLS: list[tuple[str, int, bool, type[ProviderError]]] = [
     ("RequestLimitExceeded", 503, True, Throttled),
     ("InternalError", 500, True, CloudOutcomeUnknown),
     ("InternalError", 500, False, Transient),
@@ -93,7 +94,9 @@ CALLS: list[tuple[str, int, bool, type[Exception]]] = [
 
 
 @pytest.mark.parametrize(("code", "status", "mutation", "kind"), CALLS)
-def test_a_code_of_a_whole_call_has_one_meaning(code: str, status: int, mutation: bool, kind: type[Exception]) -> None:
+def test_a_code_of_a_whole_call_has_one_meaning(
+    code: str, status: int, mutation: bool, kind: type[ProviderError]
+) -> None:
     assert type(call_error(POOL, "ec2:CreateFleet", code, "m", status, AT, mutation=mutation)) is kind
 
 
