@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -64,6 +64,14 @@ class World(ABC):
     @abstractmethod
     async def lose(self, *, takes_effect: bool) -> None:
         """The next ask gets no answer."""
+
+    @abstractmethod
+    async def lose_end(self, *, takes_effect: bool) -> None:
+        """The next end of an instance gets no answer."""
+
+    @abstractmethod
+    async def restart(self) -> None:
+        """Another process goes on, with nothing but what the cloud knows."""
 
     @abstractmethod
     async def fail_although_created(self) -> None:
@@ -129,6 +137,13 @@ class FakeWorld(World):
         for method in ("PUT", "POST"):
             await self._here.fault("lost-answer" if takes_effect else "lost-request", method)
 
+    async def lose_end(self, *, takes_effect: bool) -> None:
+        await self._here.fault("lost-answer" if takes_effect else "lost-request", "DELETE")
+
+    async def restart(self) -> None:
+        await self.recover()
+        await self.provider.close()
+
     async def fail_although_created(self) -> None:
         await self.lose(takes_effect=True)
 
@@ -167,8 +182,10 @@ class FakeWorld(World):
 class AwsWorld(World):
     """A pool of AWS, beside another cluster in the account."""
 
-    def __init__(self, market: AwsMarket) -> None:
+    def __init__(self, reopen: Callable[[], AwsMarket]) -> None:
+        market = reopen()
         super().__init__(market.provider, market.pool)
+        self._reopen = lambda: reopen().provider
         self._account = market.account
         self._group = isinstance(market.pool.cloud, AwsGroup)
         assert isinstance(market.pool.cloud, AwsFleet | AwsGroup)
@@ -189,6 +206,13 @@ class AwsWorld(World):
 
     async def lose(self, *, takes_effect: bool) -> None:
         self._account.faults.lose_answer(self._launch, takes_effect=takes_effect)
+
+    async def lose_end(self, *, takes_effect: bool) -> None:
+        call = "autoscaling:TerminateInstanceInAutoScalingGroup" if self._group else "ec2:TerminateInstances"
+        self._account.faults.lose_answer(call, takes_effect=takes_effect)
+
+    async def restart(self) -> None:
+        self.provider = self._reopen()
 
     async def fail_although_created(self) -> None:
         self._account.faults.fail(self._launch, Fault("InternalError", "An internal error", 500), takes_effect=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -23,7 +24,7 @@ async def world(request: pytest.FixtureRequest, market: OpenMarket, aws: OpenAws
             orders = "counted" if mode == "counting" else mode
             return FakeWorld(await market(orders=orders), await market())
         case [_, kind]:
-            return AwsWorld(aws(FLEET if kind == "fleet" else GROUP))
+            return AwsWorld(partial(aws, FLEET if kind == "fleet" else GROUP))
     raise AssertionError(request.param)
 
 
@@ -177,6 +178,41 @@ async def test_what_somebody_else_has_in_the_account_is_neither_listed_nor_ended
     for id in await world.truth():
         await world.terminate(id)
     assert list(await world.elsewhere()) == [other]
+
+
+# --- a process that dies ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("takes_effect", [True, False], ids=["after the call", "before the call"])
+async def test_a_process_that_dies_while_it_rents_leaves_one_machine_to_the_next(
+    world: World, takes_effect: bool
+) -> None:
+    await world.lose(takes_effect=takes_effect)
+    with pytest.raises(CloudOutcomeUnknown):
+        await world.ask("one")
+    await world.restart()
+    await world.survey()
+    await world.ask("one")
+    [instance] = (await world.survey()).instances
+    assert [instance.id] == list(await world.truth())
+    assert instance.order in ("cone", None)
+
+
+@pytest.mark.parametrize("takes_effect", [True, False], ids=["after the call", "before the call"])
+async def test_a_process_that_dies_while_it_ends_a_machine_leaves_the_others_alone(
+    world: World, takes_effect: bool
+) -> None:
+    await world.ask("one", "two")
+    first, second = sorted(await world.truth())
+    await world.lose_end(takes_effect=takes_effect)
+    with pytest.raises(CloudOutcomeUnknown):
+        await world.terminate(first)
+    await world.restart()
+    await world.terminate(first)
+    assert list(await world.truth()) == [second]
+    if (await world.survey()).traits.named:
+        await world.ask("one", "two")
+    assert list(await world.truth()) == [second], "an order whose machine was ended is not served again"
 
 
 # --- money -----------------------------------------------------------------------------------------------------------

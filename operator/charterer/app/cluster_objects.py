@@ -21,14 +21,14 @@ from charterer.cluster.errors import (
     Unauthorized,
 )
 from charterer.domain.time import Instant, after, instant
-from charterer.providers.karpenter.objects import Failure, Json, Listed, ObjectsError
+from charterer.providers.karpenter.objects import CallFailure, Json, Listed, ObjectsError
 
-_FAILURES: Final[Mapping[type[ApiError], Failure]] = {
-    OutcomeUnknown: Failure.UNKNOWN,
-    Unauthorized: Failure.FORBIDDEN,
-    Forbidden: Failure.FORBIDDEN,
-    NotFound: Failure.ABSENT,
-    BadRequest: Failure.REFUSED,
+_FAILURES: Final[Mapping[type[ApiError], CallFailure]] = {
+    OutcomeUnknown: CallFailure.UNKNOWN,
+    Unauthorized: CallFailure.FORBIDDEN,
+    Forbidden: CallFailure.FORBIDDEN,
+    NotFound: CallFailure.ABSENT,
+    BadRequest: CallFailure.REFUSED,
 }
 
 
@@ -96,5 +96,5 @@ def _classified(call: str, path: str) -> Iterator[None]:
     try:
         yield
     except ApiError as error:
-        failure = next((found for kind, found in _FAILURES.items() if isinstance(error, kind)), Failure.NOT_DONE)
+        failure = next((found for kind, found in _FAILURES.items() if isinstance(error, kind)), CallFailure.NOT_DONE)
         raise ObjectsError(failure, f"{call} {path}", error.message) from error

@@ -70,7 +70,7 @@ def claim_for(pool: Pool, cloud: NodeClaims, gpus: int, order: Order) -> dict[st
     }
 
 
-class Stage(Enum):
+class ClaimStage(Enum):
     """How far a claim is.
 
     UNSEEN: Karpenter has not looked at it. LAUNCHING: a machine may come of it at any time. FAILING: the last launch
@@ -146,24 +146,24 @@ class Claim:
         return tuple([name for name in self.meta.finalizers if name != FINALIZER_BILL])
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> ClaimStage:
         """How far it is."""
         karpenter_acts = _KARPENTER_KEEPS in self.meta.finalizers
         if self.meta.deleting and not karpenter_acts:
-            return Stage.ENDED if self.provider_id else Stage.UNSERVED
+            return ClaimStage.ENDED if self.provider_id else ClaimStage.UNSERVED
         if self.provider_id:
-            return Stage.ENDING if self.meta.deleting else Stage.RUNNING
+            return ClaimStage.ENDING if self.meta.deleting else ClaimStage.RUNNING
         if not karpenter_acts:
-            return Stage.UNSEEN
-        return Stage.LAUNCHING if self.failure is None else Stage.FAILING
+            return ClaimStage.UNSEEN
+        return ClaimStage.LAUNCHING if self.failure is None else ClaimStage.FAILING
 
     def instance(self, asked: Instant) -> Instance:
         """Its machine, as a survey at ``asked`` shows it. It has one: the stage is RUNNING, ENDING or ENDED."""
         stage = self.stage
-        ended = self._ended(asked) if stage is Stage.ENDED else None
+        ended = self._ended(asked) if stage is ClaimStage.ENDED else None
         return Instance(
             id=InstanceId(self.meta.name),
-            state=_STATES[stage] if self.registered or stage is not Stage.RUNNING else InstanceState.PENDING,
+            state=_STATES[stage] if self.registered or stage is not ClaimStage.RUNNING else InstanceState.PENDING,
             provider_id=self.provider_id,
             node=self.node,
             launched=self.meta.created,
@@ -182,9 +182,9 @@ class Claim:
 
 
 _STATES: Final = {
-    Stage.RUNNING: InstanceState.RUNNING,
-    Stage.ENDING: InstanceState.STOPPING,
-    Stage.ENDED: InstanceState.ENDED,
+    ClaimStage.RUNNING: InstanceState.RUNNING,
+    ClaimStage.ENDING: InstanceState.STOPPING,
+    ClaimStage.ENDED: InstanceState.ENDED,
 }
 
 _SPAN: Final = re.compile(r"([0-9.]+)(h|ms|m|s)")

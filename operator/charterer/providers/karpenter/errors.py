@@ -98,7 +98,7 @@ _SEVEREST: Final = (
     RefusalKind.QUOTA_EXCEEDED,
     RefusalKind.STOCK_OUT,
 )
-"""Of several codes in one message the first of these counts: a quota does not come back by itself, as a stock does."""
+"""One message may have several codes. The first of these kinds counts: a quota does not come back by itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from charterer.domain.time import Instant
 Json: TypeAlias = Mapping[str, Any]
 
 
-class Failure(StrEnum):
+class CallFailure(StrEnum):
     """What is known of a call that failed."""
 
     NOT_DONE = "Unreachable"
@@ -30,7 +30,7 @@ class Failure(StrEnum):
 class ObjectsError(Exception):
     """A call to the API server failed; the message is the API server's."""
 
-    def __init__(self, failure: Failure, call: str, message: str) -> None:
+    def __init__(self, failure: CallFailure, call: str, message: str) -> None:
         super().__init__(f"{call}: {message}")
         self.failure = failure
         self.call = call

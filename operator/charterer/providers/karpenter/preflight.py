@@ -12,7 +12,7 @@ from charterer.providers.errors import ProviderError
 from charterer.providers.karpenter import hardware
 from charterer.providers.karpenter.claims import CLAIMS, claim_for
 from charterer.providers.karpenter.node_class import NodeClasses
-from charterer.providers.karpenter.objects import Failure, Objects, ObjectsError
+from charterer.providers.karpenter.objects import CallFailure, Objects, ObjectsError
 from charterer.providers.provider import PreflightFinding
 
 _TRIAL: Final = Order(OrderToken("cpreflight0"), RentalId("preflight"))
@@ -69,8 +69,8 @@ async def _claim(pool: Pool, cloud: NodeClaims, objects: Objects) -> PreflightFi
         await objects.create(CLAIMS, claim_for(pool, cloud, max(cloud.gpus, 1), _TRIAL), dry_run=True)
     except ObjectsError as error:
         advice = {
-            Failure.ABSENT: "; install Karpenter",
-            Failure.FORBIDDEN: "; set the chart's value karpenter.enabled",
+            CallFailure.ABSENT: "; install Karpenter",
+            CallFailure.FORBIDDEN: "; set the chart's value karpenter.enabled",
         }.get(error.failure, "")
         return PreflightFinding(subject, False, f"{error}{advice}")
     return PreflightFinding(subject, True, "accepted")

@@ -33,9 +33,9 @@ from charterer.providers.errors import (
     WouldTerminate,
 )
 from charterer.providers.karpenter import errors, hardware, prices
-from charterer.providers.karpenter.claims import CLAIMS, Claim, Stage, claim_for, claim_name
+from charterer.providers.karpenter.claims import CLAIMS, Claim, ClaimStage, claim_for, claim_name
 from charterer.providers.karpenter.node_class import NodeClasses
-from charterer.providers.karpenter.objects import Failure, Objects, ObjectsError
+from charterer.providers.karpenter.objects import CallFailure, Objects, ObjectsError
 from charterer.providers.karpenter.preflight import findings
 from charterer.providers.provider import Drained, PreflightFinding
 
@@ -55,12 +55,12 @@ _HARDWARE_SECONDS: Final = 60.0
 _NOTICE_SECONDS: Final = 120.0
 """How long before a claim expires surveys say so."""
 
-_ERRORS: Final[Mapping[Failure, type[ProviderError]]] = {
-    Failure.NOT_DONE: CloudUnreachable,
-    Failure.UNKNOWN: CloudOutcomeUnknown,
-    Failure.FORBIDDEN: CloudUnauthorized,
-    Failure.ABSENT: NotFoundInCloud,
-    Failure.REFUSED: InvalidRequest,
+_ERRORS: Final[Mapping[CallFailure, type[ProviderError]]] = {
+    CallFailure.NOT_DONE: CloudUnreachable,
+    CallFailure.UNKNOWN: CloudOutcomeUnknown,
+    CallFailure.FORBIDDEN: CloudUnauthorized,
+    CallFailure.ABSENT: NotFoundInCloud,
+    CallFailure.REFUSED: InvalidRequest,
 }
 
 
@@ -109,13 +109,13 @@ class KarpenterCloud:
         for claim in claims:
             about = errors.About(pool, cloud, claim.order, at)
             match claim.stage:
-                case Stage.UNSEEN | Stage.LAUNCHING if claim.order is not None:
+                case ClaimStage.UNSEEN | ClaimStage.LAUNCHING if claim.order is not None:
                     ordered.add(claim.order)
-                case Stage.FAILING if claim.order is not None:
+                case ClaimStage.FAILING if claim.order is not None:
                     ordered.add(claim.order)
                     if claim.failure is not None and claim.failure[0] not in errors.PASSING:
                         refusals.append(errors.of_condition(*claim.failure, about))
-                case Stage.UNSERVED if claim.order is not None:
+                case ClaimStage.UNSERVED if claim.order is not None:
                     refusal = await self._why(claim, about)
                     if refusal is None:
                         ordered.add(claim.order)
@@ -239,7 +239,7 @@ class KarpenterCloud:
             about = errors.About(pool, cloud, order.token, found.meta.created)
             message = f"NodeClaim {found.meta.name} is not Charterer's: delete it or rename it"
             return errors.invalid("NameTaken", message, about)
-        if found.stage is Stage.UNSERVED and await self._release(found) is not None:
+        if found.stage is ClaimStage.UNSERVED and await self._release(found) is not None:
             await self._objects.create(CLAIMS, body)
         return None
 
@@ -262,16 +262,16 @@ class KarpenterCloud:
     async def _give_up(self, pool: Pool, claim: Claim) -> bool:
         """Delete the claim if no machine can come of it; False where one may."""
         match claim.stage:
-            case Stage.UNSERVED:
+            case ClaimStage.UNSERVED:
                 await self._release(claim)
                 return True
-            case Stage.UNSEEN | Stage.FAILING if not claim.meta.deleting:
+            case ClaimStage.UNSEEN | ClaimStage.FAILING if not claim.meta.deleting:
                 version = claim.meta.resource_version
                 if not await self._objects.delete(claim.path, uid=claim.meta.uid, resource_version=version):
                     return False
                 left = await self._claim(claim.meta.name)
-                return left is None or (left.stage is Stage.UNSERVED and await self._release(left) is not None)
-            case Stage.RUNNING | Stage.ENDING | Stage.ENDED:
+                return left is None or (left.stage is ClaimStage.UNSERVED and await self._release(left) is not None)
+            case ClaimStage.RUNNING | ClaimStage.ENDING | ClaimStage.ENDED:
                 message = f"NodeClaim {claim.meta.name} has machine {claim.provider_id}"
                 raise WouldTerminate(pool.id, "delete NodeClaim", "HasMachine", message)
             case _:
@@ -308,11 +308,11 @@ class KarpenterCloud:
             raise _error(pool, error) from error
 
 
-_WITH_MACHINE: Final = frozenset({Stage.RUNNING, Stage.ENDING, Stage.ENDED})
+_WITH_MACHINE: Final = frozenset({ClaimStage.RUNNING, ClaimStage.ENDING, ClaimStage.ENDED})
 
 
 def _over(claim: Claim) -> bool:
-    return claim.stage in (Stage.ENDED, Stage.UNSERVED)
+    return claim.stage in (ClaimStage.ENDED, ClaimStage.UNSERVED)
 
 
 def _claims_of(pool: Pool) -> NodeClaims:
@@ -322,18 +322,18 @@ def _claims_of(pool: Pool) -> NodeClaims:
 
 
 def _notices(claims: Iterable[Claim], at: Instant) -> Iterable[Notice]:
-    """Of the claims that expire soon."""
+    """Notices for the claims that expire soon."""
     for claim in claims:
         soon = claim.expires is not None and claim.expires <= after(at, _NOTICE_SECONDS)
-        if claim.expires is not None and soon and claim.stage is Stage.RUNNING:
+        if claim.expires is not None and soon and claim.stage is ClaimStage.RUNNING:
             yield Notice(InstanceId(claim.meta.name), claim.expires)
 
 
 def _error(pool: Pool, error: ObjectsError) -> ProviderError:
     kind = _ERRORS.get(error.failure, UnknownCode)
     message = error.message
-    if error.failure is Failure.ABSENT:
+    if error.failure is CallFailure.ABSENT:
         message = f"{message}: is Karpenter installed in this cluster?"
-    if error.failure is Failure.FORBIDDEN:
+    if error.failure is CallFailure.FORBIDDEN:
         message = f"{message} (the chart's value karpenter.enabled grants it)"
     return kind(pool.id, error.call, error.failure.value, message)
