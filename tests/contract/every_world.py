@@ -185,7 +185,7 @@ class AwsWorld(World):
     def __init__(self, reopen: Callable[[], AwsMarket]) -> None:
         market = reopen()
         super().__init__(market.provider, market.pool)
-        self._reopen = lambda: reopen().provider
+        self._reopen = reopen
         self._account = market.account
         self._group = isinstance(market.pool.cloud, AwsGroup)
         assert isinstance(market.pool.cloud, AwsFleet | AwsGroup)
@@ -212,7 +212,7 @@ class AwsWorld(World):
         self._account.faults.lose_answer(call, takes_effect=takes_effect)
 
     async def restart(self) -> None:
-        self.provider = self._reopen()
+        self.provider = self._reopen().provider
 
     async def fail_although_created(self) -> None:
         self._account.faults.fail(self._launch, Fault("InternalError", "An internal error", 500), takes_effect=True)

@@ -180,7 +180,7 @@ async def test_what_somebody_else_has_in_the_account_is_neither_listed_nor_ended
     assert list(await world.elsewhere()) == [other]
 
 
-# --- a process that dies ------------------------------------------------------------------------------------------------
+# --- a process that dies ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("takes_effect", [True, False], ids=["after the call", "before the call"])

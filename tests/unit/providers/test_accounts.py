@@ -15,7 +15,7 @@ from charterer.domain.pool import AwsFleet, AwsGroup, FakeGroup
 from charterer.providers.accounts import Account, Accounts, adapter_for
 from charterer.providers.aws.own_cluster import OwnCluster
 from charterer.providers.errors import CloudOutcomeUnknown, NotLeading, Transient
-from charterer.providers.karpenter.objects import Failure, Objects, ObjectsError
+from charterer.providers.karpenter.objects import CallFailure, Objects, ObjectsError
 from charterer.providers.provider import Drained, Provider
 from tests import factory as make
 from tests.unit.controller.test_surveys import Cloud
@@ -105,7 +105,7 @@ def test_a_pool_of_aws_needs_a_cluster_whose_uid_its_machines_carry() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "said"), [(None, "no namespace kube-system"), (ObjectsError(Failure.NOT_DONE, "get", "down"), "down")]
+    ("found", "said"), [(None, "no namespace kube-system"), (ObjectsError(CallFailure.NOT_DONE, "get", "down"), "down")]
 )
 def test_nothing_is_asked_of_aws_before_the_clusters_uid_is_known(found: ObjectsError | None, said: str) -> None:
     class NoObjects:
