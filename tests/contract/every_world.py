@@ -12,6 +12,7 @@ from charterer.domain.order import Ask, Order, Refusal, Reply
 from charterer.domain.pool import AwsFleet, AwsGroup, Pool, Survey
 from charterer.domain.time import Instant
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG
+from charterer.providers.fake import FakeCloud
 from charterer.providers.provider import Drained, Provider
 from tests.clouds.aws.protocol import Fault
 from tests.contract.aws_pools import TYPE, AwsMarket
@@ -141,8 +142,7 @@ class FakeWorld(World):
         await self._here.fault("lost-answer" if takes_effect else "lost-request", "DELETE")
 
     async def restart(self) -> None:
-        await self.recover()
-        await self.provider.close()
+        self.provider = FakeCloud(self._here.cloud.url)
 
     async def fail_although_created(self) -> None:
         await self.lose(takes_effect=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
@@ -17,15 +18,17 @@ from tests.contract.every_world import AwsWorld, FakeWorld, World
 
 
 @pytest.fixture(params=["fake counting", "fake named", "fake replying", "aws fleet", "aws group"])
-async def world(request: pytest.FixtureRequest, market: OpenMarket, aws: OpenAws) -> World:
+async def world(request: pytest.FixtureRequest, market: OpenMarket, aws: OpenAws) -> AsyncIterator[World]:
     """A pool of each cloud, in each way that it can be asked."""
-    match request.param.split():
-        case ["fake", mode]:
-            orders = "counted" if mode == "counting" else mode
-            return FakeWorld(await market(orders=orders), await market())
-        case [_, kind]:
-            return AwsWorld(partial(aws, FLEET if kind == "fleet" else GROUP))
-    raise AssertionError(request.param)
+    made: World
+    cloud, kind = request.param.split()
+    if cloud == "fake":
+        orders = "counted" if kind == "counting" else kind
+        made = FakeWorld(await market(orders=orders), await market())
+    else:
+        made = AwsWorld(partial(aws, FLEET if kind == "fleet" else GROUP))
+    yield made
+    await made.provider.close()
 
 
 # --- asking ----------------------------------------------------------------------------------------------------------
