@@ -41,6 +41,24 @@ async def test_the_list_price_is_the_plain_one_of_its_many_rows(aws: OpenAws) ->
     assert quote.as_of == instant(m.account.clock.now)
 
 
+async def test_a_node_costs_what_was_quoted_for_it_from_its_launch_to_its_end(aws: OpenAws) -> None:
+    m = aws()
+    quote = await m.provider.quote(m.pool)
+    await m.ask("short", "long")
+    short, long = m.truth()
+    m.account.clock.advance(7)
+    await m.terminate(short)
+    m.account.clock.advance(90_001)
+    await m.terminate(long)
+    costs = {}
+    for node in (await m.survey()).instances:
+        assert (node.segments, node.ended is None) == ((), False), "of one type only: the quotes say what it costs"
+        seconds = ((node.ended or node.launched) - node.launched) // 1_000_000
+        costs[node.id] = quote.price.cost(max(seconds, node.billing_minimum_seconds)).micros
+    assert costs | {short: m.account.bill()[short]} == m.account.bill()
+    assert m.account.bill()[short] == quote.price.cost(60).micros
+
+
 async def test_a_list_price_is_read_again_after_some_hours(aws: OpenAws) -> None:
     m = aws()
     await m.provider.quote(m.pool)
