@@ -177,6 +177,15 @@ async def test_many_orders_are_asked_for_one_by_one_until_the_first_refusal(aws:
     }
 
 
+async def test_what_was_launched_before_an_error_is_told_and_the_rest_is_asked_for_again(aws: OpenAws) -> None:
+    m = aws()
+    m.account.faults.lose_answer("ec2:CreateFleet", takes_effect=True)
+    names = [f"n{number}" for number in range(6)]
+    first = await m.ask(*names)
+    assert (len(first.launched), len(m.truth())) == (3, 4)
+    assert len((await m.ask(*names)).launched) == len(m.truth()) == 6
+
+
 # --- refusals --------------------------------------------------------------------------------------------------------
 
 
