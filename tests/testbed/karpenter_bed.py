@@ -21,7 +21,6 @@ CLAIMS = Resource("karpenter.sh", "v1", "nodeclaims", namespaced=False)
 GPU_TYPE = "NVIDIA-A100-SXM4-40GB"
 HOURLY = "32.77"
 """What a p4d.24xlarge costs on demand, by Karpenter's metrics."""
-_MINIMUM_SECONDS = 60
 _PATIENCE_SECONDS = 3.0
 """How much earlier than its launch, or later than its end, a machine may be billed: claims tell whole seconds, and
 Karpenter looks at a claim a moment after it was made."""
@@ -52,6 +51,8 @@ class KarpenterBed(Bed):
             "gpuType": GPU_TYPE,
             "gpusPerNode": 8,
             "priceMetrics": self.karpenter.metrics_url,
+            "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
+            "billingMinimumSeconds": 0,
             **claims,
         }
         spec = {"karpenter": cloud, "maxNodes": 4, "startSeconds": 3, "cooldownSeconds": 300}
@@ -91,7 +92,7 @@ class KarpenterBed(Bed):
             assert machine.ended is not None
             assert machine.launched - _PATIENCE_SECONDS <= began <= machine.launched, (name, began, machine)
             assert abs(ended - machine.ended) <= _PATIENCE_SECONDS, (name, ended, machine)
-            lines[name] = Price.parse(HOURLY).cost(max(_MINIMUM_SECONDS, round(ended - began))).micros
+            lines[name] = Price.parse(HOURLY).cost(round(ended - began)).micros
         assert not machines, f"machines that no claim tells: {machines}"
         return lines, sum(lines.values())
 

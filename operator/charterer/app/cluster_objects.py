@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from charterer.cluster.client import Client
+from charterer.cluster.client import TIMEOUT, Client
 from charterer.cluster.errors import (
     AlreadyExists,
     ApiError,
@@ -20,7 +20,7 @@ from charterer.cluster.errors import (
     OutcomeUnknown,
     Unauthorized,
 )
-from charterer.domain.time import Instant, after, instant
+from charterer.domain.time import Instant, instant
 from charterer.providers.karpenter.objects import CallFailure, Json, Listed, ObjectsError
 
 _FAILURES: Final[Mapping[type[ApiError], CallFailure]] = {
@@ -31,12 +31,17 @@ _FAILURES: Final[Mapping[type[ApiError], CallFailure]] = {
     BadRequest: CallFailure.REFUSED,
 }
 
+_LOOSENESS: Final = round((TIMEOUT + 1) * 1e6)
+"""Microseconds by which an answer's time may be behind: it is told in whole seconds, and on its way for a while."""
+
 
 class ClusterObjects:
     """The calls of ``providers.karpenter.objects.Objects``, made by the operator's client."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._ahead: int | None = None
+        """Microseconds by which the API server's clock is ahead of the event loop's, at least."""
 
     async def get(self, path: str) -> Json | None:
         """One object; None where there is none of that name, nor that kind."""
@@ -48,12 +53,10 @@ class ClusterObjects:
 
     async def list(self, path: str, *, labels: str = "", fields: str = "") -> Listed:
         """A whole list, with the time at which it was asked for: by then it was complete."""
-        clock = asyncio.get_running_loop().time
-        began = clock()
+        began = asyncio.get_running_loop().time()
         with _classified("list", path):
             listing = await self._client.list(path, labels=labels, fields=fields)
-        now = clock()
-        return Listed(listing.items, after(self._at(now), began - now))
+        return Listed(listing.items, self._at(began))
 
     async def create(self, path: str, body: Json, *, dry_run: bool = False) -> bool:
         """Create an object in the collection at ``path``; False where one of that name exists."""
@@ -84,11 +87,17 @@ class ClusterObjects:
             return True
 
     def _at(self, clock: float) -> Instant:
-        """The API server's time when the event loop's clock shows ``clock``: at most a second less than it is."""
+        """The API server's time when the event loop's clock shows ``clock``; it goes back only if that clock did.
+
+        Answers tell whole seconds, so each bounds the difference of the clocks from below, and the best bound counts.
+        """
         if self._client.date is None:
             return Instant(time.time_ns() // 1_000)
-        date, since = self._client.date
-        return after(instant(parsedate_to_datetime(date)), clock - since)
+        date, received = self._client.date
+        least = instant(parsedate_to_datetime(date)) - round(received * 1e6)
+        known = least if self._ahead is None else self._ahead
+        self._ahead = min(max(known, least), least + _LOOSENESS)
+        return Instant(round(clock * 1e6) + self._ahead)
 
 
 @contextmanager

@@ -10,19 +10,22 @@ import asyncio
 import gc
 import logging
 import os
+import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from email.utils import parsedate_to_datetime
 from functools import partial
 
+from charterer.api import decode
 from charterer.app.certificate import keep_renewed
 from charterer.app.cluster_objects import ClusterObjects
 from charterer.app.settings import Settings
+from charterer.app.until_answered import until_answered
 from charterer.cluster.client import Client
-from charterer.cluster.errors import ApiError
+from charterer.cluster.errors import NotFound
 from charterer.cluster.events import Recorder
-from charterer.cluster.paths import TOKEN_REVIEWS
+from charterer.cluster.paths import NAMESPACES, TOKEN_REVIEWS
 from charterer.cluster.resync import Resync
 from charterer.cluster.store import Store
 from charterer.controller.clock import Reading, TrustedClock
@@ -48,9 +51,11 @@ from charterer.controller.status.view_writer import ViewWriter
 from charterer.controller.surveys import Surveys, pools_in, pools_in_motion
 from charterer.controller.templates import Templates
 from charterer.domain.ids import StepKey
+from charterer.domain.snapshot import Stop
 from charterer.domain.time import Instant, instant
 from charterer.metrics import Metrics
 from charterer.providers.accounts import Accounts, adapter_for
+from charterer.providers.guarded import Guards
 from charterer.server.http import progress_app, serve
 from charterer.server.progress import ProgressBoard
 from charterer.server.tls import TlsMaterial
@@ -62,8 +67,6 @@ _log = logging.getLogger(__name__)
 _COLLECTION_THRESHOLD = 100_000
 """Objects made before Python looks for garbage in cycles, of which there is little. A plan of ten thousand jobs makes
 half as many; with Python's own 700 every third plan would walk through all that is kept, and take twice as long."""
-_LIST_RETRY_SECONDS = 1.0
-"""Seconds until the cluster is listed again where it could not be."""
 
 
 def now() -> Instant:
@@ -96,8 +99,15 @@ class Leader:
         environment = RunEnvironment(settings.url_for_pods, material.ca_pem)
         self.resync = Resync(client, store, interval=settings.resync_seconds)
         self._recorder = Recorder(client, instance=settings.pod_name)
+        guards = Guards(
+            record=metrics.cloud_called,
+            fence=fence,
+            stopped=self._stopped,
+            dry_run=settings.dry_run,
+            limits=settings.limits,
+        )
         adapter = partial(adapter_for, objects=ClusterObjects(client))
-        self._accounts = Accounts(os.environ, metrics.cloud_called, adapter, fence)
+        self._accounts = Accounts(os.environ, guards, adapter)
         self._board = ProgressBoard()
 
         clock = TrustedClock(now, asyncio.get_running_loop().time, self._clocks)
@@ -108,7 +118,16 @@ class Leader:
         self._surveys = Surveys(self._accounts, partial(pools_in, store), moving, self._awake.set, settings.surveys)
         templates = Templates(client, INDEXED_JOB, environment, self._awake.set)
         self._warnings = RunWarnings(client, self._awake.set)
-        self._source = source = SnapshotSource(store, self._surveys, templates, self._board, self._warnings, self._now)
+        self._source = source = SnapshotSource(
+            store,
+            self._surveys,
+            templates,
+            self._board,
+            self._warnings,
+            self._now,
+            settings.namespace,
+            settings.limits,
+        )
 
         # Learning
         self._collector = ReportCollector(source.last_or_none)
@@ -139,15 +158,37 @@ class Leader:
         What is listed now is newer than whatever a former leader wrote last, since it cannot write any more.
         """
         stack.push_async_callback(self._accounts.close)
-        await _until_it_works(self.resync.once)
+        await until_answered("the list of the cluster", self.resync.once)
         gc.freeze()  # what was just listed lives long: walking through it again and again would cost plans a third
         gc.set_threshold(_COLLECTION_THRESHOLD)
         stack.push_async_callback(self._recorder.flush)
-        await _until_it_works(self._profiles.restore)
+        await until_answered("the list of SpeedupProfiles", self._profiles.restore)
         self._store.bind(self._store_changed)
 
-    async def run(self, stack: AsyncExitStack, serving: Callable[[], Awaitable[None]]) -> None:
-        """Serve progress, then run everything until cancelled; ``serving`` is awaited once pods can be served."""
+    async def run(self, stack: AsyncExitStack, serving: Callable[[], None] | None) -> None:
+        """Serve progress, then run everything until cancelled; ``serving`` is called once pods can be served.
+
+        None: pods are served by somebody else.
+        """
+        context = None if serving is None else await self._serve_progress(stack)
+        if serving is not None:
+            serving()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.loop.run(), name="loop")
+            tasks.create_task(self._surveys.run(), name="surveys")
+            tasks.create_task(self.resync.run(), name="resync")
+            tasks.create_task(self._warnings.run(self._source.last_or_none), name="warnings")
+            tasks.create_task(self._recorder.run(), name="events")
+            tasks.create_task(self._views.run(), name="views")
+            tasks.create_task(self._progress.run(), name="progress")
+            tasks.create_task(self._profiles.run(), name="learning")
+            if context is not None:
+                renewal = keep_renewed(self._client, self._settings, context, self._material.ca_pem)
+                tasks.create_task(renewal, name="certificate")
+            self._awake.set()
+
+    async def _serve_progress(self, stack: AsyncExitStack) -> ssl.SSLContext:
+        """Serve the pods' reports with the certificate of the context that is returned."""
         context = self._material.server_context()
         directory = SnapshotJobDirectory(self._source.last_or_none)
         authenticator = Authenticator(_token_review(self._client), directory)
@@ -159,20 +200,15 @@ class Leader:
         )
         stack.push_async_callback(progress.close)
         _log.info("progress on port %d", progress.port)
-        await serving()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.loop.run(), name="loop")
-            tasks.create_task(self._surveys.run(), name="surveys")
-            tasks.create_task(self.resync.run(), name="resync")
-            tasks.create_task(self._warnings.run(self._source.last_or_none), name="warnings")
-            tasks.create_task(self._recorder.run(), name="events")
-            tasks.create_task(self._views.run(), name="views")
-            tasks.create_task(self._progress.run(), name="progress")
-            tasks.create_task(self._profiles.run(), name="learning")
-            tasks.create_task(
-                keep_renewed(self._client, self._settings, context, self._material.ca_pem), name="certificate"
-            )
-            self._awake.set()
+        return context
+
+    async def _stopped(self) -> Stop | None:
+        """How the annotation of the operator's own Namespace stops it at this moment. Raises ApiError."""
+        try:
+            raw = await self._client.get(NAMESPACES.one(self._settings.namespace))
+        except NotFound:
+            return None
+        return decode.namespace(raw).stop
 
     def _clocks(self) -> Iterable[Reading]:
         """The API server's clock and the clouds'."""
@@ -184,18 +220,6 @@ class Leader:
     def _store_changed(self) -> None:
         self._awake.set()
         self._surveys.look_again()
-
-
-async def _until_it_works(read: Callable[[], Awaitable[object]]) -> None:
-    """Read from the API server, again and again until it answers."""
-    while True:
-        try:
-            await read()
-        except ApiError as error:
-            _log.warning("cannot list the cluster yet, again soon: %s", error)
-            await asyncio.sleep(_LIST_RETRY_SECONDS)
-        else:
-            return
 
 
 def _token_review(client: Client) -> PostReview:

@@ -8,7 +8,12 @@ from typing import Any
 
 
 class ApiError(Exception):
-    """A call that did not succeed. ``status`` is 0 when there was no answer; ``reason`` the API's CamelCase word."""
+    """A call that did not succeed. ``status`` is 0 when there was no answer; ``reason`` the API's CamelCase word.
+
+    ``retry_after``: seconds for which the API server asked to be left alone.
+    """
+
+    retry_after = 0.0
 
     def __init__(self, method: str, path: str, status: int, reason: str, message: str) -> None:
         super().__init__(f"{method} {path}: {message}")
@@ -75,6 +80,10 @@ class TooManyRequests(ApiError):
 
 class Unreachable(ApiError):
     """Nothing was done: no connection could be made, or a read got no (or a 5xx) answer. Safe to repeat."""
+
+
+class Withheld(ApiError):
+    """A mutation of a dry run, which only logs it; nothing was sent."""
 
 
 class Fenced(Unreachable):

@@ -11,9 +11,9 @@ from charterer.domain.order import Ask, Order, Reply
 from charterer.domain.pool import NodeClaims, Pool, Survey
 from charterer.domain.time import Instant, after, format_instant
 from charterer.providers.errors import ProviderError
-from charterer.providers.karpenter import KarpenterCloud
 from charterer.providers.karpenter.claims import CLAIMS
 from charterer.providers.karpenter.objects import CallFailure, Json, Listed, ObjectsError
+from charterer.providers.karpenter.provider import KarpenterCloud
 from tests import factory as make
 
 EVENTS = "/apis/events.k8s.io/v1/events"

@@ -9,7 +9,7 @@ import pytest
 from charterer.domain.ids import InstanceId, OrderToken
 from charterer.domain.order import RefusalKind, Scope
 from charterer.domain.pool import InstanceState, NodeClaims, NodeTaint, Offering
-from charterer.domain.time import after
+from charterer.domain.time import after, format_instant
 from charterer.providers.errors import (
     Busy,
     CloudOutcomeUnknown,
@@ -239,6 +239,15 @@ class TestSurveys:
         w.pass_time(1)
         (notice,) = (await w.survey()).notices
         assert (notice.instance, notice.at) == ("pool-c1-c1", after(make.T0, 3600))
+
+    async def test_a_claim_that_somebody_deletes_says_so_while_karpenter_waits_for_its_pods(self) -> None:
+        """Training pods may not be disrupted: their job has to leave by itself."""
+        w = World()
+        await w.ask("c1")
+        w.cluster.launched("c1")
+        w.cluster.change(w.cluster.path("c1"), deletionTimestamp=format_instant(w.pass_time(60)))
+        (notice,) = (await w.survey()).notices
+        assert (notice.instance, notice.at) == ("pool-c1-c1", after(make.T0, 660))
 
     async def test_a_claim_of_another_pool_is_not_shown(self) -> None:
         w = World()

@@ -56,13 +56,11 @@ class AwsCloud:
         self._preflight = Preflight(self._calls, self._hardware, self._groups, self._prices)
 
     async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
-        """One list of instances for all pools, and what each pool needs beside it."""
+        """One list of instances for all pools, and what each pool needs beside it. Raises where the list fails."""
         if not pools:
             return {}
-        try:
-            rows, asked = await instances_of(self._calls, pools[0].id, await self._cluster(pools[0].id))
-        except ProviderError as error:
-            return {pool.id: _about(error, pool.id) for pool in pools}
+        first = pools[0].id
+        rows, asked = await instances_of(self._calls, first, await self._cluster(first))
         answers = await asyncio.gather(*(self._survey_or_error(pool, rows, asked) for pool in pools))
         return {pool.id: answer for pool, answer in zip(pools, answers, strict=True)}
 
@@ -158,10 +156,3 @@ class AwsCloud:
 
 def _not_mine(pool: Pool) -> InvalidRequest:
     return InvalidRequest(pool.id, "spec", "NotAws", "this is no pool of AWS")
-
-
-def _about(error: ProviderError, pool: PoolId) -> ProviderError:
-    """The same error about another pool."""
-    other = type(error).__new__(type(error), str(error).replace(f"GPUPool {error.pool}:", f"GPUPool {pool}:", 1))
-    other.__dict__ |= {**error.__dict__, "pool": pool}
-    return other

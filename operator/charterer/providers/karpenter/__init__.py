@@ -1,5 +1,1 @@
-"""Nodes that Karpenter launches: one NodeClaim of its own for each rental, whatever cloud Karpenter knows."""
-
-from charterer.providers.karpenter.provider import KarpenterCloud
-
-__all__ = ["KarpenterCloud"]
+"""Nodes that Karpenter launches: a NodeClaim of its own for each rental, whatever cloud Karpenter knows."""

@@ -25,11 +25,9 @@ _KARPENTER_KEEPS: Final = "karpenter.sh/termination"
 _DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 _NO_VERDICT: Final = frozenset({"", "AwaitingReconciliation"})
 """Reasons of the condition Launched while nothing has been tried."""
-_DRAIN_LIMIT: Final = "10m"
+_DRAIN_SECONDS: Final = 600
 """How long Karpenter waits for pods that do not leave. Charterer has drained the node before it deletes a claim; this
 is for claims that somebody else deletes, or that expire."""
-BILLING_MINIMUM_SECONDS: Final = 60
-"""The most that any of the clouds bills at least (AWS and Google; Azure bills less)."""
 _NAME_ROOM: Final = 50
 _LABEL_ROOM: Final = 63
 
@@ -53,7 +51,7 @@ def claim_for(pool: Pool, cloud: NodeClaims, gpus: int, order: Order) -> dict[st
         "requirements": [{"key": key, "operator": "In", "values": [value]} for key, value in wanted.items()],
         "resources": {"requests": {GPU_RESOURCE: str(gpus)}},
         "expireAfter": "Never" if cloud.abandon_seconds is None else f"{cloud.abandon_seconds}s",
-        "terminationGracePeriod": _DRAIN_LIMIT,
+        "terminationGracePeriod": f"{_DRAIN_SECONDS}s",
     }
     if cloud.taints:
         spec["taints"] = [{"key": t.key, "value": t.value, "effect": t.effect} for t in cloud.taints]
@@ -125,6 +123,11 @@ class Claim:
         )
 
     @property
+    def taken(self) -> Instant | None:
+        """When the machine is taken from whatever still runs on it; None while nobody wants to."""
+        return self.expires if self.meta.deleted is None else after(self.meta.deleted, _DRAIN_SECONDS)
+
+    @property
     def pool(self) -> PoolId:
         """The pool that it is for."""
         return PoolId(self.meta.labels.get(LABEL_POOL, ""))
@@ -157,7 +160,7 @@ class Claim:
             return ClaimStage.UNSEEN
         return ClaimStage.LAUNCHING if self.failure is None else ClaimStage.FAILING
 
-    def instance(self, asked: Instant) -> Instance:
+    def instance(self, cloud: NodeClaims, asked: Instant) -> Instance:
         """Its machine, as a survey at ``asked`` shows it. It has one: the stage is RUNNING, ENDING or ENDED."""
         stage = self.stage
         ended = self._ended(asked) if stage is ClaimStage.ENDED else None
@@ -169,7 +172,7 @@ class Claim:
             launched=self.meta.created,
             ended=ended,
             segments=(),
-            billing_minimum_seconds=BILLING_MINIMUM_SECONDS,
+            billing_minimum_seconds=cloud.billing_minimum_seconds,
             ended_because="" if ended is None else "its NodeClaim was deleted",
             order=self.order,
         )

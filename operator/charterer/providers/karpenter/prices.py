@@ -14,19 +14,19 @@ from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType, NodeClaims, Pool, Quote
 from charterer.domain.time import Instant, instant
 from charterer.providers.errors import CloudUnreachable, InvalidRequest, Transient, UnknownCode
-from charterer.providers.karpenter.claims import BILLING_MINIMUM_SECONDS, CAPACITY
+from charterer.providers.karpenter.claims import CAPACITY
 
 METRIC: Final = "karpenter_cloudprovider_instance_type_offering_price_estimate"
 _SECONDS: Final = 10.0
 _LABEL: Final = re.compile(r'([a-z_]+)="([^"]*)"')
 
 
-def declared(pool: Pool) -> Quote | None:
+def declared(pool: Pool, cloud: NodeClaims) -> Quote | None:
     """The price that the pool's spec says; None where it says none."""
     price = pool.price_override
     if price is None:
         return None
-    return Quote(price, price, BILLING_MINIMUM_SECONDS, "spec.price.hourly", pool.created)
+    return Quote(price, price, cloud.billing_minimum_seconds, "spec.price.hourly", pool.created)
 
 
 async def estimated(session: aiohttp.ClientSession, pool: Pool, cloud: NodeClaims) -> Quote:
@@ -41,7 +41,7 @@ async def estimated(session: aiohttp.ClientSession, pool: Pool, cloud: NodeClaim
         )
         raise InvalidRequest(pool.id, call, "NoPrice", message)
     worst = max(price, prices.get(CAPACITY[CapacityType.ON_DEMAND], price))
-    return Quote(price, worst, BILLING_MINIMUM_SECONDS, "Karpenter's estimate", as_of)
+    return Quote(price, worst, cloud.billing_minimum_seconds, "Karpenter's estimate", as_of)
 
 
 async def _read(session: aiohttp.ClientSession, pool: Pool, cloud: NodeClaims) -> tuple[dict[str, Price], Instant]:

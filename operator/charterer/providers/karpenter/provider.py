@@ -75,7 +75,7 @@ class KarpenterCloud:
         self._clock = clock
         self._classes = NodeClasses(objects)
         self._session: aiohttp.ClientSession | None = None
-        self._hardware: dict[PoolId, tuple[hardware.Hardware, float]] = {}
+        self._hardware: dict[NodeClaims, tuple[hardware.Hardware, float]] = {}
         self._told: dict[str, float] = {}
         self._refusals: dict[str, Refusal] = {}
 
@@ -125,7 +125,7 @@ class KarpenterCloud:
             pool=pool.id,
             target=None,
             ordered=frozenset(ordered),
-            instances=tuple([claim.instance(at) for claim in claims if claim.stage in _WITH_MACHINE]),
+            instances=tuple([claim.instance(cloud, at) for claim in claims if claim.stage in _WITH_MACHINE]),
             refusals=tuple(refusals),
             notices=tuple(_notices(claims, at)),
             asked=at,
@@ -136,14 +136,14 @@ class KarpenterCloud:
         return survey
 
     async def _hardware_of(self, pool: Pool, cloud: NodeClaims) -> hardware.Hardware:
-        known, since = self._hardware.get(pool.id, (None, 0.0))
+        known, since = self._hardware.get(cloud, (None, 0.0))
         if known is not None and (known.seen or self._clock() - since < _HARDWARE_SECONDS):
             return known
         found = await hardware.find(self._objects, cloud)
         if found is None:
             message = f"no Node says what GPUs a {cloud.instance_type} has: set spec.karpenter.gpuType and gpusPerNode"
             raise InvalidRequest(pool.id, "survey", "UnknownHardware", message)
-        self._hardware[pool.id] = found, self._clock()
+        self._hardware[cloud] = found, self._clock()
         return found
 
     async def _why(self, claim: Claim, about: errors.About) -> Refusal | None:
@@ -192,7 +192,7 @@ class KarpenterCloud:
             if self._session is None:
                 self._session = aiohttp.ClientSession()
             return await prices.estimated(self._session, pool, cloud)
-        quote = prices.declared(pool)
+        quote = prices.declared(pool, cloud)
         if quote is None:
             message = "nobody says what a node costs: set spec.price.hourly, or spec.karpenter.priceMetrics"
             raise InvalidRequest(pool.id, "quote", "NoPrice", message)
@@ -322,11 +322,12 @@ def _claims_of(pool: Pool) -> NodeClaims:
 
 
 def _notices(claims: Iterable[Claim], at: Instant) -> Iterable[Notice]:
-    """Notices for the claims that expire soon."""
+    """Notices for the claims that expire soon, or that somebody has deleted: Karpenter waits for what runs there."""
     for claim in claims:
-        soon = claim.expires is not None and claim.expires <= after(at, _NOTICE_SECONDS)
-        if claim.expires is not None and soon and claim.stage is ClaimStage.RUNNING:
-            yield Notice(InstanceId(claim.meta.name), claim.expires)
+        soon = claim.taken is not None and claim.taken <= after(at, _NOTICE_SECONDS)
+        leaving = claim.stage is ClaimStage.ENDING or (claim.stage is ClaimStage.RUNNING and soon)
+        if leaving and claim.taken is not None:
+            yield Notice(InstanceId(claim.meta.name), claim.taken)
 
 
 def _error(pool: Pool, error: ObjectsError) -> ProviderError:

@@ -63,6 +63,8 @@ class KarpenterNodes(ApiModel):
     """Taints of the nodes. The template of a job has to tolerate them."""
     price_metrics: Annotated[str, Field(pattern=r"^https?://[^\s]+$", max_length=512)] | None = None
     """URL of Karpenter's metrics, which have the price. Absent: `spec.price.hourly` has it."""
+    billing_minimum_seconds: Annotated[int, Field(ge=0, le=86_400)] = 60
+    """Minimum number of seconds that the cloud bills: 60 on AWS and Google Cloud, 0 on Azure."""
     abandon_after_seconds: Annotated[int, Field(ge=600, le=315_360_000)] | None = None
     """A node is drained and ended this many seconds after it was asked for, also while Charterer is down. Absent:
     only Charterer ends it."""
@@ -80,6 +82,7 @@ class KarpenterNodes(ApiModel):
             taints=tuple([NodeTaint(taint.key, taint.value, taint.effect) for taint in self.taints]),
             price_metrics=self.price_metrics or "",
             abandon_seconds=self.abandon_after_seconds,
+            billing_minimum_seconds=self.billing_minimum_seconds,
         )
 
     @classmethod
@@ -94,4 +97,5 @@ class KarpenterNodes(ApiModel):
             taints=tuple([ClaimedTaint(key=t.key, value=t.value, effect=t.effect) for t in claims.taints]),
             price_metrics=claims.price_metrics or None,
             abandon_after_seconds=claims.abandon_seconds,
+            billing_minimum_seconds=claims.billing_minimum_seconds,
         )
