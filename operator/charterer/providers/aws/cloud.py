@@ -14,8 +14,8 @@ from charterer.domain.time import Instant
 from charterer.providers.aws.calls import Answer, Calls, Params, Sdk, Sleep
 from charterer.providers.aws.fleet import FleetLauncher
 from charterer.providers.aws.group import GroupLauncher
-from charterer.providers.aws.hardware import Hardware
-from charterer.providers.aws.listing import LAG_SECONDS, LISTED_SECONDS, Listed, instances_of
+from charterer.providers.aws.hardware import AwsHardware
+from charterer.providers.aws.listing import LAG_SECONDS, LISTED_SECONDS, ListedInstance, instances_of
 from charterer.providers.aws.notices import Notices
 from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
 from charterer.providers.aws.preflight import Preflight
@@ -48,7 +48,7 @@ class AwsCloud:
     ) -> None:
         self._cluster = cluster
         self._calls = Calls(send or Sdk(region, role), sleep)
-        self._hardware = Hardware(self._calls)
+        self._hardware = AwsHardware(self._calls)
         self._prices = Prices(self._calls, region, clock)
         self._notices = Notices(self._calls)
         self._fleets = FleetLauncher(self._calls)
@@ -112,13 +112,15 @@ class AwsCloud:
         """End the threads."""
         self._calls.close()
 
-    async def _survey_or_error(self, pool: Pool, rows: Sequence[Listed], asked: Instant) -> Survey | ProviderError:
+    async def _survey_or_error(
+        self, pool: Pool, rows: Sequence[ListedInstance], asked: Instant
+    ) -> Survey | ProviderError:
         try:
             return await self._survey(pool, [row for row in rows if row.pool == pool.id], asked)
         except ProviderError as error:
             return error
 
-    async def _survey(self, pool: Pool, rows: Sequence[Listed], asked: Instant) -> Survey:
+    async def _survey(self, pool: Pool, rows: Sequence[ListedInstance], asked: Instant) -> Survey:
         types, zones, group, queue = await self._place(pool)
         offering = await self._offering(pool, types, zones, group)
         segments = await self._prices.segments(pool, sorted({*types, *(row.type for row in rows)}), rows)

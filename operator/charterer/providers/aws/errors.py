@@ -36,7 +36,7 @@ THROTTLED_SECONDS: Final = 5.0
 """AWS does not say how long to wait."""
 
 
-class Meaning(Enum):
+class CodeMeaning(Enum):
     """What a code says."""
 
     CAPACITY = auto()
@@ -56,18 +56,18 @@ class Meaning(Enum):
 class Code:
     """What a code means, and how far a refusal with it reaches."""
 
-    meaning: Meaning
+    meaning: CodeMeaning
     scope: Scope = Scope.POOL
 
 
-_ZONE = Code(Meaning.CAPACITY, Scope.ZONE)
-_FAMILY = Code(Meaning.QUOTA, Scope.FAMILY)
-_ACCOUNT_QUOTA = Code(Meaning.QUOTA, Scope.ACCOUNT)
-_UNAUTHORIZED = Code(Meaning.UNAUTHORIZED, Scope.ACCOUNT)
-_THROTTLED = Code(Meaning.THROTTLED, Scope.ACCOUNT)
-_INVALID = Code(Meaning.INVALID)
-_BUSY = Code(Meaning.BUSY)
-_SERVER = Code(Meaning.SERVER)
+_ZONE = Code(CodeMeaning.CAPACITY, Scope.ZONE)
+_FAMILY = Code(CodeMeaning.QUOTA, Scope.FAMILY)
+_ACCOUNT_QUOTA = Code(CodeMeaning.QUOTA, Scope.ACCOUNT)
+_UNAUTHORIZED = Code(CodeMeaning.UNAUTHORIZED, Scope.ACCOUNT)
+_THROTTLED = Code(CodeMeaning.THROTTLED, Scope.ACCOUNT)
+_INVALID = Code(CodeMeaning.INVALID)
+_BUSY = Code(CodeMeaning.BUSY)
+_SERVER = Code(CodeMeaning.SERVER)
 
 CODES: Final[Mapping[str, Code]] = {
     "InsufficientInstanceCapacity": _ZONE,  # KA, SP
@@ -76,12 +76,12 @@ CODES: Final[Mapping[str, Code]] = {
     "InsufficientCapacityOnHost": _ZONE,  # D
     "SpotMaxPriceTooLow": _ZONE,  # PC
     "Unsupported": _ZONE,  # KA: the type is not offered in that zone
-    "UnfulfillableCapacity": Code(Meaning.SUMMARY, Scope.ZONE),  # KA
-    "ReservationCapacityExceeded": Code(Meaning.CAPACITY, Scope.POOL),  # KA
-    "InsufficientFreeAddressesInSubnet": Code(Meaning.CAPACITY, Scope.SUBNET),  # KA
+    "UnfulfillableCapacity": Code(CodeMeaning.SUMMARY, Scope.ZONE),  # KA
+    "ReservationCapacityExceeded": Code(CodeMeaning.CAPACITY, Scope.POOL),  # KA
+    "InsufficientFreeAddressesInSubnet": Code(CodeMeaning.CAPACITY, Scope.SUBNET),  # KA
     "VcpuLimitExceeded": _FAMILY,  # KA, SP
     "InstanceLimitExceeded": _FAMILY,  # SP, D
-    "MaxSpotInstanceCountExceeded": Code(Meaning.QUOTA, Scope.CAPACITY_TYPE),  # KA
+    "MaxSpotInstanceCountExceeded": Code(CodeMeaning.QUOTA, Scope.CAPACITY_TYPE),  # KA
     "MaxFleetCountExceeded": _ACCOUNT_QUOTA,  # KA
     "PendingVerification": _ACCOUNT_QUOTA,  # KA: minutes to hours until the account is verified
     "AddressLimitExceeded": _ACCOUNT_QUOTA,  # D
@@ -108,7 +108,7 @@ CODES: Final[Mapping[str, Code]] = {
     "InvalidClientTokenId": _UNAUTHORIZED,  # D
     "UnrecognizedClientException": _UNAUTHORIZED,  # D
     "MissingAuthenticationToken": _UNAUTHORIZED,  # D
-    "InvalidInstanceID.NotFound": Code(Meaning.NOT_FOUND),  # KA
+    "InvalidInstanceID.NotFound": Code(CodeMeaning.NOT_FOUND),  # KA
     "RegionDisabledException": _UNAUTHORIZED,  # M: sts
     "InvalidSecurity": _UNAUTHORIZED,  # M: sqs
     "KmsAccessDenied": _UNAUTHORIZED,  # M: sqs
@@ -187,12 +187,12 @@ _FAMILIES: Final[Mapping[str, Code]] = {
 """Codes of which only the part before the dot matters, such as InvalidAMIID.NotFound and InvalidAMIID.Malformed."""
 
 _CLOCK: Final = frozenset({"RequestExpired", "SignatureDoesNotMatch", "InvalidSignatureException"})
-_KINDS: Final[Mapping[Meaning, type[ProviderError]]] = {
-    Meaning.UNAUTHORIZED: CloudUnauthorized,
-    Meaning.NOT_FOUND: NotFoundInCloud,
-    Meaning.INVALID: InvalidRequest,
-    Meaning.BUSY: Busy,
-    Meaning.SUMMARY: Busy,
+_KINDS: Final[Mapping[CodeMeaning, type[ProviderError]]] = {
+    CodeMeaning.UNAUTHORIZED: CloudUnauthorized,
+    CodeMeaning.NOT_FOUND: NotFoundInCloud,
+    CodeMeaning.INVALID: InvalidRequest,
+    CodeMeaning.BUSY: Busy,
+    CodeMeaning.SUMMARY: Busy,
 }
 
 
@@ -243,11 +243,11 @@ def call_error(
     if known is None and status < 500:
         logger.error("GPUPool %s: %s: unknown code %s (HTTP %d): %s", pool, call, code, status, message)
         return UnknownCode(pool, call, code, message)
-    if known is None or known.meaning is Meaning.SERVER:
+    if known is None or known.meaning is CodeMeaning.SERVER:
         return (CloudOutcomeUnknown if mutation else Transient)(pool, call, code, message)
-    if known.meaning is Meaning.THROTTLED:
+    if known.meaning is CodeMeaning.THROTTLED:
         return Throttled(pool, call, code, message, THROTTLED_SECONDS)
-    if known.meaning in (Meaning.CAPACITY, Meaning.QUOTA):
+    if known.meaning in (CodeMeaning.CAPACITY, CodeMeaning.QUOTA):
         return LaunchRefused(pool, call, LaunchError(code, message), at)
     if code in _CLOCK:
         message = f"{message} Check that the credentials are not expired and that the operator's clock is right"
@@ -261,16 +261,19 @@ def refusal(
 
     Codes that only sum up others are left out. Stock-outs of several zones or types reach the whole pool.
     """
-    telling = [error for error in errors if not _says(error, Meaning.SUMMARY)] or errors
+    telling = [error for error in errors if not _says(error, CodeMeaning.SUMMARY)] or errors
     for error in telling:
         if meaning_of(error.code) is None:
             logger.error("GPUPool %s: unknown code %s: %s", pool, error.code, error.message)
     order_of_kinds = (
         (RefusalKind.UNKNOWN_CODE, [error for error in telling if meaning_of(error.code) is None]),
-        (RefusalKind.UNAUTHORIZED, [error for error in telling if _says(error, Meaning.UNAUTHORIZED)]),
-        (RefusalKind.INVALID_REQUEST, [error for error in telling if _says(error, Meaning.INVALID)]),
-        (RefusalKind.QUOTA_EXCEEDED, [error for error in telling if _says(error, Meaning.QUOTA)]),
-        (RefusalKind.STOCK_OUT, [e for e in telling if _says(e, Meaning.CAPACITY) or _says(e, Meaning.SUMMARY)]),
+        (RefusalKind.UNAUTHORIZED, [error for error in telling if _says(error, CodeMeaning.UNAUTHORIZED)]),
+        (RefusalKind.INVALID_REQUEST, [error for error in telling if _says(error, CodeMeaning.INVALID)]),
+        (RefusalKind.QUOTA_EXCEEDED, [error for error in telling if _says(error, CodeMeaning.QUOTA)]),
+        (
+            RefusalKind.STOCK_OUT,
+            [e for e in telling if _says(e, CodeMeaning.CAPACITY) or _says(e, CodeMeaning.SUMMARY)],
+        ),
         (RefusalKind.LAUNCH_FAILED, list(telling)),
     )
     kind, those = next((kind, found) for kind, found in order_of_kinds if found)
@@ -280,7 +283,7 @@ def refusal(
     return Refusal(kind, scope, where, codes, message, at, order)
 
 
-def _says(error: LaunchError, meaning: Meaning) -> bool:
+def _says(error: LaunchError, meaning: CodeMeaning) -> bool:
     known = meaning_of(error.code)
     return known is not None and known.meaning is meaning
 

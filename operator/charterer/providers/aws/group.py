@@ -12,7 +12,7 @@ from charterer.domain.ids import InstanceId
 from charterer.domain.order import Ask, Order, Refusal, Reply
 from charterer.domain.pool import AwsGroup, CapacityType, Pool
 from charterer.providers.aws.calls import Calls, time_of
-from charterer.providers.aws.errors import LaunchError, LaunchRefused, Meaning, meaning_of, refusal
+from charterer.providers.aws.errors import CodeMeaning, LaunchError, LaunchRefused, meaning_of, refusal
 from charterer.providers.aws.fleet import in_waves
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, RENTAL_TAG, Call
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud, ProviderError
@@ -205,4 +205,4 @@ def _error(row: dict[str, Any]) -> LaunchError:
 def _elsewhere(error: LaunchError) -> bool:
     """Whether another zone may have room."""
     known = meaning_of(error.code)
-    return known is not None and known.meaning is Meaning.CAPACITY
+    return known is not None and known.meaning is CodeMeaning.CAPACITY

@@ -48,7 +48,7 @@ class InstanceType:
     classes: frozenset[str]
 
 
-class Hardware:
+class AwsHardware:
     """Reads instance types and subnets, whose facts never change, once."""
 
     def __init__(self, calls: Calls) -> None:

@@ -36,7 +36,7 @@ _ENDED_AT: Final = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedInstance:
     """An instance of EC2's list. ``order``: what it is for; None if nobody can tell (yet)."""
 
     id: InstanceId
@@ -69,7 +69,7 @@ class Listed:
 
 async def instances_of(
     calls: Calls, pool: PoolId, cluster: str, only: PoolId | None = None
-) -> tuple[Sequence[Listed], Instant]:
+) -> tuple[Sequence[ListedInstance], Instant]:
     """All instances of this cluster (or of one pool of it), with those that ended lately, and the cloud's time.
 
     ``pool``: the pool that errors name.
@@ -83,7 +83,7 @@ async def instances_of(
     return recognised(rows, asked), asked
 
 
-def _listed(row: Mapping[str, Any]) -> Listed:
+def _listed(row: Mapping[str, Any]) -> ListedInstance:
     tags = {tag["Key"]: tag["Value"] for tag in row.get("Tags", ())}
     order = tags.get(ORDER_TAG)
     reason = row.get("StateTransitionReason", "")
@@ -91,7 +91,7 @@ def _listed(row: Mapping[str, Any]) -> Listed:
     told = _ENDED_AT.search(reason) if state in (InstanceState.STOPPING, InstanceState.ENDED) else None
     ended = None if told is None else datetime.strptime(told[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
     gone = state in (InstanceState.STOPPING, InstanceState.ENDED)
-    return Listed(
+    return ListedInstance(
         id=InstanceId(row["InstanceId"]),
         pool=PoolId(tags.get(POOL_TAG, "")),
         type=row["InstanceType"],
@@ -106,14 +106,14 @@ def _listed(row: Mapping[str, Any]) -> Listed:
     )
 
 
-def recognised(rows: Sequence[Listed], asked: Instant) -> Sequence[Listed]:
+def recognised(rows: Sequence[ListedInstance], asked: Instant) -> Sequence[ListedInstance]:
     """The rows whose order is known or will never be.
 
     Instances that were launched together carry the orders of all of them until each has a tag of its own. Which is
     whose follows from the order of their ids once all are listed. Before that, they are not told: a list may lag, but
     may not name the wrong order.
     """
-    gangs: dict[tuple[OrderToken, ...], list[Listed]] = {}
+    gangs: dict[tuple[OrderToken, ...], list[ListedInstance]] = {}
     for row in rows:
         if tokens := _gang(row.tags):
             gangs.setdefault(tokens, []).append(row)
@@ -131,11 +131,11 @@ def recognised(rows: Sequence[Listed], asked: Instant) -> Sequence[Listed]:
     ]
 
 
-def _fresh(row: Listed, asked: Instant) -> bool:
+def _fresh(row: ListedInstance, asked: Instant) -> bool:
     return seconds_between(row.launched, asked) < LAG_SECONDS
 
 
-def _ordered(row: Listed, order: OrderToken | None) -> Listed:
+def _ordered(row: ListedInstance, order: OrderToken | None) -> ListedInstance:
     return replace(row, order=order)
 
 
@@ -152,7 +152,7 @@ def gang_tags(tokens: Sequence[OrderToken]) -> dict[str, str]:
     return {f"{GANG_TAG}{number:02d}": " ".join(part) for number, part in enumerate(parts)}
 
 
-def gangs_of(rows: Sequence[Listed]) -> frozenset[OrderToken]:
+def gangs_of(rows: Sequence[ListedInstance]) -> frozenset[OrderToken]:
     """The orders that the listed instances were launched for, together or one by one."""
     alone = {row.order for row in rows if row.order is not None}
     return frozenset(alone | {token for row in rows for token in _gang(row.tags)})

@@ -37,7 +37,7 @@ class For(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
+class IamRight:
     """An IAM action on resources, under a condition. Capital words stand for what its reader fills in."""
 
     action: str
@@ -83,38 +83,41 @@ class Call(Enum):
 
 _CREATE = {"StringEquals": {"ec2:CreateAction": ["CreateFleet", "RunInstances"]}}
 _LAUNCH = (
-    Right("ec2:RunInstances", _ec2("instance", "volume"), _TAGGED),
-    Right(
+    IamRight("ec2:RunInstances", _ec2("instance", "volume"), _TAGGED),
+    IamRight(
         "ec2:RunInstances",
         _ec2("network-interface", "image", "key-pair", "launch-template", "security-group", "subnet", "placement-group")
         + _ec2("capacity-reservation", "spot-instances-request", "snapshot"),
     ),
-    Right("ec2:CreateTags", _ec2("fleet", "spot-instances-request", *_LAUNCHED), _CREATE),
-    Right("iam:PassRole", ("NODE_ROLE_ARN",), {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}),
+    IamRight("ec2:CreateTags", _ec2("fleet", "spot-instances-request", *_LAUNCHED), _CREATE),
+    IamRight("iam:PassRole", ("NODE_ROLE_ARN",), {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}),
 )
 
-RIGHTS: Final[Mapping[Call, tuple[For, tuple[Right, ...]]]] = {
-    Call.CREATE_FLEET: (For.FLEET, (Right("ec2:CreateFleet", _ec2("fleet", "launch-template", "subnet")),)),
+RIGHTS: Final[Mapping[Call, tuple[For, tuple[IamRight, ...]]]] = {
+    Call.CREATE_FLEET: (For.FLEET, (IamRight("ec2:CreateFleet", _ec2("fleet", "launch-template", "subnet")),)),
     Call.RUN_INSTANCES: (For.FLEET, _LAUNCH),
-    Call.TERMINATE_INSTANCES: (For.ALL, (Right("ec2:TerminateInstances", _ec2("instance"), _OWN),)),
-    Call.CREATE_TAGS: (For.ALL, (Right("ec2:CreateTags", _ec2("instance"), _OWN),)),
-    Call.DESCRIBE_INSTANCES: (For.ALL, (Right("ec2:DescribeInstances"),)),
-    Call.DESCRIBE_TYPES: (For.ALL, (Right("ec2:DescribeInstanceTypes"),)),
-    Call.DESCRIBE_OFFERINGS: (For.FLEET, (Right("ec2:DescribeInstanceTypeOfferings"),)),
-    Call.DESCRIBE_TEMPLATE: (For.ALL, (Right("ec2:DescribeLaunchTemplateVersions"),)),
-    Call.DESCRIBE_SUBNETS: (For.ALL, (Right("ec2:DescribeSubnets"),)),
-    Call.DESCRIBE_RESERVATIONS: (For.FLEET, (Right("ec2:DescribeCapacityReservations"),)),
-    Call.SPOT_PRICES: (For.SPOT, (Right("ec2:DescribeSpotPriceHistory"),)),
-    Call.LAUNCH_INSTANCES: (For.GROUP, (Right("autoscaling:LaunchInstances", (_GROUP,)), Right("ec2:CreateFleet"))),
-    Call.TERMINATE_IN_GROUP: (For.GROUP, (Right("autoscaling:TerminateInstanceInAutoScalingGroup", (_GROUP,)),)),
-    Call.DESCRIBE_GROUPS: (For.GROUP, (Right("autoscaling:DescribeAutoScalingGroups"),)),
-    Call.DESCRIBE_POLICIES: (For.GROUP, (Right("autoscaling:DescribePolicies"),)),
-    Call.DESCRIBE_SCHEDULES: (For.GROUP, (Right("autoscaling:DescribeScheduledActions"),)),
-    Call.LIST_PRICES: (For.ALL, (Right("pricing:GetProducts"),)),
-    Call.RECEIVE: (For.QUEUE, (Right("sqs:ReceiveMessage", (_QUEUE,)),)),
-    Call.DELETE_MESSAGE: (For.QUEUE, (Right("sqs:DeleteMessage", (_QUEUE,)),)),
+    Call.TERMINATE_INSTANCES: (For.ALL, (IamRight("ec2:TerminateInstances", _ec2("instance"), _OWN),)),
+    Call.CREATE_TAGS: (For.ALL, (IamRight("ec2:CreateTags", _ec2("instance"), _OWN),)),
+    Call.DESCRIBE_INSTANCES: (For.ALL, (IamRight("ec2:DescribeInstances"),)),
+    Call.DESCRIBE_TYPES: (For.ALL, (IamRight("ec2:DescribeInstanceTypes"),)),
+    Call.DESCRIBE_OFFERINGS: (For.FLEET, (IamRight("ec2:DescribeInstanceTypeOfferings"),)),
+    Call.DESCRIBE_TEMPLATE: (For.ALL, (IamRight("ec2:DescribeLaunchTemplateVersions"),)),
+    Call.DESCRIBE_SUBNETS: (For.ALL, (IamRight("ec2:DescribeSubnets"),)),
+    Call.DESCRIBE_RESERVATIONS: (For.FLEET, (IamRight("ec2:DescribeCapacityReservations"),)),
+    Call.SPOT_PRICES: (For.SPOT, (IamRight("ec2:DescribeSpotPriceHistory"),)),
+    Call.LAUNCH_INSTANCES: (
+        For.GROUP,
+        (IamRight("autoscaling:LaunchInstances", (_GROUP,)), IamRight("ec2:CreateFleet")),
+    ),
+    Call.TERMINATE_IN_GROUP: (For.GROUP, (IamRight("autoscaling:TerminateInstanceInAutoScalingGroup", (_GROUP,)),)),
+    Call.DESCRIBE_GROUPS: (For.GROUP, (IamRight("autoscaling:DescribeAutoScalingGroups"),)),
+    Call.DESCRIBE_POLICIES: (For.GROUP, (IamRight("autoscaling:DescribePolicies"),)),
+    Call.DESCRIBE_SCHEDULES: (For.GROUP, (IamRight("autoscaling:DescribeScheduledActions"),)),
+    Call.LIST_PRICES: (For.ALL, (IamRight("pricing:GetProducts"),)),
+    Call.RECEIVE: (For.QUEUE, (IamRight("sqs:ReceiveMessage", (_QUEUE,)),)),
+    Call.DELETE_MESSAGE: (For.QUEUE, (IamRight("sqs:DeleteMessage", (_QUEUE,)),)),
     Call.IDENTITY: (For.ALL, ()),  # it needs no right
-    Call.ASSUME_ROLE: (For.ROLE, (Right("sts:AssumeRole", ("ROLE_ARN",)),)),
+    Call.ASSUME_ROLE: (For.ROLE, (IamRight("sts:AssumeRole", ("ROLE_ARN",)),)),
 }
 """What each call needs, and of which pools. A call that is not here cannot be made."""
 

@@ -9,7 +9,7 @@ from charterer.domain.pool import AwsFleet, AwsGroup, CapacityType, Pool
 from charterer.providers.aws.calls import Calls
 from charterer.providers.aws.fleet import Tags, fleet_request
 from charterer.providers.aws.group import GroupLauncher, problems_of
-from charterer.providers.aws.hardware import Hardware
+from charterer.providers.aws.hardware import AwsHardware
 from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
 from charterer.providers.aws.prices import Prices
 from charterer.providers.errors import ProviderError
@@ -23,7 +23,7 @@ Check = Callable[[], Awaitable[PreflightFinding]]
 class Preflight:
     """Looks at everything that a pool needs, and changes nothing."""
 
-    def __init__(self, calls: Calls, hardware: Hardware, groups: GroupLauncher, prices: Prices) -> None:
+    def __init__(self, calls: Calls, hardware: AwsHardware, groups: GroupLauncher, prices: Prices) -> None:
         self._calls = calls
         self._hardware = hardware
         self._groups = groups

@@ -11,7 +11,7 @@ from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType, Pool, PriceSegment, Quote
 from charterer.domain.time import Instant, after, instant, moment
 from charterer.providers.aws.calls import Calls, time_of
-from charterer.providers.aws.listing import BILLING_MINIMUM, Listed
+from charterer.providers.aws.listing import BILLING_MINIMUM, ListedInstance
 from charterer.providers.aws.permissions import Call
 from charterer.providers.errors import InvalidRequest
 
@@ -60,10 +60,10 @@ class Prices:
         price = max(segments[-1].price for segments in places)
         history = tuple(places[0]) if len(places) == 1 else ()
         source = f"AWS spot price history of {self._region}"
-        return Quote(price, max(worst, price), BILLING_MINIMUM, source, as_of, history)
+        return Quote(price, max(worst, price), BILLING_MINIMUM, source, as_of, history=history)
 
     async def segments(
-        self, pool: Pool, types: Sequence[str], rows: Sequence[Listed]
+        self, pool: Pool, types: Sequence[str], rows: Sequence[ListedInstance]
     ) -> Mapping[str, Sequence[PriceSegment]]:
         """The prices of each instance where they are its own: spot's by zone, and those of one type among several."""
         if spot := [row for row in rows if row.spot]:
