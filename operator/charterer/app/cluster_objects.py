@@ -18,6 +18,7 @@ from charterer.cluster.errors import (
     Forbidden,
     NotFound,
     OutcomeUnknown,
+    TooManyRequests,
     Unauthorized,
 )
 from charterer.domain.time import Instant, instant
@@ -25,6 +26,7 @@ from charterer.providers.karpenter.objects import CallFailure, Json, Listed, Obj
 
 _FAILURES: Final[Mapping[type[ApiError], CallFailure]] = {
     OutcomeUnknown: CallFailure.UNKNOWN,
+    TooManyRequests: CallFailure.THROTTLED,
     Unauthorized: CallFailure.FORBIDDEN,
     Forbidden: CallFailure.FORBIDDEN,
     NotFound: CallFailure.ABSENT,
@@ -106,4 +108,5 @@ def _classified(call: str, path: str) -> Iterator[None]:
         yield
     except ApiError as error:
         failure = next((found for kind, found in _FAILURES.items() if isinstance(error, kind)), CallFailure.NOT_DONE)
-        raise ObjectsError(failure, f"{call} {path}", error.message) from error
+        retry_after = error.retry_after if isinstance(error, TooManyRequests) else 1.0
+        raise ObjectsError(failure, f"{call} {path}", error.message, retry_after) from error

@@ -19,6 +19,8 @@ class CallFailure(StrEnum):
     """Nothing was done; it may be repeated."""
     UNKNOWN = "OutcomeUnknown"
     """It may have been done."""
+    THROTTLED = "Throttled"
+    """Too many calls; nothing was done."""
     FORBIDDEN = "Forbidden"
     """The operator may not do that."""
     ABSENT = "NotFound"
@@ -28,13 +30,14 @@ class CallFailure(StrEnum):
 
 
 class ObjectsError(Exception):
-    """A call to the API server failed; the message is the API server's."""
+    """A call to the API server failed; ``message`` is the server's. ``retry_after``: seconds, of a throttled one."""
 
-    def __init__(self, failure: CallFailure, call: str, message: str) -> None:
+    def __init__(self, failure: CallFailure, call: str, message: str, retry_after: float = 1.0) -> None:
         super().__init__(f"{call}: {message}")
         self.failure = failure
         self.call = call
         self.message = message
+        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from charterer.providers.errors import (
     InvalidRequest,
     NotFoundInCloud,
     ProviderError,
+    Throttled,
     UnknownCode,
     WouldTerminate,
 )
@@ -333,6 +334,8 @@ def _notices(claims: Iterable[Claim], at: Instant) -> Iterable[Notice]:
 def _error(pool: Pool, error: ObjectsError) -> ProviderError:
     kind = _ERRORS.get(error.failure, UnknownCode)
     message = error.message
+    if error.failure is CallFailure.THROTTLED:
+        return Throttled(pool.id, error.call, error.failure.value, message, error.retry_after)
     if error.failure is CallFailure.ABSENT:
         message = f"{message}: is Karpenter installed in this cluster?"
     if error.failure is CallFailure.FORBIDDEN:
