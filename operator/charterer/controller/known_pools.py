@@ -86,8 +86,6 @@ def _left_of(rental: Rental, namesake: Pool | None) -> Pool:
         price_override=None,
         offering=None,
         quote=None,
-        cooled_until=None,
-        cooled_because="",
         deleting=True,
         guarded=True,
         gone=True,

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
-from charterer.domain.order import Refusal, Traits
+from charterer.domain.order import CoolDown, Refusal, Traits
 from charterer.domain.time import Instant
 
 
@@ -153,7 +153,7 @@ class Pool:
 
     ``labels``: those of its metadata, by which budgets select pools.
     ``start_seconds``: from asking for a node to its readiness, declared until observed.
-    ``cooled_until``: no node is asked for before this instant (set after a stock-out or an exhausted quota).
+    ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is asked for before that.
     ``guarded``: it has the finalizer ``charterer.dev/in-use``, which keeps it while rentals name it.
     ``price_override`` and ``price_adjustment`` (hundredths of a percent) correct the list price: see ``priced``.
     ``offer_recorded``: whether the object's status holds this offering and (its time aside) this quote.
@@ -176,12 +176,10 @@ class Pool:
     price_override: Price | None
     offering: Offering | None
     quote: Quote | None
-    cooled_until: Instant | None
-    cooled_because: str
     deleting: bool
     guarded: bool = False
     price_adjustment: int = 0
-    cooled_message: str = ""
+    cooled: tuple[CoolDown, ...] = ()
     offer_recorded: bool = True
     taken_by: PoolId | None = None
     gone: bool = False
@@ -189,6 +187,16 @@ class Pool:
     confirmed_price: Price | None = None
     price_held: Price | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cool_down(self) -> CoolDown | None:
+        """The last one, also after its end."""
+        return self.cooled[-1] if self.cooled else None
+
+    def cooling(self, now: Instant) -> CoolDown | None:
+        """The one that keeps the pool from being asked now."""
+        last = self.cool_down
+        return last if last is not None and last.until > now else None
 
     @property
     def closed_because(self) -> str:

@@ -285,8 +285,8 @@ class TestGPUPool:
     def test_a_smallest_pool_has_the_documented_defaults(self) -> None:
         pool = decode.pool(values.raw_pool())
         assert (pool.cloud, pool.max_nodes) == (FakeGroup("http://127.0.0.1:1", "a100"), 6)
-        assert (pool.capacity_type, pool.start_seconds, pool.cooldown_seconds) == (CapacityType.ON_DEMAND, 120, 300)
-        assert (pool.offering, pool.quote, pool.cooled_until, pool.guarded) == (None, None, None, False)
+        assert (pool.capacity_type, pool.start_seconds, pool.cooldown_seconds) == (CapacityType.ON_DEMAND, 120, 60)
+        assert (pool.offering, pool.quote, pool.cooled, pool.guarded) == (None, None, (), False)
 
     @pytest.mark.parametrize(
         ("price", "listed", "paid"),

@@ -318,7 +318,7 @@ class _Weighing:
             return NodeSource.READY
         if not self._draft.must_rent(self._job, option):
             return NodeSource.BOOTING
-        if pool.cooled_until is not None and pool.cooled_until > self._snapshot.now:
+        if pool.cooling(self._snapshot.now) is not None:
             return NodeSource.COOLING
         return NodeSource.RENT if self._market.refusal(pool, 1) is None else NodeSource.FULL
 
