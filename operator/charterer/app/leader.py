@@ -11,15 +11,15 @@ import gc
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from email.utils import parsedate_to_datetime
 from functools import partial
 
 from charterer.app.certificate import keep_renewed
 from charterer.app.settings import Settings
+from charterer.app.until_answered import until_answered
 from charterer.cluster.client import Client
-from charterer.cluster.errors import ApiError
 from charterer.cluster.events import Recorder
 from charterer.cluster.paths import TOKEN_REVIEWS
 from charterer.cluster.resync import Resync
@@ -61,8 +61,6 @@ _log = logging.getLogger(__name__)
 _COLLECTION_THRESHOLD = 100_000
 """Objects made before Python looks for garbage in cycles, of which there is little. A plan of ten thousand jobs makes
 half as many; with Python's own 700 every third plan would walk through all that is kept, and take twice as long."""
-_LIST_RETRY_SECONDS = 1.0
-"""Seconds until the cluster is listed again where it could not be."""
 
 
 def now() -> Instant:
@@ -137,15 +135,15 @@ class Leader:
         What is listed now is newer than whatever a former leader wrote last, since it cannot write any more.
         """
         stack.push_async_callback(self._accounts.close)
-        await _until_it_works(self.resync.once)
+        await until_answered("the list of the cluster", self.resync.once)
         gc.freeze()  # what was just listed lives long: walking through it again and again would cost plans a third
         gc.set_threshold(_COLLECTION_THRESHOLD)
         stack.push_async_callback(self._recorder.flush)
-        await _until_it_works(self._profiles.restore)
+        await until_answered("the list of SpeedupProfiles", self._profiles.restore)
         self._store.bind(self._store_changed)
 
-    async def run(self, stack: AsyncExitStack, serving: Callable[[], Awaitable[None]]) -> None:
-        """Serve progress, then run everything until cancelled; ``serving`` is awaited once pods can be served."""
+    async def run(self, stack: AsyncExitStack, serving: Callable[[], None]) -> None:
+        """Serve progress, then run everything until cancelled; ``serving`` is called once pods can be served."""
         context = self._material.server_context()
         directory = SnapshotJobDirectory(self._source.last_or_none)
         authenticator = Authenticator(_token_review(self._client), directory)
@@ -157,7 +155,7 @@ class Leader:
         )
         stack.push_async_callback(progress.close)
         _log.info("progress on port %d", progress.port)
-        await serving()
+        serving()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.loop.run(), name="loop")
             tasks.create_task(self._surveys.run(), name="surveys")
@@ -182,18 +180,6 @@ class Leader:
     def _store_changed(self) -> None:
         self._awake.set()
         self._surveys.look_again()
-
-
-async def _until_it_works(read: Callable[[], Awaitable[object]]) -> None:
-    """Read from the API server, again and again until it answers."""
-    while True:
-        try:
-            await read()
-        except ApiError as error:
-            _log.warning("cannot list the cluster yet, again soon: %s", error)
-            await asyncio.sleep(_LIST_RETRY_SECONDS)
-        else:
-            return
 
 
 def _token_review(client: Client) -> PostReview:

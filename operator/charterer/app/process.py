@@ -17,14 +17,15 @@ from functools import partial
 from charterer import __version__
 from charterer.app.certificate import progress_certificate
 from charterer.app.leader import Leader
+from charterer.app.leader_label import LeaderLabel
 from charterer.app.settings import Settings
+from charterer.app.until_answered import until_answered
 from charterer.cluster import credentials
 from charterer.cluster.client import Client
 from charterer.cluster.credentials import Access
-from charterer.cluster.errors import ApiError
 from charterer.cluster.heartbeat import Heartbeat
 from charterer.cluster.lease import Lease
-from charterer.cluster.paths import LEASES, PODS
+from charterer.cluster.paths import LEASES
 from charterer.cluster.pulse import Pulse
 from charterer.cluster.store import Store
 from charterer.cluster.watch import Watch
@@ -35,7 +36,6 @@ from charterer.workloads import ALL_KINDS
 
 _log = logging.getLogger(__name__)
 
-_LEADER_LABEL = "charterer.dev/leader"
 _WATCH_LAG_SECONDS = 60.0
 """Seconds that the watch may be late with the Lease's renewals before the liveness probe fails: several renewals."""
 _LOOP_STALL_SECONDS = 60.0
@@ -128,8 +128,10 @@ class _Replica:
         client = await stack.enter_async_context(
             Client(self._access, fence=self._lease.remaining, wrote=self._metrics.api_written)
         )
-        async with Client(self._access) as unfenced:
-            await self._label_self(unfenced, "false")
+        unfenced = await stack.enter_async_context(Client(self._access))
+        label = LeaderLabel(unfenced, settings.namespace, settings.pod_name)
+        labelling = asyncio.create_task(label.run(), name="label")
+        stack.callback(labelling.cancel)
         _log.info("waiting for the lead of Lease %s/charterer as %s", settings.namespace, settings.pod_name)
         await self._gained.wait()
         self._metrics.leading(True)
@@ -137,11 +139,11 @@ class _Replica:
         lease = partial(client.get, LEASES.one("charterer", settings.namespace), within=settings.lease.renew_deadline)
         beating = asyncio.create_task(self._pulse.beat(lease, settings.lease.renew), name="pulse")
         stack.callback(beating.cancel)
-        material = await progress_certificate(client, settings)
+        material = await until_answered("the certificate", partial(progress_certificate, client, settings))
         leader = Leader(settings, client, self._store, self._metrics, material, self._lease.remaining, self._wrap)
         await leader.start(stack)
         self._leader = leader
-        await leader.run(stack, lambda: self._label_self(client, "true"))
+        await leader.run(stack, label.leads)
 
     def _take_over(self) -> None:
         self._main.call_soon_threadsafe(self._gained.set)
@@ -170,14 +172,6 @@ class _Replica:
     def _event_age(self) -> float:
         ages = (kind.age for kind in self._store.stats().values() if kind.age is not None)
         return min(ages, default=float("inf"))
-
-    async def _label_self(self, client: Client, leader: str) -> None:
-        """The Service of the progress endpoint selects the leader's pod. Outside a cluster there is no such pod."""
-        body = {"metadata": {"labels": {_LEADER_LABEL: leader}}}
-        try:
-            await client.merge_patch(PODS.one(self._settings.pod_name, self._settings.namespace), body)
-        except ApiError as error:
-            _log.info("not labelled as leader=%s: %s", leader, error)
 
 
 def _die(reason: str) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import ssl
 
 from kubernetes.client import ApiClient
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
-from charterer.cluster.client import RawObject
+from charterer.cluster.client import RawObject, parsed_object
 from charterer.cluster.credentials import Access, NoAccess
 from charterer.cluster.errors import READS, OutcomeUnknown, Unauthorized, Unreachable, classify
 
@@ -51,8 +50,7 @@ class BlockingClient:
             if isinstance(failure, Unauthorized):
                 self._access.refused(credential)
             raise failure
-        parsed: RawObject = json.loads(answer)
-        return parsed
+        return parsed_object(method, path, response.status, answer)
 
     def close(self) -> None:
         """Close the connection; the next call opens another."""

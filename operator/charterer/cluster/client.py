@@ -313,10 +313,7 @@ class Client:
             raise Unreachable(method, path, 0, "NotConnected", f"not sent: {connection_error(error)}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(method, path, error) from error
-        parsed = json.loads(answer)
-        if not isinstance(parsed, dict):
-            raise ApiError(method, path, response.status, "NotAnObject", "the answer is not a JSON object")
-        return parsed
+        return parsed_object(method, path, response.status, answer)
 
     def _seconds(self, method: str, path: str, wanted: float) -> float:
         if self._fence is None or method in READS:
@@ -325,6 +322,17 @@ class Client:
         if remaining < MIN_LEADERSHIP:
             raise Fenced(method, path, 0, "NotLeading", f"not sent: this process leads for {remaining:.1f} s more")
         return min(wanted, remaining)
+
+
+def parsed_object(method: str, path: str, status: int, answer: bytes) -> RawObject:
+    """The JSON object of an answer. ApiError where it is none, as from a proxy that answers in the server's place."""
+    try:
+        parsed = json.loads(answer)
+    except ValueError:
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise ApiError(method, path, status, "NotAnObject", "the answer is not a JSON object")
+    return parsed
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[str]:

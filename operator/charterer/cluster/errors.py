@@ -8,7 +8,12 @@ from typing import Any
 
 
 class ApiError(Exception):
-    """A call that did not succeed. ``status`` is 0 when there was no answer; ``reason`` the API's CamelCase word."""
+    """A call that did not succeed. ``status`` is 0 when there was no answer; ``reason`` the API's CamelCase word.
+
+    ``retry_after``: seconds for which the API server asked to be left alone.
+    """
+
+    retry_after = 0.0
 
     def __init__(self, method: str, path: str, status: int, reason: str, message: str) -> None:
         super().__init__(f"{method} {path}: {message}")

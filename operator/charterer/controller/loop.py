@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from charterer.cluster.errors import ApiError, TooManyRequests
+from charterer.cluster.errors import ApiError
 from charterer.controller.backoff import Backoff
 from charterer.controller.outcome import ActionOutcome, Executor, Held
 from charterer.controller.rent_batch import RentBatch
@@ -223,7 +223,7 @@ class Loop:
             _log.info("%s %s: held: %s", key, type(action).__name__, message)
         except Exception as error:
             outcome, message = ActionOutcome.FAILED, f"{type(error).__name__}: {error}"
-            least = error.retry_after if isinstance(error, TooManyRequests | Throttled) else 0.0
+            least = error.retry_after if isinstance(error, ApiError | Throttled) else 0.0
             _log.warning("%s %s failed: %s", key, type(action).__name__, message, exc_info=_unexpected(error))
         else:
             _log.info("%s %s: %s%s", key, type(action).__name__, outcome.value, _reason(action))

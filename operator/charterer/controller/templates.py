@@ -17,6 +17,9 @@ from charterer.workloads import RunEnvironment, Workload
 
 _log = logging.getLogger(__name__)
 
+_FIRST_RETRY_SECONDS = 1.0
+_LONGEST_RETRY_SECONDS = 30.0
+"""Pauses of a job whose dry run had no answer."""
 _FIRST_UNWRITTEN_SECONDS = 300.0
 _LONGEST_UNWRITTEN_SECONDS = 3600.0
 """Pauses of a job whose record is refused, as by an admission policy. Each attempt may rent nodes for it."""
@@ -34,6 +37,7 @@ class Templates:
         self._changed = changed
         self._unwritten: dict[JobId, str] = {}
         self._unwritten_backoff: Backoff[JobId] = Backoff(asyncio.get_running_loop().time, _FIRST_UNWRITTEN_SECONDS)
+        self._backoff: Backoff[JobId] = Backoff(asyncio.get_running_loop().time, _FIRST_RETRY_SECONDS)
         self._answers: dict[JobId, tuple[int, str]] = {}
         self._asking: dict[JobId, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(TRIALS_AT_ONCE)
@@ -64,6 +68,7 @@ class Templates:
         for gone in self._unwritten.keys() - current:
             del self._unwritten[gone]
         self._unwritten_backoff.retain(current)
+        self._backoff.retain(current)
         return refused
 
     def unwritten(self, job: JobId, why: str) -> None:
@@ -75,9 +80,10 @@ class Templates:
         try:
             async with self._slots:
                 self._answers[job.id] = (job.generation, await self._verdict(job))
+            self._backoff.succeeded(job.id)
         except ApiError as error:
             _log.warning("template of %s/%s not checked, again soon: %s", job.namespace, job.name, error)
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(self._backoff.failed(job.id, _LONGEST_RETRY_SECONDS, error.retry_after))
         finally:
             del self._asking[job.id]
             self._changed()

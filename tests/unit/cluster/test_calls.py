@@ -51,14 +51,15 @@ both = pytest.mark.parametrize("call", [blocking, asynchronous])
 
 
 class Answering(http.server.BaseHTTPRequestHandler):
-    """200 to those whom ``accepts`` likes, else 401; keeps connections."""
+    """200 and ``answer`` to those whom ``accepts`` likes, else 401; keeps connections."""
 
     protocol_version = "HTTP/1.1"
     accepts: Callable[[Answering], bool]
+    answer: bytes
 
     def do_GET(self) -> None:
         accepted = type(self).accepts(self)
-        body = json.dumps({"kind": "Lease"} if accepted else {"kind": "Status", "message": "who are you?"}).encode()
+        body = self.answer if accepted else json.dumps({"kind": "Status", "message": "who are you?"}).encode()
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.send_response(200 if accepted else 401)
         self.send_header("Content-Length", str(len(body)))
@@ -78,8 +79,10 @@ class Answering(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving(accepts: Callable[[Answering], bool], tls: ssl.SSLContext) -> Iterator[str]:
-    handler = type("Handler", (Answering,), {"accepts": staticmethod(accepts)})
+def serving(
+    accepts: Callable[[Answering], bool], tls: ssl.SSLContext, answer: bytes = b'{"kind": "Lease"}'
+) -> Iterator[str]:
+    handler = type("Handler", (Answering,), {"accepts": staticmethod(accepts), "answer": answer})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
         server.socket = tls.wrap_socket(server.socket, server_side=True)
@@ -207,3 +210,15 @@ def test_what_was_not_sent_was_not_done(tmp_path: Path, call: Caller) -> None:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     with pytest.raises(Unreachable, match="not sent"):
         call(credentials.load(kubeconfig(tmp_path / "config", cluster={"server": url})), "PUT")
+
+
+@both
+@pytest.mark.parametrize("answer", [b"<html>please log in</html>", b"", b"[1, 2]"])
+def test_an_answer_that_is_no_object_is_an_error_of_the_call(tmp_path: Path, call: Caller, answer: bytes) -> None:
+    tls, _ = server_tls(tmp_path)
+    with serving(lambda _: True, tls, answer) as url:
+        access = credentials.load(
+            kubeconfig(tmp_path / "config", cluster={"server": url, "insecure-skip-tls-verify": True})
+        )
+        with pytest.raises(ApiError, match="not a JSON object"):
+            call(access, "GET")

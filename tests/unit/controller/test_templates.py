@@ -9,7 +9,15 @@ from typing import Any, cast
 
 from charterer.api import decode
 from charterer.cluster.client import Client
-from charterer.cluster.errors import ApiError, BadRequest, Forbidden, NamespaceTerminating, NotFound, Unreachable
+from charterer.cluster.errors import (
+    ApiError,
+    BadRequest,
+    Forbidden,
+    NamespaceTerminating,
+    NotFound,
+    TooManyRequests,
+    Unreachable,
+)
 from charterer.controller.templates import Templates
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
@@ -169,6 +177,17 @@ def test_an_api_server_that_does_not_answer_is_asked_again_a_second_later() -> N
         gate.api.refuses = None
         assert await gate.answer(JOB) == {}
         assert len(gate.api.tried) == 2
+
+    at_the_gate(scene)
+
+
+def test_an_api_server_that_goes_on_refusing_is_asked_less_and_less() -> None:
+    async def scene(gate: Gate) -> None:
+        gate.api.refuses = TooManyRequests("POST", "/jobs", 429, "TooManyRequests", "later", 3.0)
+        for _ in range(200):
+            gate.templates.refusals([JOB])
+            await asyncio.sleep(0.5)
+        assert len(gate.api.tried) == 6  # after 0, 3, 9, 21, 45 and 75 seconds
 
     at_the_gate(scene)
 
