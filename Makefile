@@ -18,7 +18,7 @@ BENCHES := $(filter-out tests/bench/_%,$(sort $(wildcard tests/bench/*.py)))
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
-.PHONY: help .venv testbed prometheus lint test test-unit bench demo kind-demo image requirements clean
+.PHONY: help .venv testbed prometheus karpenter lint test test-unit bench demo kind-demo image requirements clean
 
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,7 +47,10 @@ lint: $(READY) ## Check style, types, layers and that generated files are fresh
 prometheus: $(READY) ## Find Prometheus on PATH or build it, for the tests of alerts (once per machine, minutes)
 	@$(BIN)/python -m tests.testbed.prometheus
 
-test: lint testbed prometheus ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
+karpenter: $(READY) ## Build Karpenter for the tests that rent through it (once per machine, minutes)
+	@$(BIN)/python -m tests.testbed.karpenter
+
+test: lint testbed prometheus karpenter ## Everything CI does: lint and all tests (PYTEST_ARGS="-k spot", WORKERS=2)
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/bench $(PYTEST_ARGS)
 
 test-unit: $(READY) ## The fast tests that need no cluster

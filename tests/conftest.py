@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.testbed import karpenter as karpenter_files
 from tests.testbed import prometheus as prometheus_programs
 from tests.testbed.build import MissingProgramsError
 from tests.testbed.controlplane import ControlPlane
+from tests.testbed.karpenter_process import KarpenterProcess
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +26,27 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
             yield plane
         return
     pytest.fail(missing, pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def karpenter_installed(
+    control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KarpenterProcess]:
+    """A real Karpenter on the control plane; a test that wants it is skipped where it has not been built."""
+    files = karpenter_files.find()
+    if files is None:
+        pytest.skip("Karpenter has not been built: run `make karpenter`")
+    with KarpenterProcess.start(control_plane, files, tmp_path_factory.mktemp("karpenter")) as running:
+        yield running
+
+
+@pytest.fixture
+def karpenter(karpenter_installed: KarpenterProcess) -> KarpenterProcess:
+    """Karpenter, running, and its cloud with everything in stock."""
+    karpenter_installed.behave()
+    if not karpenter_installed.running:
+        karpenter_installed.restart()
+    return karpenter_installed
 
 
 @pytest.fixture(scope="session")

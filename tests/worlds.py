@@ -255,7 +255,7 @@ class World(Declared):
             target=sum(rental.phase is not RentalPhase.ENDED for rental in own),
             pool=pool,
             notices=self.notices.get(pool, ()),
-            lag_seconds=self.lag_seconds,
+            traits=replace(factory.COUNTED, lag_seconds=self.lag_seconds),
             offering=offering,
         )
         return replace(survey, asked=self.now)

@@ -115,7 +115,7 @@ def test_a_pools_offer_and_cooling_survive_the_api_server(api: ControlPlane, mak
 def test_a_rental_is_made_and_its_record_survives_the_api_server(api: ControlPlane, make_kept: Any) -> None:
     reason = Reason(ReasonCode.DEMAND, 0.0, Money(0), "8 GPUs are wanted")
     rent = Rent(RentalId("a100-7"), PoolId("a100"), BudgetId("team"), Money(12_000_000), Price(6_000_000), reason)
-    raw = make_kept(manifests.rental(rent, factory.pool(), "token-7"))
+    raw = make_kept(manifests.rental(rent, factory.pool()))
     rental = replace(
         decode.rental(raw),
         phase=RentalPhase.ENDED,

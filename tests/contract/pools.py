@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from charterer.domain.ids import InstanceId, PoolId
+from charterer.domain.ids import InstanceId, OrderToken, PoolId, RentalId
+from charterer.domain.order import Ask, Order, Reply
 from charterer.domain.pool import CapacityType, FakeGroup, Pool, Survey
 from charterer.domain.time import Instant
 from charterer.providers.fake import FakeCloud
@@ -46,9 +47,18 @@ class Market:
             raise answer
         return answer
 
-    async def raise_to(self, at_least: int, token: str) -> None:
-        """Raise the target."""
-        await self.provider.raise_target(self.pool, at_least, token)
+    async def raise_to(self, at_least: int) -> None:
+        """Ask for so many nodes, where the group counts."""
+        await self.provider.ask(self.pool, Ask((), at_least))
+
+    async def ask(self, *tokens: str, together: bool = False) -> Reply:
+        """Place orders, where the group takes them."""
+        orders = tuple([Order(OrderToken(token), RentalId(f"rental-{token}")) for token in tokens])
+        return await self.provider.ask(self.pool, Ask(orders, len(orders), together))
+
+    async def withdraw(self, *tokens: str, keep: int = 0) -> None:
+        """Give orders up, or lower the target to ``keep``."""
+        await self.provider.withdraw(self.pool, [OrderToken(token) for token in tokens], keep)
 
     async def terminate(self, instance: InstanceId) -> None:
         """End one instance."""

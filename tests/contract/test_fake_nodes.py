@@ -59,7 +59,7 @@ async def rented(
         provider = FakeCloud(cloud.url)
         market = Market(cloud, provider, pool(cloud.url, "a100"))
         try:
-            await market.raise_to(machines, "first")
+            await market.raise_to(machines)
             yield market, await market.truth()
         finally:
             await provider.close()

@@ -72,7 +72,7 @@ async def test_a_conditional_target_is_set_only_where_it_is_as_expected(market: 
 
 async def test_the_bill_has_a_line_for_every_instance_ever_and_grows_until_it_is_final(market: OpenMarket) -> None:
     m = await market(billingMinimumSeconds=60, listedSeconds=0)
-    await m.raise_to(2, "a")
+    await m.raise_to(2)
     first = (await m.survey()).instances[0]
     await m.terminate(first.id)
     lines, total = await m.cloud.bill()

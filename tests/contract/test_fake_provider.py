@@ -10,7 +10,8 @@ import pytest
 
 from charterer.domain.ids import InstanceId, NodeName
 from charterer.domain.money import Price
-from charterer.domain.pool import FailureKind, InstanceState, Offering, Survey
+from charterer.domain.order import RefusalKind
+from charterer.domain.pool import InstanceState, Offering, Survey
 from charterer.domain.time import parse_instant
 from charterer.providers.accounts import Accounts
 from charterer.providers.errors import (
@@ -46,12 +47,17 @@ async def bill_of(m: Market) -> dict[str, int]:
 
 async def test_a_survey_tells_target_instances_and_offering(market: OpenMarket) -> None:
     m = await market(startupSeconds=[3600], billingMinimumSeconds=60, listedSeconds=77)
-    await m.raise_to(2, "t")
+    await m.raise_to(2)
     survey = await m.survey()
     assert survey.target == 2
     assert replace(survey.offering, group_id="") == Offering("NVIDIA-A100-SXM4-40GB", 4, "fake.a100-4x", "fake-1a")
     assert survey.offering.group_id
-    assert (survey.lag_seconds, survey.listed_seconds, survey.failures, survey.notices) == (0.0, 77.0, (), ())
+    assert (survey.traits.lag_seconds, survey.traits.listed_seconds, survey.refusals, survey.notices) == (
+        0.0,
+        77.0,
+        (),
+        (),
+    )
     for instance in survey.instances:
         assert (instance.state, instance.ended, instance.billing_minimum_seconds) == (InstanceState.PENDING, None, 60)
         assert instance.provider_id == f"fake:///fake-1a/{instance.id}"
@@ -89,17 +95,17 @@ async def test_a_quote_bounds_what_a_spot_node_can_cost(market: OpenMarket) -> N
 async def test_a_stock_out_and_an_exhausted_quota_show_as_failures_of_the_survey(market: OpenMarket) -> None:
     out, limited = await market(stock=0), await market(gpuType="H100")
     await out.cloud.admin("PUT", "/quotas", {"H100": 3})
-    await out.raise_to(1, "t")
-    await limited.raise_to(1, "t")
-    assert [failure.kind for failure in (await out.survey()).failures] == [FailureKind.STOCK_OUT]
-    [failure] = (await limited.survey()).failures
-    assert failure.kind is FailureKind.QUOTA_EXCEEDED
+    await out.raise_to(1)
+    await limited.raise_to(1)
+    assert [failure.kind for failure in (await out.survey()).refusals] == [RefusalKind.STOCK_OUT]
+    [failure] = (await limited.survey()).refusals
+    assert failure.kind is RefusalKind.QUOTA_EXCEEDED
     assert failure.at <= (await limited.survey()).asked
 
 
 async def test_a_notice_of_interruption_reaches_the_survey_and_then_the_end(market: OpenMarket) -> None:
     m = await market(capacityType="Spot")
-    await m.raise_to(1, "t")
+    await m.raise_to(1)
     [instance] = (await m.survey()).instances
     answer = await m.cloud.admin("POST", f"/instances/{instance.id}/interrupt", {"seconds": 600})
     [notice] = (await m.survey()).notices
@@ -111,7 +117,7 @@ async def test_a_notice_of_interruption_reaches_the_survey_and_then_the_end(mark
 
 async def test_a_running_nodes_price_segments_are_told_exactly(market: OpenMarket) -> None:
     m = await market(capacityType="Spot", spotFactor="0.5", repriceRunning=True)
-    await m.raise_to(1, "t")
+    await m.raise_to(1)
     await m.change(spotFactor="0.333333")
     [instance] = (await m.survey()).instances
     assert [segment.price for segment in instance.segments] == [Price.parse("6.40"), Price.parse("4.266662")]
@@ -122,43 +128,35 @@ async def test_a_running_nodes_price_segments_are_told_exactly(market: OpenMarke
 
 async def test_raising_never_lowers(market: OpenMarket) -> None:
     m = await market()
-    await m.raise_to(3, "a")
-    await m.raise_to(1, "b")
+    await m.raise_to(3)
+    await m.raise_to(1)
     assert ((await m.survey()).target, len(await m.truth())) == (3, 3)
-
-
-async def test_raising_twice_with_one_token_launches_once_even_when_the_node_has_been_ended(market: OpenMarket) -> None:
-    m = await market()
-    await m.raise_to(1, "a")
-    await m.terminate((await m.survey()).instances[0].id)
-    await m.raise_to(1, "a")
-    assert ((await m.survey()).target, await m.truth()) == (0, [])
 
 
 async def test_raising_with_a_target_read_too_long_ago_neither_lowers_nor_overshoots(market: OpenMarket) -> None:
     m = await market(listLagSeconds=3600, stock=1)
-    await m.raise_to(4, "a")
+    await m.raise_to(4)
     assert (await m.survey()).target == 0, "the list lags"
-    await m.raise_to(2, "b")
-    await m.provider.cancel_unfulfilled(m.pool, 5)
+    await m.raise_to(2)
+    await m.withdraw(keep=5)
     await m.change(listLagSeconds=0)
     assert (await m.survey()).target == 4
 
 
 async def test_cancelling_keeps_what_exists_and_never_raises(market: OpenMarket) -> None:
     m = await market(stock=2)
-    await m.raise_to(4, "a")
+    await m.raise_to(4)
     with pytest.raises(WouldTerminate):
-        await m.provider.cancel_unfulfilled(m.pool, 1)
-    await m.provider.cancel_unfulfilled(m.pool, 2)
-    await m.provider.cancel_unfulfilled(m.pool, 3)
+        await m.withdraw(keep=1)
+    await m.withdraw(keep=2)
+    await m.withdraw(keep=3)
     assert ((await m.survey()).target, len(await m.truth())) == (2, 2)
 
 
 async def test_a_group_that_may_not_grow_is_a_limit_that_is_named(market: OpenMarket) -> None:
     m = await market(maxSize=1)
     with pytest.raises(QuotaExceeded) as caught:
-        await m.raise_to(2, "a")
+        await m.raise_to(2)
     assert caught.value.limit == f"maxSize of group {m.pool.cloud.group}"
 
 
@@ -167,7 +165,7 @@ async def test_a_group_that_may_not_grow_is_a_limit_that_is_named(market: OpenMa
 
 async def test_terminating_ends_that_instance_and_lowers_the_target(market: OpenMarket) -> None:
     m = await market()
-    await m.raise_to(2, "a")
+    await m.raise_to(2)
     first, second = (await m.survey()).instances
     await m.terminate(first.id)
     survey = await m.survey()
@@ -201,17 +199,17 @@ async def test_a_mutation_without_an_answer_has_an_unknown_outcome_and_is_sent_o
     m = await market()
     await m.fault(kind, "PUT", times=2)
     with pytest.raises(CloudOutcomeUnknown):
-        await m.raise_to(1, "a")
+        await m.raise_to(1)
     assert len(await m.truth()) == launched
     assert await m.unused_faults() == 1, "sent once: the second fault is still waiting"
     await m.cloud.admin("DELETE", "/faults")
-    await m.raise_to(1, "a")
+    await m.raise_to(1)
     assert len(await m.truth()) == 1
 
 
 async def test_a_lost_answer_to_an_end_is_unknown_and_asking_again_ends_no_second_instance(market: OpenMarket) -> None:
     m = await market()
-    await m.raise_to(2, "a")
+    await m.raise_to(2)
     victim = (await m.survey()).instances[0].id
     await m.fault("lost-answer", "DELETE")
     with pytest.raises(CloudOutcomeUnknown):
@@ -227,7 +225,7 @@ async def test_a_mutation_that_is_not_answered_in_time_has_an_unknown_outcome(
     m = await market()
     await m.fault("slow", "PUT", seconds=1.0)
     with pytest.raises(CloudOutcomeUnknown, match="TimeOut"):
-        await m.raise_to(1, "a")
+        await m.raise_to(1)
     assert len(await m.truth()) == 1
 
 
@@ -239,7 +237,7 @@ async def test_a_read_is_tried_again_and_a_mutation_is_not(market: OpenMarket) -
     assert await m.unused_faults() == 0
     await m.fault("error", "PUT", code="ServiceUnavailable", status=503)
     with pytest.raises(Transient):
-        await m.raise_to(1, "a")
+        await m.raise_to(1)
     assert await m.truth() == []
 
 
@@ -254,7 +252,7 @@ async def test_throttling_says_how_long_to_wait(market: OpenMarket) -> None:
     m = await market()
     await m.fault("throttle", "PUT", retryAfterSeconds=17)
     with pytest.raises(Throttled) as caught:
-        await m.raise_to(1, "a")
+        await m.raise_to(1)
     assert caught.value.retry_after == 17
     await m.fault("throttle", "GET", retryAfterSeconds=17)
     with pytest.raises(Throttled):
@@ -276,7 +274,7 @@ async def test_codes_have_one_meaning(market: OpenMarket, code: str, status: int
     m = await market()
     await m.fault("error", "PUT", code=code, status=status)
     with pytest.raises(kind) as caught:
-        await m.raise_to(1, "a")
+        await m.raise_to(1)
     assert (type(caught.value), caught.value.code, caught.value.pool) == (kind, code, m.pool.id)
     assert caught.value.call == f"PUT /v1/groups/{m.pool.cloud.group}/target"
 
@@ -321,7 +319,7 @@ async def test_something_else_at_the_endpoint_is_never_taken_for_a_cloud() -> No
 
 async def test_everything_survives_a_kill(market: OpenMarket) -> None:
     m = await market(startupSeconds=[3600])
-    await m.raise_to(3, "a")
+    await m.raise_to(3)
     await m.terminate((await m.survey()).instances[0].id)
     before, bill = await m.survey(), await bill_of(m)
     await m.cloud.kill()
@@ -330,14 +328,12 @@ async def test_everything_survives_a_kill(market: OpenMarket) -> None:
     await m.cloud.restart()
     after = await m.survey()
     assert (after.target, after.instances) == (before.target, before.instances)
-    await m.raise_to(3, "a")
-    assert (await m.survey()).target == 2, "the token was used before the kill"
     assert (await bill_of(m)).keys() == bill.keys()
 
 
 async def test_concurrent_calls_never_launch_twice(market: OpenMarket) -> None:
     m = await market()
-    await asyncio.gather(*(m.raise_to(2, "a") for _ in range(8)))
+    await asyncio.gather(*(m.raise_to(2) for _ in range(8)))
     assert len(await m.truth()) == 2
 
 
@@ -372,7 +368,7 @@ async def test_there_is_one_provider_an_endpoint_and_each_surveys_its_own_pools(
 
 async def test_an_empty_list_is_an_answer_that_names_no_machine_once(market: OpenMarket) -> None:
     m = await market()
-    await m.raise_to(1, "a")
+    await m.raise_to(1)
     assert len((await m.survey()).instances) == 1
     await m.fault("empty-list", "GET", match={"path": "*/instances"})
     empty, again = await m.survey(), await m.survey()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from charterer.domain.ids import InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.money import Money, Price
+from charterer.domain.order import Refusal, RefusalKind, Scope, Traits
 from charterer.domain.pool import (
     CapacityType,
-    FailureKind,
     FakeGroup,
     Instance,
     InstanceState,
-    LaunchFailure,
     Notice,
     Offering,
     Pool,
@@ -30,6 +30,12 @@ POOL = PoolId("a100")
 PRICE = Price.parse("19.80")
 LAG = 5.0
 LISTED = 3600.0
+COUNTED = Traits(named=False, keeps_trying=True, together=False, lag_seconds=LAG, listed_seconds=LISTED)
+"""Of a cloud that only counts."""
+NAMED = replace(COUNTED, named=True, together=True)
+"""Of one that knows each order by its token, and tries until it is withdrawn."""
+REPLYING = replace(NAMED, keeps_trying=False)
+"""Of one that launches an order at once, or says why not."""
 OFFERING = Offering("NVIDIA-A100-SXM4-40GB", 4, "g.4", "z1")
 
 
@@ -95,20 +101,27 @@ def survey(*instances: Instance, target: int | None = None, asked: float = 600, 
         "pool": POOL,
         "target": alive if target is None else target,
         "instances": instances,
-        "failures": (),
+        "ordered": frozenset(),
+        "refusals": (),
         "notices": (),
         "asked": at(asked),
-        "lag_seconds": LAG,
-        "listed_seconds": LISTED,
+        "traits": COUNTED,
         "offering": OFFERING,
     }
     return Survey(**(fields | changes))
 
 
-def failure(seconds: float, **changes: Any) -> LaunchFailure:
+def refusal(seconds: float, **changes: Any) -> Refusal:
     """A stock-out ``seconds`` after T0."""
-    fields: dict[str, Any] = {"at": at(seconds), "kind": FailureKind.STOCK_OUT, "message": "no g.4 is left in z1"}
-    return LaunchFailure(**(fields | changes))
+    fields: dict[str, Any] = {
+        "kind": RefusalKind.STOCK_OUT,
+        "scope": Scope.POOL,
+        "where": "g",
+        "code": "InsufficientInstanceCapacity",
+        "message": "no g.4 is left in z1",
+        "at": at(seconds),
+    }
+    return Refusal(**(fields | changes))
 
 
 def notice(name: str, seconds: float) -> Notice:

@@ -279,7 +279,7 @@ def _raw_job(job: Job) -> Json:
 def _raw_rental(rental: Rental, world: World) -> Json:
     why = Reason(ReasonCode.DEMAND, 0.0, ZERO, "")
     rent = Rent(rental.id, rental.pool, rental.budget, rental.reserved, rental.worst, why)
-    spec = manifests.rental(rent, world.pools[rental.pool], "token")["spec"]
+    spec = manifests.rental(rent, world.pools[rental.pool])["spec"]
     status = dump(GPURentalRecord.from_domain(rental))
     return _raw("GPURental", rental.id, "", rental.uid, format_instant(rental.created), spec, status)
 

@@ -140,14 +140,14 @@ def locate() -> Binaries:
 
 def _go_version(go: str) -> tuple[int, ...] | None:
     try:
-        answer = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, env=_go_environment())
+        answer = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, env=go_environment())
     except OSError:
         return None
     match = re.match(r"go(\d+)\.(\d+)(?:\.(\d+))?", answer.stdout)
     return tuple(int(part or 0) for part in match.groups()) if match else None
 
 
-def _go_environment() -> dict[str, str]:
+def go_environment() -> dict[str, str]:
     """No C compiler, no workspace of the caller's, and never a Go toolchain fetched behind one's back."""
     return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
 
@@ -208,7 +208,7 @@ def _build(target: Target, go: str, into: Path) -> None:
     command = [go, "build", *tags, "-trimpath", "-ldflags", flags, "-o", str(partial), target.package]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, cwd=HERE / target.module, env=_go_environment(), stdout=output, stderr=subprocess.STDOUT
+            command, cwd=HERE / target.module, env=go_environment(), stdout=output, stderr=subprocess.STDOUT
         )
         try:
             while _still_running(process, 20):

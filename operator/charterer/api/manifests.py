@@ -31,9 +31,9 @@ _NOTE_BYTES: Final = 1024
 # --- GPURental --------------------------------------------------------------------------------------------------------
 
 
-def rental(rent: Rent, pool: Pool, token: str) -> Json:
+def rental(rent: Rent, pool: Pool) -> Json:
     """The GPURental of a command to rent in the pool."""
-    return _rental(rent.rental, pool, rent.budget, rent.reserve, rent.worst, {"token": token})
+    return _rental(rent.rental, pool, rent.budget, rent.reserve, rent.worst, {})
 
 
 def orphan_rental(step: RecordOrphan, pool: Pool) -> Json:

@@ -10,20 +10,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from charterer.cluster import kinds
 from charterer.cluster.store import Store
 from charterer.controller.clock import Reading
 from charterer.controller.known_pools import known_pools
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import OrderToken, PoolId
+from charterer.domain.order import Ask, Refusal, Reply
 from charterer.domain.pool import Cloud, Pool, Quote, Survey
 from charterer.domain.rental import RentalPhase
+from charterer.domain.time import Instant
 from charterer.providers.accounts import Account, Accounts
 from charterer.providers.errors import ProviderError
 
 _log = logging.getLogger(__name__)
 
+_REFUSAL_SECONDS = 600.0
+"""Seconds for which an order's refusal is remembered: it is on record in the pool's status long before."""
+_NO_TIME = Instant(0)
 _NEVER = float("-inf")
 """Seconds of the clock at which a pool that was never asked counts as asked."""
 
@@ -48,6 +53,23 @@ class SurveyPace:
     quiet_seconds: float = 15.0
     moving_seconds: float = 1.0
     quote_seconds: float = 60.0
+
+
+@dataclass(slots=True)
+class _Said:
+    """What the cloud said of orders when it was asked for them; times are seconds of the event loop's clock."""
+
+    accepted: dict[OrderToken, float] = field(default_factory=dict)
+    refused: dict[OrderToken, tuple[float, Refusal]] = field(default_factory=dict)
+
+    def added_to(self, survey: Survey, now: float) -> Survey:
+        """The survey with what its lists may not show yet, or never do."""
+        lag = survey.traits.lag_seconds
+        self.accepted = {order: since for order, since in self.accepted.items() if now - since < lag}
+        self.refused = {order: said for order, said in self.refused.items() if now - said[0] < _REFUSAL_SECONDS}
+        ordered = survey.ordered if survey.target is not None else survey.ordered | self.accepted.keys()
+        refusals = (*survey.refusals, *(refusal for _, refusal in self.refused.values()))
+        return replace(survey, ordered=ordered, refusals=refusals)
 
 
 class Surveys:
@@ -76,6 +98,7 @@ class Surveys:
         self._quoted: dict[PoolId, float] = {}
         self._in_flight: set[PoolId] = set()
         self._clouds: dict[PoolId, Cloud] = {}
+        self._said: dict[PoolId, _Said] = {}
         self._nudge = asyncio.Event()
         self.latest: dict[PoolId, Survey] = {}
         self.quotes: dict[PoolId, Quote] = {}
@@ -86,6 +109,22 @@ class Surveys:
     def look_again(self) -> None:
         """The pools, or which of them are in motion, may have changed."""
         self._nudge.set()
+
+    def note_reply(self, pool: Pool, ask: Ask, reply: Reply) -> None:
+        """Remember what the cloud said at once, and which orders it accepted, until its lists must show them."""
+        said = self._said.setdefault(pool.id, _Said())
+        now = self._clock()
+        for order in ask.orders:
+            if order.token in reply.refused:
+                said.refused[order.token] = (now, reply.refused[order.token])
+            elif order.token not in reply.launched:
+                said.accepted[order.token] = now
+
+    def note_withdrawal(self, pool: Pool, orders: Iterable[OrderToken]) -> None:
+        """Forget that the cloud accepted these orders."""
+        said = self._said.setdefault(pool.id, _Said())
+        for order in orders:
+            said.accepted.pop(order, None)
 
     async def refresh(self, pool_id: PoolId) -> None:
         """Ask about this pool now and wait for the answer, so that no decision rests on an answer before a change."""
@@ -144,8 +183,10 @@ class Surveys:
         """Drop what was said of other pools, also of former ones whose name another group's pool has now."""
         for name, cloud in list(self._clouds.items()):
             if name not in pools or pools[name].cloud != cloud:
-                for by_pool in (self._clouds, self._asked, self._quoted, self.latest, self.quotes, self.errors):
+                for by_pool in (self._clouds, self._asked, self._quoted, self._said):
                     by_pool.pop(name, None)
+                for answers in (self.latest, self.quotes, self.errors):
+                    answers.pop(name, None)
 
     async def _ask(self, account: Account, pools: Sequence[Pool]) -> None:
         self._clouds |= {pool.id: pool.cloud for pool in pools}
@@ -169,7 +210,8 @@ class Surveys:
         """Keep the survey unless a later one is already there: two questions may cross."""
         latest = self.latest.get(survey.pool)
         if latest is None or survey.asked >= latest.asked:
-            self.latest[survey.pool] = survey
+            said = self._said.get(survey.pool)
+            self.latest[survey.pool] = survey if said is None else said.added_to(survey, self._clock())
 
     async def _quote(self, account: Account, pool: Pool) -> None:
         now = self._clock()
@@ -192,7 +234,7 @@ class Surveys:
         s = self.latest.get(pool)
         if s is None:
             return None
-        return s.target, s.instances, s.failures, s.notices, s.lag_seconds, s.listed_seconds, s.offering
+        return replace(s, asked=_NO_TIME)
 
     def _timeless_quote(self, pool: PoolId) -> object:
         q = self.quotes.get(pool)

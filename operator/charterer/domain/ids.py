@@ -15,6 +15,8 @@ RentalId = NewType("RentalId", str)
 """The name of a GPURental (cluster-scoped)."""
 InstanceId = NewType("InstanceId", str)
 """The cloud's own identifier of one machine."""
+OrderToken = NewType("OrderToken", str)
+"""The name by which a cloud knows an order for one machine: [a-z0-9]{1,63}, first a letter."""
 NodeName = NewType("NodeName", str)
 """The name of a Kubernetes Node."""
 Rate = NewType("Rate", float)

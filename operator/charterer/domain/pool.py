@@ -8,8 +8,9 @@ from enum import StrEnum
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from charterer.domain.ids import InstanceId, NodeName, PoolId
+from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
+from charterer.domain.order import Refusal, Traits
 from charterer.domain.time import Instant
 
 
@@ -58,13 +59,17 @@ class Offering:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """The price of one node. ``worst``: the most that a node launched now can ever cost an hour."""
+    """The price of one node. ``worst``: the most that a node launched now can ever cost an hour.
+
+    ``history``: the prices before, oldest first, where the cloud tells them.
+    """
 
     price: Price
     worst: Price
     billing_minimum_seconds: int
     source: str
     as_of: Instant
+    history: tuple[PriceSegment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,11 @@ class PriceSegment:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One machine as the cloud lists it; all times are the cloud's. ``launched`` is when billing began."""
+    """One machine as the cloud lists it; all times are the cloud's. ``launched`` is when billing began.
+
+    ``segments``: the prices that the cloud tells of this machine; empty where it tells none, and the quotes say it.
+    ``order``: what it was launched for, where the cloud knows.
+    """
 
     id: InstanceId
     state: InstanceState
@@ -168,23 +177,7 @@ class Instance:
     segments: tuple[PriceSegment, ...]
     billing_minimum_seconds: int
     ended_because: str = ""
-
-
-class FailureKind(StrEnum):
-    """Why a launch failed."""
-
-    STOCK_OUT = "StockOut"
-    QUOTA_EXCEEDED = "QuotaExceeded"
-    OTHER = "LaunchFailed"
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchFailure:
-    """A launch that failed, as the cloud's list of activities shows it (no call raises it)."""
-
-    at: Instant
-    kind: FailureKind
-    message: str
+    order: OrderToken | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,17 +192,16 @@ class Notice:
 class Survey:
     """The cloud's answer about one pool.
 
-    ``asked`` is the cloud's own time of the answer; the lists may show a state up to ``lag_seconds`` older; ended
-    instances stay listed for at most ``listed_seconds``. ``problem``: why the cloud could not be
-    asked; the rest is then its last good answer.
+    ``target``: how many nodes the cloud itself wants, None where it does not count. ``ordered``: the orders that the
+    cloud has on record and tries to serve. ``asked``: the cloud's own time of the answer.
     """
 
     pool: PoolId
-    target: int
+    target: int | None
+    ordered: frozenset[OrderToken]
     instances: tuple[Instance, ...]
-    failures: tuple[LaunchFailure, ...]
+    refusals: tuple[Refusal, ...]
     notices: tuple[Notice, ...]
     asked: Instant
-    lag_seconds: float
-    listed_seconds: float
+    traits: Traits
     offering: Offering

@@ -8,22 +8,37 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from charterer.fakecloud import refusals
 from charterer.fakecloud.bill import SECOND, BillSegment
 from charterer.fakecloud.config import CloudConfig, GroupSpec
-from charterer.fakecloud.records import Activity, CloudAccount, InstanceGroup, Machine, NodePhase, TargetSet
+from charterer.fakecloud.records import (
+    Activity,
+    CloudAccount,
+    InstanceGroup,
+    Machine,
+    NodePhase,
+    TargetSet,
+    WaitingOrders,
+)
 from charterer.fakecloud.state import State
 
 Clock = Callable[[], int]
 """The time in microseconds since 1970-01-01T00:00:00Z."""
 
 
+class Failure(NamedTuple):
+    """Why a machine was not launched."""
+
+    code: str
+    message: str
+
+
 class Cloud:
-    """One account of the fake cloud. Refusal is raised by calls that the cloud refuses; they change nothing."""
+    """One account of the fake cloud. RefusedCall is raised by calls that the cloud refuses; they change nothing."""
 
     def __init__(self, state: State, clock: Clock, config: CloudConfig) -> None:
         """Continue from ``state``. New and changed groups are taken from the configuration."""
@@ -45,7 +60,7 @@ class Cloud:
         due: list[int] = []
         for group in self._state.groups.values():
             members = self._members(group)
-            if len(members) < group.target:
+            if group.waiting or len(members) < group.target:
                 due.append(group.retry)
             due += [self._heals(group, member) for member in members if member.ends is not None]
             due += [self._change_due(group)] if group.changes_done < len(group.spec.changes) else []
@@ -171,15 +186,11 @@ class Cloud:
 
     # --- the calls that change something ------------------------------------------------------------------------------
 
-    def set_target(
-        self, name: str, target: int, token: str | None = None, expected: int | None = None
-    ) -> InstanceGroup:
-        """Set the group's target. The same token and target again changes nothing; ``expected``: compare and set."""
+    def set_target(self, name: str, target: int, expected: int | None = None) -> InstanceGroup:
+        """Set the group's target; ``expected``: compare and set."""
         group = self.group(name)
-        if token is not None and (before := self._state.tokens.get((name, token))) is not None:
-            if before != target:
-                raise refusals.token_used(name, token, target, before)
-            return group
+        if group.spec.orders != "counted":
+            raise refusals.other_orders(name, group.spec.orders)
         if expected is not None and expected != group.target:
             raise refusals.target_changed(name, expected, group.target)
         if target > group.spec.max_size:
@@ -190,9 +201,47 @@ class Cloud:
             raise refusals.would_terminate(name, target, members)
         now = self.now()
         with self._state.transaction():
-            if token is not None:
-                self._state.put_token(name, token, target)
             self._launch_missing(group.with_target(target, now), now)
+        return self._group(name)
+
+    def place(self, name: str, orders: Sequence[str], *, together: bool) -> Mapping[str, Machine | Failure | None]:
+        """Launch a machine for each order; one that was placed before has its machine, or waits, as it did.
+
+        A failure is the answer where the group replies, and nothing is left behind; where orders are named, they wait
+        (None) until they are withdrawn. ``together``: all that are new, or none.
+        """
+        group = self.group(name)
+        if group.spec.orders == "counted":
+            raise refusals.other_orders(name, group.spec.orders)
+        placed = {m.order: m for m in self._state.machines.values() if m.group == name and m.order}
+        waiting = set(group.ordered)
+        new = [order for order in dict.fromkeys(orders) if order not in placed and order not in waiting]
+        alive = len(self._members(group)) + len(waiting)
+        if alive + len(new) > group.spec.max_size:
+            raise refusals.max_size_exceeded(name, alive + len(new), group.spec.max_size)
+        now = self.now()
+        with self._state.transaction():
+            parts = (
+                [WaitingOrders(tuple(new), together=True)] if together else [WaitingOrders((o,), False) for o in new]
+            )
+            group = replace(group, waiting=(*group.waiting, *(part for part in parts if part.names)), retry=0)
+            failures = self._launch_missing(group, now)
+            if group.spec.orders == "replying":
+                self._state.put_group(replace(self._state.groups[name], waiting=()))
+            else:
+                failures = {}
+        placed = {m.order: m for m in self._state.machines.values() if m.group == name and m.order}
+        return {order: placed.get(order, failures.get(order)) for order in orders}
+
+    def withdraw(self, name: str, order: str) -> InstanceGroup:
+        """Give up an order that waits; one that was never placed is given up already."""
+        group = self.group(name)
+        for machine in self._state.machines.values():
+            if machine.group == name and machine.order == order:
+                raise refusals.order_launched(name, order, machine.id)
+        left = [replace(part, names=tuple(n for n in part.names if n != order)) for part in group.waiting]
+        with self._state.transaction():
+            self._state.put_group(replace(group, waiting=tuple(part for part in left if part.names)))
         return self._group(name)
 
     def terminate(self, name: str, instance: str, *, decrement: bool) -> Machine:
@@ -204,20 +253,21 @@ class Cloud:
             raise refusals.instance_not_found(instance, f"group {name!r}")
         if machine.detached is not None:
             return machine
-        if decrement and group.target <= group.spec.min_size:
+        if decrement and group.spec.orders == "counted" and group.target <= group.spec.min_size:
             raise refusals.min_size_reached(name, group.target - 1, group.spec.min_size)
         if not machine.ended(now):
             ending = machine.ending(now + round(group.spec.stop_seconds * SECOND), "Terminated")
             machine = replace(ending, stops=now)
         with self._state.transaction():
             self._state.put_machine(replace(machine, detached=now))
-            self._launch_missing(group.with_target(group.target - 1, now) if decrement else group, now)
+            counted = decrement and group.spec.orders == "counted"
+            self._launch_missing(group.with_target(group.target - 1, now) if counted else group, now)
         return self._state.machines[instance]
 
     # --- what happens to machines -------------------------------------------------------------------------------------
 
     def machine(self, instance: str) -> Machine:
-        """A machine, running or ended; Refusal if there never was one."""
+        """A machine, running or ended; RefusedCall if there never was one."""
         self.advance()
         if instance not in self._state.machines:
             raise refusals.instance_not_found(instance, "this cloud")
@@ -265,29 +315,46 @@ class Cloud:
     def _change_due(self, group: InstanceGroup) -> int:
         return self.account.born + round(group.spec.changes[group.changes_done].after_seconds * SECOND)
 
-    def _launch_missing(self, group: InstanceGroup, now: int) -> None:
-        missing = group.target - len(self._members(group)) if group.retry <= now else 0
-        for _ in range(missing):
-            if (failure := self._launch_failure(group.spec, now)) is not None:
-                code, message = failure
-                self._record(group.name, now, code=code, message=message)
-                group = replace(group, retry=now + round(group.spec.retry_seconds * SECOND))
+    def _launch_missing(self, group: InstanceGroup, now: int) -> Mapping[str, Failure]:
+        """Launch what is missing, and say for which waiting orders that failed."""
+        if group.retry > now:
+            self._state.put_group(group)
+            return {}
+        missing = max(group.target - len(self._members(group)), 0) if group.spec.orders == "counted" else 0
+        counted = (WaitingOrders(("",), together=False) for _ in range(missing))
+        failures: dict[str, Failure] = {}
+        waiting: list[WaitingOrders] = []
+        for part in (*group.waiting, *counted):
+            failure = self._launch_failure(group.spec, len(part.names), now)
+            if failure is None:
+                for order in part.names:
+                    self._launch(group.spec, now, order)
+                continue
+            for order in part.names:
+                self._record(group.name, now, code=failure.code, message=failure.message, order=order)
+            group = replace(group, retry=now + round(group.spec.retry_seconds * SECOND))
+            if not any(part.names):
                 break
-            self._launch(group.spec, now)
-        self._state.put_group(group)
+            failures |= dict.fromkeys(part.names, failure)
+            waiting.append(part)
+        self._state.put_group(replace(group, waiting=tuple(waiting)))
+        return failures
 
-    def _launch_failure(self, spec: GroupSpec, now: int) -> tuple[str, str] | None:
+    def _launch_failure(self, spec: GroupSpec, machines: int, now: int) -> Failure | None:
+        """Why so many machines cannot be launched now; None if they can."""
         alive = [machine for machine in self._state.machines.values() if not machine.ended(now)]
         in_group = sum(machine.group == spec.name for machine in alive)
-        if spec.stock is not None and in_group >= spec.stock:
-            return "InsufficientInstanceCapacity", f"no {spec.instance_type} is left in {spec.zone}; try again later"
+        if spec.stock is not None and in_group + machines > spec.stock:
+            message = f"no {spec.instance_type} is left in {spec.zone}; try again later"
+            return Failure("InsufficientInstanceCapacity", message)
         used = sum(machine.gpus for machine in alive if machine.gpu_type == spec.gpu_type)
         quota = self.account.quota(spec.gpu_type)
-        if quota is not None and used + spec.gpus_per_instance > quota:
-            return "InstanceLimitExceeded", f"{used} of {quota} {spec.gpu_type} GPUs of the account's quota are in use"
+        if quota is not None and used + machines * spec.gpus_per_instance > quota:
+            message = f"{used} of {quota} {spec.gpu_type} GPUs of the account's quota are in use"
+            return Failure("InstanceLimitExceeded", message)
         return None
 
-    def _launch(self, spec: GroupSpec, now: int) -> None:
+    def _launch(self, spec: GroupSpec, now: int, order: str) -> None:
         ordinal = self.account.machines + 1
         self._state.put_account(replace(self.account, machines=ordinal))
         draws = random.Random(f"{self.account.seed}/{ordinal}")
@@ -304,16 +371,19 @@ class Cloud:
             launched=now,
             runs=now + round(startup * SECOND),
             stays=spec.node_object == "silent",
+            order=order,
         )
         if spec.capacity_type == "Spot" and spec.lifetime_seconds is not None:
             at = now + round(draws.choice(spec.lifetime_seconds) * SECOND)
             noticed = max(now, at - round(spec.notice_seconds * SECOND))
             machine = replace(machine.ending(at, "SpotInterruption"), interrupt_noticed=noticed, interrupt_at=at)
         self._state.put_machine(machine, ordinal)
-        self._record(spec.name, now, instance=machine.id)
+        self._record(spec.name, now, instance=machine.id, order=order)
 
-    def _record(self, group: str, now: int, *, code: str = "", message: str = "launched", instance: str = "") -> None:
+    def _record(
+        self, group: str, now: int, *, code: str = "", message: str = "launched", instance: str = "", order: str = ""
+    ) -> None:
         ordinal = self.account.activities + 1
         self._state.put_account(replace(self.account, activities=ordinal))
-        activity = Activity(f"a-{ordinal}", group, now, not code, code, message, instance)
+        activity = Activity(f"a-{ordinal}", group, now, not code, code, message, instance, order)
         self._state.add_activity(activity, ordinal)

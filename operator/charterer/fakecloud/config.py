@@ -21,6 +21,7 @@ def _decimal(text: str) -> str:
 
 Decimal = Annotated[str, AfterValidator(_decimal)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=63)]
+OrderName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Draws = Annotated[tuple[Seconds, ...], Field(min_length=1)]
 
@@ -47,8 +48,9 @@ class GroupSpec(Written):
     """One instance group. Money is a decimal string of dollars, times are seconds.
 
     ``hourly_price`` is the list price; a Spot machine costs that times ``spot_factor``, fixed at its launch unless
-    ``reprice_running``. ``stock``: number of machines of the group that the cloud has, including those in use (None:
-    unlimited). ``startup_seconds`` and ``lifetime_seconds`` are lists that each machine draws from by the seed.
+    ``reprice_running``. ``orders``: how machines are asked for (docs/fakecloud.md). ``stock``: number of machines of
+    the group that the cloud has, including those in use (None: unlimited). ``startup_seconds`` and
+    ``lifetime_seconds`` are lists that each machine draws from by the seed.
     """
 
     name: Name
@@ -58,6 +60,7 @@ class GroupSpec(Written):
     zone: Name
     hourly_price: Decimal
     max_size: Annotated[int, Field(ge=0)]
+    orders: Literal["counted", "named", "replying"] = "counted"
     capacity_type: Literal["OnDemand", "Spot"] = "OnDemand"
     startup_seconds: Literal["K80", "P100"] | Draws = (0.0,)
     startup_scale: Seconds = 1.0

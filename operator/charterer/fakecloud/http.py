@@ -16,9 +16,10 @@ from pydantic import Field, ValidationError
 from charterer.fakecloud import wire
 from charterer.fakecloud.base import Written, problems
 from charterer.fakecloud.cloud import Cloud
+from charterer.fakecloud.config import OrderName
 from charterer.fakecloud.faults import FaultKind, Faults, FaultSpec
 from charterer.fakecloud.records import InstanceGroup, Machine
-from charterer.fakecloud.refusals import Refusal, invalid
+from charterer.fakecloud.refusals import RefusedCall, invalid
 from charterer.fakecloud.wire import Json
 
 logger = logging.getLogger(__name__)
@@ -29,8 +30,12 @@ WrittenT = TypeVar("WrittenT", bound=Written)
 
 class _Target(Written):
     target: Annotated[int, Field(ge=0)]
-    token: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     expected: int | None = None
+
+
+class _Orders(Written):
+    orders: Annotated[tuple[OrderName, ...], Field(min_length=1, max_length=1_000)]
+    together: bool = False
 
 
 class _Kill(Written):
@@ -59,6 +64,8 @@ class Api:
                 web.get("/v1/groups/{group}/instances", self._instances),
                 web.get("/v1/groups/{group}/activities", self._activities),
                 web.put("/v1/groups/{group}/target", self._set_target),
+                web.post("/v1/groups/{group}/orders", self._place),
+                web.delete("/v1/groups/{group}/orders/{order}", self._withdraw),
                 web.delete("/v1/groups/{group}/instances/{instance}", self._terminate),
                 web.get("/v1/price", self._price),
                 web.get("/admin/v1/bill", self._bill),
@@ -81,22 +88,22 @@ class Api:
     async def _answer_errors(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             return await handler(request)
-        except Refusal as refusal:
+        except RefusedCall as refusal:
             return self._error(refusal)
         except ValidationError as error:
             return self._error(invalid(problems(error)))
         except web.HTTPException as error:
             message = f"{request.method} {request.path}: {error.reason}; docs/fakecloud.md lists the calls"
-            return self._error(Refusal(error.status, "NoSuchCall", message))
+            return self._error(RefusedCall(error.status, "NoSuchCall", message))
         except Exception:
             logger.exception("%s %s failed", request.method, request.path)
-            return self._error(Refusal(500, "InternalError", "the fake cloud has a bug; its log has the traceback"))
+            return self._error(RefusedCall(500, "InternalError", "the fake cloud has a bug; its log has the traceback"))
 
     @web.middleware
     async def _authorize(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         given = request.headers.get("Authorization", "")
         if self.token is not None and not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
-            raise Refusal(401, "Unauthorized", "the bearer token is missing or wrong")
+            raise RefusedCall(401, "Unauthorized", "the bearer token is missing or wrong")
         return await handler(request)
 
     @web.middleware
@@ -106,11 +113,11 @@ class Api:
             return await handler(request)
         logger.info("%s %s: fault %s", request.method, request.path, fault.kind)
         if fault.kind is FaultKind.THROTTLE:
-            answer = self._error(Refusal(429, "Throttling", "too many calls; wait for the seconds in Retry-After"))
+            answer = self._error(RefusedCall(429, "Throttling", "too many calls; wait for the seconds in Retry-After"))
             answer.headers["Retry-After"] = str(fault.retry_after_seconds)
             return answer
         if fault.kind is FaultKind.ERROR:
-            raise Refusal(fault.status, fault.code, fault.message)
+            raise RefusedCall(fault.status, fault.code, fault.message)
         if fault.kind is FaultKind.LOST_REQUEST:
             _hang_up(request)
         if fault.kind is FaultKind.EMPTY_LIST:
@@ -122,7 +129,7 @@ class Api:
                 _hang_up(request)
             await asyncio.sleep(fault.seconds)
 
-    def _error(self, refusal: Refusal) -> web.Response:
+    def _error(self, refusal: RefusedCall) -> web.Response:
         error = {"code": refusal.code, "message": refusal.message, **refusal.details}
         return self._answer({"error": error}, status=refusal.status)
 
@@ -150,7 +157,16 @@ class Api:
 
     async def _set_target(self, request: web.Request) -> web.Response:
         body = await _body(request, _Target)
-        group = self.cloud.set_target(request.match_info["group"], body.target, body.token, body.expected)
+        group = self.cloud.set_target(request.match_info["group"], body.target, body.expected)
+        return self._answer(wire.group_json(group, self.cloud.account.id, self.cloud.now()))
+
+    async def _place(self, request: web.Request) -> web.Response:
+        body = await _body(request, _Orders)
+        placed = self.cloud.place(request.match_info["group"], body.orders, together=body.together)
+        return self._answer(wire.placed_json(placed))
+
+    async def _withdraw(self, request: web.Request) -> web.Response:
+        group = self.cloud.withdraw(request.match_info["group"], request.match_info["order"])
         return self._answer(wire.group_json(group, self.cloud.account.id, self.cloud.now()))
 
     async def _terminate(self, request: web.Request) -> web.Response:

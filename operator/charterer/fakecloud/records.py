@@ -47,6 +47,7 @@ class Machine:
     ``ends`` may lie ahead (a planned interruption, a machine that stops). ``detached``: since when it no longer
     counts for its group's target. ``interrupt_noticed`` and ``interrupt_at`` are the notice of a spot interruption.
     ``stays``: its Node object remains when the machine has gone. ``silenced``: its kubelet no longer reports.
+    ``order``: the name of the order that it was launched for, in a group that takes orders.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Machine:
     interrupt_at: int | None = None
     stays: bool = False
     silenced: bool = False
+    order: str = ""
     node: NodePhase = NodePhase.ABSENT
 
     def state(self, at: int) -> MachinePhase:
@@ -113,11 +115,20 @@ class TargetSet:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingOrders:
+    """Names of orders that wait for machines: ``together`` all of them are launched, or none."""
+
+    names: tuple[str, ...]
+    together: bool
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceGroup:
     """An instance group. ``declared``: from the configuration file; ``spec``: as it is now.
 
     ``targets``: the newest last; older ones are kept while a lagging answer may need them. ``retry``: no launch is
-    tried before it. ``changes_done``: number of scheduled changes of the spec that have happened.
+    tried before it. ``changes_done``: number of scheduled changes of the spec that have happened. ``waiting``: orders
+    without a machine, in a group whose orders are ``named``.
     """
 
     declared: GroupSpec
@@ -125,6 +136,12 @@ class InstanceGroup:
     targets: tuple[TargetSet, ...]
     retry: int = 0
     changes_done: int = 0
+    waiting: tuple[WaitingOrders, ...] = ()
+
+    @property
+    def ordered(self) -> tuple[str, ...]:
+        """The names of all orders that wait."""
+        return tuple(name for together in self.waiting for name in together.names)
 
     @property
     def name(self) -> str:
@@ -154,7 +171,7 @@ class InstanceGroup:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """An attempt to launch. ``code`` is empty if it succeeded, ``instance`` if it failed."""
+    """An attempt to launch, for ``order`` if it had a name. ``code`` is empty if it succeeded, ``instance`` if not."""
 
     id: str
     group: str
@@ -163,6 +180,7 @@ class Activity:
     code: str
     message: str
     instance: str
+    order: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ CREATE TABLE IF NOT EXISTS account (one INTEGER PRIMARY KEY CHECK (one = 1), bod
 CREATE TABLE IF NOT EXISTS groups (name TEXT PRIMARY KEY, body TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS machines (id TEXT PRIMARY KEY, ordinal INTEGER NOT NULL, body TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS activities (id TEXT PRIMARY KEY, ordinal INTEGER NOT NULL, body TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS tokens (owner TEXT, token TEXT, target INTEGER NOT NULL, PRIMARY KEY (owner, token));
 """
 _accounts = TypeAdapter(CloudAccount)
 _groups = TypeAdapter(InstanceGroup)
@@ -78,7 +77,6 @@ class State:
         self.activities: dict[str, list[Activity]] = {name: [] for name in self.groups}
         for activity in activities:
             self.activities[activity.group].append(activity)
-        self.tokens = {(group, token): target for group, token, target in rows("SELECT * FROM tokens")}
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -131,11 +129,6 @@ class State:
         kept.append(activity)
         if len(kept) > _ACTIVITIES_KEPT:
             self._write("DELETE FROM activities WHERE id = ?", (kept.pop(0).id,))
-
-    def put_token(self, group: str, token: str, target: int) -> None:
-        """Record for ever which target a token set."""
-        self._write("INSERT INTO tokens VALUES (?, ?, ?)", (group, token, target))
-        self.tokens[group, token] = target
 
     def _write(self, statement: str, values: tuple[object, ...]) -> None:
         self._dirty = True

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from charterer.fakecloud.bill import decimal
+from charterer.fakecloud.cloud import Failure
 from charterer.fakecloud.records import Activity, InstanceGroup, Machine, MachinePhase
 
 Json = dict[str, Any]
@@ -29,7 +30,9 @@ def group_json(group: InstanceGroup, account: str, seen: int) -> Json:
     return {
         "id": f"{account}/{spec.name}",
         "name": spec.name,
-        "target": group.target_at(seen),
+        "orders": spec.orders,
+        "target": group.target_at(seen) if spec.orders == "counted" else None,
+        "ordered": list(group.ordered),
         "minSize": spec.min_size,
         "maxSize": spec.max_size,
         "instanceType": spec.instance_type,
@@ -51,6 +54,7 @@ def instance_json(machine: Machine, seen: int) -> Json:
         "state": state.value,
         "launchedAt": timestamp(machine.launched),
         "endedAt": _optional(machine.ends, seen),
+        "order": machine.order or None,
         "endedBecause": machine.ends_because if state is MachinePhase.ENDED else "",
         "nodeName": machine.id,
         "providerId": machine.provider_id,
@@ -75,7 +79,22 @@ def activity_json(activity: Activity) -> Json:
         "code": activity.code,
         "message": activity.message,
         "instance": activity.instance or None,
+        "order": activity.order or None,
     }
+
+
+def placed_json(placed: Mapping[str, Machine | Failure | None]) -> Json:
+    """What became of each order: an instance, an error, or neither while it waits."""
+    answers = []
+    for order, result in placed.items():
+        answer: Json = {"order": order, "instance": None, "error": None}
+        match result:
+            case Machine():
+                answer["instance"] = result.id
+            case Failure():
+                answer["error"] = {"code": result.code, "message": result.message}
+        answers.append(answer)
+    return {"orders": answers}
 
 
 def quote_json(group: InstanceGroup, now: int) -> Json:

@@ -1,7 +1,8 @@
-"""Pools: the group's target follows the rentals that want a node, and every instance of the cloud gets a rental.
+"""Pools: the cloud is asked for the rentals that want a node, and every instance of the cloud gets a rental.
 
-A target is a count and adoption a matching, so both belong to the pool, and only one step of a pool is in flight.
-Everything that the cloud bills is matched with a rental first; only then is the target adjusted.
+Asking concerns all orders of a pool and adoption is a matching, so both belong to the pool, and only one step of a pool
+is in flight. Everything that the cloud bills is matched with a rental first; only then is more asked for, or less.
+What differs between clouds is in ``Survey.traits``.
 """
 
 from __future__ import annotations
@@ -12,23 +13,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId, PoolId, RentalId
+from charterer.domain.ids import BudgetId, OrderToken, PoolId, RentalId
 from charterer.domain.money import Price
-from charterer.domain.pool import Instance, InstanceState, LaunchFailure, Pool, Survey
+from charterer.domain.order import Ask, Order, Refusal
+from charterer.domain.pool import Instance, InstanceState, Pool, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.steps import (
     Adopt,
-    CancelUnfulfilled,
+    AskCloud,
     CloseUnfulfilled,
     Cool,
     MarkMissing,
     PoolStep,
-    RaiseTarget,
     RecordOffer,
     RecordOrphan,
     Wait,
+    Withdraw,
 )
-from charterer.domain.time import after, format_instant
+from charterer.domain.time import after
 from charterer.lifecycle.rental import may_terminate, note_missing
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, vanished
 from charterer.sentences import count, names
@@ -37,7 +39,7 @@ _NAME_LIMIT = 253
 
 
 def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | Wait | None:
-    """The pool's next step, what it waits for, or None when the group is as it should be or is another pool's."""
+    """The pool's next step, what it waits for, or None when all is well or the machines are another pool's."""
     pool = view.snapshot.pools[pool_id]
     if pool.taken_by is not None:
         return None
@@ -45,7 +47,7 @@ def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | 
     if survey is None:
         return Wait(f"the cloud has not yet been asked about GPUPool {pool_id}")
     inventory = _PoolInventory.of(pool, survey, view)
-    step = _match_instances(inventory, view) or _adjust_target(inventory, view)
+    step = _match_instances(inventory, view) or _adjust_orders(inventory, view)
     if (step is None or isinstance(step, Wait)) and not pool.offer_recorded and not pool.deleting:
         return RecordOffer(pool_id, pool.offering, pool.quote, pool.quote_on_record)
     return step
@@ -56,8 +58,7 @@ class _PoolInventory:
     """Rentals and instances of one pool, by what they need of each other.
 
     ``waiting``: Requested rentals without an instance. ``leaving``: released rentals that never got one. ``unclaimed``:
-    instances that no rental names, those still alive first. ``counted``: the number of instances that count towards the
-    target.
+    instances that no rental names, those still alive first. ``counted``: the number of instances that live.
     """
 
     pool: Pool
@@ -109,10 +110,9 @@ def _match_instances(inventory: _PoolInventory, view: LifecycleView) -> PoolStep
             f"{count(len(inventory.unclaimed), 'instance')} may be its machine"
         )
     instance = inventory.unclaimed[0]
-    alive = instance.state in COUNTED_STATES
-    takers = [*inventory.waiting, *inventory.leaving] if alive else [*inventory.leaving, *inventory.waiting]
-    if takers:
-        return Adopt(takers[0].id, instance)
+    taker = _taker(inventory, instance)
+    if taker is not None:
+        return Adopt(taker.id, instance)
     budget = _payer(inventory.rentals, view)
     if budget is None:
         return Wait(
@@ -126,6 +126,15 @@ def _match_instances(inventory: _PoolInventory, view: LifecycleView) -> PoolStep
         instance,
         _worst_price(inventory.pool, instance),
     )
+
+
+def _taker(inventory: _PoolInventory, instance: Instance) -> Rental | None:
+    """The rental that the instance is for: the one that it was ordered for, or where the cloud only counts, any."""
+    waiting, leaving = inventory.waiting, inventory.leaving
+    candidates = [*waiting, *leaving] if instance.state in COUNTED_STATES else [*leaving, *waiting]
+    if inventory.survey.traits.named:
+        candidates = [rental for rental in candidates if order_token(rental.uid) == instance.order]
+    return candidates[0] if candidates else None
 
 
 def _payer(rentals: Sequence[Rental], view: LifecycleView) -> BudgetId | None:
@@ -153,38 +162,49 @@ def orphan_name(pool: PoolId, instance: Instance) -> RentalId:
     return RentalId(f"{pool}-o-{plain}")
 
 
-# --- the target: the number of rentals that want a node --------------------------------------------------------------
+# --- the orders: the rentals that want a node -------------------------------------------------------------------------
 
 
-def _adjust_target(inventory: _PoolInventory, view: LifecycleView) -> PoolStep | Wait | None:
-    failure = _failure(inventory)
+def _adjust_orders(inventory: _PoolInventory, view: LifecycleView) -> PoolStep | Wait | None:
+    refusal = _refusal(inventory)
     cooling = inventory.pool.cooled_until is not None and inventory.pool.cooled_until > view.snapshot.now
-    if failure is not None and not cooling and not inventory.pool.deleting:
+    if refusal is not None and not cooling and not inventory.pool.deleting:
         until = after(view.snapshot.now, inventory.pool.cooldown_seconds)
-        return Cool(inventory.pool.id, until, failure.kind, failure.message)
+        return Cool(inventory.pool.id, until, refusal.kind, f"{refusal.code}: {refusal.message}")
     closing = cooling or inventory.pool.deleting
     staying = [rental for rental in inventory.rentals if _holds(rental, inventory.survey, view)]
-    wanted = len(staying) + (0 if closing else len(inventory.waiting))
-    keep = max(inventory.counted, wanted)
-    if inventory.survey.target > keep:
-        return CancelUnfulfilled(inventory.pool.id, keep)
+    wanted = () if closing else inventory.waiting
+    if (withdrawal := _withdrawal(inventory, wanted, staying)) is not None:
+        return withdrawal
     for rental in [*inventory.leaving, *(inventory.waiting if closing else ())]:
         return CloseUnfulfilled(rental.id, _unfulfilled(rental, inventory.pool, cooling=cooling))
-    return _raise(inventory, staying, view)
+    return _ask(inventory, staying, view)
 
 
-def _failure(inventory: _PoolInventory) -> LaunchFailure | None:
-    """The latest failed launch among those that the waiting rentals asked for.
+def _refusal(inventory: _PoolInventory) -> Refusal | None:
+    """The latest refusal of an order that waits.
 
-    A failure belongs to the waiting rentals when it is newer than the oldest of them. This compares two clocks, the
-    cloud's and the API server's. If the cloud's is behind, its first failures are missed, but a group tries again and
-    fails again later. If it is ahead, a rental created just after a cooldown meets the last failure before it, and the
-    pool cools down once more.
+    Where the cloud only counts, a refusal belongs to the waiting rentals when it is newer than the oldest of them. This
+    compares two clocks, the cloud's and the API server's. If the cloud's is behind, its first failures are missed, but
+    a group tries again and fails again later. If it is ahead, a rental created just after a cool-down meets the last
+    failure before it, and the pool cools down once more.
     """
-    if not inventory.waiting or inventory.survey.target <= inventory.counted:
+    survey, waiting = inventory.survey, inventory.waiting
+    if not waiting or (survey.target is not None and survey.target <= inventory.counted):
         return None
-    oldest = min(rental.created for rental in inventory.waiting)
-    return max((item for item in inventory.survey.failures if item.at > oldest), key=lambda item: item.at, default=None)
+    oldest, orders = min(rental.created for rental in waiting), {order_token(rental.uid) for rental in waiting}
+    ours = (item for item in survey.refusals if item.order in orders or (item.order is None and item.at > oldest))
+    return max(ours, key=lambda item: item.at, default=None)
+
+
+def _withdrawal(inventory: _PoolInventory, wanted: Sequence[Rental], staying: Sequence[Rental]) -> Withdraw | None:
+    """What the cloud still tries to launch and nobody wants any more."""
+    survey = inventory.survey
+    keep = max(inventory.counted, len(staying) + len(wanted))
+    unwanted = survey.ordered - {order_token(rental.uid) for rental in wanted}
+    if unwanted or (survey.target is not None and survey.target > keep):
+        return Withdraw(inventory.pool.id, tuple(sorted(unwanted)), keep)
+    return None
 
 
 def _holds(rental: Rental, survey: Survey, view: LifecycleView) -> bool:
@@ -195,11 +215,12 @@ def _holds(rental: Rental, survey: Survey, view: LifecycleView) -> bool:
     return not vanished(rental, instance, survey) if instance is None else instance.state in COUNTED_STATES
 
 
-def _raise(inventory: _PoolInventory, staying: Sequence[Rental], view: LifecycleView) -> PoolStep | Wait | None:
+def _ask(inventory: _PoolInventory, staying: Sequence[Rental], view: LifecycleView) -> PoolStep | Wait | None:
     """Ask for the missing nodes, once pool and paying budget have the finalizers that keep them.
 
-    A rental whose instance is about to be ended is left out: ending it lowers the target too, so that a target which
-    counts it would buy a node too many. Leaving it out can only ask for too few, until the next step.
+    Where the cloud only counts, a rental whose instance is about to be ended is left out: ending it lowers the target
+    too, so that a target which counts it would buy a node too many. Leaving it out can only ask for too few, until the
+    next step.
     """
     asking = [rental for rental in inventory.waiting if not view.observes(rental.budget)]
     if not asking:
@@ -211,24 +232,17 @@ def _raise(inventory: _PoolInventory, staying: Sequence[Rental], view: Lifecycle
     if not asking:
         return Wait(f"the finalizer of GPUBudget {min(unguarded)}")
     at_least = len(asking) + sum(not may_terminate(rental, view) for rental in staying)
-    if inventory.survey.target < at_least:
-        return RaiseTarget(inventory.pool.id, at_least, _token(inventory, at_least))
+    target, ordered = inventory.survey.target, inventory.survey.ordered
+    orders = tuple([Order(order_token(rental.uid), rental.id) for rental in asking])
+    missing = any(order.token not in ordered for order in orders) if target is None else target < at_least
+    if missing:
+        return AskCloud(inventory.pool.id, Ask(orders, at_least))
     return Wait(f"{count(len(inventory.waiting), 'node')} of GPUPool {inventory.pool.id} asked for, not launched yet")
 
 
-def _token(inventory: _PoolInventory, at_least: int) -> str:
-    """An idempotency token: equal for equal rentals and the same survey, so that a repeated call counts once.
-
-    A later survey that finds the target still too low makes a new token; otherwise a target that somebody lowered would
-    stay low.
-    """
-    content = [
-        inventory.pool.uid,
-        str(at_least),
-        format_instant(inventory.survey.asked),
-        *(item.uid for item in inventory.waiting),
-    ]
-    return hashlib.sha256("/".join(content).encode()).hexdigest()[:32]
+def order_token(uid: str) -> OrderToken:
+    """The token of the order of the rental with that uid: the same for every try, and no other rental's."""
+    return OrderToken(f"c{hashlib.sha256(uid.encode()).hexdigest()[:31]}")
 
 
 def _unfulfilled(rental: Rental, pool: Pool, *, cooling: bool) -> str:
@@ -253,4 +267,6 @@ def left_behind(pool: Pool, view: LifecycleView) -> str:
     running = [instance.id for instance in inventory.unclaimed if instance.state is not InstanceState.ENDED]
     if running:
         return f"{count(len(running), 'instance')} ({names(running)})"
-    return f"a target of {survey.target}" if survey.target > 0 else ""
+    if survey.ordered:
+        return f"{count(len(survey.ordered), 'order')} ({names(survey.ordered)})"
+    return f"a target of {survey.target}" if survey.target else ""

@@ -276,7 +276,7 @@ def _forget(rental: Rental, view: LifecycleView) -> RentalStep | Wait:
         for survey in view.surveys_of_group(rental):
             if rental.instance in view.instances[survey.pool]:
                 return Wait(f"instance {rental.instance} to leave the cloud's list of GPUPool {survey.pool}")
-            if rental.ended is not None and not must_show(survey, after(rental.ended, survey.listed_seconds)):
+            if rental.ended is not None and not must_show(survey, after(rental.ended, survey.traits.listed_seconds)):
                 return Wait(f"instance {rental.instance} to have left the cloud's list for good")
     if node is not None:
         return Wait(f"Node {node.name} to be gone")

@@ -231,7 +231,7 @@ def draining(rental: Rental) -> bool:
 
 def must_show(survey: Survey, since: Instant) -> bool:
     """Whether the survey's lists must show what happened by ``since`` (the cloud's time), in spite of their lag."""
-    return survey.asked >= after(since, survey.lag_seconds)
+    return survey.asked >= after(since, survey.traits.lag_seconds)
 
 
 def missing(rental: Rental, instance: Instance | None, survey: Survey) -> bool:
@@ -249,4 +249,4 @@ def vanished(rental: Rental, instance: Instance | None, survey: Survey) -> bool:
     since = rental.missing_since
     if since is None or not missing(rental, instance, survey):
         return False
-    return survey.asked >= after(since, MISSING_SECONDS + survey.lag_seconds)
+    return survey.asked >= after(since, MISSING_SECONDS + survey.traits.lag_seconds)

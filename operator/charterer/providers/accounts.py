@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Final, TypeAlias, TypeVar, assert_never
 
-from charterer.domain.ids import InstanceId, PoolId
+from charterer.domain.ids import InstanceId, OrderToken, PoolId
+from charterer.domain.order import Ask, Reply
 from charterer.domain.pool import FakeGroup, Pool, Quote, Survey
 from charterer.providers.errors import CloudOutcomeUnknown, NotLeading, ProviderError
-from charterer.providers.provider import Drained, Provider
+from charterer.providers.provider import Drained, PreflightFinding, Provider
 
 T = TypeVar("T")
 
@@ -70,13 +71,17 @@ class Account:
         """As the adapter answers."""
         return await self._counted("quote", self._adapter.quote(pool))
 
-    async def raise_target(self, pool: Pool, at_least: int, token: str) -> None:
+    async def ask(self, pool: Pool, ask: Ask) -> Reply:
         """As the adapter does."""
-        await self._mutation(pool, "raise_target", lambda: self._adapter.raise_target(pool, at_least, token))
+        return await self._mutation(pool, "ask", lambda: self._adapter.ask(pool, ask))
 
-    async def cancel_unfulfilled(self, pool: Pool, keep: int) -> None:
+    async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
         """As the adapter does."""
-        await self._mutation(pool, "cancel", lambda: self._adapter.cancel_unfulfilled(pool, keep))
+        await self._mutation(pool, "withdraw", lambda: self._adapter.withdraw(pool, orders, keep))
+
+    async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
+        """As the adapter answers."""
+        return await self._counted("preflight", self._adapter.preflight(pool))
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
         """As the adapter does."""
@@ -86,14 +91,14 @@ class Account:
         """Close all connections."""
         await self._adapter.close()
 
-    async def _mutation(self, pool: Pool, call: str, send: Callable[[], Awaitable[None]]) -> None:
+    async def _mutation(self, pool: Pool, call: str, send: Callable[[], Awaitable[T]]) -> T:
         """Send a mutation unless the lead ends too soon, and give it up when the lead ends."""
         remaining = self._fence()
         if remaining < MIN_LEADERSHIP:
             raise NotLeading(pool.id, call, "NotLeading", f"not sent: this process leads for {remaining:.1f} s more")
         try:
             async with asyncio.timeout(None if remaining == inf else remaining):
-                await self._counted(call, send())
+                return await self._counted(call, send())
         except TimeoutError as error:
             raise CloudOutcomeUnknown(pool.id, call, "LeadEnded", "no answer while this process led") from error
 

@@ -12,7 +12,8 @@ from urllib.parse import quote as escaped
 import aiohttp
 
 from charterer.api.connection_error import connection_error
-from charterer.domain.ids import InstanceId, PoolId
+from charterer.domain.ids import InstanceId, OrderToken, PoolId
+from charterer.domain.order import Ask, Reply, Traits
 from charterer.domain.pool import Pool, Quote, Survey
 from charterer.providers import fake_answers as answers
 from charterer.providers.errors import (
@@ -31,7 +32,7 @@ from charterer.providers.errors import (
     UnknownCode,
     WouldTerminate,
 )
-from charterer.providers.provider import Drained
+from charterer.providers.provider import Drained, PreflightFinding
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ _CODES: Final[Mapping[str, type[ProviderError]]] = {
     "GroupNotFound": NotFoundInCloud,
     "InstanceNotFound": NotFoundInCloud,
     "WouldTerminate": WouldTerminate,
+    "OrderLaunched": WouldTerminate,
     "MinSizeReached": AtMinSize,
     "MaxSizeExceeded": QuotaExceeded,
     "InstanceLimitExceeded": QuotaExceeded,
@@ -59,7 +61,6 @@ _CODES: Final[Mapping[str, type[ProviderError]]] = {
     "TargetChanged": Busy,
     "Unauthorized": CloudUnauthorized,
     "InvalidRequest": InvalidRequest,
-    "IdempotentParameterMismatch": InvalidRequest,
 }
 
 
@@ -117,30 +118,41 @@ class FakeCloud:
         answer = await self._read(pool, path)
         return _decoded(pool, f"GET {path}", lambda: answers.quote(answer, f"the price list of {self._endpoint}"))
 
-    async def raise_target(self, pool: Pool, at_least: int, token: str) -> None:
-        """Read the target, and set it only if it is lower."""
-        await self._move_target(pool, lambda target: at_least > target, at_least, token)
+    async def ask(self, pool: Pool, ask: Ask) -> Reply:
+        """Place the orders; where the group counts, read the target, and set it only if it is lower."""
+        path = _group_path(pool)
+        group = await self._read(pool, path)
+        if not _traits(pool, group).named:
+            await self._move_target(pool, group, lambda target: ask.at_least > target, ask.at_least)
+            return Reply()
+        body = {"orders": [order.token for order in ask.orders], "together": ask.together}
+        answer = await self._mutate(pool, "POST", f"{path}/orders", body)
+        return _decoded(pool, f"POST {path}/orders", lambda: answers.reply(pool.cloud.group, answer))
 
-    async def cancel_unfulfilled(self, pool: Pool, keep: int) -> None:
-        """Read the target, and set it only if it is higher."""
-        await self._move_target(pool, lambda target: keep < target, keep, None)
+    async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
+        """Withdraw each order; where the group counts, read the target, and set it only if it is higher."""
+        path = _group_path(pool)
+        group = await self._read(pool, path)
+        if not _traits(pool, group).named:
+            await self._move_target(pool, group, lambda target: keep < target, keep)
+        for order in orders:
+            try:
+                await self._mutate(pool, "DELETE", f"{path}/orders/{escaped(order, safe='')}")
+            except WouldTerminate as error:
+                logger.info("%s", error)  # it was launched meanwhile: the next survey shows its instance
 
-    async def _move_target(self, pool: Pool, wanted: Callable[[int], bool], to: int, token: str | None) -> None:
+    async def _move_target(self, pool: Pool, group: answers.Json, wanted: Callable[[int], bool], to: int) -> None:
         """Compare and set. If the target that was read is old, the cloud refuses and names the present one: try again.
 
         Busy when others keep changing it.
         """
         path = _group_path(pool)
-        group = await self._read(pool, path)
         target = _decoded(pool, f"GET {path}", lambda: int(group["target"]))
         for tries_left in reversed(range(_TARGET_TRIES)):
             if not wanted(target):
                 return
-            body: dict[str, object] = {"target": to, "expected": target}
-            if token is not None:
-                body["token"] = token
             try:
-                await self._mutate(pool, "PUT", f"{path}/target", body)
+                await self._mutate(pool, "PUT", f"{path}/target", {"target": to, "expected": target})
             except _TargetChanged as changed:
                 if not tries_left:
                     raise
@@ -157,6 +169,22 @@ class FakeCloud:
             if error.code != "InstanceNotFound":
                 raise
         logger.info("GPUPool %s: ended instance %s, whose node %s was empty", pool.id, instance, proof.node)
+
+    async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
+        """Whether the group is there, sells what the pool says and has a price, and how many of maxNodes fit in it."""
+        try:
+            group = await self._read(pool, _group_path(pool))
+            survey = await self._survey(pool)
+            price = await self.quote(pool)
+        except ProviderError as error:
+            return [PreflightFinding("group", False, str(error))]
+        sells = f"{survey.offering.instance_type} in {survey.offering.zone} at {price.price} an hour"
+        found = [PreflightFinding("group", True, f"{pool.cloud.group} sells {sells}")]
+        fits = _decoded(pool, f"GET {_group_path(pool)}", lambda: int(group["maxSize"]))
+        if pool.max_nodes > fits:
+            message = f"spec.maxNodes is {pool.max_nodes}, but the group takes at most {fits}: lower maxNodes"
+            found.append(PreflightFinding("size", False, message))
+        return found
 
     async def close(self) -> None:
         """Close all connections."""
@@ -176,8 +204,10 @@ class FakeCloud:
                 await asyncio.sleep(max(pause, wait))
         raise AssertionError("unreachable: the last try returns or raises")
 
-    async def _mutate(self, pool: Pool, method: str, path: str, body: Mapping[str, object] | None = None) -> None:
-        await self._call(pool, method, path, body, _MUTATION_SECONDS)
+    async def _mutate(
+        self, pool: Pool, method: str, path: str, body: Mapping[str, object] | None = None
+    ) -> answers.Json:
+        return await self._call(pool, method, path, body, _MUTATION_SECONDS)
 
     async def _call(
         self, pool: Pool, method: str, path: str, body: Mapping[str, object] | None, seconds: float
@@ -220,6 +250,10 @@ class _TargetChanged(Busy):
 
 def _group_path(pool: Pool) -> str:
     return f"/v1/groups/{escaped(pool.cloud.group, safe='')}"
+
+
+def _traits(pool: Pool, group: answers.Json) -> Traits:
+    return _decoded(pool, f"GET {_group_path(pool)}", lambda: answers.traits(group))
 
 
 def _json_object(text: str) -> dict[str, Any] | None:

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from charterer.domain.ids import InstanceId, NodeName
+from charterer.domain.ids import InstanceId, NodeName, OrderToken
 from charterer.domain.money import Price
+from charterer.domain.order import Refusal, RefusalKind, Reply, Scope, Traits
 from charterer.domain.pool import (
-    FailureKind,
     Instance,
     InstanceState,
-    LaunchFailure,
     Notice,
     Offering,
     Pool,
@@ -24,9 +23,9 @@ from charterer.domain.time import Instant, parse_instant
 
 Json = Mapping[str, Any]
 
-_FAILURES = {
-    "InsufficientInstanceCapacity": FailureKind.STOCK_OUT,
-    "InstanceLimitExceeded": FailureKind.QUOTA_EXCEEDED,
+_REFUSALS = {
+    "InsufficientInstanceCapacity": (RefusalKind.STOCK_OUT, Scope.POOL),
+    "InstanceLimitExceeded": (RefusalKind.QUOTA_EXCEEDED, Scope.ACCOUNT),
 }
 
 
@@ -43,18 +42,50 @@ def _instance(answer: Json) -> Instance:
         segments=tuple(segments),
         billing_minimum_seconds=int(answer["billingMinimumSeconds"]),
         ended_because=answer["endedBecause"],
+        order=_order(answer),
     )
 
 
-def _failures(answer: Json) -> tuple[LaunchFailure, ...]:
+def _order(answer: Json) -> OrderToken | None:
+    return OrderToken(answer["order"]) if answer["order"] else None
+
+
+def _refusals(group: Json, answer: Json) -> tuple[Refusal, ...]:
+    """The failed activities. Where the group replies, its reply has said them already."""
+    if group["orders"] == "replying":
+        return ()
     failed = (activity for activity in answer["activities"] if activity["status"] == "Failed")
-    return tuple(
-        LaunchFailure(
-            at=parse_instant(activity["at"]),
-            kind=_FAILURES.get(activity["code"], FailureKind.OTHER),
-            message=f"{activity['code']}: {activity['message']}",
-        )
-        for activity in failed
+    return tuple([_refusal(group["name"], each, parse_instant(each["at"]), _order(each)) for each in failed])
+
+
+def _refusal(group: str, error: Json, at: Instant, order: OrderToken | None) -> Refusal:
+    kind, scope = _REFUSALS.get(error["code"], (RefusalKind.UNKNOWN_CODE, Scope.POOL))
+    where = group if scope is Scope.POOL else ""
+    return Refusal(kind, scope, where, error["code"], error["message"], at, order)
+
+
+def reply(group: str, answer: Json) -> Reply:
+    """What became of each order."""
+    launched: dict[OrderToken, InstanceId] = {}
+    refused: dict[OrderToken, Refusal] = {}
+    for each in answer["orders"]:
+        token = OrderToken(each["order"])
+        if each["instance"] is not None:
+            launched[token] = InstanceId(each["instance"])
+        elif each["error"] is not None:
+            refused[token] = _refusal(group, each["error"], now(answer), token)
+    return Reply(launched, refused)
+
+
+def traits(group: Json) -> Traits:
+    """What a group can do, by how machines are asked of it."""
+    orders = group["orders"]
+    return Traits(
+        named=orders != "counted",
+        keeps_trying=orders != "replying",
+        together=orders != "counted",
+        lag_seconds=float(group["listLagSeconds"]),
+        listed_seconds=float(group["listedSeconds"]),
     )
 
 
@@ -75,13 +106,13 @@ def survey(pool: Pool, group: Json, instances: Json, activities: Json) -> Survey
     """The three answers about one group as one survey, as old as the oldest of them."""
     return Survey(
         pool=pool.id,
-        target=int(group["target"]),
+        target=None if group["target"] is None else int(group["target"]),
+        ordered=frozenset([OrderToken(order) for order in group["ordered"]]),
         instances=tuple(_instance(instance) for instance in instances["instances"]),
-        failures=_failures(activities),
+        refusals=_refusals(group, activities),
         notices=_notices(instances),
         asked=min(now(answer) for answer in (group, instances, activities)),
-        lag_seconds=float(group["listLagSeconds"]),
-        listed_seconds=float(group["listedSeconds"]),
+        traits=traits(group),
         offering=Offering(
             gpu_type=group["gpuType"],
             gpus_per_node=int(group["gpusPerInstance"]),

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from charterer.domain.ids import InstanceId, NodeName, PoolId
+from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
+from charterer.domain.order import Ask, Reply
 from charterer.domain.pool import Pool, Quote, Survey
 from charterer.domain.time import Instant
 from charterer.providers.errors import ProviderError
@@ -21,6 +22,15 @@ class Drained:
 
     node: NodeName | None
     checked: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightFinding:
+    """One result of a preflight: what was looked at, whether it is well, and otherwise what to do."""
+
+    subject: str
+    well: bool
+    message: str
 
 
 class Provider(Protocol):
@@ -38,16 +48,27 @@ class Provider(Protocol):
         """The cloud's price of one node; the pool's own override or adjustment is not applied."""
         ...
 
-    async def raise_target(self, pool: Pool, at_least: int, token: str) -> None:
-        """Make the cloud want at least that many nodes; never lowers. The same token again is the same call."""
+    async def ask(self, pool: Pool, ask: Ask) -> Reply:
+        """Make the cloud want these orders. Never ends or lowers anything; the same orders again are the same call.
+
+        Raises what concerns the whole call. What was refused of single orders is in the reply, or in a later survey.
+        """
+        ...
+
+    async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
+        """Those orders are not wanted any more, and none of them has an instance.
+
+        Clouds that only count lower what they want to ``keep``; WouldTerminate when more instances than that exist.
+        Called only where the pool's traits say ``keeps_trying``.
+        """
         ...
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
-        """End that one instance and lower the target with it; succeeds when the instance is not there any more."""
+        """End that one instance, and nothing takes its place; succeeds when the instance is not there any more."""
         ...
 
-    async def cancel_unfulfilled(self, pool: Pool, keep: int) -> None:
-        """Lower the target to ``keep``; never raises it. WouldTerminate when more instances than that exist."""
+    async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
+        """What would fail or cost money by surprise before the first dollar: rights, settings, quota, price."""
         ...
 
     async def close(self) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from math import floor
 
-from charterer.domain.ids import InstanceId, NodeName, PoolId
+from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
-from charterer.domain.pool import FailureKind, Instance, InstanceState, LaunchFailure, PriceSegment, Survey
+from charterer.domain.order import Ask, Refusal, RefusalKind, Reply, Scope, Traits
+from charterer.domain.pool import Instance, InstanceState, PriceSegment, Survey
 from charterer.domain.time import Instant, after, instant
 from tests import factory as make
 
@@ -24,7 +26,7 @@ class Refused(Exception):
 
 @dataclass
 class Machine:
-    """One machine's true life. ``detached``: the group no longer counts it."""
+    """One machine's true life. ``detached``: the group no longer counts it. ``order``: what it was launched for."""
 
     name: str
     launched: Instant
@@ -35,6 +37,7 @@ class Machine:
     silent: bool = False
     node_gone: bool = False
     cordoned: bool = False
+    order: OrderToken | None = None
 
     def ended(self, now: Instant) -> bool:
         return self.ends is not None and self.ends <= now
@@ -54,6 +57,7 @@ class Machine:
             ended=self.ends if over else None,
             segments=tuple(PriceSegment(since, Price(price)) for since, price in self.segments if since <= when),
             billing_minimum_seconds=MINIMUM,
+            order=self.order,
         )
 
     def bill(self, now: Instant) -> int:
@@ -71,15 +75,20 @@ class Machine:
 
 @dataclass
 class Cloud:
-    """A group that holds its target, heals, and runs out of stock."""
+    """A group that runs out of stock. ``traits``: it holds a target and heals, or takes orders.
+
+    ``waiting``: orders without a machine, of a group that keeps trying.
+    """
+
+    traits: Traits = make.COUNTED
 
     now: Instant = NEW_YEARS_EVE
     target: int = 0
     stock: int = 99
     price: int = 19_800_001
     machines: list[Machine] = field(default_factory=list)
-    failures: list[LaunchFailure] = field(default_factory=list)
-    tokens: dict[str, int] = field(default_factory=dict)
+    waiting: list[OrderToken] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
 
     def members(self) -> list[Machine]:
         return [machine for machine in self.machines if not machine.detached]
@@ -88,7 +97,8 @@ class Cloud:
         until = after(self.now, seconds)
         while self.now < until:
             members = self.members()
-            settled = len(members) == self.target and all(machine.ends is None for machine in members)
+            missing = self.waiting if self.traits.named else len(members) != self.target
+            settled = not missing and all(machine.ends is None for machine in members)
             self.now = until if settled else after(self.now, 1)
             for machine in self.members():
                 if machine.ends is not None and self.now >= after(machine.ends, HEAL):
@@ -96,55 +106,81 @@ class Cloud:
             self._launch()
 
     def _launch(self) -> None:
-        last = max((item.at for item in self.failures), default=None)
+        last = max((item.at for item in self.refusals), default=None)
         if last is not None and self.now < after(last, RETRY) and self.stock <= self.alive():
             return
-        while len(self.members()) < self.target:
-            if self.alive() >= self.stock:
-                self.failures.append(LaunchFailure(self.now, FailureKind.STOCK_OUT, "none left"))
+        for order in list(self.waiting):
+            if self._one_more(order):
+                self.waiting.remove(order)
+        while not self.traits.named and len(self.members()) < self.target:
+            if not self._one_more(None):
                 return
-            self.machines.append(Machine(f"i{len(self.machines)}", self.now, [(self.now, self.price)]))
+
+    def _one_more(self, order: OrderToken | None) -> bool:
+        if self.alive() >= self.stock:
+            said = "InsufficientInstanceCapacity", "none left"
+            self.refusals.append(Refusal(RefusalKind.STOCK_OUT, Scope.POOL, "g", *said, self.now, order))
+            return False
+        self.machines.append(Machine(f"i{len(self.machines)}", self.now, [(self.now, self.price)], order=order))
+        return True
+
+    def wants(self) -> bool:
+        """Whether it may launch a machine by itself."""
+        return bool(self.waiting) or self.target > 0
 
     def alive(self) -> int:
         return sum(not machine.ended(self.now) for machine in self.machines)
 
-    def raise_target(self, at_least: int, token: str) -> None:
-        if self.tokens.setdefault(token, at_least) != at_least:
-            raise AssertionError(f"token {token} was used for {self.tokens[token]} and now for {at_least}")
-        self.target = max(self.target, at_least)
-        self._launch()
+    def ask(self, ask: Ask) -> Reply:
+        if not self.traits.named:
+            self.target = max(self.target, ask.at_least)
+            self._launch()
+            return Reply()
+        for order in ask.orders:
+            if order.token in self.waiting or order.token in {machine.order for machine in self.machines}:
+                continue
+            if not self._one_more(order.token) and self.traits.keeps_trying:
+                self.waiting.append(order.token)
+        if self.traits.keeps_trying:
+            return Reply()
+        asked = {order.token for order in ask.orders}
+        launched = {machine.order: InstanceId(machine.name) for machine in self.machines if machine.order in asked}
+        return Reply({token: name for token, name in launched.items() if token is not None})
 
-    def cancel(self, keep: int) -> None:
-        if keep < len(self.members()):
-            raise Refused
-        self.target = min(self.target, keep)
+    def withdraw(self, orders: Sequence[OrderToken], keep: int) -> None:
+        self.waiting = [order for order in self.waiting if order not in orders]
+        if not self.traits.named:
+            if keep < len(self.members()):
+                raise Refused
+            self.target = min(self.target, keep)
 
     def terminate(self, name: str) -> None:
         machine = next(item for item in self.machines if item.name == name)
         if machine.detached:
             return
         machine.detached = True
-        self.target -= 1
+        if not self.traits.named:
+            self.target -= 1
         if machine.ends is None:
             machine.stops, machine.ends = self.now, after(self.now, STOP)
 
     def survey(self, behind: float, pool: PoolId) -> Survey:
-        """The list may be as old as ``behind`` seconds, the target never is."""
+        """The list may be as old as ``behind`` seconds, the target and the orders never are."""
         seen = after(self.now, -behind)
         listed = [
             machine.seen(seen)
             for machine in self.machines
             if machine.launched <= seen and (machine.ends is None or after(machine.ends, LISTED) > seen)
         ]
-        failures = tuple(item for item in self.failures if item.at <= seen)
+        refusals = tuple(item for item in self.refusals if item.at <= seen or not self.traits.keeps_trying)
         return Survey(
             pool=pool,
-            target=self.target,
+            target=None if self.traits.named else self.target,
+            ordered=frozenset(self.waiting),
             instances=tuple(listed),
-            failures=failures,
+            refusals=refusals,
             notices=(),
             asked=self.now,
-            lag_seconds=float(LAG),
-            listed_seconds=float(LISTED),
+            traits=replace(self.traits, lag_seconds=float(LAG), listed_seconds=float(LISTED)),
             offering=replace(make.OFFERING, group_id="group-1"),
         )

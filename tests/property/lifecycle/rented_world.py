@@ -28,7 +28,7 @@ from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.steps import (
     AddCosts,
     Adopt,
-    CancelUnfulfilled,
+    AskCloud,
     CloseUnfulfilled,
     Cool,
     Cordon,
@@ -43,13 +43,13 @@ from charterer.domain.steps import (
     MarkReady,
     OpenPeriod,
     PruneFolded,
-    RaiseTarget,
     RecordOffer,
     RecordOrphan,
     Refresh,
     SetFinalizer,
     Step,
     Terminate,
+    Withdraw,
 )
 from charterer.domain.time import Instant, after
 from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_prune_folded
@@ -80,6 +80,8 @@ class World:
     adopted: dict[InstanceId, str] = field(default_factory=dict)
     folded: list[str] = field(default_factory=list)
     estimated: bool = False
+    dies_after_asking: bool = False
+    """The operator ends between the cloud's answer and the record of it."""
     wrong_by: float = 0.0
     server_wrong: bool = False
     hurried: bool = False
@@ -199,10 +201,10 @@ class World:
     def execute(self, step: Step, decided: Snapshot) -> None:
         """Carry out a step that was decided on ``decided``; Stale or Refused when the world says no."""
         match step:
-            case RaiseTarget():
-                self.cloud.raise_target(step.at_least, step.token)
-            case CancelUnfulfilled():
-                self.cloud.cancel(step.keep)
+            case AskCloud():
+                self._ask(step, decided)
+            case Withdraw():
+                self.cloud.withdraw(step.orders, step.keep)
             case Terminate():
                 assert not self._unrecorded_on(step.node), "ended a machine that was in use"
                 self.cloud.terminate(step.instance.id)
@@ -220,6 +222,14 @@ class World:
                 self._change_cluster(step)
             case _:
                 self._change_rental(step, decided)
+
+    def _ask(self, step: AskCloud, decided: Snapshot) -> None:
+        for order in step.ask.orders:
+            self._fresh(order.rental, decided)
+        reply = self.cloud.ask(step.ask)
+        for order in step.ask.orders:
+            if order.token in reply.launched and not self.dies_after_asking:
+                self.write(self.rentals[order.rental], instance=reply.launched[order.token])
 
     def _keep_books(self, step: Fold | OpenPeriod | PruneFolded | AddCosts) -> None:
         try:

@@ -16,7 +16,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
 from charterer.lifecycle import next_steps
 from tests import factory as make
-from tests.property.lifecycle.rented_cloud import LAG, LISTED, Refused
+from tests.property.lifecycle.rented_cloud import LAG, LISTED, Cloud, Refused
 from tests.property.lifecycle.rented_world import RENAMED, Stale, World
 
 _ROUNDS = 400
@@ -26,9 +26,11 @@ _ROUNDS = 400
 class RentalsOnAnyCourse(RuleBasedStateMachine):
     """Steps are decided on a snapshot and carried out later, in any order, or never: the operator crashed."""
 
+    traits = make.COUNTED
+
     def __init__(self) -> None:
         super().__init__()
-        self.world = World()
+        self.world = World(Cloud(traits=self.traits))
         self.pending: dict[StepKey, tuple[Step, Snapshot]] = {}
 
     # --- the operator ----
@@ -74,6 +76,10 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         self.pending.clear()
+
+    @rule(dies=st.booleans())
+    def an_answer_is_recorded_or_not(self, dies: bool) -> None:
+        self.world.dies_after_asking = dies
 
     def _carry_out(self, key: StepKey) -> None:
         step, decided = self.pending.pop(key)
@@ -176,6 +182,7 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
         world = self.world
         self.pending.clear()
         world.cloud.stock = 99
+        world.dies_after_asking = False
         if not world.pools:
             self.the_pool_is_created_again()
         for _ in range(_ROUNDS):
@@ -189,7 +196,7 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
             self.think()
             quiet = not self.pending
             self.carry_out_all()
-            if quiet and not world.rentals and not world.cloud.alive() and world.cloud.target == 0:
+            if quiet and not world.rentals and not world.cloud.alive() and not world.cloud.wants():
                 break
             world.cloud.advance(LISTED // 4 if quiet else 3)
         self._nothing_is_left()
@@ -198,7 +205,7 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
         world = self.world
         assert not world.rentals, f"never forgotten: {world.rentals}"
         assert world.cloud.alive() == 0
-        assert world.cloud.target == 0
+        assert not world.cloud.wants()
         assert len(world.adopted) == len(world.cloud.machines), "a machine was never anybody's"
         balance = world.budget.balance
         assert balance is not None
@@ -210,5 +217,18 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
         assert in_periods == balance.lifetime or world.hurried or world.cheapened
 
 
+class _WithNamedOrders(RentalsOnAnyCourse):
+    traits = make.NAMED
+
+
+class _WithReplies(RentalsOnAnyCourse):
+    traits = make.REPLYING
+
+
+_SETTINGS = settings(max_examples=70, stateful_step_count=50, deadline=None)
 TestRentalsOnAnyCourse = RentalsOnAnyCourse.TestCase
-TestRentalsOnAnyCourse.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+TestRentalsOnAnyCourse.settings = _SETTINGS
+TestRentalsOfNamedOrders = _WithNamedOrders.TestCase
+TestRentalsOfNamedOrders.settings = _SETTINGS
+TestRentalsOfOrdersWithReplies = _WithReplies.TestCase
+TestRentalsOfOrdersWithReplies.settings = _SETTINGS

@@ -9,13 +9,14 @@ from dataclasses import replace
 import pytest
 
 from charterer.controller.surveys import SurveyPace, Surveys
-from charterer.domain.ids import InstanceId, PoolId
+from charterer.domain.ids import InstanceId, OrderToken, PoolId
+from charterer.domain.order import Ask, Reply
 from charterer.domain.pool import FakeGroup, Pool, Quote, Survey
 from charterer.domain.time import Instant
 from charterer.providers.accounts import Accounts
 from charterer.providers.errors import CloudUnreachable, ProviderError
-from charterer.providers.provider import Drained
-from tests.factory.pools import OFFERING, PRICE, pool
+from charterer.providers.provider import Drained, PreflightFinding
+from tests.factory.pools import COUNTED, OFFERING, PRICE, pool
 from tests.virtual_time import clock, run_for, run_in_virtual_time
 
 QUIET, MOVING, QUOTED = 15.0, 1.0, 60.0
@@ -43,20 +44,23 @@ class Cloud:
         if self.fails:
             return {pool.id: CloudUnreachable(pool.id, "GET", "Refused", "no answer") for pool in pools}
         at = Instant(round(asked * 1e6))
-        return {pool.id: Survey(pool.id, self.target, (), (), (), at, 0.0, 0.0, OFFERING) for pool in pools}
+        return {pool.id: Survey(pool.id, self.target, frozenset(), (), (), (), at, COUNTED, OFFERING) for pool in pools}
 
     async def quote(self, pool: Pool) -> Quote:
         self.quoted.append(clock())
         return Quote(PRICE, PRICE, 60, "cloud", Instant(0))
 
-    async def raise_target(self, pool: Pool, at_least: int, token: str) -> None:
+    async def ask(self, pool: Pool, ask: Ask) -> Reply:
         raise AssertionError("surveys change nothing")
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
         raise AssertionError("surveys change nothing")
 
-    async def cancel_unfulfilled(self, pool: Pool, keep: int) -> None:
+    async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
         raise AssertionError("surveys change nothing")
+
+    async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
+        raise AssertionError("nobody asked")
 
     async def close(self) -> None:
         """Nothing is open."""

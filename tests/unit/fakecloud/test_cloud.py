@@ -7,14 +7,8 @@ from pydantic import ValidationError
 
 from charterer.fakecloud.bill import SECOND
 from charterer.fakecloud.records import MachinePhase
-from charterer.fakecloud.refusals import Refusal
 from charterer.fakecloud.wire import bill_json, instance_json, quote_json
-from tests.unit.fakecloud.world import World, config
-
-
-def refused(code: str) -> pytest.RaisesExc[Refusal]:
-    return pytest.RaisesExc(Refusal, check=lambda refusal: refusal.code == code)
-
+from tests.unit.fakecloud.world import World, config, refused
 
 # --- targets ---------------------------------------------------------------------------------------------------------
 
@@ -25,30 +19,6 @@ def test_a_group_launches_as_many_machines_as_its_target_and_they_start_up() -> 
     assert world.states() == [MachinePhase.PENDING] * 3
     world.wait(60)
     assert world.states() == [MachinePhase.RUNNING] * 3
-
-
-def test_the_same_token_and_target_again_launch_nothing_more_even_after_the_target_has_gone_down() -> None:
-    world = World(config())
-    world.cloud.set_target("a100", 1, "token")
-    world.cloud.terminate("a100", world.alive()[0], decrement=True)
-    world.cloud.set_target("a100", 1, "token")
-    assert world.alive() == []
-    assert world.cloud.group("a100").target == 0
-
-
-def test_one_token_for_two_targets_is_refused() -> None:
-    world = World(config())
-    world.cloud.set_target("a100", 1, "token")
-    with refused("IdempotentParameterMismatch"):
-        world.cloud.set_target("a100", 2, "token")
-
-
-def test_a_refused_call_uses_no_token_up() -> None:
-    world = World(config())
-    with refused("MaxSizeExceeded"):
-        world.cloud.set_target("a100", 9, "token")
-    world.cloud.set_target("a100", 2, "token")
-    assert len(world.alive()) == 2
 
 
 def test_a_target_below_what_exists_is_refused() -> None:

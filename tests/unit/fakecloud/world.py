@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from charterer.fakecloud.bill import SECOND
 from charterer.fakecloud.cloud import Cloud
 from charterer.fakecloud.config import CloudConfig
 from charterer.fakecloud.records import MachinePhase
+from charterer.fakecloud.refusals import RefusedCall
 from charterer.fakecloud.state import State
 
 BORN = 1_700_000_000 * SECOND
@@ -29,6 +32,11 @@ A100: dict[str, Any] = {
 def config(*groups: dict[str, Any], **account: Any) -> CloudConfig:
     """A cloud with one group a100 for each argument, which says what differs from the plain one."""
     return CloudConfig.model_validate({"groups": [A100 | group for group in groups or ({},)], **account})
+
+
+def refused(code: str) -> pytest.RaisesExc[RefusedCall]:
+    """The call inside is refused with that code."""
+    return pytest.RaisesExc(RefusedCall, check=lambda refusal: refusal.code == code)
 
 
 @dataclass(slots=True)

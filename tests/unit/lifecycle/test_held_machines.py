@@ -10,7 +10,7 @@ from charterer.domain.job import Job, PodPhase
 from charterer.domain.plan import ReasonCode
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
-from charterer.domain.steps import RaiseTarget, RentalStep, Terminate, Wait
+from charterer.domain.steps import AskCloud, RentalStep, Terminate, Wait
 from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.rental import may_terminate, rental_step
 from charterer.lifecycle.view import LifecycleView
@@ -81,6 +81,6 @@ def test_a_machine_that_others_hold_counts_in_the_target_until_patience_has_ende
     ]:
         before = snapshot(one, waiting, survey(MACHINE, asked=now, target=0), place, now=at(now))
         raised = pool_step(POOL, LifecycleView.of(before))
-        assert isinstance(raised, RaiseTarget)
-        assert raised.at_least == target
+        assert isinstance(raised, AskCloud)
+        assert raised.ask.at_least == target
         assert may_terminate(one, LifecycleView.of(before)) is (target == 1)

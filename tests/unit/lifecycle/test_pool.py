@@ -12,15 +12,15 @@ from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import (
     Adopt,
-    CancelUnfulfilled,
+    AskCloud,
     CloseUnfulfilled,
     Cool,
     MarkMissing,
     PoolStep,
-    RaiseTarget,
     RecordOffer,
     RecordOrphan,
     Wait,
+    Withdraw,
 )
 from charterer.lifecycle.pool import orphan_name, pool_step
 from charterer.lifecycle.view import LifecycleView
@@ -30,11 +30,11 @@ from tests.factory import (
     at,
     budget,
     ended,
-    failure,
     instance,
     node,
     pod,
     pool,
+    refusal,
     rental,
     run,
     snapshot,
@@ -59,8 +59,8 @@ def test_nothing_is_done_before_the_cloud_was_asked() -> None:
 def test_the_target_is_raised_to_the_number_of_rentals_that_want_a_node() -> None:
     serving = rental("a100-0", instance())
     done = step(snapshot(survey(instance()), serving, ASKED, LATER))
-    assert isinstance(done, RaiseTarget)
-    assert done.at_least == 3
+    assert isinstance(done, AskCloud)
+    assert done.ask.at_least == 3
 
 
 def test_a_target_that_is_high_enough_is_left_and_waited_for() -> None:
@@ -68,13 +68,14 @@ def test_a_target_that_is_high_enough_is_left_and_waited_for() -> None:
     assert step(snapshot(survey(instance()), rental("a100-0", instance()))) is None
 
 
-def test_the_token_is_the_same_until_the_cloud_was_asked_again() -> None:
-    first, again = step(snapshot(survey(), ASKED)), step(snapshot(survey(), ASKED, now=at(601)))
-    later = step(snapshot(survey(asked=620), ASKED))
-    assert isinstance(first, RaiseTarget)
-    assert isinstance(later, RaiseTarget)
-    assert first == again
-    assert first.token != later.token
+def test_an_order_has_one_token_for_ever_and_another_rental_of_its_name_another() -> None:
+    first, later = step(snapshot(survey(), ASKED)), step(snapshot(survey(asked=620), ASKED))
+    again = step(snapshot(survey(), replace(ASKED, uid="made anew")))
+    assert isinstance(first, AskCloud)
+    assert isinstance(again, AskCloud)
+    assert first == later
+    assert [order.rental for order in first.ask.orders] == [order.rental for order in again.ask.orders] == [ASKED.id]
+    assert first.ask.orders[0].token != again.ask.orders[0].token
 
 
 def test_a_node_that_still_empties_counts_and_one_about_to_be_ended_does_not() -> None:
@@ -82,8 +83,8 @@ def test_a_node_that_still_empties_counts_and_one_about_to_be_ended_does_not() -
     busy = a_job(runs=(run(1, pod()),))
     cordoned = node(unschedulable=True)
     raised = step(snapshot(survey(instance()), emptying, ASKED, cordoned, busy))
-    assert isinstance(raised, RaiseTarget)
-    assert raised.at_least == 2
+    assert isinstance(raised, AskCloud)
+    assert raised.ask.at_least == 2
     assert isinstance(step(snapshot(survey(instance()), emptying, ASKED, cordoned)), Wait)
 
 
@@ -92,8 +93,8 @@ def test_a_node_without_a_node_object_or_with_one_that_goes_is_about_to_be_ended
     for nodes in [(), (node(deleting=True),)]:
         assert isinstance(step(snapshot(survey(instance()), emptying, ASKED, *nodes)), Wait)
     taking_pods = step(snapshot(survey(instance()), emptying, ASKED, node()))
-    assert isinstance(taking_pods, RaiseTarget)
-    assert taking_pods.at_least == 2
+    assert isinstance(taking_pods, AskCloud)
+    assert taking_pods.ask.at_least == 2
 
 
 def test_the_oldest_waiting_rental_adopts_the_oldest_instance() -> None:
@@ -159,31 +160,33 @@ def test_an_instance_of_an_ended_rental_is_not_adopted_again() -> None:
 
 
 def test_a_failed_launch_cools_the_pool_then_lowers_the_target_then_closes_the_rental() -> None:
-    failed = survey(target=1, failures=(failure(5),))
-    assert step(snapshot(failed, ASKED)) == Cool(POOL, at(900), "StockOut", "no g.4 is left in z1")
-    assert step(snapshot(failed, ASKED, COOLING)) == CancelUnfulfilled(POOL, 0)
-    closed = step(snapshot(survey(target=0, failures=(failure(5),)), ASKED, COOLING))
+    failed = survey(target=1, refusals=(refusal(5),))
+    assert step(snapshot(failed, ASKED)) == Cool(
+        POOL, at(900), "StockOut", "InsufficientInstanceCapacity: no g.4 is left in z1"
+    )
+    assert step(snapshot(failed, ASKED, COOLING)) == Withdraw(POOL, (), 0)
+    closed = step(snapshot(survey(target=0, refusals=(refusal(5),)), ASKED, COOLING))
     assert isinstance(closed, CloseUnfulfilled)
     assert "StockOut" in closed.because
 
 
 def test_what_was_launched_is_kept_when_the_rest_fails() -> None:
     serving = rental("a100-0", instance())
-    failed = survey(instance(), target=2, failures=(failure(5),))
-    assert step(snapshot(failed, serving, ASKED, COOLING)) == CancelUnfulfilled(POOL, 1)
+    failed = survey(instance(), target=2, refusals=(refusal(5),))
+    assert step(snapshot(failed, serving, ASKED, COOLING)) == Withdraw(POOL, (), 1)
 
 
 def test_a_failure_older_than_all_that_wait_is_not_theirs() -> None:
-    assert isinstance(step(snapshot(survey(target=1, failures=(failure(-1),)), ASKED)), Wait)
+    assert isinstance(step(snapshot(survey(target=1, refusals=(refusal(-1),)), ASKED)), Wait)
 
 
 def test_a_failure_that_was_made_good_is_forgotten() -> None:
     serving = rental("a100-0", instance())
-    assert step(snapshot(survey(instance(), failures=(failure(5),)), serving)) is None
+    assert step(snapshot(survey(instance(), refusals=(refusal(5),)), serving)) is None
 
 
 def test_a_rental_released_before_anything_came_lowers_the_target_and_is_closed() -> None:
-    assert step(snapshot(survey(target=1), LEAVING)) == CancelUnfulfilled(POOL, 0)
+    assert step(snapshot(survey(target=1), LEAVING)) == Withdraw(POOL, (), 0)
     assert step(snapshot(survey(target=0), LEAVING)) == CloseUnfulfilled(LEAVING.id, "not needed")
     unsaid = step(snapshot(survey(target=0), replace(LEAVING, released_because="")))
     assert isinstance(unsaid, CloseUnfulfilled)
@@ -191,12 +194,12 @@ def test_a_rental_released_before_anything_came_lowers_the_target_and_is_closed(
 
 
 def test_a_rental_deleted_by_a_person_is_released() -> None:
-    assert step(snapshot(survey(target=1), replace(ASKED, deleting=True))) == CancelUnfulfilled(POOL, 0)
+    assert step(snapshot(survey(target=1), replace(ASKED, deleting=True))) == Withdraw(POOL, (), 0)
 
 
 def test_a_group_is_told_not_to_replace_an_instance_that_died() -> None:
     over = rental("a100-0", instance(), phase=RentalPhase.ENDED, ended=at(9))
-    assert step(snapshot(survey(ended(instance(), at(9)), target=1), over)) == CancelUnfulfilled(POOL, 0)
+    assert step(snapshot(survey(ended(instance(), at(9)), target=1), over)) == Withdraw(POOL, (), 0)
 
 
 def test_an_instance_the_list_does_not_show_yet_still_counts() -> None:
@@ -214,7 +217,7 @@ def test_a_pool_being_deleted_closes_what_waits() -> None:
 
 
 def test_nothing_is_asked_for_before_nobody_can_delete_pool_and_budget_from_under_it() -> None:
-    assert isinstance(step(snapshot(survey(), ASKED)), RaiseTarget)
+    assert isinstance(step(snapshot(survey(), ASKED)), AskCloud)
     assert step(snapshot(survey(), ASKED, pool(guarded=False))) == Wait("the finalizer of GPUPool a100")
     assert step(snapshot(survey(), ASKED, budget(guarded=False))) == Wait("the finalizer of GPUBudget team")
 
@@ -237,7 +240,7 @@ def test_an_offer_that_is_not_on_record_is_recorded_once_nothing_else_is_to_be_d
     changed = pool(offer_recorded=False)
     recorded = RecordOffer(POOL, changed.offering, changed.quote)
     assert step(snapshot(survey(), changed)) == recorded
-    assert isinstance(step(snapshot(survey(), changed, ASKED)), RaiseTarget)
+    assert isinstance(step(snapshot(survey(), changed, ASKED)), AskCloud)
     assert step(snapshot(survey(target=1), changed, ASKED)) == recorded
     assert step(snapshot(survey(), pool())) is None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from charterer.domain.ids import PoolId
 from charterer.domain.rental import RentalPhase
-from charterer.domain.steps import Adopt, Forget, RaiseTarget, SetFinalizer, Terminate, Wait
+from charterer.domain.steps import Adopt, AskCloud, Forget, SetFinalizer, Terminate, Wait
 from charterer.lifecycle.guard import pool_guard
 from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.rental import rental_step
@@ -35,8 +35,8 @@ def test_machines_of_a_taken_pools_rentals_count_towards_the_one_target() -> Non
     step = pool_step(
         make.POOL, LifecycleView.of(make.snapshot(make.pool(), TAKEN, serving, asking, make.survey(MACHINE)))
     )
-    assert isinstance(step, RaiseTarget)
-    assert step.at_least == 2
+    assert isinstance(step, AskCloud)
+    assert step.ask.at_least == 2
 
 
 def test_a_machine_of_a_pool_that_is_gone_is_ended_by_the_pool_that_acts() -> None:

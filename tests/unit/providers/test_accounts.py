@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from charterer.domain.ids import InstanceId
+from charterer.domain.ids import InstanceId, OrderToken
+from charterer.domain.order import Ask, Reply
 from charterer.providers.accounts import Account, Accounts
 from charterer.providers.errors import CloudOutcomeUnknown, NotLeading
 from charterer.providers.provider import Drained, Provider
@@ -21,13 +22,14 @@ class Slow(Cloud):
 
     begun = 0
 
-    async def raise_target(self, pool: object, at_least: int, token: str) -> None:
+    async def ask(self, pool: object, ask: Ask) -> Reply:
         await self._change()
+        return Reply()
 
     async def terminate(self, pool: object, instance: InstanceId, proof: Drained) -> None:
         await self._change()
 
-    async def cancel_unfulfilled(self, pool: object, keep: int) -> None:
+    async def withdraw(self, pool: object, orders: Sequence[OrderToken], keep: int) -> None:
         await self._change()
 
     async def _change(self) -> None:
@@ -39,15 +41,15 @@ def account(cloud: Provider, leads_for: float) -> Account:
     return Accounts({}, adapter=lambda pool, environ: cloud, fence=lambda: leads_for).account_of(make.pool())
 
 
-MUTATIONS: list[Callable[[Account], Awaitable[None]]] = [
-    lambda account: account.raise_target(make.pool(), 1, "token"),
-    lambda account: account.cancel_unfulfilled(make.pool(), 0),
+MUTATIONS: list[Callable[[Account], Awaitable[object]]] = [
+    lambda account: account.ask(make.pool(), Ask((), 1)),
+    lambda account: account.withdraw(make.pool(), [], 0),
     lambda account: account.terminate(make.pool(), InstanceId("i1"), Drained(None, make.T0)),
 ]
 
 
 @pytest.mark.parametrize("mutate", MUTATIONS)
-def test_a_mutation_is_not_sent_when_the_lead_is_about_to_end(mutate: Callable[[Account], Awaitable[None]]) -> None:
+def test_a_mutation_is_not_sent_when_the_lead_is_about_to_end(mutate: Callable[[Account], Awaitable[object]]) -> None:
     async def main() -> None:
         cloud = Slow()
         with pytest.raises(NotLeading, match=r"leads for 0\.5 s more"):

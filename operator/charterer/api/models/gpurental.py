@@ -54,8 +54,6 @@ class GPURentalSpec(CloudChoice):
     """Dollars held back from the budget's hard limit until the rental has ended: its worst-case cost."""
     worst_hourly: Hourly
     """Maximum dollars per hour that the node can cost."""
-    token: Annotated[str, Field(max_length=128)] = ""
-    """Identifies the request to the cloud, so that a repeated request is not carried out twice."""
     instance: Annotated[str, Field(max_length=253)] | None = None
     """The cloud's identifier of the machine, for a machine that was not asked for."""
 

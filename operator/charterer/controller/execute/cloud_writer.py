@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
 
 from charterer.controller.surveys import Surveys
-from charterer.domain.ids import InstanceId
+from charterer.domain.ids import InstanceId, OrderToken
+from charterer.domain.order import Ask, Reply
 from charterer.domain.pool import Pool
 from charterer.providers.accounts import Accounts
 from charterer.providers.provider import Drained
+
+T = TypeVar("T")
 
 
 class CloudWriter:
@@ -18,20 +22,27 @@ class CloudWriter:
         self._accounts = accounts
         self._surveys = surveys
 
-    async def raise_target(self, pool: Pool, at_least: int, token: str) -> None:
-        """Ask for at least this number of nodes."""
-        await self._then_survey(pool, self._accounts.account_of(pool).raise_target(pool, at_least, token))
+    async def ask(self, pool: Pool, ask: Ask) -> Reply:
+        """Ask for the nodes of these orders."""
 
-    async def cancel_unfulfilled(self, pool: Pool, keep: int) -> None:
-        """Stop asking for the nodes that did not come."""
-        await self._then_survey(pool, self._accounts.account_of(pool).cancel_unfulfilled(pool, keep))
+        async def asked() -> Reply:
+            reply = await self._accounts.account_of(pool).ask(pool, ask)
+            self._surveys.note_reply(pool, ask, reply)
+            return reply
+
+        return await self._then_survey(pool, asked())
+
+    async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
+        """Give up orders that did not get a node."""
+        self._surveys.note_withdrawal(pool, orders)
+        await self._then_survey(pool, self._accounts.account_of(pool).withdraw(pool, orders, keep))
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
         """End one instance."""
         await self._then_survey(pool, self._accounts.account_of(pool).terminate(pool, instance, proof))
 
-    async def _then_survey(self, pool: Pool, call: Awaitable[None]) -> None:
+    async def _then_survey(self, pool: Pool, call: Awaitable[T]) -> T:
         try:
-            await call
+            return await call
         finally:
             await self._surveys.refresh(pool.id)

@@ -21,7 +21,7 @@ from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.steps import (
     AddCosts,
     Adopt,
-    CancelUnfulfilled,
+    AskCloud,
     CloseUnfulfilled,
     Cool,
     CountJobs,
@@ -33,11 +33,11 @@ from charterer.domain.steps import (
     MarkReady,
     OpenPeriod,
     PruneFolded,
-    RaiseTarget,
     RecordOffer,
     RecordOrphan,
     Refresh,
     SetFinalizer,
+    Withdraw,
 )
 from charterer.ledger import balance, class_history, costs
 
@@ -46,7 +46,7 @@ from charterer.ledger import balance, class_history, costs
 
 async def rent(context: ExecutionContext, command: Rent) -> ActionOutcome:
     """Create the GPURental with its reserve; a later step asks the cloud for the node."""
-    body = manifests.rental(command, context.decided.pool(command.pool), token=f"{command.rental}")
+    body = manifests.rental(command, context.decided.pool(command.pool))
     return await context.objects.create(kinds.GPU_RENTALS, body)
 
 
@@ -62,17 +62,20 @@ async def release(context: ExecutionContext, command: Release) -> ActionOutcome:
 # --- pools ------------------------------------------------------------------------------------------------------------
 
 
-async def raise_target(context: ExecutionContext, step: RaiseTarget) -> ActionOutcome:
-    """Ask the cloud for at least this number of nodes."""
-    pool = context.decided.pool(step.pool)
-    await context.clouds.raise_target(pool, step.at_least, step.token)
+async def ask_cloud(context: ExecutionContext, step: AskCloud) -> ActionOutcome:
+    """Ask the cloud for nodes; record the instances that it names at once, so that nothing is asked for twice."""
+    for order in step.ask.orders:
+        context.decided.rental(order.rental)
+    reply = await context.clouds.ask(context.decided.pool(step.pool), step.ask)
+    for order in step.ask.orders:
+        if (instance := reply.launched.get(order.token)) is not None:
+            await context.objects.record_rental(replace(context.decided.rental(order.rental), instance=instance))
     return ActionOutcome.DONE
 
 
-async def cancel_unfulfilled(context: ExecutionContext, step: CancelUnfulfilled) -> ActionOutcome:
+async def withdraw(context: ExecutionContext, step: Withdraw) -> ActionOutcome:
     """Stop asking for the nodes that did not come."""
-    pool = context.decided.pool(step.pool)
-    await context.clouds.cancel_unfulfilled(pool, step.keep)
+    await context.clouds.withdraw(context.decided.pool(step.pool), step.orders, step.keep)
     return ActionOutcome.DONE
 
 
@@ -249,8 +252,8 @@ async def set_finalizer(context: ExecutionContext, step: SetFinalizer) -> Action
 RENTAL_HANDLERS: Mapping[type, Handler] = {
     Rent: rent,
     Release: release,
-    RaiseTarget: raise_target,
-    CancelUnfulfilled: cancel_unfulfilled,
+    AskCloud: ask_cloud,
+    Withdraw: withdraw,
     Cool: cool,
     Adopt: adopt,
     RecordOffer: record_offer,

@@ -80,7 +80,11 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         now=now,
         budgets=memo(_budgets_by_id, state.budgets),
         pools=pools,
-        surveys={name: paid(pools[name], survey, prices) for name, survey in state.surveys.items() if name in pools},
+        surveys={
+            name: paid(pools[name], survey, prices, state.quotes.get(name))
+            for name, survey in state.surveys.items()
+            if name in pools
+        },
         profiles=profiles,
         jobs=jobs,
         rentals=memo(_rentals_by_id, state.rentals),
@@ -255,7 +259,9 @@ def _with_offer(pool: Pool, state: ClusterState) -> Pool:
     survey, quote = state.surveys.get(pool.id), state.quotes.get(pool.id)
     if quote is not None:
         source = pool.price_source(quote.source)
-        quote = replace(quote, price=pool.priced(quote.price), worst=pool.priced(quote.worst), source=source)
+        quote = replace(
+            quote, price=pool.priced(quote.price), worst=pool.priced(quote.worst), source=source, history=()
+        )
     offering = pool.offering if survey is None else survey.offering
     recorded = offering == pool.offering and (quote is None or _quoted_alike(quote, pool.quote))
     return replace(

@@ -18,12 +18,14 @@ from charterer.cluster.store import Store
 from charterer.controller.snapshot.cluster_state import ClusterState, cluster_state
 from charterer.controller.snapshot.observe import observe
 from charterer.domain.ids import InstanceId, PoolId
+from charterer.domain.order import Traits
 from charterer.domain.pool import Instance, InstanceState, Offering, Pool, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.workloads import ALL_KINDS
 
+_TRAITS = Traits(named=True, keeps_trying=False, together=False, lag_seconds=0.0, listed_seconds=0.0)
 _STATES = {
     RentalPhase.STARTING: InstanceState.PENDING,
     RentalPhase.READY: InstanceState.RUNNING,
@@ -77,12 +79,12 @@ def _survey(pool: PoolId, offering: Offering, instances: list[Instance], now: In
     return Survey(
         pool=pool,
         target=sum(instance.state is not InstanceState.ENDED for instance in instances),
+        ordered=frozenset(),
         instances=tuple(instances),
-        failures=(),
+        refusals=(),
         notices=(),
         asked=now,
-        lag_seconds=0.0,
-        listed_seconds=0.0,
+        traits=_TRAITS,
         offering=offering,
     )
 

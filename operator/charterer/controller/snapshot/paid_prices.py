@@ -1,6 +1,7 @@
 """What a machine really costs: the cloud's list prices as ``spec.price`` of the pool corrects them, each since when.
 
 A changed ``spec.price`` counts from when it was changed: what was paid before is on the rental's record and stays.
+Where the cloud does not tell a machine's prices, the quotes do: a new segment begins where the quote changes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from charterer.cluster.store import ObjectKey
 from charterer.domain.money import Price
-from charterer.domain.pool import Instance, Pool, PriceSegment, Survey
+from charterer.domain.pool import Instance, InstanceState, Pool, PriceSegment, Quote, Survey
 from charterer.domain.rental import Rental
 from charterer.domain.time import Instant
 
@@ -31,18 +32,36 @@ def recorded_segments(rentals: Mapping[ObjectKey, Rental]) -> Recorded:
     return Recorded(segments, any(segment.listed is not None for own in segments.values() for segment in own))
 
 
-def paid(pool: Pool, survey: Survey, recorded: Recorded) -> Survey:
-    """The survey with the bill's segments at what the user really pays."""
-    if pool.price_override is None and not pool.price_adjustment and not recorded.corrected:
+def paid(pool: Pool, survey: Survey, recorded: Recorded, quote: Quote | None) -> Survey:
+    """The survey with the bill's segments at what the user really pays; ``quote``: the cloud's own."""
+    as_listed = pool.price_override is None and not pool.price_adjustment and not recorded.corrected
+    if as_listed and all(instance.segments for instance in survey.instances):
         return survey
 
     def as_paid(instance: Instance) -> Instance:
         known = recorded.segments.get(instance.provider_id, ())
-        segments = _paid_segments(known, instance.segments, pool, survey.asked)
+        listed = instance.segments or _quoted_segments(known, instance, quote)
+        segments = _paid_segments(known, listed, pool, survey.asked)
         return instance if segments == instance.segments else replace(instance, segments=segments)
 
     instances = tuple(as_paid(instance) for instance in survey.instances)
     return survey if instances == survey.instances else replace(survey, instances=instances)
+
+
+def _quoted_segments(
+    recorded: Sequence[PriceSegment], instance: Instance, quote: Quote | None
+) -> Sequence[PriceSegment]:
+    """The list prices of a machine of which the cloud tells none: those on record, then what the quote says."""
+    found = [PriceSegment(segment.since, segment.list_price) for segment in recorded]
+    if quote is None or (found and instance.state is InstanceState.ENDED):
+        return found
+    quoted = [*quote.history, PriceSegment(quote.as_of, quote.price)]
+    if not found:
+        found = [PriceSegment(instance.launched, _at(quoted, instance.launched).price)]
+    for segment in quoted:
+        if segment.since > found[-1].since and segment.price != found[-1].price:
+            found.append(PriceSegment(segment.since, segment.price))
+    return found
 
 
 def _paid_segments(

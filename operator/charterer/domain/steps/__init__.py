@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from charterer.domain.steps.budget_steps import AddCosts, BudgetStep, CountedJob, CountJobs, OpenPeriod, PruneFolded
 from charterer.domain.steps.pool_steps import (
     Adopt,
-    CancelUnfulfilled,
+    AskCloud,
     CloseUnfulfilled,
     Cool,
     PoolStep,
-    RaiseTarget,
     RecordOffer,
     RecordOrphan,
+    Withdraw,
 )
 from charterer.domain.steps.rental_steps import (
     Cordon,
@@ -54,8 +54,8 @@ __all__ = [
     "AddCosts",
     "Adopt",
     "AnnotatePod",
+    "AskCloud",
     "BudgetStep",
-    "CancelUnfulfilled",
     "CloseUnfulfilled",
     "Cool",
     "Cordon",
@@ -79,7 +79,6 @@ __all__ = [
     "OpenPeriod",
     "PoolStep",
     "PruneFolded",
-    "RaiseTarget",
     "RecordOffer",
     "RecordOrphan",
     "RecordRun",
@@ -94,6 +93,7 @@ __all__ = [
     "Terminate",
     "Unsuspend",
     "Wait",
+    "Withdraw",
 ]
 
 

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from charterer.domain.ids import BudgetId, PoolId, RentalId
+from charterer.domain.ids import BudgetId, OrderToken, PoolId, RentalId
 from charterer.domain.money import Price
+from charterer.domain.order import Ask
 from charterer.domain.pool import Instance, Offering, Quote
 from charterer.domain.time import Instant
 
 
 @dataclass(frozen=True, slots=True)
-class RaiseTarget:
-    """Ask the cloud for at least this many nodes (absolute). ``token`` makes a repeated call one call."""
+class AskCloud:
+    """Ask the cloud for all orders of the pool that have no instance yet; what it has on record is not repeated."""
 
     pool: PoolId
-    at_least: int
-    token: str
+    ask: Ask
 
 
 @dataclass(frozen=True, slots=True)
-class CancelUnfulfilled:
-    """Lower the target to ``keep``, which the cloud refuses if it would end an existing instance."""
+class Withdraw:
+    """Make the cloud give up these orders, none of which has an instance.
+
+    A cloud that only counts gives up what it wants above ``keep``.
+    """
 
     pool: PoolId
+    orders: tuple[OrderToken, ...]
     keep: int
 
 
@@ -77,4 +81,4 @@ class RecordOffer:
     replaces: Quote | None = None
 
 
-PoolStep = RaiseTarget | CancelUnfulfilled | Cool | Adopt | RecordOrphan | CloseUnfulfilled | RecordOffer
+PoolStep = AskCloud | Withdraw | Cool | Adopt | RecordOrphan | CloseUnfulfilled | RecordOffer

@@ -288,7 +288,7 @@ class PlanBuilder:
     def _lag(self, pool: PoolId) -> float:
         """Seconds by which the cloud's list may lag behind."""
         survey = self.snapshot.surveys.get(pool)
-        return survey.lag_seconds if survey is not None else 0.0
+        return survey.traits.lag_seconds if survey is not None else 0.0
 
 
 def verdict(job: Job, option: Option | None, why: Reason, target: TargetOutlook | None = None) -> Verdict:

@@ -48,7 +48,7 @@ def pool_nodes(
             tuple([None if rental.node is None else snapshot.nodes.get(rental.node) for rental in rentals.ready]),
             tuple([holdings.used.get(rental.id, 0) for rental in rentals.live]),
             tuple([holdings.grace.get(rental.id, 0) for rental in rentals.live]),
-            0.0 if survey is None else survey.lag_seconds,
+            0.0 if survey is None else survey.traits.lag_seconds,
         )
     return found
 

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.ids import PoolId
+from charterer.domain.order import RefusalKind
 from charterer.domain.plan import Limit
-from charterer.domain.pool import FailureKind, Pool
+from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
 from charterer.policy.nodes.rental_index import PoolRentals, RentalIndex
@@ -49,6 +50,6 @@ def _pool_size(pool: Pool, gpus_per_node: int, by_budget: Sequence[PoolRentals],
         until = after(pool.cooled_until, pool.cooldown_seconds)
         gave = any(launched > failed for here in by_budget for launched in here.launched)
         if now < until and has < pool.max_nodes and not gave:
-            limit = Limit.QUOTA if pool.cooled_because == FailureKind.QUOTA_EXCEEDED else Limit.STOCK
+            limit = Limit.QUOTA if pool.cooled_because == RefusalKind.QUOTA_EXCEEDED else Limit.STOCK
             return PoolSize(has, gpus_per_node, limit, until)
     return PoolSize(pool.max_nodes, gpus_per_node, Limit.MAX_NODES, None)

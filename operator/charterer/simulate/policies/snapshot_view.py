@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job
+from charterer.domain.order import Traits
 from charterer.domain.pool import Survey
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node, Snapshot
@@ -15,6 +16,8 @@ from charterer.simulate.engine.world import World
 from charterer.simulate.model.domain_objects import LastingFields, gpu_rental, kubernetes_node, training_job
 from charterer.simulate.model.node_market import SimMachine
 from charterer.simulate.model.sim_job import SimJob
+
+_TRAITS = Traits(named=True, keeps_trying=False, together=False, lag_seconds=0.0, listed_seconds=3600.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +111,12 @@ class SnapshotView:
             name: Survey(
                 pool=name,
                 target=0,
+                ordered=frozenset(),
                 instances=(),
-                failures=(),
+                refusals=(),
                 notices=(),
                 asked=now,
-                lag_seconds=0.0,
-                listed_seconds=3600.0,
+                traits=_TRAITS,
                 offering=pool.offering,
             )
             for name, pool in self._world.market.pools.items()

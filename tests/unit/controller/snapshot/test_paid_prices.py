@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,11 +12,14 @@ from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.paid_prices import Recorded, paid, recorded_segments
 from charterer.domain.billing import cost
 from charterer.domain.money import Price
-from charterer.domain.pool import Pool, PriceSegment
+from charterer.domain.pool import InstanceState, Pool, PriceSegment, Quote
 from tests import factory as make
 
 MACHINE = make.instance(segments=(PriceSegment(make.at(0), Price(1_000)),))
 LIST = make.pool()
+QUOTE = Quote(Price(1_000), Price(1_000), 0, "cloud", make.T0)
+UNTOLD = replace(MACHINE, segments=())
+"""Of a cloud that tells no machine's prices."""
 
 
 def fixed(price: int) -> Pool:
@@ -32,7 +36,7 @@ def segments(
 ) -> tuple[PriceSegment, ...]:
     """What is paid for the machine when the cloud lists these prices, ``at`` seconds after T0."""
     survey = make.survey(replace(MACHINE, segments=listed), asked=at)
-    (instance,) = paid(pool, survey, on_record(recorded)).instances
+    (instance,) = paid(pool, survey, on_record(recorded), QUOTE).instances
     return instance.segments
 
 
@@ -42,7 +46,7 @@ def hourly(found: tuple[PriceSegment, ...]) -> list[tuple[float, int]]:
 
 def test_without_a_price_of_the_pools_own_the_cloud_prices_count() -> None:
     survey = make.survey(MACHINE)
-    assert paid(LIST, survey, on_record(MACHINE.segments)) is survey
+    assert paid(LIST, survey, on_record(MACHINE.segments), QUOTE) is survey
 
 
 def test_a_changed_price_counts_from_when_it_was_changed() -> None:
@@ -102,3 +106,37 @@ def test_whatever_is_edited_the_past_never_costs_anything_else_afterwards(edits:
         assert again == known[: len(again)]
         unseen = kind == "lag" and len(listed) > 1
         recorded = known
+
+
+def quoted(
+    quote: Quote | None, recorded: tuple[PriceSegment, ...] = (), pool: Pool = LIST, **changes: Any
+) -> list[tuple[float, int]]:
+    """What is paid for a machine of which the cloud tells no prices."""
+    survey = make.survey(replace(UNTOLD, **changes), asked=100)
+    (instance,) = paid(pool, survey, on_record(recorded), quote).instances
+    return hourly(instance.segments)
+
+
+def test_where_the_cloud_tells_no_prices_the_quote_does_from_the_launch_on() -> None:
+    assert quoted(QUOTE) == [(0, 1_000)]
+    assert quoted(None) == []
+
+
+def test_a_new_segment_begins_where_the_quote_changes_unless_the_machine_has_ended() -> None:
+    known = (PriceSegment(make.T0, Price(1_000)),)
+    dearer = replace(QUOTE, price=Price(3_000), as_of=make.at(60))
+    assert quoted(dearer, known) == [(0, 1_000), (60, 3_000)]
+    assert quoted(dearer, known, state=InstanceState.ENDED) == [(0, 1_000)]
+    assert quoted(QUOTE, known) == [(0, 1_000)]
+
+
+def test_the_history_of_a_quote_says_when_the_price_changed_since_the_launch() -> None:
+    spot = tuple([PriceSegment(make.at(since), Price(price)) for since, price in ((-50, 7), (20, 8), (40, 9))])
+    quote = replace(QUOTE, price=Price(9), as_of=make.at(90), history=spot)
+    assert quoted(quote) == [(0, 7), (20, 8), (40, 9)]
+    known = (PriceSegment(make.T0, Price(7)), PriceSegment(make.at(20), Price(8)))
+    assert quoted(quote, known) == [(0, 7), (20, 8), (40, 9)]
+
+
+def test_a_discount_holds_for_what_the_quotes_say_too() -> None:
+    assert quoted(QUOTE, pool=make.pool(price_adjustment=-1_000)) == [(0, 900)]

@@ -1,0 +1,196 @@
+"""A real Karpenter on the test bed's control plane: started, killed and restarted; and the levers of its cloud."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.testbed.controlplane import ControlPlane
+from tests.testbed.karpenter import KarpenterFiles
+from tests.testbed.supervise import Supervisor
+
+GPU = "nvidia.com/gpu"
+ZONES = ("zone-a", "zone-b")
+NODE_CLASS: Mapping[str, str] = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
+_ZONE, _CAPACITY = "topology.kubernetes.io/zone", "karpenter.sh/capacity-type"
+_NAME = "karpenter"
+_PATIENCE_SECONDS = 40.0
+_POLL_SECONDS = 0.05
+
+
+class KarpenterError(Exception):
+    """Karpenter did not start; the message has the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloudInstance:
+    """A machine as the cloud behind Karpenter saw it. Times are seconds since 1970; ``ended`` is None while it runs."""
+
+    instance: str
+    claim: str
+    launched: float
+    ended: float | None
+
+
+def _instance_type(name: str, gpus: int, hourly: float, spot: float) -> Mapping[str, object]:
+    offerings = [
+        {
+            "Price": price,
+            "Available": True,
+            "Requirements": [
+                {"key": _CAPACITY, "operator": "In", "values": [capacity]},
+                {"key": _ZONE, "operator": "In", "values": [zone]},
+            ],
+        }
+        for zone in ZONES
+        for capacity, price in (("on-demand", hourly), ("spot", spot))
+    ]
+    resources = {"cpu": "96", "memory": "1152Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+    return {
+        "name": name,
+        "architecture": "amd64",
+        "operatingSystems": ["linux"],
+        "resources": {**resources, **({GPU: str(gpus)} if gpus else {})},
+        "offerings": offerings,
+    }
+
+
+INSTANCE_TYPES = (
+    _instance_type("p4d.24xlarge", 8, 32.77, 9.5),
+    _instance_type("p5.48xlarge", 8, 98.32, 30.0),
+    _instance_type("g6.12xlarge", 4, 4.6, 1.5),
+    _instance_type("m7i.24xlarge", 0, 4.84, 1.6),
+)
+"""What the cloud sells, in every zone: machines with eight, four and no GPUs."""
+
+
+class KarpenterProcess:
+    """One Karpenter; ``metrics_url`` serves its metrics. Its cloud's instances outlive ``kill`` and ``restart``."""
+
+    def __init__(self, plane: ControlPlane, files: KarpenterFiles, directory: Path) -> None:
+        self._plane = plane
+        self._files = files
+        self._directory = directory
+        self._supervisor = Supervisor()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port: int = free.getsockname()[1]
+        self.metrics_url = f"http://127.0.0.1:{self._port}/metrics"
+        self._bill = directory / "bill.jsonl"
+
+    @classmethod
+    def start(cls, plane: ControlPlane, files: KarpenterFiles, directory: Path) -> KarpenterProcess:
+        """Install its CRDs and node classes, and start it; it acts when this returns."""
+        directory.mkdir(parents=True, exist_ok=True)
+        karpenter = cls(plane, files, directory)
+        plane.kubectl("apply", "--server-side", "-f", str(files.crds))
+        plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(files.crds))
+        for name, delay in (("default", "1s"), ("silent", "9999h")):
+            node_class = {
+                "apiVersion": "karpenter.kwok.sh/v1alpha1",
+                "kind": "KWOKNodeClass",
+                "metadata": {"name": name},
+                "spec": {"nodeRegistrationDelay": delay},
+            }
+            plane.kubectl("apply", "-f", "-", input=json.dumps(node_class))
+        (directory / "types.json").write_text(json.dumps(INSTANCE_TYPES))
+        karpenter.behave()
+        try:
+            karpenter.restart()
+        except BaseException:
+            karpenter.stop()
+            raise
+        return karpenter
+
+    def behave(self, *offers: Mapping[str, object], advanced_seconds: float = 0) -> None:
+        """The cloud treats launches like this from now on (see ``offer`` in go-karpenter/cloud.go); all well: nothing.
+
+        ``advanced_seconds``: Karpenter's clock is ahead by that. It looks at its clock when an object changes.
+        """
+        partial = self._directory / ".cloud.partial"
+        partial.write_text(json.dumps({"offers": offers, "advancedSeconds": advanced_seconds}))
+        partial.replace(self._directory / "cloud.json")
+
+    def instances(self, claims: Iterable[str] | None = None) -> list[CloudInstance]:
+        """Every machine ever launched, or those for these claims."""
+        lines = self._bill.read_text().splitlines() if self._bill.exists() else []
+        told: dict[str, dict[str, Any]] = {}
+        for line in lines:
+            entry = json.loads(line)
+            told.setdefault(entry["instance"], {}).update(entry)
+        names = None if claims is None else set(claims)
+        return [
+            CloudInstance(
+                entry["instance"],
+                entry["claim"],
+                entry["launched"] / 1e6,
+                entry["ended"] / 1e6 if "ended" in entry else None,
+            )
+            for entry in told.values()
+            if names is None or entry["claim"] in names
+        ]
+
+    def kill(self) -> None:
+        """SIGKILL; nothing acts on claims until ``restart``."""
+        self._supervisor.kill(_NAME)
+
+    def restart(self) -> None:
+        """Start it (again); it acts when this returns."""
+        log = self._directory / "karpenter.log"
+        flags = {
+            "metrics-port": self._port,
+            "health-probe-port": 0,
+            "instance-types-file-path": self._directory / "types.json",
+            "log-level": "debug",
+        }
+        environment = {
+            "PATH": os.defpath,
+            "KUBECONFIG": str(self._plane.kubeconfig),
+            "SYSTEM_NAMESPACE": "kube-system",
+            "KUBERNETES_MIN_VERSION": "1.26.0",
+            "CLOUD_FILE": str(self._directory / "cloud.json"),
+            "BILL_FILE": str(self._bill),
+        }
+        arguments = [f"--{name}={value}" for name, value in flags.items()]
+        argv = [str(self._files.program), "--disable-leader-election", *arguments]
+        self._supervisor.start(_NAME, argv, log=log, cwd=self._directory, env=environment)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not self._serves():
+            if _NAME in self._supervisor.exited() or time.monotonic() > deadline:
+                raise KarpenterError(f"Karpenter does not serve its metrics: {self.tail()}")
+            time.sleep(_POLL_SECONDS)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has been started and has not ended."""
+        return _NAME in self._supervisor.pids and _NAME not in self._supervisor.exited()
+
+    def stop(self) -> None:
+        """Kill it for good."""
+        self._supervisor.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def tail(self) -> str:
+        """The end of its log."""
+        return (self._directory / "karpenter.log").read_text(errors="replace")[-4000:]
+
+    def _serves(self) -> bool:
+        try:
+            with urllib.request.urlopen(self.metrics_url, timeout=5) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
