@@ -41,6 +41,8 @@ metrics: {enabled: true, from: [{namespaceSelector: {matchLabels: {name: prometh
 serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/charterer"}}
 serviceMonitor: {enabled: true, interval: 15s, labels: {release: prometheus}}
 jobMetrics: true
+limits: {nodes: 0, dollarsPerHour: "500.00"}
+dryRun: true
 prometheusRule: {enabled: true, labels: {release: prometheus}, runbooksUrl: "https://example.org/runbooks/"}
 grafanaDashboard: {enabled: true, annotations: {grafana_folder: Training}}
 fakeCloud:

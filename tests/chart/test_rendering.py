@@ -49,6 +49,7 @@ def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]
         "Job/machines-are-rented-run-charterer-drain-first",
         "NetworkPolicy/charterer",
         "Role/charterer",
+        "Role/charterer-stop",
         "RoleBinding/charterer",
         "Secret/charterer-progress-tls",
         "Service/charterer-progress",
@@ -96,6 +97,7 @@ def test_every_option_arrives(everything: list[Object]) -> None:
     assert container["imagePullPolicy"] == "Always"
     assert container["env"][-1]["name"] == "CHARTERER_FAKECLOUD_TOKEN"
     assert {"--log-level=DEBUG", "--survey-seconds=5", "--resync-seconds=60", "--job-metrics"} <= set(container["args"])
+    assert {"--max-nodes=0", "--max-dollars-per-hour=500.00", "--dry-run"} <= set(container["args"])
     assert "--moving-survey-seconds=2" in container["args"]
     assert only(everything, "PodDisruptionBudget", "charterer")["spec"]["maxUnavailable"] == 1
     assert container["resources"] == {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
@@ -192,6 +194,21 @@ def test_people_who_may_edit_write_jobs_and_profiles_and_only_admins_write_budge
         aggregated = {label.rpartition("-")[2] for label in labels if "/aggregate-to-" in label}
         assert aggregated == roles
         assert not any("/" in what for rule in rules(default, name) for what in rule["resources"])
+
+
+def test_by_default_the_operator_has_no_limits_and_is_no_dry_run(default: list[Object]) -> None:
+    (container,) = only(default, "Deployment", "charterer")["spec"]["template"]["spec"]["containers"]
+    assert not [argument for argument in container["args"] if argument.startswith(("--max-", "--dry-run"))]
+    with pytest.raises(HelmRefused, match="dollarsPerHour"):
+        render("limits: {dollarsPerHour: 5 dollars}")
+
+
+def test_who_may_stop_the_operator_may_patch_its_namespace_and_nothing_else(default: list[Object]) -> None:
+    role = only(default, "Role", "charterer-stop")
+    assert role["metadata"]["namespace"] == NAMESPACE
+    assert role["rules"] == [
+        {"apiGroups": [""], "resources": ["namespaces"], "resourceNames": [NAMESPACE], "verbs": ["get", "patch"]}
+    ]
 
 
 def test_one_secret_is_readable_by_its_name_and_none_can_be_created(default: list[Object]) -> None:

@@ -31,6 +31,7 @@ from charterer.providers.errors import (
     WouldTerminate,
 )
 from charterer.providers.fake import FakeCloud
+from charterer.providers.guarded import Guards
 from tests.contract.conftest import GROUP, OpenMarket
 from tests.contract.pools import EMPTY, Market, pool
 from tests.testbed.fakecloud import FakeCloudProcess
@@ -354,7 +355,7 @@ async def test_a_token_is_wanted_where_the_cloud_has_one(
 async def test_there_is_one_provider_an_endpoint_and_each_surveys_its_own_pools(market: OpenMarket) -> None:
     m, other = await market(), await market()
     calls: list[tuple[str, str, str]] = []
-    accounts = Accounts({}, lambda vendor, call, outcome, seconds: calls.append((vendor, call, outcome)))
+    accounts = Accounts({}, Guards(record=lambda vendor, call, outcome, seconds: calls.append((vendor, call, outcome))))
     elsewhere = pool("http://127.0.0.1:1", "x")
     near, far = accounts.by_account([m.pool, elsewhere, other.pool]).items()
     assert near == (accounts.account_of(m.pool), [m.pool, other.pool])

@@ -16,7 +16,7 @@ from charterer.domain.money import Money, Price
 from charterer.domain.plan import BudgetVerdict, Limit, Plan, PoolVerdict
 from charterer.domain.pool import Quote
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.snapshot import Snapshot
+from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.steps import Forget
 from charterer.domain.time import Instant, after
 from charterer.metrics import Metrics
@@ -52,6 +52,7 @@ class Scene:
     interrupted: int = 0
     slow: tuple[RentalPhase, ...] = ()
     gone: bool = False
+    stop: Stop | None = None
 
 
 WELL = Scene()
@@ -74,6 +75,7 @@ FAULTS: Mapping[str, Scene] = {
     "ChartererNodesDoNotEnd": replace(WELL, slow=(RentalPhase.DRAINING,)),
     "ChartererPoolGone": replace(WELL, gone=True),
     "ChartererPoolOutOfStock": replace(WELL, cooling=True),
+    "ChartererStopped": replace(WELL, stop=Stop.RENT),
     "ChartererJobsWait": replace(WELL, waited=1.1 * _DAY),
     "ChartererRunsFail": replace(WELL, failed=1),
     "ChartererRunsInterrupted": replace(WELL, interrupted=1),
@@ -110,7 +112,7 @@ class World:
         self._change_jobs(scene)
         for cause, dollars in scene.dollars.items():
             self._spent[POOL, cause] = self._spent.get((POOL, cause), Money(0)) + Money.parse(dollars)
-        metrics.observe(self._snapshot(scene), _plan(scene), _state)
+        metrics.observe(replace(self._snapshot(scene), stop=scene.stop), _plan(scene), _state)
 
     def _change_jobs(self, scene: Scene) -> None:
         """A job waits, one runs, and with each look one starts, and others end."""

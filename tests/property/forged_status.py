@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from charterer.api import decode, manifests
-from charterer.api.decode import JobPod
+from charterer.api.decode import DecodedNamespace, JobPod
 from charterer.api.models.base import dump
 from charterer.api.models.gpubudget_status import GPUBudgetRecord
 from charterer.api.models.gpurental import GPURentalRecord
@@ -139,7 +139,10 @@ class TwoTeams:
                 for pod in run.pods
             },
             nodes=seen.nodes,
-            namespaces={ObjectKey("", name): (name, {"kubernetes.io/metadata.name": name}) for name in (HONEST, EVIL)},
+            namespaces={
+                ObjectKey("", name): DecodedNamespace(name, {"kubernetes.io/metadata.name": name})
+                for name in (HONEST, EVIL)
+            },
             services={ObjectKey(spaces[name], name): JobId(name) for name in self.world.jobs},
             problems=tuple(problems),
             surveys=self.world.snapshot().surveys,

@@ -24,6 +24,11 @@ LABEL_LEARNED: Final = f"{GROUP}/learned"
 
 ANNOTATION_ALLOCATION: Final = f"{GROUP}/allocation"
 
+ANNOTATION_CONFIRMED_PRICE: Final = f"{GROUP}/confirm-price"
+"""On a GPUPool: the cloud's price an hour that a person confirms, in dollars, where it was held."""
+ANNOTATION_STOP: Final = f"{GROUP}/stop"
+"""On the Namespace of the operator: nothing is rented while it is there; with the value ``drain``, all is ended."""
+
 FINALIZER_LEDGER: Final = f"{GROUP}/ledger"
 FINALIZER_IN_USE: Final = f"{GROUP}/in-use"
 

@@ -30,10 +30,26 @@ _RETRY_SECONDS = 600.0
 async def progress_certificate(client: Client, settings: Settings) -> TlsMaterial:
     """The certificate as the Secret has it, made or renewed where that is needed. Raises ApiError."""
     secret = _CertificateSecret(client, settings.namespace)
+    return await ensure_tls(secret.load, secret.save, _names(settings), datetime.now(UTC))
+
+
+async def unshared_certificate(settings: Settings) -> TlsMaterial:
+    """One for this process alone, which nobody else knows: a dry run serves nobody."""
+
+    async def nothing() -> None:
+        return None
+
+    async def kept(data: Mapping[str, bytes], version: str | None) -> bool:
+        return True
+
+    return await ensure_tls(nothing, kept, _names(settings), datetime.now(UTC))
+
+
+def _names(settings: Settings) -> tuple[str, ...]:
+    """The host names of the progress endpoint."""
     host = urlsplit(settings.url_for_pods).hostname or settings.progress_service
     service = settings.progress_service
-    names = dict.fromkeys((host, service, f"{service}.cluster.local", "charterer-progress"))
-    return await ensure_tls(secret.load, secret.save, tuple(names), datetime.now(UTC))
+    return tuple(dict.fromkeys((host, service, f"{service}.cluster.local", "charterer-progress")))
 
 
 async def keep_renewed(client: Client, settings: Settings, context: ssl.SSLContext, ca_pem: str) -> NoReturn:

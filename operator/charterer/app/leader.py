@@ -10,18 +10,21 @@ import asyncio
 import gc
 import logging
 import os
+import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from email.utils import parsedate_to_datetime
 from functools import partial
 
+from charterer.api import decode
 from charterer.app.certificate import keep_renewed
 from charterer.app.settings import Settings
 from charterer.app.until_answered import until_answered
 from charterer.cluster.client import Client
+from charterer.cluster.errors import NotFound
 from charterer.cluster.events import Recorder
-from charterer.cluster.paths import TOKEN_REVIEWS
+from charterer.cluster.paths import NAMESPACES, TOKEN_REVIEWS
 from charterer.cluster.resync import Resync
 from charterer.cluster.store import Store
 from charterer.controller.clock import Reading, TrustedClock
@@ -47,9 +50,11 @@ from charterer.controller.status.view_writer import ViewWriter
 from charterer.controller.surveys import Surveys, pools_in, pools_in_motion
 from charterer.controller.templates import Templates
 from charterer.domain.ids import StepKey
+from charterer.domain.snapshot import Stop
 from charterer.domain.time import Instant, instant
 from charterer.metrics import Metrics
 from charterer.providers.accounts import Accounts
+from charterer.providers.guarded import Guards
 from charterer.server.http import progress_app, serve
 from charterer.server.progress import ProgressBoard
 from charterer.server.tls import TlsMaterial
@@ -93,7 +98,14 @@ class Leader:
         environment = RunEnvironment(settings.url_for_pods, material.ca_pem)
         self.resync = Resync(client, store, interval=settings.resync_seconds)
         self._recorder = Recorder(client, instance=settings.pod_name)
-        self._accounts = Accounts(os.environ, metrics.cloud_called, fence=fence)
+        guards = Guards(
+            record=metrics.cloud_called,
+            fence=fence,
+            stopped=self._stopped,
+            dry_run=settings.dry_run,
+            limits=settings.limits,
+        )
+        self._accounts = Accounts(os.environ, guards)
         self._board = ProgressBoard()
 
         clock = TrustedClock(now, asyncio.get_running_loop().time, self._clocks)
@@ -104,7 +116,16 @@ class Leader:
         self._surveys = Surveys(self._accounts, partial(pools_in, store), moving, self._awake.set, settings.surveys)
         templates = Templates(client, INDEXED_JOB, environment, self._awake.set)
         self._warnings = RunWarnings(client, self._awake.set)
-        self._source = source = SnapshotSource(store, self._surveys, templates, self._board, self._warnings, self._now)
+        self._source = source = SnapshotSource(
+            store,
+            self._surveys,
+            templates,
+            self._board,
+            self._warnings,
+            self._now,
+            settings.namespace,
+            settings.limits,
+        )
 
         # Learning
         self._collector = ReportCollector(source.last_or_none)
@@ -142,8 +163,30 @@ class Leader:
         await until_answered("the list of SpeedupProfiles", self._profiles.restore)
         self._store.bind(self._store_changed)
 
-    async def run(self, stack: AsyncExitStack, serving: Callable[[], None]) -> None:
-        """Serve progress, then run everything until cancelled; ``serving`` is called once pods can be served."""
+    async def run(self, stack: AsyncExitStack, serving: Callable[[], None] | None) -> None:
+        """Serve progress, then run everything until cancelled; ``serving`` is called once pods can be served.
+
+        None: pods are served by somebody else.
+        """
+        context = None if serving is None else await self._serve_progress(stack)
+        if serving is not None:
+            serving()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.loop.run(), name="loop")
+            tasks.create_task(self._surveys.run(), name="surveys")
+            tasks.create_task(self.resync.run(), name="resync")
+            tasks.create_task(self._warnings.run(self._source.last_or_none), name="warnings")
+            tasks.create_task(self._recorder.run(), name="events")
+            tasks.create_task(self._views.run(), name="views")
+            tasks.create_task(self._progress.run(), name="progress")
+            tasks.create_task(self._profiles.run(), name="learning")
+            if context is not None:
+                renewal = keep_renewed(self._client, self._settings, context, self._material.ca_pem)
+                tasks.create_task(renewal, name="certificate")
+            self._awake.set()
+
+    async def _serve_progress(self, stack: AsyncExitStack) -> ssl.SSLContext:
+        """Serve the pods' reports with the certificate of the context that is returned."""
         context = self._material.server_context()
         directory = SnapshotJobDirectory(self._source.last_or_none)
         authenticator = Authenticator(_token_review(self._client), directory)
@@ -155,20 +198,15 @@ class Leader:
         )
         stack.push_async_callback(progress.close)
         _log.info("progress on port %d", progress.port)
-        serving()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.loop.run(), name="loop")
-            tasks.create_task(self._surveys.run(), name="surveys")
-            tasks.create_task(self.resync.run(), name="resync")
-            tasks.create_task(self._warnings.run(self._source.last_or_none), name="warnings")
-            tasks.create_task(self._recorder.run(), name="events")
-            tasks.create_task(self._views.run(), name="views")
-            tasks.create_task(self._progress.run(), name="progress")
-            tasks.create_task(self._profiles.run(), name="learning")
-            tasks.create_task(
-                keep_renewed(self._client, self._settings, context, self._material.ca_pem), name="certificate"
-            )
-            self._awake.set()
+        return context
+
+    async def _stopped(self) -> Stop | None:
+        """How the annotation of the operator's own Namespace stops it at this moment. Raises ApiError."""
+        try:
+            raw = await self._client.get(NAMESPACES.one(self._settings.namespace))
+        except NotFound:
+            return None
+        return decode.namespace(raw).stop
 
     def _clocks(self) -> Iterable[Reading]:
         """The API server's clock and the clouds'."""

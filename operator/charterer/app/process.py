@@ -13,9 +13,11 @@ import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
+from math import inf
 
 from charterer import __version__
-from charterer.app.certificate import progress_certificate
+from charterer.app.certificate import progress_certificate, unshared_certificate
+from charterer.app.dry_run import DryRunLog
 from charterer.app.leader import Leader
 from charterer.app.leader_label import LeaderLabel
 from charterer.app.settings import Settings
@@ -118,13 +120,17 @@ class _Replica:
             _log.info("metrics on port %d", metrics.port)
         self._watch.start()
         stack.callback(self._watch.stop)
-        self._lease.start()
-        stack.callback(self._lease.release)
+        if not settings.dry_run:
+            self._lease.start()
+            stack.callback(self._lease.release)
 
     async def lead(self, stack: AsyncExitStack) -> None:
         """Wait for the lead, then plan and act until cancelled."""
         settings = self._settings
         self._metrics.leading(False)
+        if settings.dry_run:
+            await self._lead_dry(stack)
+            return
         client = await stack.enter_async_context(
             Client(self._access, fence=self._lease.remaining, wrote=self._metrics.api_written)
         )
@@ -144,6 +150,16 @@ class _Replica:
         await leader.start(stack)
         self._leader = leader
         await leader.run(stack, label.leads)
+
+    async def _lead_dry(self, stack: AsyncExitStack) -> None:
+        """Plan and log what a leader would do, without the Lease: somebody else may lead meanwhile."""
+        client = await stack.enter_async_context(Client(self._access, withhold=DryRunLog().withhold))
+        _log.info("dry run: nothing is changed, in the cluster or in a cloud; what would be done is logged")
+        material = await unshared_certificate(self._settings)
+        leader = Leader(self._settings, client, self._store, self._metrics, material, lambda: inf, self._wrap)
+        await leader.start(stack)
+        self._leader = leader
+        await leader.run(stack, None)
 
     def _take_over(self) -> None:
         self._main.call_soon_threadsafe(self._gained.set)

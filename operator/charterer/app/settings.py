@@ -9,13 +9,14 @@ from charterer.cluster.lease import LeaseTimes
 from charterer.controller.learning.profile_writer import WriteIntervals
 from charterer.controller.loop import LoopTiming
 from charterer.controller.surveys import SurveyPace
+from charterer.domain.snapshot import NO_LIMITS, OperatorLimits
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How to run. Ports may be 0; the ports really used are logged. ``kubeconfig`` None: the service account.
 
-    ``metrics_port`` None: metrics are not served.
+    ``metrics_port`` None: metrics are not served. ``dry_run``: log all mutations and make none, beside whoever leads.
     """
 
     pod_name: str
@@ -29,6 +30,8 @@ class Settings:
     progress_url: str = ""
     resync_seconds: float = 300.0
     job_metrics: bool = False
+    dry_run: bool = False
+    limits: OperatorLimits = NO_LIMITS
     surveys: SurveyPace = field(default_factory=SurveyPace)
     timing: LoopTiming = field(default_factory=LoopTiming)
     lease: LeaseTimes = field(default_factory=LeaseTimes)

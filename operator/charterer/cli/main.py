@@ -24,6 +24,8 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "logs": ("charterer.cli.logs:logs", "Print what a job's pods print, or what is kept of a run whose pods are gone."),
     "simulate": ("charterer.cli.simulate.command:simulate", "Simulate a workload under policies side by side."),
     "drain": ("charterer.cli.drain:drain", "End all rented machines, before Charterer is uninstalled."),
+    "stop": ("charterer.cli.stop:stop", "Rent nothing more, until `charterer resume`; end everything if asked to."),
+    "resume": ("charterer.cli.stop:resume", "Rent again after `charterer stop`."),
     "run": ("charterer.cli.run:run", "Run the operator until it is stopped."),
     "crds": ("charterer.cli.crds:crds", "Print the CustomResourceDefinitions of this version."),
     "completion": ("charterer.cli.completion:completion", "Print the script that completes commands in a shell."),

@@ -10,6 +10,21 @@ from typing import Any
 
 import click
 
+from charterer.domain.money import Price
+from charterer.domain.snapshot import OperatorLimits
+
+
+def _price(_: click.Context, __: click.Parameter, text: str | None) -> Price | None:
+    """A price an hour of at least 0; BadParameter otherwise."""
+    try:
+        price = None if text is None else Price.parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    if price is not None and price < Price(0):
+        raise click.BadParameter(f"{text} is less than 0")
+    return price
+
+
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -34,9 +49,24 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 @click.option("--survey-seconds", default=15.0, show_default=True, help="Seconds between two surveys of a quiet pool.")
 @click.option("--moving-survey-seconds", default=1.0, show_default=True, help="The same while nodes start or end.")
 @click.option("--resync-seconds", default=300.0, show_default=True, help="Seconds between full lists of the cluster.")
+@click.option("--max-nodes", type=click.IntRange(min=0), help="Most nodes of all pools together. Default: no limit.")
+@click.option(
+    "--max-dollars-per-hour",
+    metavar="DOLLARS",
+    callback=_price,
+    help="Most dollars an hour of all nodes together, at worst prices, such as 500.00. Default: no limit.",
+)
+@click.option("--dry-run", is_flag=True, help="Change nothing, in the cluster or a cloud: log what would be done.")
 @click.option("--job-metrics", is_flag=True, help="Metrics of each job: as many series as there are jobs.")
 @click.option("--log-level", type=click.Choice(_LEVELS, case_sensitive=False), default="INFO", show_default=True)
-def run(survey_seconds: float, moving_survey_seconds: float, log_level: str, **settings: Any) -> None:
+def run(
+    survey_seconds: float,
+    moving_survey_seconds: float,
+    log_level: str,
+    max_nodes: int | None,
+    max_dollars_per_hour: Price | None,
+    **settings: Any,
+) -> None:
     """Run the operator until it is stopped.
 
     Several may run: one leads, the others stand by. The operator keeps no state of its own outside the cluster and
@@ -47,8 +77,10 @@ def run(survey_seconds: float, moving_survey_seconds: float, log_level: str, **s
     from charterer.controller.surveys import SurveyPace
 
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    limits = OperatorLimits(max_nodes, max_dollars_per_hour)
     pace = SurveyPace(quiet_seconds=survey_seconds, moving_seconds=moving_survey_seconds)
     try:
-        asyncio.run(app.run(app.Settings(**settings, surveys=pace)))  # the other options are named like its fields
+        # the other options are named like its fields
+        asyncio.run(app.run(app.Settings(**settings, surveys=pace, limits=limits)))
     except NoAccess as error:
         raise click.ClickException(str(error)) from error

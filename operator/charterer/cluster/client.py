@@ -32,6 +32,8 @@ from charterer.cluster.paths import resource_in
 
 RawObject: TypeAlias = dict[str, Any]
 """A Kubernetes object as JSON. ``charterer.api`` and ``charterer.workloads`` make and decode them."""
+Body: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+"""What a call sends: an object, or the operations of a JSON patch."""
 
 TIMEOUT: Final = 10.0
 """Seconds a call may take in all: connecting, sending, waiting and reading. Shorter than the Lease lasts."""
@@ -73,7 +75,8 @@ class Client:
     ``fence`` returns the seconds for which this process may still change anything (the Lease's ``remaining``). No
     mutation outlasts it, and none is sent that could not end before it (Fenced). ``wrote`` is called after every
     successful mutation that was no dry run, with its verb, such as patch, and its resource, such as
-    trainingjobs/status.
+    trainingjobs/status. ``withhold`` is called before a mutation is sent, with method, path and body; it raises where
+    the mutation is not to be made.
     """
 
     def __init__(
@@ -82,11 +85,13 @@ class Client:
         *,
         fence: Callable[[], float] | None = None,
         wrote: Callable[[str, str], None] | None = None,
+        withhold: Callable[[str, str, Body], None] | None = None,
     ) -> None:
         """Needs a running event loop; ``Client.connect`` also finds the access."""
         self.access = access
         self._fence = fence
         self._wrote = wrote
+        self._withhold = withhold
         self._session = access.session()
         self.date: tuple[str, float] | None = None
         """The header Date of the last answer, and the event loop's seconds when it came."""
@@ -270,7 +275,7 @@ class Client:
         method: str,
         path: str,
         *,
-        body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        body: Body = None,
         query: Mapping[str, str] | None = None,
         content_type: str = _JSON,
         within: float | None = None,
@@ -285,11 +290,13 @@ class Client:
         self,
         method: str,
         path: str,
-        body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
+        body: Body,
         query: Mapping[str, str] | None,
         content_type: str,
         within: float | None,
     ) -> RawObject:
+        if self._withhold is not None and method not in READS and "dryRun" not in (query or {}):
+            self._withhold(method, path, body)
         seconds = self._seconds(method, path, TIMEOUT if within is None else within)
         try:
             async with self._session.request(

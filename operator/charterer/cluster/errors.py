@@ -82,6 +82,10 @@ class Unreachable(ApiError):
     """Nothing was done: no connection could be made, or a read got no (or a 5xx) answer. Safe to repeat."""
 
 
+class Withheld(ApiError):
+    """A mutation of a dry run, which only logs it; nothing was sent."""
+
+
 class Fenced(Unreachable):
     """Nothing was done: this process does not lead, or not for long enough, so it must not change anything."""
 

@@ -5,7 +5,6 @@ The objects of runs are not here: their kind is the workload's (``charterer.work
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from charterer.api import decode
@@ -29,9 +28,7 @@ GPU_RENTALS: Final[WatchedKind[Rental]] = WatchedKind("GPURental", paths.GPU_REN
 PODS: Final[WatchedKind[decode.JobPod | decode.ForeignPod]] = WatchedKind("Pod", paths.PODS, decode.pod)
 NODES: Final[WatchedKind[Node]] = WatchedKind("Node", paths.NODES, decode.node)
 SERVICES: Final[WatchedKind[JobId]] = WatchedKind("Service", paths.SERVICES, decode.service, labels=LABEL_JOB_UID)
-NAMESPACES: Final[WatchedKind[tuple[str, Mapping[str, str]]]] = WatchedKind(
-    "Namespace", paths.NAMESPACES, decode.namespace
-)
+NAMESPACES: Final[WatchedKind[decode.DecodedNamespace]] = WatchedKind("Namespace", paths.NAMESPACES, decode.namespace)
 
 FOREIGN_JOBS: Final[WatchedKind[decode.ForeignJob]] = WatchedKind(
     "Job", paths.JOBS, decode.foreign_job, labels=f"!{LABEL_JOB_UID}"

@@ -12,12 +12,13 @@ from charterer.domain.steps import Step
 class ActionOutcome(StrEnum):
     """DONE: it took effect, now or before. STALE: what it was decided on has changed. FAILED: an error was raised.
 
-    HELD: others keep it from being carried out for now.
+    HELD: others keep it from being carried out for now. WITHHELD: a dry run has logged it and not made it.
     """
 
     DONE = "done"
     STALE = "stale"
     HELD = "held"
+    WITHHELD = "withheld"
     FAILED = "failed"
 
 
@@ -32,4 +33,4 @@ class Executor(Protocol):
     """
 
     async def execute(self, action: Command | Step) -> ActionOutcome:
-        """Carry one out. Returns DONE or STALE, or raises ApiError, ProviderError or Held."""
+        """Carry one out. Returns DONE, STALE or WITHHELD, or raises ApiError, ProviderError or Held."""

@@ -21,8 +21,9 @@ from charterer.domain.order import Ask, Refusal, Reply
 from charterer.domain.pool import Cloud, Pool, Quote, Survey
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import Instant
-from charterer.providers.accounts import Account, Accounts
+from charterer.providers.accounts import Accounts
 from charterer.providers.errors import ProviderError
+from charterer.providers.guarded import Guarded
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class Surveys:
         self.latest: dict[PoolId, Survey] = {}
         self.quotes: dict[PoolId, Quote] = {}
         self.errors: dict[PoolId, ProviderError] = {}
-        self.clocks: dict[Account, Reading] = {}
+        self.clocks: dict[Guarded, Reading] = {}
         """What each cloud's clock showed in its last answer."""
 
     def look_again(self) -> None:
@@ -165,7 +166,7 @@ class Surveys:
         self.keep(pools)
         return [pool for name, pool in pools.items() if name not in self._in_flight and self._due_in(name, moving) <= 0]
 
-    async def _ask_and_notify(self, account: Account, pools: Sequence[Pool]) -> None:
+    async def _ask_and_notify(self, account: Guarded, pools: Sequence[Pool]) -> None:
         names = {pool.id for pool in pools}
         for name in names:
             self._asked[name] = self._clock()
@@ -181,6 +182,7 @@ class Surveys:
 
     def keep(self, pools: Mapping[PoolId, Pool]) -> None:
         """Drop what was said of other pools, also of former ones whose name another group's pool has now."""
+        self._accounts.keep(pools)
         for name, cloud in list(self._clouds.items()):
             if name not in pools or pools[name].cloud != cloud:
                 for by_pool in (self._clouds, self._asked, self._quoted, self._said):
@@ -188,7 +190,7 @@ class Surveys:
                 for answers in (self.latest, self.quotes, self.errors):
                     answers.pop(name, None)
 
-    async def _ask(self, account: Account, pools: Sequence[Pool]) -> None:
+    async def _ask(self, account: Guarded, pools: Sequence[Pool]) -> None:
         self._clouds |= {pool.id: pool.cloud for pool in pools}
         answers, _ = await asyncio.gather(
             account.survey(pools), asyncio.gather(*(self._quote(account, pool) for pool in pools))
@@ -213,7 +215,7 @@ class Surveys:
             said = self._said.get(survey.pool)
             self.latest[survey.pool] = survey if said is None else said.added_to(survey, self._clock())
 
-    async def _quote(self, account: Account, pool: Pool) -> None:
+    async def _quote(self, account: Guarded, pool: Pool) -> None:
         now = self._clock()
         if now - self._quoted.get(pool.id, _NEVER) < self._pace.quote_seconds:
             return

@@ -28,6 +28,8 @@ class ReasonCode(StrEnum):
     HARD_LIMIT = "HardLimit"
     MAX_COST = "MaxCost"
     HOURLY_LIMIT = "HourlyLimit"
+    OPERATOR_LIMIT = "OperatorLimit"
+    STOPPED = "Stopped"
     POOL_FULL = "PoolFull"
     POOL_COOLING = "PoolCooling"
     RENTAL_UNREADABLE = "RentalUnreadable"

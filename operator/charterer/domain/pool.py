@@ -61,7 +61,8 @@ class Offering:
 class Quote:
     """The price of one node. ``worst``: the most that a node launched now can ever cost an hour.
 
-    ``history``: the prices before, oldest first, where the cloud tells them.
+    ``listed``: what the cloud itself asks, where ``spec.price`` of the pool has made it another price. ``history``: the
+    prices before, oldest first, where the cloud tells them.
     """
 
     price: Price
@@ -69,7 +70,13 @@ class Quote:
     billing_minimum_seconds: int
     source: str
     as_of: Instant
+    listed: Price | None = None
     history: tuple[PriceSegment, ...] = ()
+
+    @property
+    def list_price(self) -> Price:
+        """The cloud's own price."""
+        return self.price if self.listed is None else self.listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,8 @@ class Pool:
     ``offer_recorded``: whether the object's status holds this offering and (its time aside) this quote.
     ``quote_on_record``: the quote that it holds. ``taken_by``: the older pool that acts for the same machines.
     ``gone``: no such GPUPool is there any more, and all that is known of it is what its rentals say; ``uid`` is then
-    that of another pool of its name, if there is one.
+    that of another pool of its name, if there is one. ``confirmed_price``: the list price that a person has confirmed.
+    ``price_held``: the cloud's list price where it moved too far to be believed, so that the one on record counts.
     """
 
     id: PoolId
@@ -110,6 +118,8 @@ class Pool:
     taken_by: PoolId | None = None
     gone: bool = False
     quote_on_record: Quote | None = None
+    confirmed_price: Price | None = None
+    price_held: Price | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @property

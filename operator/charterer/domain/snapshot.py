@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
 
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job, Orphan
+from charterer.domain.money import Price
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
@@ -47,6 +50,27 @@ class Node:
         return self.lost_at is not None and now >= self.lost_at
 
 
+class Stop(StrEnum):
+    """How a person has stopped the operator. RENT: nothing more is rented. DRAIN: what is rented is ended, too."""
+
+    RENT = "rent"
+    DRAIN = "drain"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorLimits:
+    """What all pools together may have, whatever budgets and pools allow: nodes, and dollars an hour at worst prices.
+
+    None: no limit.
+    """
+
+    nodes: int | None = None
+    hourly: Price | None = None
+
+
+NO_LIMITS: Final = OperatorLimits()
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One consistent view of everything; its mappings are never changed (``controller.snapshot.observe`` builds it).
@@ -54,7 +78,8 @@ class Snapshot:
     ``now`` is the operator's clock. The cloud of a pool without an entry in ``surveys`` has not answered yet, and
     nothing is rented or ended there. ``problems``: mistakes found while joining objects. ``orphans``: runs of jobs that
     no longer exist. ``overlaps``: a sentence for each budget that selects a namespace together with another one.
-    ``unread_nodes``: nodes with live pods of runs whose TrainingJobs cannot be read.
+    ``unread_nodes``: nodes with live pods of runs whose TrainingJobs cannot be read. ``stop``: None unless a person has
+    stopped the operator.
     """
 
     now: Instant
@@ -69,6 +94,8 @@ class Snapshot:
     orphans: tuple[Orphan, ...] = ()
     overlaps: Mapping[BudgetId, str] = field(default_factory=dict)
     unread_nodes: frozenset[NodeName] = frozenset()
+    stop: Stop | None = None
+    limits: OperatorLimits = NO_LIMITS
 
     def unread_rental(self, pool: PoolId) -> Problem | None:
         """The problem of a GPURental of the pool, by its name, whose object is there and cannot be read.

@@ -171,13 +171,13 @@ def _adjust_orders(inventory: _PoolInventory, view: LifecycleView) -> PoolStep |
     if refusal is not None and not cooling and not inventory.pool.deleting:
         until = after(view.snapshot.now, inventory.pool.cooldown_seconds)
         return Cool(inventory.pool.id, until, refusal.kind, f"{refusal.code}: {refusal.message}")
-    closing = cooling or inventory.pool.deleting
+    closing = cooling or inventory.pool.deleting or view.snapshot.stop is not None
     staying = [rental for rental in inventory.rentals if _holds(rental, inventory.survey, view)]
     wanted = () if closing else inventory.waiting
     if (withdrawal := _withdrawal(inventory, wanted, staying)) is not None:
         return withdrawal
     for rental in [*inventory.leaving, *(inventory.waiting if closing else ())]:
-        return CloseUnfulfilled(rental.id, _unfulfilled(rental, inventory.pool, cooling=cooling))
+        return CloseUnfulfilled(rental.id, _unfulfilled(rental, inventory.pool, view, cooling=cooling))
     return _ask(inventory, staying, view)
 
 
@@ -245,9 +245,11 @@ def order_token(uid: str) -> OrderToken:
     return OrderToken(f"c{hashlib.sha256(uid.encode()).hexdigest()[:31]}")
 
 
-def _unfulfilled(rental: Rental, pool: Pool, *, cooling: bool) -> str:
+def _unfulfilled(rental: Rental, pool: Pool, view: LifecycleView, *, cooling: bool) -> str:
     if draining(rental):
         return rental.released_because or "it was released before an instance came"
+    if view.snapshot.stop is not None:
+        return "a person has stopped the operator"
     if cooling:
         return f"GPUPool {pool.id} could not give a node: {pool.cooled_because}"
     return f"GPUPool {pool.id} is being deleted"

@@ -15,6 +15,7 @@ from charterer.domain.period import period_end
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Instance, InstanceState, Survey
 from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.snapshot import Stop
 from charterer.domain.steps import (
     Cordon,
     DeleteNode,
@@ -48,15 +49,20 @@ def rental_step(rental_id: RentalId, view: LifecycleView) -> RentalStep | Wait |
     rental = view.snapshot.rentals[rental_id]
     if rental.phase is RentalPhase.ENDED:
         return _remove_from_kubernetes(rental, view) or _settle(rental, view)
-    if rental.deleting and rental.phase is not RentalPhase.DRAINING:
-        return MarkDraining(rental.id)
+    if rental.phase is not RentalPhase.DRAINING and (rental.deleting or view.snapshot.stop is Stop.DRAIN):
+        return MarkDraining(rental.id, (ReasonCode.DELETED if rental.deleting else ReasonCode.STOPPED).value)
     if rental.instance is None or rental.phase is RentalPhase.REQUESTED:
         return Wait(f"an instance of GPUPool {rental.pool}")
     if (step := cloud_update(rental, view)) is not None:
         return step
     if draining(rental):
-        return None if view.observes(rental.budget) else _drain(rental, view)
+        return None if _left_alone(rental, view) else _drain(rental, view)
     return _start(rental, view)
+
+
+def _left_alone(rental: Rental, view: LifecycleView) -> bool:
+    """Whether the rental's budget only observes, so that its machine is not ended; a person's order to drain is."""
+    return view.observes(rental.budget) and view.snapshot.stop is not Stop.DRAIN
 
 
 # --- what the cloud says ---------------------------------------------------------------------------------------------
@@ -184,7 +190,7 @@ def _in_use(rental: Rental, view: LifecycleView) -> Wait | None:
 
 def may_terminate(rental: Rental, view: LifecycleView) -> bool:
     """Whether the rental's own next step is to end its instance, and nobody else's pods are known to keep it."""
-    if not draining(rental) or rental.instance is None or view.observes(rental.budget):
+    if not draining(rental) or rental.instance is None or _left_alone(rental, view):
         return False
     node = view.node(rental)
     if rental.held_by or (node is not None and node.foreign_gpus):
@@ -197,7 +203,7 @@ def may_terminate(rental: Rental, view: LifecycleView) -> bool:
 
 def _remove_from_kubernetes(rental: Rental, view: LifecycleView) -> RentalStep | Wait | None:
     """Fail and delete pods and Node of a machine that is gone; Kubernetes would keep them for minutes or for ever."""
-    if rental.instance is None or view.observes(rental.budget):
+    if rental.instance is None or _left_alone(rental, view):
         return None
     instance, survey = view.instance(rental), view.survey(rental)
     if instance is not None and survey is not None and instance.state in COUNTED_STATES:

@@ -132,6 +132,15 @@ POOL_GONE_RENTALS = _gauge(
     "charterer_pool_gone_rentals", _POOL, "Rentals that have not ended of a GPUPool whose object is gone."
 )
 
+STOPPED = _gauge(
+    "charterer_stopped", ("mode",), "1 while a person has stopped the operator, by mode: rent or drain; else absent."
+)
+NODES = _gauge("charterer_nodes", (), "Rentals of all pools that have not ended, as the operator's limits count them.")
+NODES_LIMIT = _gauge("charterer_nodes_limit", (), "The operator's limit of nodes; absent where none is set.")
+HOURLY_LIMIT = _gauge(
+    "charterer_dollars_per_hour_limit", (), "The operator's limit of dollars an hour; absent where none is set."
+)
+
 JOBS = _gauge("charterer_jobs", ("namespace", "state"), "TrainingJobs by the word in their State column.")
 NAMESPACE_GPUS = _gauge("charterer_namespace_gpus", ("namespace",), "GPUs allocated to the namespace's jobs.")
 JOB_WIDTH = _gauge(
@@ -228,6 +237,10 @@ FROM_SNAPSHOT = (
     POOL_LONGEST_START,
     POOL_LONGEST_END,
     POOL_GONE_RENTALS,
+    STOPPED,
+    NODES,
+    NODES_LIMIT,
+    HOURLY_LIMIT,
     JOBS,
     NAMESPACE_GPUS,
     JOB_WIDTH,

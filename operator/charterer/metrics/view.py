@@ -56,7 +56,19 @@ def families(view: MetricsSource) -> Iterator[CounterMetricFamily | GaugeMetricF
     _pools(view, collected)
     _jobs(view, collected)
     _rentals(view, collected)
+    _operator(view, collected)
     return (family.metric for family in collected.values())
+
+
+def _operator(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
+    snapshot, limits = view.snapshot, view.snapshot.limits
+    collected[catalogue.NODES.name].add(sum(rental.phase in _EXISTING for rental in snapshot.rentals.values()))
+    if snapshot.stop is not None:
+        collected[catalogue.STOPPED.name].add(1.0, mode=snapshot.stop.value)
+    if limits.nodes is not None:
+        collected[catalogue.NODES_LIMIT.name].add(limits.nodes)
+    if limits.hourly is not None:
+        collected[catalogue.HOURLY_LIMIT.name].add(limits.hourly.dollars_per_hour)
 
 
 def _budgets(view: MetricsSource, collected: Mapping[str, _Family]) -> None:

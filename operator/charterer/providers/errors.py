@@ -124,6 +124,33 @@ class NotLeading(ProviderError):
     reason = "NotLeading"
 
 
+class CloudCallWithheld(ProviderError):
+    """A mutation of a dry run, which only logs it; nothing was sent."""
+
+    reason = "DryRun"
+
+
+class OperatorStopped(ProviderError):
+    """A person has stopped the operator; nothing was sent."""
+
+    reason = "Stopped"
+    advice = "charterer resume lets it rent again"
+
+
+class OperatorLimitReached(ProviderError):
+    """The clouds have, or are asked for, as many nodes as the operator may have; nothing was sent."""
+
+    reason = "OperatorLimit"
+    advice = "raise limits.nodes or limits.dollarsPerHour of the chart, or wait until other nodes are given back"
+
+
+class UnusablePrice(ProviderError):
+    """A price of zero or less, which is no price: the last one counts, if there is one."""
+
+    reason = "UnusablePrice"
+    advice = "set spec.price.hourly"
+
+
 class CloudOutcomeUnknown(ProviderError):
     """A mutation was sent and nobody knows whether it took effect: look before repeating it."""
 

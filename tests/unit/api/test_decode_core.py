@@ -11,6 +11,7 @@ from charterer.api.decode import ForeignPod, JobPod
 from charterer.api.stored_size import stored_bytes
 from charterer.domain.ids import NodeName
 from charterer.domain.job import PodPhase
+from charterer.domain.snapshot import Stop
 from charterer.domain.time import parse_instant
 from tests.unit.api import values
 
@@ -219,8 +220,17 @@ class TestNodes:
 
 
 def test_a_namespace_is_its_name_and_labels() -> None:
-    assert decode.namespace({"metadata": {"name": "research", "labels": {"team": "a"}}}) == ("research", {"team": "a"})
-    assert decode.namespace({"metadata": {"name": "bare"}}) == ("bare", {})
+    labelled = decode.namespace({"metadata": {"name": "research", "labels": {"team": "a"}}})
+    assert labelled == decode.DecodedNamespace("research", {"team": "a"})
+    assert decode.namespace({"metadata": {"name": "bare"}}) == decode.DecodedNamespace("bare", {})
+
+
+@pytest.mark.parametrize(
+    ("value", "stop"), [("drain", Stop.DRAIN), (" Drain ", Stop.DRAIN), ("rent", Stop.RENT), ("", Stop.RENT)]
+)
+def test_whatever_the_annotation_says_it_stops_the_operator(value: str, stop: Stop) -> None:
+    annotated = {"metadata": {"name": "charterer-system", "annotations": {"charterer.dev/stop": value}}}
+    assert decode.namespace(annotated).stop is stop
 
 
 def test_a_service_is_known_by_the_job_it_belongs_to_until_it_goes() -> None:

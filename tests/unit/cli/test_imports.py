@@ -7,10 +7,24 @@ import sys
 
 import pytest
 
-_COMMANDS = ("plan", "explain", "doctor", "drain", "logs", "completion", "simulate", "run", "crds", "fakecloud")
+_COMMANDS = (
+    "plan",
+    "explain",
+    "doctor",
+    "drain",
+    "stop",
+    "resume",
+    "logs",
+    "completion",
+    "simulate",
+    "run",
+    "fakecloud",
+)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["crds"], *([command, "--help"] for command in _COMMANDS)])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["crds"], *([command, "--help"] for command in _COMMANDS), ["fakecloud", "--help"]]
+)
 def test_help_and_the_schemas_need_no_numerical_library(arguments: list[str]) -> None:
     code = f"""
 import sys

@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from charterer.api.decode import DecodedJob, JobPod
+from charterer.api.decode import DecodedJob, DecodedNamespace, JobPod
 from charterer.cli.main import main
 from charterer.cli.shared.cluster import ClusterOptions, ClusterReading
 from charterer.cluster.store import ObjectKey
@@ -39,7 +39,7 @@ def seen_of(world: World, *problems: Problem) -> ClusterState:
             for pod in run.pods
         },
         nodes={ObjectKey("", name): node for name, node in world.nodes.items()},
-        namespaces={ObjectKey("", NAMESPACE): (NAMESPACE, {})},
+        namespaces={ObjectKey("", NAMESPACE): DecodedNamespace(NAMESPACE, {})},
         services={},
         problems=problems,
         surveys={},

@@ -114,6 +114,13 @@ def test_what_fails_is_tried_again_after_pauses_that_double_up_to_half_a_minute(
     assert "no" in recorder.outcomes[0][1]
 
 
+def test_what_a_dry_run_withholds_is_looked_at_again_after_such_pauses_and_told_as_no_failure() -> None:
+    recorder = Recorder(lambda action: ActionOutcome.WITHHELD)
+    turns(a_job_waits(), recorder, 150.0)
+    assert gaps(recorder.rents())[-3:] == pytest.approx([30.0, 30.0, 30.0], abs=0.11)
+    assert set(recorder.outcomes) == {(ActionOutcome.WITHHELD, "")}
+
+
 def busy(action: Command | Step) -> ActionOutcome:
     raise TooManyRequests("POST", "/apis", 429, "TooManyRequests", "later", 7.0)
 

@@ -9,7 +9,7 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import InstanceId
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
-from charterer.domain.snapshot import Snapshot
+from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.steps import (
     Adopt,
     AskCloud,
@@ -214,6 +214,16 @@ def test_a_stopping_instance_does_not_count() -> None:
 
 def test_a_pool_being_deleted_closes_what_waits() -> None:
     assert isinstance(step(snapshot(survey(), ASKED, pool(deleting=True))), CloseUnfulfilled)
+
+
+def test_a_stopped_operator_withdraws_what_did_not_come_and_closes_the_rental() -> None:
+    asked = replace(snapshot(survey(target=1), ASKED), stop=Stop.RENT)
+    assert step(asked) == Withdraw(POOL, (), 0)
+    assert step(replace(snapshot(survey(), ASKED), stop=Stop.RENT)) == CloseUnfulfilled(
+        ASKED.id, "a person has stopped the operator"
+    )
+    came = replace(snapshot(survey(instance()), ASKED), stop=Stop.DRAIN)
+    assert step(came) == Adopt(ASKED.id, instance())
 
 
 def test_nothing_is_asked_for_before_nobody_can_delete_pool_and_budget_from_under_it() -> None:

@@ -10,7 +10,7 @@ from charterer.domain.job import PodPhase, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Price
 from charterer.domain.pool import InstanceState, PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.snapshot import Snapshot
+from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.steps import (
     Cordon,
     DeleteNode,
@@ -193,7 +193,17 @@ def test_a_list_that_is_empty_once_ends_nothing_and_lowers_no_target() -> None:
 
 
 def test_a_rental_whose_object_is_deleted_shows_that_it_is_to_be_ended() -> None:
-    assert step(snapshot(replace(READY, deleting=True), SEEN, node())) == MarkDraining(READY.id)
+    assert step(snapshot(replace(READY, deleting=True), SEEN, node())) == MarkDraining(READY.id, "Deleted")
+
+
+def test_a_drained_operator_ends_every_rental_also_those_of_budgets_that_only_observe() -> None:
+    seen = snapshot(READY, SEEN, node(), budget(mode=Mode.OBSERVE))
+    assert step(replace(seen, stop=Stop.RENT)) is None
+    assert step(replace(seen, stop=Stop.DRAIN)) == MarkDraining(READY.id, "Stopped")
+    leaving = replace(READY, phase=RentalPhase.DRAINING)
+    drained = replace(snapshot(leaving, SEEN, node(), budget(mode=Mode.OBSERVE)), stop=Stop.DRAIN)
+    assert isinstance(step(drained), Cordon)
+    assert step(replace(drained, stop=None)) is None
 
 
 def test_an_instance_that_the_list_cannot_show_yet_has_not_vanished() -> None:

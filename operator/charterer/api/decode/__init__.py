@@ -5,7 +5,7 @@ Unknown fields are ignored. What cannot be read raises ``domain.errors.InvalidOb
 field, value and what to do. Nothing outside ``api`` looks into raw objects.
 """
 
-from charterer.api.decode.core import ForeignPod, JobPod, namespace, node, pod, service, warning_event
+from charterer.api.decode.core import DecodedNamespace, ForeignPod, JobPod, namespace, node, pod, service, warning_event
 from charterer.api.decode.foreign import ForeignJob, ForeignWorker, foreign_job, foreign_worker
 from charterer.api.decode.own import budget, pool, profile, rental, training_job
 from charterer.api.metadata import conditions
@@ -13,6 +13,7 @@ from charterer.api.models.trainingjob import DecodedJob
 
 __all__ = [
     "DecodedJob",
+    "DecodedNamespace",
     "ForeignJob",
     "ForeignPod",
     "ForeignWorker",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from charterer.api.metadata import ObjectMeta, Raw, gpus_of, true_condition, whole_quantity
 from charterer.api.names import (
     ANNOTATION_ALLOCATION,
+    ANNOTATION_STOP,
     COMPLETION_INDEX,
     GPU_RESOURCE,
     GROUP,
@@ -19,14 +20,25 @@ from charterer.api.names import (
 from charterer.api.stored_size import tail
 from charterer.domain.ids import JobId, NodeName
 from charterer.domain.job import RUN_LABEL_PREFIX, Pod, PodPhase, run_number
-from charterer.domain.snapshot import Node
+from charterer.domain.snapshot import Node, Stop
 from charterer.domain.time import Instant, parse_instant
 
 
-def namespace(raw: Raw) -> tuple[str, Mapping[str, str]]:
-    """A Namespace's name and labels."""
+@dataclass(frozen=True, slots=True)
+class DecodedNamespace:
+    """A Namespace. ``stop``: how an annotation stops the operator whose own namespace it is."""
+
+    name: str
+    labels: Mapping[str, str]
+    stop: Stop | None = None
+
+
+def namespace(raw: Raw) -> DecodedNamespace:
+    """A Namespace. Whatever the annotation's value, it stops: only by its removal is anything rented again."""
     meta = raw["metadata"]
-    return meta["name"], dict(meta.get("labels") or {})
+    value = (meta.get("annotations") or {}).get(ANNOTATION_STOP)
+    stop = None if value is None else Stop.DRAIN if value.strip().lower() == Stop.DRAIN else Stop.RENT
+    return DecodedNamespace(meta["name"], dict(meta.get("labels") or {}), stop)
 
 
 def node(raw: Raw) -> Node:

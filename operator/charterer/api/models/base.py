@@ -253,6 +253,8 @@ class ConditionType(StrEnum):
     PRICE_DATA_FRESH = "PriceDataFresh"
     LOAD_BORNE_OUT = "LoadBorneOut"
     OVERLAPS = "Overlaps"
+    STOPPED = "Stopped"
+    PRICE_HELD = "PriceHeld"
     ADMITTED = "Admitted"
     CAPACITY_AVAILABLE = "CapacityAvailable"
     PODS_READY = "PodsReady"

@@ -24,8 +24,9 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
-from charterer.api.names import FINALIZER_IN_USE
+from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE
 from charterer.domain.ids import PoolId
+from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType, Cloud, FakeGroup, Offering, Pool, Quote
 
 
@@ -163,7 +164,16 @@ class GPUPoolSpec(CloudChoice):
             price_adjustment=price.basis_points,
             cooled_message=record.cooled_message,
             labels=dict(meta.labels),
+            confirmed_price=_confirmed_price(meta),
         )
+
+
+def _confirmed_price(meta: ObjectMeta) -> Price | None:
+    """The price in the pool's annotation; None where that is no price: what is held says how to write it."""
+    try:
+        return Price.parse(meta.annotations.get(ANNOTATION_CONFIRMED_PRICE, "").strip().removeprefix("$"))
+    except ValueError:
+        return None
 
 
 class OfferingStatus(ApiModel):
@@ -209,6 +219,8 @@ class QuoteStatus(ApiModel):
     """Where the price comes from."""
     as_of: Time
     """When the cloud gave this price."""
+    listed: Hourly | None = None
+    """The cloud's own price, where spec.price made it another."""
 
     @classmethod
     def from_domain(cls, quote: Quote) -> Self:
@@ -219,11 +231,12 @@ class QuoteStatus(ApiModel):
             billing_minimum_seconds=quote.billing_minimum_seconds,
             source=quote.source,
             as_of=quote.as_of,
+            listed=quote.listed,
         )
 
     def to_domain(self) -> Quote:
         """The quote as it was recorded."""
-        return Quote(self.hourly, self.worst_hourly, self.billing_minimum_seconds, self.source, self.as_of)
+        return Quote(self.hourly, self.worst_hourly, self.billing_minimum_seconds, self.source, self.as_of, self.listed)
 
 
 class GPUPoolRecord(ApiModel):

@@ -21,6 +21,14 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "Another budget selects one of the budget's namespaces too; the oldest budget pays.",
         "Change `spec.namespaceSelector` of one of them.",
     ),
+    ConditionType.STOPPED: Meaning(
+        "A person has stopped the operator: nothing is rented, and with the reason `Drained` all nodes are ended.",
+        "`charterer resume` lets it rent again.",
+    ),
+    ConditionType.PRICE_HELD: Meaning(
+        "The cloud's price moved by more than a factor of two, so the last one counts until the new one is confirmed.",
+        "Look the price up; then annotate the pool as the message says, or set `spec.price.hourly`.",
+    ),
     ConditionType.ADMITTED: Meaning("The template is accepted and a budget pays.", "If False: read its message."),
     ConditionType.CAPACITY_AVAILABLE: Meaning("The job has its GPUs.", "If False: the reason is its `Why`."),
     ConditionType.PODS_READY: Meaning(
@@ -59,6 +67,7 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "Draining": Meaning(
         "The object is being deleted and waits for its rentals.", "If it lasts: `kubectl get gpurentals`."
     ),
+    "Drained": Meaning("The operator was stopped, and ends all nodes.", "`charterer resume`."),
     "DuplicatePoint": Meaning("A curve names one number of GPUs twice.", "Keep one value."),
     "EndUnknown": Meaning(
         "When the job ends is not known: nothing is known of its speed, or it gets no GPUs now.",
@@ -90,8 +99,12 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "NotLimited": Meaning("Money does not limit the job."),
     "NotReady": Meaning("Not all pods are ready.", "The message has the pods' own words."),
     "NotRequested": Meaning("The job is not to be suspended."),
+    "NothingRented": Meaning("The operator was stopped and rents nothing; what runs goes on.", "`charterer resume`."),
     "OnCourse": Meaning("The period is expected to end within the amount."),
     "Placed": Meaning("The job has its GPUs."),
+    "PriceMoved": Meaning(
+        "A price moved too far to be believed at once.", "Confirm it as the message says, or set `spec.price.hourly`."
+    ),
     "PriorityClassUnknown": Meaning(
         "The budget gives no weight to the job's priority class, so the job has weight 1.",
         "Correct `spec.priorityClassName`, or add it to the budget's `spec.weights`.",
@@ -120,12 +133,18 @@ CLOUD_REASONS: Final[Mapping[str, Meaning]] = {
         "The cloud's group may not become smaller.", "Lower the group's minimum size: Charterer needs 0."
     ),
     "Busy": Meaning("Another caller is changing the group. It is tried again."),
+    "DryRun": Meaning("This operator only logs what it would do (`charterer run --dry-run`)."),
     "InsufficientCapacity": Meaning("The cloud has no such machine left.", "Add a pool in another zone."),
     "InvalidRequest": Meaning("The pool's spec does not fit the cloud.", "Correct what the message names."),
     "NotFound": Meaning("The cloud does not know the group or machine.", "Check the pool's spec."),
     "NotLeading": Meaning("This operator's time as the leader was over, so nothing was sent. The next leader goes on."),
+    "OperatorLimit": Meaning(
+        "By the clouds' own lists the nodes asked for would pass a limit of the operator, so nothing was asked for.",
+        "Find out who starts machines in the pools' groups, or raise the limit (docs/safety.md).",
+    ),
     "OutcomeUnknown": Meaning("The cloud did not answer a change. The operator looks before it repeats it."),
     "QuotaExceeded": Meaning("The account may not have more.", "Raise the quota, or lower `spec.maxNodes`."),
+    "Stopped": Meaning("A person has stopped the operator, so nothing was asked for.", "`charterer resume`."),
     "StockOut": Meaning("The cloud was out of stock.", "Add a pool in another zone or of another GPU type."),
     "LaunchFailed": Meaning("A launch failed for a cause that the message has.", "Look at the group in the cloud."),
     "Throttled": Meaning("The cloud was asked too often. It is asked again later."),
@@ -133,5 +152,9 @@ CLOUD_REASONS: Final[Mapping[str, Meaning]] = {
     "Unauthorized": Meaning("The credentials are missing or not enough.", "Check the operator's credentials."),
     "UnknownCode": Meaning("The cloud gave an answer that the adapter does not know.", "Please report it."),
     "Unreachable": Meaning("The cloud cannot be reached.", "Check the pool's endpoint and the network."),
+    "UnusablePrice": Meaning(
+        "The cloud gave a price of zero or less, which is none. The last one counts, if there is one.",
+        "Set `spec.price.hourly`, and report it to the cloud.",
+    ),
     "WouldTerminate": Meaning("The cloud would choose which machine ends, so nothing was done. It is tried again."),
 }

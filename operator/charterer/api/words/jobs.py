@@ -72,6 +72,14 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "One more node would exceed the budget's `spec.maxHourlyRate`.",
         "Raise `spec.maxHourlyRate`, or wait until other nodes are given back.",
     ),
+    ReasonCode.OPERATOR_LIMIT: Meaning(
+        "One more node would pass a limit of the operator itself, which holds for all pools and budgets together.",
+        "Raise `limits.nodes` or `limits.dollarsPerHour` of the chart, or wait until other nodes are given back.",
+    ),
+    ReasonCode.STOPPED: Meaning(
+        "A person has stopped the operator: nothing is rented until it is resumed.",
+        "The condition `Stopped` of the budgets says how; `charterer resume`.",
+    ),
     ReasonCode.POOL_FULL: Meaning("The pool has all the nodes that it may have.", "Raise the pool's `spec.maxNodes`."),
     ReasonCode.POOL_COOLING: Meaning(
         "The cloud could not give a node of this pool, and is asked again later.",

@@ -13,6 +13,7 @@ from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.payers import budgets_by_namespace, payers_of
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.pool import Pool
+from charterer.domain.snapshot import Stop
 from charterer.policy.options.pool_selection import no_pool
 
 _NAMED = 5
@@ -57,6 +58,22 @@ def check_leader(leader: LeaderSeen | None) -> Finding:
             f"kubectl -n {where} get pods, and read the operator's log; rented nodes are billed until it runs again",
         )
     return Finding("leader", leader.holder, f"leads, in namespace {leader.namespace}")
+
+
+def check_stopped(stop: Stop | None) -> Iterable[Finding]:
+    """Whether a person has stopped the operator."""
+    if stop is not None:
+        drains = " and all nodes are ended" if stop is Stop.DRAIN else ""
+        yield Finding("stop", "a person", f"has stopped the operator: nothing is rented{drains}", "charterer resume")
+
+
+def check_held_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
+    """Pools whose price moved too far to be believed."""
+    for item in raw:
+        held = _condition(item, "PriceHeld")
+        if held is not None and held.get("status") == "True":
+            what, _, remedy = str(held.get("message", "")).partition(": ")
+            yield Finding("prices", f"GPUPool {item['metadata']['name']}", f"holds a price: {what}", remedy)
 
 
 def check_rights(rights: Iterable[Right], role: str) -> Iterable[Finding]:

@@ -12,12 +12,14 @@ from charterer.cli.doctor.checks import (
     Finding,
     Right,
     check_budgets,
+    check_held_prices,
     check_leader,
     check_namespaces,
     check_objects,
     check_pools,
     check_prices,
     check_rights,
+    check_stopped,
 )
 from charterer.cli.shared.cluster import ROLE, ClusterOptions, cluster_options, read_with, wall_clock
 from charterer.cli.shared.leader import LeaderSeen, find_leader
@@ -26,7 +28,7 @@ from charterer.cluster import paths
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden
 from charterer.cluster.paths import Resource
-from charterer.controller.snapshot.cluster_state import ClusterState
+from charterer.controller.snapshot.cluster_state import ClusterState, stopped_in
 from charterer.controller.snapshot.offline import read_cluster
 from charterer.report.document import Document, Item, Items, Paragraph, Tone
 
@@ -85,7 +87,7 @@ async def read_for_doctor(client: Client) -> DoctorReading:
         leader = None
     if not all(right.allowed for right in rights):
         return DoctorReading(leader, rights, None)
-    state = await read_cluster(client)
+    state = stopped_in(await read_cluster(client), "" if leader is None else leader.namespace)
     pools = (await client.list(paths.GPU_POOLS.all())).items
     budgets = (await client.list(paths.GPU_BUDGETS.all())).items
     return DoctorReading(leader, rights, state, pools, budgets)
@@ -109,8 +111,10 @@ def examine(reading: DoctorReading) -> tuple[Finding, ...]:
     findings = [check_leader(reading.leader), *check_rights(reading.rights, ROLE)]
     state = reading.state
     if state is not None:
+        findings += check_stopped(state.stop)
         findings += check_pools({pool.id: pool for pool in state.pools.values()}, reading.pools)
         findings += check_prices(reading.budgets)
+        findings += check_held_prices(reading.pools)
         findings += check_budgets(state)
         findings += check_namespaces(state)
         findings += check_objects(state)

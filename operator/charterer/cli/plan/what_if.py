@@ -170,7 +170,7 @@ def _identity(source: ManifestSource, namespace: str, state: ClusterState) -> tu
     if kind not in _NAMESPACED:
         return kind, name, ObjectKey("", name)
     where = str(metadata.get("namespace") or namespace)
-    existing = [name for name, _ in state.namespaces.values()]
+    existing = [namespace.name for namespace in state.namespaces.values()]
     if where not in existing:
         raise click.ClickException(
             f"{source.at}: {kind} {name}: no namespace {where!r}; {similar_names(where, existing)}"

@@ -54,12 +54,18 @@ async def find_leader(
     return LeaderSeen(leader.holder, leader.namespace, f"{where} {old}: nobody acts on this")
 
 
-async def leader_trouble(client: Client, now: Callable[[], Instant]) -> str:
-    """Why nobody acts; empty while somebody leads, and where the Lease may not be read."""
+async def leader_if_known(client: Client, now: Callable[[], Instant]) -> LeaderSeen:
+    """As ``find_leader``; nothing is known, and no trouble either, where the Lease may not be read."""
     try:
-        return (await find_leader(client, now)).trouble
+        return await find_leader(client, now)
     except ApiError:
-        return ""
+        return LeaderSeen()
+
+
+async def operator_namespace(client: Client) -> str:
+    """The namespace of the operator that led last; empty where none ever did. Raises ApiError."""
+    lease = await _latest_lease(client)
+    return "" if lease is None else str(lease["metadata"]["namespace"])
 
 
 async def _latest_lease(client: Client) -> RawObject | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from charterer.cluster.errors import Conflict, NamespaceTerminating, NotFound
+from charterer.cluster.errors import Conflict, NamespaceTerminating, NotFound, Withheld
 from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
 from charterer.controller.execute.node_steps import NODE_HANDLERS
@@ -14,6 +14,7 @@ from charterer.controller.outcome import ActionOutcome
 from charterer.domain.plan import Command
 from charterer.domain.steps import Step
 from charterer.ledger.balance import StalePeriod
+from charterer.providers.errors import CloudCallWithheld
 
 HANDLERS: Mapping[type, Handler] = {**RENTAL_HANDLERS, **NODE_HANDLERS, **RUN_HANDLERS}
 
@@ -25,8 +26,13 @@ class ClusterExecutor:
         self._context = context
 
     async def execute(self, action: Command | Step) -> ActionOutcome:
-        """Carry out one command or step; STALE when what it was decided on has changed. ApiError, ProviderError."""
+        """Carry out one command or step; STALE when what it was decided on has changed, WITHHELD in a dry run.
+
+        Raises ApiError and ProviderError.
+        """
         try:
             return await HANDLERS[type(action)](self._context, action)
         except (Stale, StalePeriod, Conflict, NotFound, NamespaceTerminating):
             return ActionOutcome.STALE
+        except (Withheld, CloudCallWithheld):
+            return ActionOutcome.WITHHELD

@@ -140,9 +140,9 @@ async def mark_missing(context: ExecutionContext, step: MarkMissing) -> ActionOu
 
 
 async def mark_draining(context: ExecutionContext, step: MarkDraining) -> ActionOutcome:
-    """Record that a rental whose object somebody deleted is to be ended."""
+    """Record that a rental is to be ended, because a person deleted its object or has the operator drained."""
     rental = context.decided.rental(step.rental)
-    because = rental.released_because or "Deleted"
+    because = rental.released_because or step.because
     draining = replace(rental, phase=RentalPhase.DRAINING, released_because=because, released=context.now())
     await context.objects.record_rental(draining)
     return ActionOutcome.DONE

@@ -19,7 +19,7 @@ from charterer.api.models.speedupprofile import SpeedupProfileRecord
 from charterer.api.significant_change import differs_by
 from charterer.cluster import kinds
 from charterer.cluster.client import Client
-from charterer.cluster.errors import AlreadyExists, ApiError, NotFound
+from charterer.cluster.errors import AlreadyExists, ApiError, NotFound, Withheld
 from charterer.cluster.events import Recorder
 from charterer.cluster.patches import status_apply
 from charterer.cluster.store import ObjectKey, Store
@@ -148,6 +148,8 @@ class ProfileWriter:
             try:
                 await self._update(class_id, snapshot)
                 self._backoff.succeeded(class_id)
+            except Withheld:
+                self._backoff.failed(class_id, self._intervals.last_retry)
             except ApiError as error:
                 _log.warning("what was learned of %s is not written, again soon: %s", class_id, error)
                 self._backoff.failed(class_id, self._intervals.last_retry)

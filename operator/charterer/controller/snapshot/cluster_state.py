@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from charterer.api.decode import DecodedJob, ForeignPod, JobPod
+from charterer.api.decode import DecodedJob, DecodedNamespace, ForeignPod, JobPod
 from charterer.cluster import kinds
 from charterer.cluster.store import ObjectKey, Store
 from charterer.domain.budget import Budget
@@ -16,7 +16,7 @@ from charterer.domain.job import Progress, Run
 from charterer.domain.pool import Pool, Quote, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
-from charterer.domain.snapshot import Node
+from charterer.domain.snapshot import NO_LIMITS, Node, OperatorLimits, Stop
 from charterer.workloads import INDEXED_JOB
 
 
@@ -26,7 +26,8 @@ class ClusterState:
 
     A mapping of the store in which nothing has changed is the same object as in the state before. ``refusals``: why a
     job's template was refused, None while it is being tried. ``progress``: the last report received of a job.
-    ``warnings``: the last Warning Event about a run that takes long to start, by the uid of its object.
+    ``warnings``: the last Warning Event about a run that takes long to start, by the uid of its object. ``stop``: how
+    the operator is stopped; ``limits``: its own.
     """
 
     jobs: Mapping[ObjectKey, DecodedJob]
@@ -37,7 +38,7 @@ class ClusterState:
     runs: Mapping[ObjectKey, tuple[JobId, Run]]
     pods: Mapping[ObjectKey, JobPod | ForeignPod]
     nodes: Mapping[ObjectKey, Node]
-    namespaces: Mapping[ObjectKey, tuple[str, Mapping[str, str]]]
+    namespaces: Mapping[ObjectKey, DecodedNamespace]
     services: Mapping[ObjectKey, JobId]
     problems: tuple[Problem, ...]
     surveys: Mapping[PoolId, Survey]
@@ -45,6 +46,8 @@ class ClusterState:
     refusals: Mapping[JobId, str | None]
     progress: Mapping[JobId, Progress]
     warnings: Mapping[str, str] = field(default_factory=dict)
+    stop: Stop | None = None
+    limits: OperatorLimits = NO_LIMITS
 
 
 def cluster_state(
@@ -55,10 +58,12 @@ def cluster_state(
     refusals: Mapping[JobId, str | None],
     progress: Mapping[JobId, Progress],
     warnings: Mapping[str, str],
+    namespace: str = "",
+    limits: OperatorLimits = NO_LIMITS,
 ) -> ClusterState:
-    """The store as it is now, with the rest as given."""
+    """The store as it is now, with the rest as given; ``namespace`` is the operator's."""
     view = store.view
-    return ClusterState(
+    state = ClusterState(
         jobs=view(kinds.TRAINING_JOBS).objects,
         profiles=view(kinds.SPEEDUP_PROFILES).objects,
         budgets=view(kinds.GPU_BUDGETS).objects,
@@ -75,4 +80,12 @@ def cluster_state(
         refusals=refusals,
         progress=progress,
         warnings=warnings,
+        limits=limits,
     )
+    return stopped_in(state, namespace)
+
+
+def stopped_in(state: ClusterState, namespace: str) -> ClusterState:
+    """The state with what the annotation of the operator's ``namespace`` says."""
+    own = state.namespaces.get(ObjectKey("", namespace))
+    return state if own is None else replace(state, stop=own.stop)

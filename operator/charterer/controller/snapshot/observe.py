@@ -13,6 +13,7 @@ from charterer.controller.known_pools import first_come, known_pools
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.doubts import Suspicion, doubts, not_believed, rented_nodes, suspicions
 from charterer.controller.snapshot.job_work import total_work
+from charterer.controller.snapshot.offers import believed, with_offer
 from charterer.controller.snapshot.paid_prices import paid, recorded_segments
 from charterer.controller.snapshot.payers import overlaps_of, payers_of
 from charterer.controller.snapshot.problems import without_profile, without_weight
@@ -20,15 +21,13 @@ from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import TRUSTED_FRACTION, Job, Orphan, Progress, Run
-from charterer.domain.pool import Pool, Quote
+from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node, Snapshot
-from charterer.domain.time import Instant, seconds_between
+from charterer.domain.time import Instant
 from charterer.incremental import Memo
 
-_QUOTE_RECORDED_SECONDS = 3600.0
-"""Seconds after which an unchanged quote is recorded again, for its time: one write of a pool an hour costs nothing."""
 _ENDLESS = Instant(2**63)
 """Later than every time on record."""
 
@@ -60,7 +59,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     payers = memo(payers_of, state.budgets, state.namespaces)
     unread = {problem.name for problem in state.problems if problem.kind == "GPUPool"}
     declared = known_pools(state.pools, state.rentals, unread)
-    known = {name: _with_offer(pool, state) for name, pool in declared.items()}
+    known = {name: with_offer(pool, state) for name, pool in declared.items()}
     pools = memo.stable(first_come(known, state.surveys), "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     decoded = memo(_by_id, state.jobs)
@@ -81,7 +80,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         budgets=memo(_budgets_by_id, state.budgets),
         pools=pools,
         surveys={
-            name: paid(pools[name], survey, prices, state.quotes.get(name))
+            name: paid(pools[name], survey, prices, believed(pools[name], state.quotes.get(name)))
             for name, survey in state.surveys.items()
             if name in pools
         },
@@ -98,6 +97,8 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         orphans=memo(_orphans, state.runs, decoded, state.problems, payers),
         overlaps=memo(overlaps_of, state.budgets, state.namespaces),
         unread_nodes=memo(_unread_nodes, state.runs, pods, state.problems),
+        stop=state.stop,
+        limits=state.limits,
     )
 
 
@@ -252,28 +253,6 @@ def _remaining(job: Job, profile: Profile | None, gpu_types: Mapping[PoolId, str
 
 
 # --- pools and profiles ----------------------------------------------------------------------------------------------
-
-
-def _with_offer(pool: Pool, state: ClusterState) -> Pool:
-    """The pool with what its cloud said last, or with what was recorded of that."""
-    survey, quote = state.surveys.get(pool.id), state.quotes.get(pool.id)
-    if quote is not None:
-        source = pool.price_source(quote.source)
-        quote = replace(
-            quote, price=pool.priced(quote.price), worst=pool.priced(quote.worst), source=source, history=()
-        )
-    offering = pool.offering if survey is None else survey.offering
-    recorded = offering == pool.offering and (quote is None or _quoted_alike(quote, pool.quote))
-    return replace(
-        pool, offering=offering, quote=quote or pool.quote, quote_on_record=pool.quote, offer_recorded=recorded
-    )
-
-
-def _quoted_alike(quote: Quote, recorded: Quote | None) -> bool:
-    """Whether the recorded quote is the same, and not so old that it looks like a price that nobody confirms."""
-    if recorded is None or seconds_between(recorded.as_of, quote.as_of) >= _QUOTE_RECORDED_SECONDS:
-        return False
-    return replace(quote, as_of=recorded.as_of) == recorded
 
 
 def _paid(profiles: Mapping[ObjectKey, Profile], payers: Mapping[str, Budget]) -> Mapping[ClassId, Profile]:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from charterer.api.decode import DecodedNamespace
 from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId
 
 
 def budgets_by_namespace(
-    budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, tuple[str, Mapping[str, str]]]
+    budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Mapping[str, Sequence[Budget]]:
     """The budgets that select each namespace, the oldest first."""
     by_age = sorted(budgets.values(), key=lambda budget: (budget.created, budget.id))
     return {
-        name: [budget for budget in by_age if budget.selector.matches(labels)] for name, labels in namespaces.values()
+        namespace.name: [budget for budget in by_age if budget.selector.matches(namespace.labels)]
+        for namespace in namespaces.values()
     }
 
 
 def payers_of(
-    budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, tuple[str, Mapping[str, str]]]
+    budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Mapping[str, Budget]:
     """The budget that pays for each namespace: the oldest one that selects it."""
     selecting = budgets_by_namespace(budgets, namespaces)
@@ -28,7 +30,7 @@ def payers_of(
 
 
 def overlaps_of(
-    budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, tuple[str, Mapping[str, str]]]
+    budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Mapping[BudgetId, str]:
     """For each budget that selects a namespace together with another one: a sentence on the first such namespace."""
     sentences: dict[BudgetId, str] = {}

@@ -13,14 +13,17 @@ from charterer.controller.surveys import Surveys, pools_in
 from charterer.controller.templates import Templates
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job, Progress
-from charterer.domain.snapshot import Snapshot
+from charterer.domain.snapshot import OperatorLimits, Snapshot
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.server.progress import ProgressBoard
 
 
 class SnapshotSource:
-    """``observe`` makes a snapshot; ``last`` is the one that the present turn is decided on."""
+    """``observe`` makes a snapshot; ``last`` is the one that the present turn is decided on.
+
+    ``namespace``: the operator's own, whose annotation stops it.
+    """
 
     def __init__(
         self,
@@ -30,6 +33,8 @@ class SnapshotSource:
         board: ProgressBoard,
         warnings: RunWarnings,
         now: Callable[[], Instant],
+        namespace: str,
+        limits: OperatorLimits,
     ) -> None:
         self._store = store
         self._surveys = surveys
@@ -37,6 +42,8 @@ class SnapshotSource:
         self._board = board
         self._warnings = warnings
         self._now = now
+        self._namespace = namespace
+        self._limits = limits
         self._last: Snapshot | None = None
         self._memo = Memo()
         self._refusals: Mapping[JobId, str | None] = {}
@@ -57,6 +64,8 @@ class SnapshotSource:
             refusals=self._refusals,
             progress=self._reported,
             warnings=self._warnings.latest,
+            namespace=self._namespace,
+            limits=self._limits,
         )
         self._last = observe(state, self._now(), self._memo)
         return self._last

@@ -8,7 +8,8 @@ from functools import partial
 from charterer.api.models.base import Condition, ConditionType
 from charterer.api.models.gpubudget_status import ATTRIBUTIONS_SHOWN, BudgetState, GPUBudgetView, SpentOn
 from charterer.api.models.gpupool import GPUPoolView, PoolState
-from charterer.controller.status.conditions import condition
+from charterer.api.names import ANNOTATION_CONFIRMED_PRICE
+from charterer.controller.status.conditions import condition, stopped
 from charterer.controller.status.tally import Tally
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.errors import Problem
@@ -121,7 +122,7 @@ def _budget_conditions(
     overlap = snapshot.overlaps.get(budget.id)
     if overlap is not None:
         conditions.append(observed(ConditionType.OVERLAPS, True, "NamespaceShared", overlap))
-    return (*conditions, _prices(budget, snapshot))
+    return (*conditions, _prices(budget, snapshot), *stopped(snapshot, budget.generation))
 
 
 def _fault(kind: str, name: str, plan: Plan) -> Problem | None:
@@ -181,6 +182,7 @@ def pool_view(
         snapshot.now,
         pool.generation,
     )
+    held = () if pool.price_held is None else (_price_held(pool, pool.price_held, snapshot),)
     return GPUPoolView(
         observed_generation=pool.generation,
         state=state,
@@ -188,8 +190,19 @@ def pool_view(
         ready_nodes=sum(rental.phase is RentalPhase.READY for rental in live),
         gpus_in_use=tally.gpus_in_use.get(pool.id, 0),
         scarcity_price=Price(0) if (verdict := plan.pools.get(pool.id)) is None else verdict.scarcity,
-        conditions=(ready,),
+        conditions=(ready, *held, *stopped(snapshot, pool.generation)),
     )
+
+
+def _price_held(pool: Pool, listed: Price, snapshot: Snapshot) -> Condition:
+    """That a price is not believed, with both numbers."""
+    before = "no price" if pool.quote is None else f"{pool.quote.list_price}"
+    message = (
+        f"the cloud asks {listed} for a node and asked {before} before, which counts until the new price is confirmed: "
+        f"kubectl annotate --overwrite gpupool {pool.id} {ANNOTATION_CONFIRMED_PRICE}={listed.decimal()}, or set "
+        "spec.price.hourly"
+    )
+    return condition(ConditionType.PRICE_HELD, True, "PriceMoved", message, snapshot.now, pool.generation)
 
 
 def _pool_state(

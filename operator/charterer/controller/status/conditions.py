@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from charterer.api.models.base import Condition, ConditionStatus, ConditionType
+from charterer.api.names import ANNOTATION_STOP
+from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.time import Instant
 
 
@@ -21,6 +23,17 @@ def condition(
         last_transition_time=now,
         observed_generation=generation,
     )
+
+
+def stopped(snapshot: Snapshot, generation: int) -> tuple[Condition, ...]:
+    """The condition of a budget or pool that a person has stopped the operator; none while it is not stopped."""
+    if snapshot.stop is None:
+        return ()
+    drains = snapshot.stop is Stop.DRAIN
+    message = f"a person has stopped the operator: nothing is rented{' and all nodes are ended' if drains else ''}"
+    message += f" until `charterer resume`, which takes the annotation {ANNOTATION_STOP} from the operator's Namespace"
+    reason = "Drained" if drains else "NothingRented"
+    return (condition(ConditionType.STOPPED, True, reason, message, snapshot.now, generation),)
 
 
 def dated(conditions: Iterable[Condition], before: Iterable[Condition]) -> tuple[Condition, ...]:

@@ -33,6 +33,7 @@ _FOR_A_PERSON = frozenset(
         ReasonCode.BUDGET_DELETED,
         ReasonCode.HARD_LIMIT,
         ReasonCode.MAX_COST,
+        ReasonCode.STOPPED,
         ReasonCode.INVALID,
         ReasonCode.NOT_BELIEVED,
         ReasonCode.NOT_RECORDED,

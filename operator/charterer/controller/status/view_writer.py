@@ -24,7 +24,7 @@ from charterer.api.models.speedupprofile import SpeedupProfileView
 from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.api.significant_change import differs_by
 from charterer.cluster.client import Client, RawObject
-from charterer.cluster.errors import ApiError, BadRequest, Conflict, NotFound
+from charterer.cluster.errors import ApiError, BadRequest, Conflict, NotFound, Withheld
 from charterer.cluster.kinds import AnyKind
 from charterer.cluster.patches import status_apply
 from charterer.cluster.store import ObjectKey, Store
@@ -246,6 +246,8 @@ class ViewWriter:
         async with self._slots:
             try:
                 await self._apply(key, shown, view)
+            except Withheld:
+                self._backoff.failed(key, _LAST_RETRY_SECONDS)
             except (Conflict, NotFound):
                 self._backoff.failed(key, _FIRST_RETRY_SECONDS)
             except ApiError as error:

@@ -91,9 +91,10 @@ class MarkMissing:
 
 @dataclass(frozen=True, slots=True)
 class MarkDraining:
-    """Somebody deleted the rental's object: record that it is to be ended."""
+    """Somebody deleted the rental's object, or has the operator drained: record that it is to be ended."""
 
     rental: RentalId
+    because: str
 
 
 @dataclass(frozen=True, slots=True)

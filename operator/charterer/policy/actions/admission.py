@@ -22,8 +22,9 @@ from charterer.policy.nodes.hard_limit import reserve
 from charterer.policy.options.option_value import Completion
 from charterer.policy.options.pool_selection import left_out
 
-_LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT)
+_LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT, ReasonCode.OPERATOR_LIMIT)
 _BLOCKED = {
+    ReasonCode.STOPPED: "the operator was stopped and rents nothing: see the condition Stopped of the GPUBudgets",
     ReasonCode.POOL_FULL: "its pool has all the nodes that spec.maxNodes allows",
     ReasonCode.POOL_COOLING: "its pool had none to give and is asked again later",
     ReasonCode.RENTAL_UNREADABLE: "a GPURental of its pool cannot be read",
@@ -171,6 +172,8 @@ class Admission:
             needed = reserve(pool, job.grace_seconds) if pool.quote is not None else ZERO
             text = f"a node may cost {needed} until it can be given back"
             return f"{text}, and {max(purse.slack, ZERO)} of spec.hardLimit ({budget.hard_limit}) is not committed"
+        if block is ReasonCode.OPERATOR_LIMIT:
+            return self._draft.operator_limit(option)
         return _BLOCKED.get(block, "no node can be had now")
 
     def _by_availability(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> Iterable[Option]:

@@ -11,7 +11,7 @@ from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Command, Reason, ReasonCode, Release, Rent, TargetOutlook, Verdict
 from charterer.domain.rental import Rental
-from charterer.domain.snapshot import LOST_AFTER_SECONDS, Node, Snapshot
+from charterer.domain.snapshot import LOST_AFTER_SECONDS, Node, Snapshot, Stop
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy.budgets.reasons import name
 from charterer.policy.budgets.solution import BudgetSolution
@@ -75,6 +75,9 @@ class PlanBuilder:
         """The rentals that must be ended now, used or not, and why."""
         budget, pools = self.solution.budget, self.solution.nodes
         staying = [rental for nodes in pools.values() for rental in nodes.rentals.staying.values()]
+        if self.snapshot.stop is Stop.DRAIN:
+            why = reason(ReasonCode.STOPPED, "a person has the operator drained: all nodes are ended")
+            return {rental.id: why for rental in staying}
         if budget.deleting:
             why = reason(ReasonCode.BUDGET_DELETED, f"GPUBudget {budget.id} is being deleted")
             return {rental.id: why for rental in staying}
@@ -200,6 +203,11 @@ class PlanBuilder:
     def may_rent(self, pool: PoolId) -> bool:
         """Whether one more node of the pool could be had now, within all limits."""
         return self._allocator(pool).refusal(1) is None
+
+    def operator_limit(self, option: Option) -> str:
+        """Which limit of the operator's forbids the nodes that the option needs at least, with its numbers."""
+        pool = self.snapshot.pools[option.pool]
+        return self._quota.room.why_not(pool) or self._quota.room.why_not(pool, self.pods(option))
 
     def start_up(self, option: Option) -> float:
         """Seconds that a node of the option's pool takes to be ready."""

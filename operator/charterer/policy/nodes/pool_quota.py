@@ -1,6 +1,7 @@
 """What all budgets share while a plan is made: how many more nodes each pool may have, and the names of new rentals.
 
-No node is asked of a pool that had none to give a while ago, is full, unknown or being deleted.
+No node is asked of a pool that had none to give a while ago, is full, unknown or being deleted; and none at all while
+the operator is stopped or has as many as it may.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
+from charterer.policy.nodes.operator_limits import OperatorRoom
 from charterer.policy.nodes.rental_index import RentalIndex
 
 
@@ -40,15 +42,20 @@ class PoolQuota:
             self._live[pool] = self._live.get(pool, 0) + len(here.live)
         self._next: dict[PoolId, int] = {}
         self.cooled: set[Instant] = set()
+        self.room = OperatorRoom(snapshot)
 
     def refusal(self, pool: Pool, nodes: int) -> ReasonCode | None:
         """Why the pool cannot give ``nodes`` more now; notes in ``cooled`` until when a pool that was wanted cools."""
         surveyed = pool.id in self._snapshot.surveys
+        if self._snapshot.stop is not None:
+            return ReasonCode.STOPPED
         if self._snapshot.unread_rental(pool.id) is not None:
             return ReasonCode.RENTAL_UNREADABLE
         code = refusal(pool, surveyed, self._live.get(pool.id, 0), nodes, self._snapshot.now)
         if code is ReasonCode.POOL_COOLING and pool.cooled_until is not None:
             self.cooled.add(pool.cooled_until)
+        if code is None and not self.room.allows(pool, nodes):
+            return ReasonCode.OPERATOR_LIMIT
         return code
 
     def name(self, pool: PoolId) -> RentalId:
@@ -58,4 +65,5 @@ class PoolQuota:
             ordinal += 1
         self._next[pool] = ordinal + 1
         self._live[pool] = self._live.get(pool, 0) + 1
+        self.room.take(self._snapshot.pools[pool])
         return rental

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from charterer.cli.shared.leader import LeaderSeen, find_leader, leader_trouble
+from charterer.cli.shared.leader import LeaderSeen, find_leader, leader_if_known
 from charterer.cluster.client import Listing
 from charterer.cluster.errors import Forbidden
 from charterer.domain.time import after, format_instant
@@ -74,4 +74,4 @@ async def test_nothing_is_said_where_the_lease_may_not_be_read() -> None:
             raise Forbidden("GET", path, 403, "Forbidden", "no")
 
     client: Any = Closed()
-    assert await leader_trouble(client, lambda: MID_MONTH) == ""
+    assert await leader_if_known(client, lambda: MID_MONTH) == LeaderSeen()

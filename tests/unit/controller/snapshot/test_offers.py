@@ -4,37 +4,49 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from charterer.api import decode
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.observe import observe
+from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
-from charterer.domain.pool import Offering, Pool, Quote
+from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 from charterer.domain.time import after
 from tests.factory import POOL, at, pool, survey
+from tests.unit.api import values
 
 NOW = at(600)
 QUOTE = Quote(Price(19_800_000), Price(32_000_000), 60, "list", NOW)
 RECORDED = pool(offering=survey().offering, quote=QUOTE)
 
+STATE = ClusterState(
+    jobs={},
+    profiles={},
+    budgets={},
+    pools={},
+    rentals={},
+    runs={},
+    pods={},
+    nodes={},
+    namespaces={},
+    services={},
+    problems=(),
+    surveys={},
+    quotes={},
+    refusals={},
+    progress={},
+)
+
 
 def seen(recorded: Pool, offering: Offering | None, quote: Quote | None) -> Pool:
     """The pool in a snapshot when its cloud gave these answers."""
-    state = ClusterState(
-        jobs={},
-        profiles={},
-        budgets={},
+    state = replace(
+        STATE,
         pools={ObjectKey("", POOL): recorded},
-        rentals={},
-        runs={},
-        pods={},
-        nodes={},
-        namespaces={},
-        services={},
-        problems=(),
         surveys={} if offering is None else {POOL: survey(offering=offering)},
         quotes={} if quote is None else {POOL: quote},
-        refusals={},
-        progress={},
     )
     return observe(state, NOW).pools[POOL]
 
@@ -54,10 +66,105 @@ def test_an_answer_that_says_the_same_later_is_on_record() -> None:
 
 def test_another_price_or_another_machine_is_to_be_recorded() -> None:
     assert RECORDED.offering is not None
-    assert not seen(RECORDED, RECORDED.offering, replace(QUOTE, price=Price(1))).offer_recorded
+    assert not seen(RECORDED, RECORDED.offering, replace(QUOTE, price=Price.parse("20"))).offer_recorded
     assert not seen(RECORDED, replace(RECORDED.offering, gpus_per_node=2), QUOTE).offer_recorded
     assert not seen(replace(RECORDED, offering=None, quote=None), RECORDED.offering, QUOTE).offer_recorded
 
 
 def test_a_quote_is_recorded_again_after_an_hour_for_its_time() -> None:
     assert not seen(RECORDED, RECORDED.offering, replace(QUOTE, as_of=after(NOW, 3600.0))).offer_recorded
+
+
+# --- prices that are not believed -------------------------------------------------------------------------------------
+
+
+def quoted(price: str, recorded: Pool = RECORDED, worst: str = "32") -> Pool:
+    listed = replace(QUOTE, price=Price.parse(price), worst=Price.parse(worst), as_of=after(NOW, 60.0))
+    return seen(recorded, recorded.offering, listed)
+
+
+def counted(made: Pool) -> Price:
+    assert made.quote is not None
+    return made.quote.price
+
+
+@pytest.mark.parametrize("price", ["39.61", "9.89", "1980.00", "0.01"])
+def test_a_price_that_moves_by_more_than_a_factor_of_two_is_held_and_the_old_one_counts(price: str) -> None:
+    held = quoted(price)
+    assert (counted(held), held.price_held) == (QUOTE.price, Price.parse(price))
+    assert held.quote is not None
+    assert held.quote.as_of == after(NOW, 60.0)
+    assert held.offer_recorded
+
+
+@pytest.mark.parametrize("price", ["39.60", "9.90", "19.80"])
+def test_a_price_that_moves_less_counts_at_once(price: str) -> None:
+    moved = quoted(price)
+    assert (counted(moved), moved.price_held) == (Price.parse(price), None)
+
+
+def test_the_first_price_of_a_pool_counts_whatever_it_is() -> None:
+    assert quoted("1980", replace(RECORDED, quote=None)).price_held is None
+
+
+def test_a_person_confirms_a_price_by_naming_it_and_no_other() -> None:
+    confirmed = replace(RECORDED, confirmed_price=Price.parse("80"))
+    assert (counted(quoted("80", confirmed)), quoted("80", confirmed).price_held) == (Price.parse("80"), None)
+    assert quoted("81", confirmed).price_held == Price.parse("81")
+
+
+def test_a_price_that_a_person_has_set_is_never_held() -> None:
+    changed = quoted("80", replace(RECORDED, price_override=Price.parse("100")))
+    assert (counted(changed), changed.price_held) == (Price.parse("100"), None)
+
+
+def test_a_discount_that_a_person_writes_is_no_move_of_the_clouds_price() -> None:
+    cheaper = quoted("19.80", replace(RECORDED, price_adjustment=-6_000))
+    assert (counted(cheaper), cheaper.price_held) == (Price.parse("7.92"), None)
+    assert cheaper.quote is not None
+    again = replace(RECORDED, price_adjustment=-6_000, quote=cheaper.quote)
+    assert quoted("19.80", again).price_held is None
+    assert quoted("80", again).price_held == Price.parse("80")
+
+
+def test_a_worst_price_that_falls_too_far_is_held_too_because_limits_rest_on_it() -> None:
+    assert quoted("19.80", worst="15.99").price_held == Price.parse("19.80")
+
+
+def test_a_spot_price_is_held_only_beyond_the_on_demand_price() -> None:
+    spot = replace(RECORDED, capacity_type=CapacityType.SPOT, quote=replace(QUOTE, price=Price.parse("6.00")))
+    assert quoted("31.99", spot).price_held is None
+    assert quoted("0.50", spot).price_held is None
+    assert quoted("32.01", spot).price_held == Price.parse("32.01")
+
+
+def test_another_source_that_gives_the_same_machine_the_same_price_confirms_it() -> None:
+    def held(other_source: str, other_price: str) -> Price | None:
+        other = replace(RECORDED, id=PoolId("twin"))
+        listed = replace(QUOTE, price=Price.parse("60"))
+        state = replace(
+            STATE,
+            pools={ObjectKey("", item.id): item for item in (RECORDED, other)},
+            quotes={
+                POOL: listed,
+                other.id: replace(listed, price=Price.parse(other_price), source=other_source),
+            },
+        )
+        return observe(state, NOW).pools[POOL].price_held
+
+    assert held("table", "63") is None
+    assert held("table", "90") == Price.parse("60")
+    assert held("list", "60") == Price.parse("60")
+
+
+def test_what_a_person_writes_as_a_confirmed_price_is_read_leniently() -> None:
+    def confirmed(text: str) -> Price | None:
+        raw = values.raw(
+            "GPUPool",
+            {"fake": {"endpoint": "http://cloud", "group": "g"}, "maxNodes": 1},
+            annotations={"charterer.dev/confirm-price": text},
+        )
+        return decode.pool(raw).confirmed_price
+
+    assert confirmed("80.00") == confirmed(" $80 ") == Price.parse("80")
+    assert confirmed("eighty") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from charterer.api.decode import DecodedNamespace
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.payers import overlaps_of, payers_of
 from charterer.domain.budget import Budget, Selector
@@ -10,8 +11,8 @@ from tests import factory
 
 TEAM = ("team", "vision")
 NAMESPACES = {
-    ObjectKey("", "ai"): ("ai", {"team": "vision"}),
-    ObjectKey("", "ops"): ("ops", {"team": "ops"}),
+    ObjectKey("", "ai"): DecodedNamespace("ai", {"team": "vision"}),
+    ObjectKey("", "ops"): DecodedNamespace("ops", {"team": "ops"}),
 }
 
 

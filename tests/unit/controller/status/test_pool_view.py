@@ -11,8 +11,9 @@ from charterer.controller.status.publisher import viewed_objects
 from charterer.controller.status.tally import Tally
 from charterer.domain.budget import Selector
 from charterer.domain.ids import PoolId
+from charterer.domain.money import Price
 from charterer.domain.pool import Pool, Quote
-from charterer.domain.snapshot import Snapshot
+from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.time import after
 from charterer.policy.planner import plan
 from charterer.providers.errors import CloudUnreachable, InvalidRequest, NotFoundInCloud, ProviderError
@@ -101,3 +102,25 @@ def test_the_prices_of_pools_that_a_budget_does_not_select_do_not_matter_to_it()
     choosy = make.budget(pool_selector=Selector((("gpu", "a100"),)))
     assert prices(make.snapshot(fresh, unpriced)) == ("False", "Stale")
     assert prices(make.snapshot(choosy, fresh, unpriced)) == ("True", "Fresh")
+
+
+def test_a_held_price_is_shown_with_both_numbers_and_what_to_do() -> None:
+    pool = make.pool(price_held=Price.parse("80"))
+    snapshot = make.snapshot(pool, make.survey())
+    view = pool_view(pool, plan(snapshot), Tally.of({}, {}, {}), {}, snapshot)
+    ready, held = view.conditions
+    assert (ready.status, held.type, held.status, held.reason) == ("True", "PriceHeld", "True", "PriceMoved")
+    assert "the cloud asks $80.00/h for a node and asked $19.80/h before" in held.message
+    assert "kubectl annotate --overwrite gpupool a100 charterer.dev/confirm-price=80.00" in held.message
+
+
+@pytest.mark.parametrize(("stop", "reason"), [(Stop.RENT, "NothingRented"), (Stop.DRAIN, "Drained")])
+def test_budgets_and_pools_show_that_the_operator_is_stopped_and_until_when(stop: Stop, reason: str) -> None:
+    snapshot = replace(make.snapshot(make.survey()), stop=stop)
+    decided = plan(snapshot)
+    tally = Tally.of({}, {}, {})
+    (pool,), (budget,) = snapshot.pools.values(), snapshot.budgets.values()
+    for view in (pool_view(pool, decided, tally, {}, snapshot), budget_view(budget, snapshot, decided, tally)):
+        (shown,) = [condition for condition in view.conditions if condition.type == "Stopped"]
+        assert (shown.status, shown.reason) == ("True", reason)
+        assert "until `charterer resume`" in shown.message

@@ -1,0 +1,105 @@
+"""What one node of a pool is and costs: the cloud's last answer, else what was recorded of it.
+
+Prices come from places that are wrong at times. A price that moves by more than a factor of two is held: the one on
+record keeps counting until a person confirms the new one, or another source gives it, too. A spot price moves by more
+than that in earnest, so it is held only beyond the most that a node could cost, which is the on-demand price.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from charterer.controller.snapshot.cluster_state import ClusterState
+from charterer.domain.money import Price
+from charterer.domain.pool import CapacityType, Pool, Quote
+from charterer.domain.time import seconds_between
+
+_RECORDED_SECONDS = 3600.0
+"""Seconds after which an unchanged quote is recorded again, for its time: one write of a pool an hour costs nothing."""
+_HELD_FACTOR = 2
+"""Factor by which a price may move without being held."""
+_AGREEMENT = 0.1
+"""Fraction by which the prices of two sources that agree may differ."""
+
+
+def with_offer(pool: Pool, state: ClusterState) -> Pool:
+    """The pool with what its cloud said last, or with what was recorded of that."""
+    survey, listed = state.surveys.get(pool.id), state.quotes.get(pool.id)
+    held = listed is not None and _is_held(pool, listed, state)
+    quote = pool.quote
+    if listed is not None and held and quote is not None:
+        quote = replace(quote, as_of=listed.as_of)
+    elif listed is not None:
+        quote = _paid(pool, listed)
+    offering = pool.offering if survey is None else survey.offering
+    recorded = offering == pool.offering and (listed is None or _quoted_alike(quote, pool.quote))
+    return replace(
+        pool,
+        offering=offering,
+        quote=quote,
+        quote_on_record=pool.quote,
+        offer_recorded=recorded,
+        price_held=listed.price if listed is not None and held else None,
+    )
+
+
+def believed(pool: Pool, listed: Quote | None) -> Quote | None:
+    """The cloud's own quote; where it is held, with the price on record. ``pool``: with its offer."""
+    if listed is None or pool.price_held is None or pool.quote is None:
+        return listed
+    return replace(listed, price=pool.quote.list_price, history=())
+
+
+def _paid(pool: Pool, listed: Quote) -> Quote:
+    """The quote as the user pays it."""
+    price = pool.priced(listed.price)
+    return replace(
+        listed,
+        price=price,
+        worst=pool.priced(listed.worst),
+        source=pool.price_source(listed.source),
+        listed=None if price == listed.price else listed.price,
+        history=(),
+    )
+
+
+def _is_held(pool: Pool, listed: Quote, state: ClusterState) -> bool:
+    """Whether the price on record keeps counting instead of this one."""
+    before = pool.quote
+    if before is None or pool.price_override is not None or not _moved(pool, before, listed):
+        return False
+    return pool.confirmed_price != listed.price and not _seconded(pool, listed, state)
+
+
+def _moved(pool: Pool, before: Quote, listed: Quote) -> bool:
+    """Whether the cloud's price moved too far; a price that a person changed in the pool's spec did not."""
+    moved = _far(before.list_price, listed.price)
+    if pool.capacity_type is CapacityType.SPOT:
+        moved = moved and pool.priced(listed.price) > before.worst
+    same_terms = before.price == pool.priced(before.list_price)
+    return moved or (same_terms and _far(before.worst, pool.priced(listed.worst)))
+
+
+def _far(before: Price, now: Price) -> bool:
+    low, high = sorted((before.micros_per_hour, now.micros_per_hour))
+    return high > _HELD_FACTOR * low
+
+
+def _seconded(pool: Pool, listed: Quote, state: ClusterState) -> bool:
+    """Whether another source, asked for another pool, gives the same machine the same price."""
+    for other in state.pools.values():
+        quote = state.quotes.get(other.id)
+        if quote is None or other.offering is None or pool.offering is None or quote.source == listed.source:
+            continue
+        same = other.offering.instance_type == pool.offering.instance_type
+        apart = abs(quote.price.micros_per_hour - listed.price.micros_per_hour)
+        if same and other.capacity_type is pool.capacity_type and apart <= _AGREEMENT * listed.price.micros_per_hour:
+            return True
+    return False
+
+
+def _quoted_alike(quote: Quote | None, recorded: Quote | None) -> bool:
+    """Whether the recorded quote is the same, and not so old that it looks like a price that nobody confirms."""
+    if quote is None or recorded is None or seconds_between(recorded.as_of, quote.as_of) >= _RECORDED_SECONDS:
+        return False
+    return replace(quote, as_of=recorded.as_of) == recorded

@@ -1,0 +1,75 @@
+"""What the operator's own limits leave: how many more nodes all pools and budgets together may have.
+
+Every rental that has not ended counts, from its intent on, at the most that it can cost an hour; and so does every
+machine that a cloud lists and no rental names. ``providers.guarded`` counts once more, before a cloud is asked.
+"""
+
+from __future__ import annotations
+
+from charterer.domain.ids import PoolId
+from charterer.domain.money import Price
+from charterer.domain.pool import InstanceState, Pool
+from charterer.domain.rental import RentalPhase
+from charterer.domain.snapshot import NO_LIMITS, Snapshot
+from charterer.sentences import count
+
+
+class OperatorRoom:
+    """The nodes of all pools and their worst prices, beside the limits; renting uses up what is left."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._limits = snapshot.limits
+        self.nodes, self._micros = 0, 0
+        if self._limits == NO_LIMITS:
+            return
+        named = {(_acting(rental.pool, snapshot), rental.instance) for rental in snapshot.rentals.values()}
+        for rental in snapshot.rentals.values():
+            if rental.phase is not RentalPhase.ENDED:
+                self._add(rental.dearest)
+        for name, survey in snapshot.surveys.items():
+            for instance in survey.instances:
+                key = _acting(name, snapshot), instance.id
+                if instance.state is not InstanceState.ENDED and key not in named:
+                    named.add(key)
+                    prices = (segment.price for segment in instance.segments)
+                    self._add(max(_worst(snapshot.pools.get(name)), *prices, Price(0)))
+
+    @property
+    def hourly(self) -> Price:
+        """The sum of worst prices."""
+        return Price(self._micros)
+
+    def take(self, pool: Pool) -> None:
+        """Count one more node of the pool."""
+        self._add(_worst(pool))
+
+    def allows(self, pool: Pool, more: int) -> bool:
+        """Whether that many more nodes of the pool stay within the limits."""
+        return not self.why_not(pool, more)
+
+    def why_not(self, pool: Pool, more: int = 1) -> str:
+        """The limit that forbids that many more nodes of the pool, with its numbers; empty when none does."""
+        limits, worst = self._limits, _worst(pool)
+        if limits.nodes is not None and self.nodes + more > limits.nodes:
+            text = f"the operator may have {count(limits.nodes, 'node')} in all (--max-nodes, chart value limits.nodes)"
+            return f"{text}, and has {self.nodes}: raise it, or wait until others are given back"
+        if limits.hourly is not None and self._micros + more * worst.micros_per_hour > limits.hourly.micros_per_hour:
+            text = f"a node costs up to {worst}, the operator's nodes may cost {limits.hourly} in all"
+            text += f" (--max-dollars-per-hour, chart value limits.dollarsPerHour), and those it has {self.hourly}"
+            return f"{text}: raise it, or wait until others are given back"
+        return ""
+
+    def _add(self, price: Price) -> None:
+        self.nodes += 1
+        self._micros += price.micros_per_hour
+
+
+def _acting(pool: PoolId, snapshot: Snapshot) -> PoolId:
+    """The pool under whose name the machines of both count, where two pools mean the same ones."""
+    found = snapshot.pools.get(pool)
+    return pool if found is None or found.taken_by is None else found.taken_by
+
+
+def _worst(pool: Pool | None) -> Price:
+    """The most that a node of the pool can cost an hour."""
+    return Price(0) if pool is None or pool.quote is None else pool.quote.worst

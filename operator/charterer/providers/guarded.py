@@ -1,0 +1,244 @@
+"""What every account's adapter is wrapped in: time-outs, bounded concurrency, the lease's fence, metrics, and what a
+person forbids (a dry run, a stopped operator, the operator's own limits). Adapters have none of this themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final, TypeAlias, TypeVar
+
+from charterer.domain.ids import InstanceId, OrderToken, PoolId
+from charterer.domain.money import Price
+from charterer.domain.order import Ask, Reply
+from charterer.domain.pool import Pool, Quote, Survey
+from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Stop
+from charterer.providers.errors import (
+    CloudCallWithheld,
+    CloudOutcomeUnknown,
+    NotLeading,
+    OperatorStopped,
+    ProviderError,
+    Transient,
+    UnknownCode,
+    UnusablePrice,
+)
+from charterer.providers.fleet import Fleet
+from charterer.providers.provider import Drained, PreflightFinding, Provider
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+MIN_LEADERSHIP: Final = 1.0
+"""Seconds of leadership that must be left for a mutation to be sent: enough for a usual answer."""
+
+CallRecorder: TypeAlias = Callable[[str, str, str, float], None]
+"""Takes the vendor, the call, its outcome (``ok`` or the error's reason) and its seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """Seconds that each kind of call may take in all, and how many calls of an account run at a time.
+
+    Reads and mutations do not wait for each other. A survey is one call, however many pools it is about.
+    """
+
+    survey: float = 60.0
+    quote: float = 30.0
+    ask: float = 60.0
+    withdraw: float = 30.0
+    terminate: float = 30.0
+    preflight: float = 60.0
+    at_once: int = 8
+
+
+async def _nobody_stops() -> Stop | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """What holds for the calls of all accounts.
+
+    ``fence`` returns the seconds for which this process may still change anything (the Lease's ``remaining``).
+    ``stopped`` looks, without a cache, whether a person has stopped the operator; its errors are raised, and nothing is
+    asked for. ``limits``: the operator's own.
+    """
+
+    record: CallRecorder = lambda vendor, call, outcome, seconds: None
+    fence: Callable[[], float] = lambda: inf
+    stopped: Callable[[], Awaitable[Stop | None]] = _nobody_stops
+    dry_run: bool = False
+    limits: OperatorLimits = NO_LIMITS
+    calls: CallLimits = field(default_factory=CallLimits)
+
+
+class Guarded:
+    """The Provider of one account. For the running event loop only, whose clock it uses."""
+
+    def __init__(self, vendor: str, adapter: Provider, guards: Guards, fleet: Fleet) -> None:
+        self._vendor = vendor
+        self._adapter = adapter
+        self._guards = guards
+        self._fleet = fleet
+        self._reads = asyncio.Semaphore(guards.calls.at_once)
+        self._mutations = asyncio.Semaphore(guards.calls.at_once)
+        self._logged: dict[tuple[PoolId, str], str] = {}
+
+    # --- reads --------------------------------------------------------------------------------------------------------
+
+    async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
+        """As the adapter answers; each pool counts as one call. What fails as a whole is every pool's error."""
+        began = _clock()
+        try:
+            async with self._reads:
+                began = _clock()
+                answers = await _within(self._guards.calls.survey, pools[0].id, "survey", self._adapter.survey(pools))
+        except ProviderError as error:
+            answers = {pool.id: _about(pool.id, error) for pool in pools}
+        for pool in pools:
+            answer = answers[pool.id]
+            self._record("survey", answer, began)
+            if isinstance(answer, Survey):
+                self._fleet.surveyed(self, pool, answer, began)
+        return answers
+
+    async def quote(self, pool: Pool) -> Quote:
+        """As the adapter answers. UnusablePrice where it is no price, unless the pool's spec says what a node costs."""
+        quote = await self._read(pool, "quote", self._guards.calls.quote, lambda: self._adapter.quote(pool))
+        if pool.price_override is None and min(quote.price, quote.worst) <= Price(0):
+            message = f"{quote.source} says that a node costs {quote.price}, and at most {quote.worst}"
+            error = UnusablePrice(pool.id, "quote", "NoPrice", message)
+            _log.error("%s", error)
+            raise error
+        return quote
+
+    async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
+        """As the adapter answers."""
+        return await self._read(pool, "preflight", self._guards.calls.preflight, lambda: self._adapter.preflight(pool))
+
+    # --- mutations ----------------------------------------------------------------------------------------------------
+
+    async def ask(self, pool: Pool, ask: Ask) -> Reply:
+        """As the adapter does, within the operator's limits and unless a person has stopped it."""
+        orders = ", ".join(f"{order.rental} ({order.token})" for order in ask.orders)
+        content = f"orders {orders}; at least {ask.at_least} nodes{', together' if ask.together else ''}"
+        async with self._mutations:
+            self._begin(pool, "ask", content)
+            if await self._guards.stopped() is not None:
+                raise self._refused("ask", OperatorStopped(pool.id, "ask", "Stopped", "not sent: a person stopped it"))
+            try:
+                self._fleet.admit(self, pool, ask)
+            except ProviderError as error:
+                raise self._refused("ask", error) from None
+            reply: Reply | None = None
+            try:
+                reply = await self._mutate(pool, "ask", self._guards.calls.ask, lambda: self._adapter.ask(pool, ask))
+            finally:
+                self._fleet.answered(pool.id, ask, reply)
+            return reply
+
+    async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
+        """As the adapter does."""
+        async with self._mutations:
+            self._begin(pool, "withdraw", f"orders {', '.join(orders)}; {keep} nodes stay")
+            seconds = self._guards.calls.withdraw
+            await self._mutate(pool, "withdraw", seconds, lambda: self._adapter.withdraw(pool, orders, keep))
+
+    async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
+        """As the adapter does."""
+        async with self._mutations:
+            self._begin(pool, "terminate", f"instance {instance}, whose node is {proof.node}")
+            seconds = self._guards.calls.terminate
+            await self._mutate(pool, "terminate", seconds, lambda: self._adapter.terminate(pool, instance, proof))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._adapter.close()
+
+    # --- what all calls have ------------------------------------------------------------------------------------------
+
+    def _begin(self, pool: Pool, call: str, content: str) -> None:
+        """In a dry run, log the mutation once and raise CloudCallWithheld."""
+        if not self._guards.dry_run:
+            return
+        if self._logged.get((pool.id, call)) != content:
+            self._logged[pool.id, call] = content
+            _log.info("dry run, not sent: GPUPool %s: %s %s: %s", pool.id, self._vendor, call, content)
+        raise CloudCallWithheld(pool.id, call, "DryRun", "not sent: this is a dry run")
+
+    async def _read(self, pool: Pool, call: str, seconds: float, send: Callable[[], Awaitable[T]]) -> T:
+        async with self._reads:
+            return await self._counted(call, lambda: _within(seconds, pool.id, call, send()))
+
+    async def _mutate(self, pool: Pool, call: str, seconds: float, send: Callable[[], Awaitable[T]]) -> T:
+        """Send a mutation unless the lead ends too soon, and give it up when the lead or its time ends."""
+        remaining = self._guards.fence()
+        if remaining < MIN_LEADERSHIP:
+            message = f"not sent: this process leads for {remaining:.1f} s more"
+            raise self._refused(call, NotLeading(pool.id, call, "NotLeading", message))
+        return await self._counted(call, lambda: self._in_time(pool, call, min(seconds, remaining), seconds, send))
+
+    async def _in_time(
+        self, pool: Pool, call: str, seconds: float, allowed: float, send: Callable[[], Awaitable[T]]
+    ) -> T:
+        try:
+            async with asyncio.timeout(seconds):
+                return await send()
+        except TimeoutError as error:
+            if seconds < allowed:
+                raise CloudOutcomeUnknown(pool.id, call, "LeadEnded", "no answer while this process led") from error
+            raise CloudOutcomeUnknown(pool.id, call, "TimeOut", f"no answer within {seconds:.0f} s") from error
+        except ProviderError:
+            raise
+        except Exception as error:
+            _log.exception("GPUPool %s: %s: an error that the adapter does not know; please report it", pool.id, call)
+            message = "an error that the adapter does not know; it is in the log"
+            raise CloudOutcomeUnknown(pool.id, call, type(error).__name__, message) from error
+
+    async def _counted(self, call: str, send: Callable[[], Awaitable[T]]) -> T:
+        began = _clock()
+        try:
+            result = await send()
+        except ProviderError as error:
+            self._record(call, error, began)
+            raise
+        self._record(call, result, began)
+        return result
+
+    def _refused(self, call: str, error: ProviderError) -> ProviderError:
+        """The error of a call that was not sent, counted."""
+        self._record(call, error, _clock())
+        return error
+
+    def _record(self, call: str, result: object, began: float) -> None:
+        outcome = result.reason if isinstance(result, ProviderError) else "ok"
+        self._guards.record(self._vendor, call, outcome, _clock() - began)
+
+
+async def _within(seconds: float, pool: PoolId, call: str, answer: Awaitable[T]) -> T:
+    """A read's answer, if it comes in time; whatever else an adapter raises is an UnknownCode."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await answer
+    except TimeoutError as error:
+        raise Transient(pool, call, "TimeOut", f"no answer within {seconds:.0f} s") from error
+    except ProviderError:
+        raise
+    except Exception as error:
+        _log.exception("GPUPool %s: %s: an error that the adapter does not know; please report it", pool, call)
+        message = "an error that the adapter does not know; it is in the log"
+        raise UnknownCode(pool, call, type(error).__name__, message) from error
+
+
+def _about(pool: PoolId, error: ProviderError) -> ProviderError:
+    """The error of a call for all pools as one pool's own, where it says nothing but code and message."""
+    kind = type(error)
+    return kind(pool, error.call, error.code, error.message) if kind in (Transient, UnknownCode) else error
+
+
+def _clock() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,79 @@
+"""`charterer stop` and `charterer resume`: one annotation of the operator's Namespace, found by its Lease."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from charterer.cli import stop
+from charterer.cli.doctor.checks import check_held_prices, check_stopped
+from charterer.cli.main import main
+from charterer.cluster.client import Listing
+from charterer.cluster.errors import Forbidden, NotFound
+from charterer.domain.snapshot import Stop
+
+
+class Cluster:
+    """An API server with the Lease of an operator in namespace ``operators``, or without one."""
+
+    def __init__(self, *, leases: bool = True, fails: type[Forbidden | NotFound] | None = None) -> None:
+        self.leases = leases
+        self.fails = fails
+        self.patched: list[tuple[str, Any]] = []
+
+    async def list(self, path: str, *, fields: str) -> Listing:
+        lease = {"metadata": {"namespace": "operators"}, "spec": {"renewTime": "2026-01-01T00:00:00Z"}}
+        return Listing((lease,) if self.leases else (), 1)
+
+    async def merge_patch(self, path: str, body: dict[str, Any]) -> None:
+        if self.fails is not None:
+            raise self.fails("PATCH", path, 403, "Forbidden", "no")
+        self.patched.append((path, body["metadata"]["annotations"]["charterer.dev/stop"]))
+
+
+def ran(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *arguments: str, answer: str = "") -> Result:
+    monkeypatch.setattr(stop, "call", lambda options, use: asyncio.run(use(cluster)))
+    result = CliRunner().invoke(main, arguments, input=answer)
+    if result.exception is not None and not isinstance(result.exception, SystemExit | click.exceptions.Exit):
+        raise result.exception
+    return result
+
+
+def test_stop_and_resume_annotate_the_namespace_of_the_operator_that_led_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    assert "nothing is rented any more, what runs goes on" in ran(cluster, monkeypatch, "stop").output
+    assert "all machines are ended" in ran(cluster, monkeypatch, "stop", "--drain", "--yes").output
+    assert "nodes are rented as budgets allow" in ran(cluster, monkeypatch, "resume").output
+    path = "/api/v1/namespaces/operators"
+    assert cluster.patched == [(path, "rent"), (path, "drain"), (path, None)]
+
+
+def test_a_drain_asks_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    assert ran(cluster, monkeypatch, "stop", "--drain", answer="n\n").exit_code == 1
+    assert cluster.patched == []
+
+
+def test_what_is_missing_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    none = ran(Cluster(leases=False), monkeypatch, "stop")
+    assert "no operator has ever run here: name its namespace with --namespace" in none.output
+    assert "no Namespace x" in ran(Cluster(fails=NotFound), monkeypatch, "stop", "-n", "x").output
+    refused = ran(Cluster(fails=Forbidden), monkeypatch, "stop", "-n", "x")
+    assert (refused.exit_code, "bind Role charterer-stop" in refused.output) == (1, True)
+    assert Cluster(leases=False).patched == []
+
+
+def test_the_doctor_says_that_the_operator_is_stopped_and_that_a_price_is_held() -> None:
+    assert list(check_stopped(None)) == []
+    (found,) = check_stopped(Stop.DRAIN)
+    assert (found.text, found.remedy) == (
+        "has stopped the operator: nothing is rented and all nodes are ended",
+        "charterer resume",
+    )
+    held = {"type": "PriceHeld", "status": "True", "message": "the cloud asks $80.00/h: kubectl annotate it"}
+    (found,) = check_held_prices([{"metadata": {"name": "a100"}, "status": {"conditions": [held]}}])
+    assert (found.text, found.remedy) == ("holds a price: the cloud asks $80.00/h", "kubectl annotate it")
