@@ -169,15 +169,19 @@ def _job_row(job: Json, replayed: Mapping[str, Replayed], at: float, gpu_second:
     )
 
 
+def _cooled(status: Json) -> str:
+    """What the cloud refused last."""
+    cooled = status.get("cooled", [])
+    return str(cooled[-1]["kind"]) if cooled else ""
+
+
 def _pool_row(pool: Json, rentals: Iterable[Json], hourly: float) -> PoolRow:
     name = pool["metadata"]["name"]
     phases = Counter(
         rental.get("status", {}).get("phase", "Requested") for rental in rentals if rental["spec"]["pool"] == name
     )
     status = pool.get("status", {})
-    return PoolRow(
-        name, hourly, phases, pool["spec"]["maxNodes"], status.get("state", ""), status.get("cooledBecause", "")
-    )
+    return PoolRow(name, hourly, phases, pool["spec"]["maxNodes"], status.get("state", ""), _cooled(status))
 
 
 def _decisions(events: Iterable[Json], pace: Pace) -> list[Decision]:

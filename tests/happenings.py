@@ -16,6 +16,7 @@ from charterer.domain.profile import Amdahl, FailedWidth, Phase, PowerLaw, Speed
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import after
 from charterer.policy.planner import plan
+from tests import factory
 from tests.worlds import World
 
 WIDTHS: tuple[int | tuple[int, int, int], ...] = (2, (1, 4, 32), (8, 16, 64))
@@ -121,7 +122,7 @@ def a_pool_changes(world: World, draw: Random) -> None:
     changes: list[dict[str, object]] = [
         {"quote": replace(pool.quote, price=draw.choice([pool.quote.worst, Price.parse("4")]))},
         {"max_nodes": draw.choice([1, 5, 50])},
-        {"cooled_until": after(world.now, 60)},
+        {"cooled": factory.cooled(after(world.now, 60))},
         {"deleting": not pool.deleting},
         {"start_seconds": 300.0},
     ]

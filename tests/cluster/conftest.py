@@ -9,6 +9,8 @@ import pytest
 
 from tests.testbed.bed import Bed, dismantle, group, install_charts, make_bed
 from tests.testbed.controlplane import ControlPlane
+from tests.testbed.karpenter_bed import KarpenterBed, clear_claims, make_karpenter_bed
+from tests.testbed.karpenter_process import KarpenterProcess
 
 _FAILED = pytest.StashKey[bool]()
 
@@ -39,4 +41,19 @@ async def bed(installed: ControlPlane, tmp_path: Path, request: pytest.FixtureRe
         if not request.node.stash.get(_FAILED, True):
             await made.close()
     finally:
+        await dismantle(made)
+
+
+@pytest.fixture
+async def karpenter_bed(
+    karpenter: KarpenterProcess, installed: ControlPlane, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[KarpenterBed]:
+    """A bed whose nodes come from Karpenter."""
+    made = await make_karpenter_bed(installed, tmp_path, karpenter)
+    try:
+        yield made
+        if not request.node.stash.get(_FAILED, True):
+            await made.close()
+    finally:
+        await clear_claims(made)
         await dismantle(made)

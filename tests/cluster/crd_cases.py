@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from charterer.api.models.gpupool import CLOUD_FIELDS
 from charterer.api.models.kinds import KINDS
 from tests.testbed.controlplane import ControlPlane
 
@@ -106,6 +107,8 @@ def _dollars(limit: str) -> str:
     return f'write dollars from 0 to less than {limit} as digits in quotes, such as "60000" or "12.80"'
 
 
+_ONE_CLOUD = f"a pool needs exactly one cloud: set exactly one of {', '.join(CLOUD_FIELDS)}"
+
 CASES: tuple[Case, ...] = (
     Case(
         "GPUBudget",
@@ -178,7 +181,7 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "GPUPool",
-        "a pool needs exactly one cloud: set exactly one of fake",
+        _ONE_CLOUD,
         make("GPUPool"),
         {**make("GPUPool"), "spec": {"maxNodes": 6}},
     ),
@@ -309,7 +312,7 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "GPURental",
-        "a pool needs exactly one cloud: set exactly one of fake",
+        _ONE_CLOUD,
         make("GPURental"),
         {**make("GPURental"), "spec": {"pool": "a100", "budget": "team", "reserved": "1", "worstHourly": "1"}},
     ),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import GPU_RENTALS, JOBS, NODES, TRAINING_JOBS
 from charterer.domain.plan import Command
-from charterer.domain.steps import MarkMissing, Refresh, Step
+from charterer.domain.steps import MarkMissing, Refresh, Step, Withdraw
 from tests.testbed.bed import Bed, group
 from tests.testbed.operators import Killer
 
@@ -27,18 +27,26 @@ _NOT_HERE = {MarkMissing, Refresh}
 No price changes, and a Node registers before the cloud's list is read again."""
 
 
-def _points() -> set[str]:
+def _points(orders: str) -> set[str]:
     kinds = {*get_args(Command), *get_args(Step)} - _NOT_HERE
+    if orders == "replying":
+        kinds -= {Withdraw}  # such a cloud does not go on trying
     return {f"{when} {kind.__name__}" for kind in kinds for when in ("before", "after")}
 
 
+def _cloud(orders: str) -> Any:
+    sold = {"orders": orders, "listedSeconds": _LISTED_SECONDS, "startupSeconds": [_STARTUP_SECONDS]}
+    groups = (
+        group("a100", **sold),
+        group("empty", **{**sold, "stock": 0, "hourlyPrice": "6.00"}),
+        group("orphans", **{**sold, "orders": "counted", "initialTarget": 1}),
+    )
+    return pytest.param(orders, marks=pytest.mark.groups(*groups))
+
+
 @pytest.mark.timeout(400)
-@pytest.mark.groups(
-    group("a100", listedSeconds=_LISTED_SECONDS, startupSeconds=[_STARTUP_SECONDS]),
-    group("empty", stock=0, hourlyPrice="6.00"),
-    group("orphans", initialTarget=1, listedSeconds=_LISTED_SECONDS, startupSeconds=[_STARTUP_SECONDS]),
-)
-async def test_killed_around_every_step_nothing_is_rented_twice_and_nothing_forgotten(bed: Bed) -> None:
+@pytest.mark.parametrize("orders", [_cloud("counted"), _cloud("named"), _cloud("replying")])
+async def test_killed_around_every_step_nothing_is_rented_twice_and_nothing_forgotten(bed: Bed, orders: str) -> None:
     journal = bed.directory / "journal"
     operator = bed.operator(killer=Killer(journal))
 
@@ -50,14 +58,14 @@ async def test_killed_around_every_step_nothing_is_rented_twice_and_nothing_forg
     nurse = asyncio.create_task(keep_alive())
     try:
         await _a_life_with_every_step(bed)
-        await bed.until(lambda: _missing(journal) == set(), 60)
+        await bed.until(lambda: _missing(journal, orders) == set(), 60)
     finally:
         nurse.cancel()
-    assert _missing(journal) == set()
+    assert _missing(journal, orders) == set()
 
 
-def _missing(journal: Path) -> set[str]:
-    return _points() - set(journal.read_text().splitlines())
+def _missing(journal: Path, orders: str) -> set[str]:
+    return _points(orders) - set(journal.read_text().splitlines())
 
 
 async def _a_life_with_every_step(bed: Bed) -> None:

@@ -11,6 +11,7 @@ import yaml
 
 from charterer.api.models.kinds import KINDS
 from charterer.api.schema import crd
+from tests.cluster.cloud_cases import CLOUD_CASES
 from tests.cluster.crd_cases import (
     CASES,
     CRDS,
@@ -25,6 +26,8 @@ from tests.cluster.crd_cases import (
     make,
 )
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
+
+ALL_CASES = (*CASES, *CLOUD_CASES)
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +65,10 @@ def test_every_rule_in_the_crds_has_a_case_that_passes_and_one_that_fails() -> N
         for definition in map(yaml.safe_load, (path.read_text() for path in CRDS.glob("*.yaml")))
         for message in _rules(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
     }
-    assert {(case.kind, case.rule) for case in CASES} == written
+    assert {(case.kind, case.rule) for case in ALL_CASES} == written
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind}: {case.rule}")
+@pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: f"{case.kind}: {case.rule}")
 def test_a_rule_accepts_what_it_should_and_refuses_the_rest_in_its_own_words(
     case: Case, api: ControlPlane, kept: list[Json]
 ) -> None:

@@ -104,9 +104,7 @@ def test_a_pools_offer_and_cooling_survive_the_api_server(api: ControlPlane, mak
         decode.pool(raw),
         offering=Offering("NVIDIA-A100-SXM4-40GB", 8, "p4d.24xlarge", "use1-az1", "account/a100"),
         quote=Quote(Price(19_800_000), Price(32_770_000), 60, "list", SINCE),
-        cooled_until=SINCE,
-        cooled_because="StockOut",
-        cooled_message="none left",
+        cooled=factory.cooled(SINCE),
     )
     after = decode.pool(_write_status(api, raw, dump(GPUPoolRecord.from_domain(pool))))
     assert after == replace(pool, resource_version=after.resource_version)

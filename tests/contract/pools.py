@@ -40,6 +40,11 @@ class Market:
     provider: FakeCloud
     pool: Pool
 
+    @property
+    def group(self) -> FakeGroup:
+        """The group."""
+        return factory.fake_group(self.pool)
+
     async def survey(self) -> Survey:
         """The pool's survey; its error is raised."""
         answer = (await self.provider.survey([self.pool]))[self.pool.id]
@@ -67,15 +72,15 @@ class Market:
     async def truth(self) -> list[str]:
         """Ids of the group's instances that exist now, without lag, by the cloud's admin call."""
         listed = (await self.cloud.admin("GET", "/instances"))["instances"]
-        return [i["id"] for i in listed if i["group"] == self.pool.cloud.group and i["state"] != "Ended"]
+        return [i["id"] for i in listed if i["group"] == self.group.group and i["state"] != "Ended"]
 
     async def change(self, **fields: Any) -> None:
         """Change the group."""
-        await self.cloud.admin("PUT", f"/groups/{self.pool.cloud.group}", fields)
+        await self.cloud.admin("PUT", f"/groups/{self.group.group}", fields)
 
     async def fault(self, kind: str, method: str, **fields: Any) -> None:
         """Break the next call of that method about the group."""
-        match = {"method": method, "path": f"*{self.pool.cloud.group}*"}
+        match = {"method": method, "path": f"*{self.group.group}*"}
         await self.cloud.admin("POST", "/faults", {"kind": kind, "match": match, **fields})
 
     async def unused_faults(self) -> int:

@@ -80,7 +80,7 @@ async def test_a_reply_says_of_each_order_what_became_of_it(market: OpenMarket) 
     reply = await m.ask("c1", "c2")
     assert list(reply.launched) == ["c1"]
     refusal = reply.refused[OrderToken("c2")]
-    assert (refusal.order, refusal.where, refusal.code) == ("c2", m.pool.cloud.group, "InsufficientInstanceCapacity")
+    assert (refusal.order, refusal.where, refusal.code) == ("c2", m.group.group, "InsufficientInstanceCapacity")
     survey = await m.survey()
     assert (survey.ordered, survey.refusals) == (frozenset(), ())
 

@@ -56,14 +56,14 @@ async def test_a_wrong_call_is_answered_with_a_code_and_a_message(
     market: OpenMarket, method: str, path: str, body: str | None, status: int, code: str
 ) -> None:
     m = await market()
-    answered, answer, _ = await call(m.cloud, method, path.replace("GROUP", m.pool.cloud.group), body)
+    answered, answer, _ = await call(m.cloud, method, path.replace("GROUP", m.group.group), body)
     assert (answered, answer["error"]["code"]) == (status, code)
     assert answer["error"]["message"]
 
 
 async def test_a_conditional_target_is_set_only_where_it_is_as_expected(market: OpenMarket) -> None:
     m = await market()
-    path = f"/v1/groups/{m.pool.cloud.group}/target"
+    path = f"/v1/groups/{m.group.group}/target"
     status, answer, _ = await call(m.cloud, "PUT", path, '{"target": 2, "expected": 1}')
     assert (status, answer["error"]["code"], answer["error"]["target"]) == (409, "TargetChanged", 0)
     status, answer, _ = await call(m.cloud, "PUT", path, '{"target": 2, "expected": 0}')
@@ -76,7 +76,7 @@ async def test_the_bill_has_a_line_for_every_instance_ever_and_grows_until_it_is
     first = (await m.survey()).instances[0]
     await m.terminate(first.id)
     lines, total = await m.cloud.bill()
-    mine = {line.instance: line for line in lines if line.group == m.pool.cloud.group}
+    mine = {line.instance: line for line in lines if line.group == m.group.group}
     assert len(mine) == 2
     assert mine[first.id].final
     assert [line.micros for line in mine.values()] == [12_800_000 * 60 // 3600] * 2

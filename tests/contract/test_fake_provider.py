@@ -34,13 +34,14 @@ from charterer.providers.fake import FakeCloud
 from charterer.providers.guarded import Guards
 from tests.contract.conftest import GROUP, OpenMarket
 from tests.contract.pools import EMPTY, Market, pool
+from tests.factory import fake_group
 from tests.testbed.fakecloud import FakeCloudProcess
 
 
 async def bill_of(m: Market) -> dict[str, int]:
     """Micro-dollars by instance of the group."""
     lines, _ = await m.cloud.bill()
-    return {line.instance: line.micros for line in lines if line.group == m.pool.cloud.group}
+    return {line.instance: line.micros for line in lines if line.group == m.group.group}
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -69,7 +70,7 @@ async def test_a_survey_tells_target_instances_and_offering(market: OpenMarket) 
 
 
 async def test_one_pools_error_hides_no_other_pool(market: OpenMarket) -> None:
-    good, wrong = await market(), pool((await market()).pool.cloud.endpoint, "no-such-group")
+    good, wrong = await market(), pool((await market()).group.endpoint, "no-such-group")
     surveys = await good.provider.survey([wrong, good.pool])
     error = surveys[wrong.id]
     assert isinstance(error, NotFoundInCloud)
@@ -79,7 +80,7 @@ async def test_one_pools_error_hides_no_other_pool(market: OpenMarket) -> None:
 
 async def test_a_pool_that_takes_spot_for_on_demand_is_told(market: OpenMarket) -> None:
     m = await market(capacityType="Spot")
-    mistaken = pool(m.pool.cloud.endpoint, m.pool.cloud.group)
+    mistaken = pool(m.group.endpoint, m.group.group)
     error = (await m.provider.survey([mistaken]))[mistaken.id]
     assert isinstance(error, InvalidRequest)
     assert "spec.capacityType is OnDemand" in str(error)
@@ -90,7 +91,7 @@ async def test_a_quote_bounds_what_a_spot_node_can_cost(market: OpenMarket) -> N
     quote = await m.provider.quote(m.pool)
     assert (quote.price, quote.worst) == (Price.parse("6.40"), Price.parse("12.80"))
     assert quote.billing_minimum_seconds == 60
-    assert m.pool.cloud.endpoint in quote.source
+    assert m.group.endpoint in quote.source
 
 
 async def test_a_stock_out_and_an_exhausted_quota_show_as_failures_of_the_survey(market: OpenMarket) -> None:
@@ -158,7 +159,7 @@ async def test_a_group_that_may_not_grow_is_a_limit_that_is_named(market: OpenMa
     m = await market(maxSize=1)
     with pytest.raises(QuotaExceeded) as caught:
         await m.raise_to(2)
-    assert caught.value.limit == f"maxSize of group {m.pool.cloud.group}"
+    assert caught.value.limit == f"maxSize of group {m.group.group}"
 
 
 # --- ending ----------------------------------------------------------------------------------------------------------
@@ -181,7 +182,7 @@ async def test_terminating_what_is_not_there_has_been_done(market: OpenMarket) -
     m = await market()
     await m.terminate(InstanceId("i-0123456789abcdef0"))
     with pytest.raises(NotFoundInCloud):
-        await m.provider.terminate(pool(m.pool.cloud.endpoint, "no-such-group"), InstanceId("i-0"), EMPTY)
+        await m.provider.terminate(pool(m.group.endpoint, "no-such-group"), InstanceId("i-0"), EMPTY)
 
 
 async def test_a_group_at_its_minimum_says_so(market: OpenMarket) -> None:
@@ -277,22 +278,22 @@ async def test_codes_have_one_meaning(market: OpenMarket, code: str, status: int
     with pytest.raises(kind) as caught:
         await m.raise_to(1)
     assert (type(caught.value), caught.value.code, caught.value.pool) == (kind, code, m.pool.id)
-    assert caught.value.call == f"PUT /v1/groups/{m.pool.cloud.group}/target"
+    assert caught.value.call == f"PUT /v1/groups/{m.group.group}/target"
 
 
 async def test_where_nobody_listens_nothing_was_sent() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         lonely = pool(f"http://127.0.0.1:{unused.getsockname()[1]}", "a100")
-        provider = FakeCloud(lonely.cloud.endpoint)
-        with pytest.raises(CloudUnreachable, match=f"{lonely.cloud.endpoint}: Connection refused"):
+        provider = FakeCloud(fake_group(lonely).endpoint)
+        with pytest.raises(CloudUnreachable, match=f"{fake_group(lonely).endpoint}: Connection refused"):
             await provider.terminate(lonely, InstanceId("i-0"), EMPTY)
         await provider.close()
 
 
 async def test_what_is_no_endpoint_is_the_users_to_change() -> None:
     wrong = pool("nonsense", "a100")
-    provider = FakeCloud(wrong.cloud.endpoint)
+    provider = FakeCloud(fake_group(wrong).endpoint)
     error = (await provider.survey([wrong]))[wrong.id]
     assert isinstance(error, InvalidRequest)
     assert "'nonsense'" in str(error)
@@ -309,7 +310,7 @@ async def test_something_else_at_the_endpoint_is_never_taken_for_a_cloud() -> No
     async with await asyncio.start_server(answer, "127.0.0.1") as server:
         port = server.sockets[0].getsockname()[1]
         strange = pool(f"http://127.0.0.1:{port}", "a100")
-        provider = FakeCloud(strange.cloud.endpoint)
+        provider = FakeCloud(fake_group(strange).endpoint)
         with pytest.raises(UnknownCode, match="no JSON object"):
             await provider.quote(strange)
         await provider.close()

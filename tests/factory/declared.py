@@ -25,6 +25,7 @@ from charterer.domain.pool import (
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 from charterer.domain.time import Instant, after, parse_instant
 from tests import factory
+from tests.factory.pools import cooled
 
 NAMESPACE = "team"
 NO_LABELS: Mapping[str, str] = {}
@@ -101,8 +102,7 @@ class Declared:
             cooldown_seconds=600.0,
             offering=Offering(gpu_type or name, gpus, f"{name}-{gpus}", "zone-a"),
             quote=quote,
-            cooled_until=None if cooled_for is None else after(self.now, cooled_for),
-            cooled_because="" if cooled_for is None else "StockOut",
+            cooled=() if cooled_for is None else cooled(after(self.now, cooled_for), 600.0),
             guarded=False,
             labels=labels,
         )

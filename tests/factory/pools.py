@@ -7,7 +7,7 @@ from typing import Any
 
 from charterer.domain.ids import InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.money import Money, Price
-from charterer.domain.order import Refusal, RefusalKind, Scope, Traits
+from charterer.domain.order import CoolDown, Refusal, RefusalKind, Scope, Traits
 from charterer.domain.pool import (
     CapacityType,
     FakeGroup,
@@ -39,6 +39,12 @@ REPLYING = replace(NAMED, keeps_trying=False)
 OFFERING = Offering("NVIDIA-A100-SXM4-40GB", 4, "g.4", "z1")
 
 
+def fake_group(pool: Pool) -> FakeGroup:
+    """The fake cloud's group of a pool that has one."""
+    assert isinstance(pool.cloud, FakeGroup)
+    return pool.cloud
+
+
 def pool(**changes: Any) -> Pool:
     """A pool of 4-GPU nodes at $19.80 an hour."""
     fields: dict[str, Any] = {
@@ -55,8 +61,6 @@ def pool(**changes: Any) -> Pool:
         "price_override": None,
         "offering": OFFERING,
         "quote": Quote(PRICE, PRICE, 60, "cloud", T0),
-        "cooled_until": None,
-        "cooled_because": "",
         "deleting": False,
         "guarded": True,
     }
@@ -92,6 +96,14 @@ def ended(machine: Instance, when: Instant) -> Instance:
         machine.billing_minimum_seconds,
         "Died",
     )
+
+
+def cooled(until: Instant, seconds: float = 300.0, **changes: Any) -> tuple[CoolDown, ...]:
+    """A pool's only cool-down: a stock-out, until then, ``seconds`` long."""
+    said = refusal(0)
+    fields: dict[str, Any] = {"since": after(until, -seconds), "until": until}
+    about = {name: getattr(said, name) for name in ("kind", "scope", "where", "code", "message")}
+    return (CoolDown(**(about | fields | changes)),)
 
 
 def survey(*instances: Instance, target: int | None = None, asked: float = 600, **changes: Any) -> Survey:

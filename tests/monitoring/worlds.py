@@ -151,13 +151,13 @@ class World:
         now = self._now()
         jobs_cost = {"research": self._spent.get((POOL, Cause.JOB), Money(0))}
         books = factory.balance(costs=Costs(dict(self._spent), jobs_cost, now))
-        cooled = after(now, 60) if scene.cooling else None
+        cooled = factory.cooled(after(now, 60)) if scene.cooling else ()
         return factory.snapshot(
             factory.budget(balance=books, hard_limit=Money.parse("2000")),
             factory.pool(
                 offering=OFFERING,
                 quote=Quote(PRICE, PRICE, 0, "list", after(now, -scene.price_age)),
-                cooled_until=cooled,
+                cooled=cooled,
                 gone=scene.gone,
             ),
             *self._rentals(scene),

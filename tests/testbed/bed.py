@@ -31,6 +31,7 @@ from charterer.cluster.paths import (
     NODES,
     PODS,
     TRAINING_JOBS,
+    Resource,
 )
 from charterer.controller.loop import LoopTiming
 from charterer.controller.surveys import SurveyPace
@@ -74,6 +75,7 @@ def install_charts(plane: ControlPlane) -> None:
     plane.helm(
         *("upgrade", "--install", "charterer", str(_ROOT / "charts" / "charterer"), "--namespace", SYSTEM),
         *("--create-namespace", "--set", "replicas=0", "--set", "fakeCloud.enabled=true"),
+        *("--set", "karpenter.enabled=true", "--set", "karpenter.nodeClasses={kwoknodeclasses.karpenter.kwok.sh}"),
     )
 
 
@@ -211,6 +213,10 @@ class Bed:
         answer = await self.cloud.admin("GET", "/instances")
         return [instance for instance in answer["instances"] if instance["state"] != "Ended"]
 
+    async def bill(self) -> tuple[object, int]:
+        """What the cloud charges for: its lines, and their sum in micro-dollars."""
+        return await self.cloud.bill()
+
     async def launched(self) -> int:
         """Number of machines ever launched."""
         lines, _ = await self.cloud.bill()
@@ -264,7 +270,7 @@ class Bed:
         departed = [raw for raw in self.mirror.departed if raw["kind"] == "GPUBudget"]
         budgets = await self.kube.list(GPU_BUDGETS.all())
         ledger = sum(self.lifetime(raw) for raw in [*budgets.items, *departed])
-        lines, bill = await self.cloud.bill()
+        lines, bill = await self.bill()
         assert await self.instances() == [], "instances were left running"
         assert ledger == bill, f"ledger {ledger} µ$ is not the bill {bill} µ$: {lines}\n{self.describe()}"
         for raw in self.mirror.all(GPU_POOLS):
@@ -282,18 +288,25 @@ class Bed:
 
 async def make_bed(plane: ControlPlane, directory: Path, groups: Sequence[Mapping[str, object]]) -> Bed:
     """A bed whose fake cloud sells these groups."""
+    return Bed(*await parts_of_bed(plane, directory, groups))
+
+
+async def parts_of_bed(
+    plane: ControlPlane, directory: Path, groups: Sequence[Mapping[str, object]], more: Sequence[Resource] = ()
+) -> tuple[ControlPlane, Client, FakeCloudProcess, Gate, Mirror, Path, str]:
+    """What a bed is made of; its mirror follows ``more`` resources."""
     number = next(_numbers)
     kube = await Client.connect(plane.kubeconfig)
     namespace = f"t{number}"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     await kube.post(NAMESPACES.all(), body)
-    mirror = Mirror(kube)
+    mirror = Mirror(kube, more)
     await mirror.start()
     nodes = plane.service_account_kubeconfig(SYSTEM, "charterer-fakecloud")
     cloud = await FakeCloudProcess.start({"groups": list(groups)}, directory, nodes)
     address = urlsplit(plane.url)
     gate = Gate(address.hostname or "127.0.0.1", address.port or 443)
-    return Bed(plane, kube, cloud, gate, mirror, directory, namespace)
+    return plane, kube, cloud, gate, mirror, directory, namespace
 
 
 async def dismantle(bed: Bed) -> None:

@@ -43,9 +43,11 @@ RELIST_SECONDS = 10
 class Mirror:
     """Raw objects by resource, from the admin's own connection; ``until`` waits for a state of them."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, more: Sequence[Resource] = ()) -> None:
+        """``more``: resources that are followed besides WATCHED."""
         self._client = client
-        self._objects: dict[str, dict[tuple[str, str], RawObject]] = {watched.plural: {} for watched in WATCHED}
+        self._watched = (*WATCHED, *more)
+        self._objects: dict[str, dict[tuple[str, str], RawObject]] = {watched.plural: {} for watched in self._watched}
         self.departed: list[RawObject] = []
         """Objects that were deleted, as they last were."""
         self._changed = asyncio.Condition()
@@ -53,9 +55,10 @@ class Mirror:
 
     async def start(self) -> None:
         """List everything once, then follow."""
-        listed = [asyncio.Event() for _ in WATCHED]
+        listed = [asyncio.Event() for _ in self._watched]
         self._tasks = [
-            asyncio.create_task(self._follow(resource, ready)) for resource, ready in zip(WATCHED, listed, strict=True)
+            asyncio.create_task(self._follow(resource, ready))
+            for resource, ready in zip(self._watched, listed, strict=True)
         ]
         await asyncio.gather(*(ready.wait() for ready in listed))
 

@@ -19,6 +19,7 @@ from functools import partial
 
 from charterer.api import decode
 from charterer.app.certificate import keep_renewed
+from charterer.app.cluster_objects import ClusterObjects
 from charterer.app.settings import Settings
 from charterer.app.until_answered import until_answered
 from charterer.cluster.client import Client
@@ -53,7 +54,7 @@ from charterer.domain.ids import StepKey
 from charterer.domain.snapshot import Stop
 from charterer.domain.time import Instant, instant
 from charterer.metrics import Metrics
-from charterer.providers.accounts import Accounts
+from charterer.providers.accounts import Accounts, adapter_for
 from charterer.providers.guarded import Guards
 from charterer.server.http import progress_app, serve
 from charterer.server.progress import ProgressBoard
@@ -105,7 +106,8 @@ class Leader:
             dry_run=settings.dry_run,
             limits=settings.limits,
         )
-        self._accounts = Accounts(os.environ, guards)
+        adapter = partial(adapter_for, objects=ClusterObjects(client))
+        self._accounts = Accounts(os.environ, guards, adapter)
         self._board = ProgressBoard()
 
         clock = TrustedClock(now, asyncio.get_running_loop().time, self._clocks)

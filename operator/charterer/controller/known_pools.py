@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from charterer.cluster.store import ObjectKey
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import Cloud, FakeGroup, Pool, Survey
+from charterer.domain.pool import Cloud, FakeGroup, NodeClaims, Pool, Survey
 from charterer.domain.rental import Rental
 
 
@@ -50,7 +50,8 @@ def first_come(pools: Mapping[PoolId, Pool], surveys: Mapping[PoolId, Survey]) -
 
 def _identities(pool: Pool, survey: Survey | None) -> Iterable[Hashable]:
     """All by which the pool's machines may be told to be another's."""
-    yield _text(pool.cloud)
+    if not isinstance(pool.cloud, NodeClaims):  # a claim says which pool it is for
+        yield _text(pool.cloud)
     if pool.offering is not None and pool.offering.group_id:
         yield "group", pool.offering.group_id
     if survey is not None:
@@ -61,6 +62,8 @@ def _text(cloud: Cloud) -> Hashable:
     match cloud:
         case FakeGroup(group=group):
             return "fake", cloud.account, group
+        case NodeClaims():
+            return cloud
 
 
 def _same_text(one: Cloud, other: Cloud) -> bool:
@@ -83,8 +86,6 @@ def _left_of(rental: Rental, namesake: Pool | None) -> Pool:
         price_override=None,
         offering=None,
         quote=None,
-        cooled_until=None,
-        cooled_because="",
         deleting=True,
         guarded=True,
         gone=True,

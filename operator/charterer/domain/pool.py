@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
-from charterer.domain.order import Refusal, Traits
+from charterer.domain.order import CoolDown, Refusal, Traits
 from charterer.domain.time import Instant
 
 
@@ -39,7 +39,42 @@ class FakeGroup:
         return f"{url.scheme}://{(url.hostname or '').rstrip('.')}:{port}{url.path.rstrip('/')}"
 
 
-Cloud: TypeAlias = FakeGroup
+TaintEffect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTaint:
+    """A taint that nodes are to have from their beginning."""
+
+    key: str
+    value: str
+    effect: TaintEffect
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClaims:
+    """Nodes for which Karpenter is asked, in the cluster of the operator itself, with a NodeClaim for each.
+
+    ``class_group``, ``class_kind`` and ``class_name`` name the node class. ``gpu_type`` is empty and ``gpus`` 0 where
+    nobody declared them. ``price_metrics``: the URL of Karpenter's metrics; empty where only the user knows the price.
+    ``billing_minimum_seconds``: the least that the cloud bills.
+    ``abandon_seconds``: a node ends itself that long after it was asked for; None: never.
+    """
+
+    class_group: str
+    class_kind: str
+    class_name: str
+    instance_type: str
+    zone: str
+    gpu_type: str = ""
+    gpus: int = 0
+    taints: tuple[NodeTaint, ...] = ()
+    price_metrics: str = ""
+    abandon_seconds: int | None = None
+    billing_minimum_seconds: int = 60
+
+
+Cloud: TypeAlias = FakeGroup | NodeClaims
 """Where a pool's nodes come from: one type for each cloud. Everything that depends on the cloud matches on the type."""
 
 
@@ -85,7 +120,7 @@ class Pool:
 
     ``labels``: those of its metadata, by which budgets select pools.
     ``start_seconds``: from asking for a node to its readiness, declared until observed.
-    ``cooled_until``: no node is asked for before this instant (set after a stock-out or an exhausted quota).
+    ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is asked for before that.
     ``guarded``: it has the finalizer ``charterer.dev/in-use``, which keeps it while rentals name it.
     ``price_override`` and ``price_adjustment`` (hundredths of a percent) correct the list price: see ``priced``.
     ``offer_recorded``: whether the object's status holds this offering and (its time aside) this quote.
@@ -108,12 +143,10 @@ class Pool:
     price_override: Price | None
     offering: Offering | None
     quote: Quote | None
-    cooled_until: Instant | None
-    cooled_because: str
     deleting: bool
     guarded: bool = False
     price_adjustment: int = 0
-    cooled_message: str = ""
+    cooled: tuple[CoolDown, ...] = ()
     offer_recorded: bool = True
     taken_by: PoolId | None = None
     gone: bool = False
@@ -121,6 +154,16 @@ class Pool:
     confirmed_price: Price | None = None
     price_held: Price | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cool_down(self) -> CoolDown | None:
+        """The last one, also after its end."""
+        return self.cooled[-1] if self.cooled else None
+
+    def cooling(self, now: Instant) -> CoolDown | None:
+        """The one that keeps the pool from being asked now."""
+        last = self.cool_down
+        return last if last is not None and last.until > now else None
 
     @property
     def closed_because(self) -> str:

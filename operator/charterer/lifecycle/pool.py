@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, OrderToken, PoolId, RentalId
 from charterer.domain.money import Price
-from charterer.domain.order import Ask, Order, Refusal
+from charterer.domain.order import Ask, CoolDown, Order, Refusal, cool_down
 from charterer.domain.pool import Instance, InstanceState, Pool, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.steps import (
@@ -30,7 +30,6 @@ from charterer.domain.steps import (
     Wait,
     Withdraw,
 )
-from charterer.domain.time import after
 from charterer.lifecycle.rental import may_terminate, note_missing
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, vanished
 from charterer.sentences import count, names
@@ -167,17 +166,18 @@ def orphan_name(pool: PoolId, instance: Instance) -> RentalId:
 
 def _adjust_orders(inventory: _PoolInventory, view: LifecycleView) -> PoolStep | Wait | None:
     refusal = _refusal(inventory)
-    cooling = inventory.pool.cooled_until is not None and inventory.pool.cooled_until > view.snapshot.now
-    if refusal is not None and not cooling and not inventory.pool.deleting:
-        until = after(view.snapshot.now, inventory.pool.cooldown_seconds)
-        return Cool(inventory.pool.id, until, refusal.kind, f"{refusal.code}: {refusal.message}")
-    closing = cooling or inventory.pool.deleting or view.snapshot.stop is not None
+    pool, now = inventory.pool, view.snapshot.now
+    cooling = pool.cooling(now)
+    if refusal is not None and cooling is None and not pool.deleting:
+        launched = max((rental.launched for rental in inventory.rentals if rental.launched is not None), default=None)
+        return Cool(pool.id, cool_down(pool.cooled, refusal, pool.cooldown_seconds, now, launched))
+    closing = cooling is not None or pool.deleting or view.snapshot.stop is not None
     staying = [rental for rental in inventory.rentals if _holds(rental, inventory.survey, view)]
     wanted = () if closing else inventory.waiting
     if (withdrawal := _withdrawal(inventory, wanted, staying)) is not None:
         return withdrawal
     for rental in [*inventory.leaving, *(inventory.waiting if closing else ())]:
-        return CloseUnfulfilled(rental.id, _unfulfilled(rental, inventory.pool, view, cooling=cooling))
+        return CloseUnfulfilled(rental.id, _unfulfilled(rental, pool, view, cooling))
     return _ask(inventory, staying, view)
 
 
@@ -245,13 +245,13 @@ def order_token(uid: str) -> OrderToken:
     return OrderToken(f"c{hashlib.sha256(uid.encode()).hexdigest()[:31]}")
 
 
-def _unfulfilled(rental: Rental, pool: Pool, view: LifecycleView, *, cooling: bool) -> str:
+def _unfulfilled(rental: Rental, pool: Pool, view: LifecycleView, cooling: CoolDown | None) -> str:
     if draining(rental):
         return rental.released_because or "it was released before an instance came"
     if view.snapshot.stop is not None:
         return "a person has stopped the operator"
-    if cooling:
-        return f"GPUPool {pool.id} could not give a node: {pool.cooled_because}"
+    if cooling is not None:
+        return f"GPUPool {pool.id} could not give a node: {cooling.kind}"
     return f"GPUPool {pool.id} is being deleted"
 
 

@@ -159,7 +159,7 @@ def _pools(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
             collected[catalogue.POOL_GPUS.name].add(gpus[name, state], pool=name, state=state)
         for phase in _EXISTING:
             collected[catalogue.POOL_NODES.name].add(nodes[name, phase], pool=name, state=phase.lower())
-        cooling = pool.cooled_until is not None and pool.cooled_until > snapshot.now
+        cooling = pool.cooling(snapshot.now) is not None
         collected[catalogue.POOL_COOLING.name].add(float(cooling), pool=name)
         verdict = view.plan.pools.get(name)
         scarcity = 0.0 if verdict is None else verdict.scarcity.dollars_per_hour

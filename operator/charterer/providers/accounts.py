@@ -10,22 +10,29 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, assert_never
 
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import FakeGroup, Pool
+from charterer.domain.pool import FakeGroup, NodeClaims, Pool
 from charterer.providers.fleet import Fleet
 from charterer.providers.guarded import Guarded, Guards
+from charterer.providers.karpenter.objects import Objects
 from charterer.providers.provider import Provider
 
 Environment: TypeAlias = Mapping[str, str]
 """Where credentials come from. ``CHARTERER_FAKECLOUD_TOKEN``: the bearer token for fake clouds, if they ask for one."""
 
 
-def adapter_for(pool: Pool, environ: Environment) -> Provider:
-    """The vendor's adapter for that pool's account."""
+def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None) -> Provider:
+    """The vendor's adapter for that pool's account. ``objects``: those of the cluster, where there is one."""
     match pool.cloud:
         case FakeGroup(endpoint=endpoint):
             from charterer.providers.fake import FakeCloud
 
             return FakeCloud(endpoint, environ.get("CHARTERER_FAKECLOUD_TOKEN"))
+        case NodeClaims():
+            from charterer.providers.karpenter.provider import KarpenterCloud
+
+            if objects is None:
+                raise ValueError(f"GPUPool {pool.id} is Karpenter's, which needs a cluster")
+            return KarpenterCloud(objects)
         case _ as never:
             assert_never(never)
 
@@ -35,6 +42,8 @@ def _account_key(pool: Pool) -> tuple[str, str]:
     match pool.cloud:
         case FakeGroup():
             return "fake", pool.cloud.account
+        case NodeClaims():
+            return "karpenter", ""
         case _ as never:
             assert_never(never)
 

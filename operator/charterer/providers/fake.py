@@ -14,7 +14,7 @@ import aiohttp
 from charterer.api.connection_error import connection_error
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Reply, Traits
-from charterer.domain.pool import Pool, Quote, Survey
+from charterer.domain.pool import FakeGroup, Pool, Quote, Survey
 from charterer.providers import fake_answers as answers
 from charterer.providers.errors import (
     AtMinSize,
@@ -108,13 +108,13 @@ class FakeCloud:
                 raise read
         group, instances, activities = (read for read in reads if not isinstance(read, BaseException))
         if (sold := group.get("capacityType")) != pool.capacity_type.value:
-            message = f"spec.capacityType is {pool.capacity_type}, but group {pool.cloud.group!r} sells {sold}"
+            message = f"spec.capacityType is {pool.capacity_type}, but group {_group(pool)!r} sells {sold}"
             raise InvalidRequest(pool.id, f"GET {path}", "CapacityTypeDiffers", message)
         return _decoded(pool, f"GET {path}", lambda: answers.survey(pool, group, instances, activities))
 
     async def quote(self, pool: Pool) -> Quote:
         """The group's price."""
-        path = f"/v1/price?group={escaped(pool.cloud.group, safe='')}"
+        path = f"/v1/price?group={escaped(_group(pool), safe='')}"
         answer = await self._read(pool, path)
         return _decoded(pool, f"GET {path}", lambda: answers.quote(answer, f"the price list of {self._endpoint}"))
 
@@ -127,7 +127,7 @@ class FakeCloud:
             return Reply()
         body = {"orders": [order.token for order in ask.orders], "together": ask.together}
         answer = await self._mutate(pool, "POST", f"{path}/orders", body)
-        return _decoded(pool, f"POST {path}/orders", lambda: answers.reply(pool.cloud.group, answer))
+        return _decoded(pool, f"POST {path}/orders", lambda: answers.reply(_group(pool), answer))
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
         """Withdraw each order; where the group counts, read the target, and set it only if it is higher."""
@@ -179,7 +179,7 @@ class FakeCloud:
         except ProviderError as error:
             return [PreflightFinding("group", False, str(error))]
         sells = f"{survey.offering.instance_type} in {survey.offering.zone} at {price.price} an hour"
-        found = [PreflightFinding("group", True, f"{pool.cloud.group} sells {sells}")]
+        found = [PreflightFinding("group", True, f"{_group(pool)} sells {sells}")]
         fits = _decoded(pool, f"GET {_group_path(pool)}", lambda: int(group["maxSize"]))
         if pool.max_nodes > fits:
             message = f"spec.maxNodes is {pool.max_nodes}, but the group takes at most {fits}: lower maxNodes"
@@ -248,8 +248,15 @@ class _TargetChanged(Busy):
         self.target = target
 
 
+def _group(pool: Pool) -> str:
+    """The name of the pool's group."""
+    if not isinstance(pool.cloud, FakeGroup):
+        raise TypeError(f"GPUPool {pool.id} is not the fake cloud's: {pool.cloud}")
+    return pool.cloud.group
+
+
 def _group_path(pool: Pool) -> str:
-    return f"/v1/groups/{escaped(pool.cloud.group, safe='')}"
+    return f"/v1/groups/{escaped(_group(pool), safe='')}"
 
 
 def _traits(pool: Pool, group: answers.Json) -> Traits:
@@ -287,9 +294,9 @@ def _refusal(
     if kind is CloudOutcomeUnknown and call.startswith("GET "):
         return Transient(pool.id, call, code, message)
     if kind is InsufficientCapacity:
-        return InsufficientCapacity(pool.id, call, code, message, scope=pool.cloud.group)
+        return InsufficientCapacity(pool.id, call, code, message, scope=_group(pool))
     if kind is QuotaExceeded:
-        limit = f"maxSize of group {pool.cloud.group}" if code == "MaxSizeExceeded" else "quota of the account"
+        limit = f"maxSize of group {_group(pool)}" if code == "MaxSizeExceeded" else "quota of the account"
         return QuotaExceeded(pool.id, call, code, message, limit=limit)
     if kind is Throttled:
         wait = float(retry_after) if retry_after is not None and retry_after.isdigit() else 1.0

@@ -17,6 +17,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.ids import InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job, Pod, PodPhase, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Money
+from charterer.domain.order import with_cool_down
 from charterer.domain.pool import (
     FakeGroup,
     Instance,
@@ -210,8 +211,8 @@ class World:
                 self.cloud.terminate(step.instance.id)
             case Cool():
                 if step.pool in self.pools:
-                    cooled = replace(self.pools[step.pool], cooled_until=step.until, cooled_because=step.because)
-                    self.pools[step.pool] = cooled
+                    pool = self.pools[step.pool]
+                    self.pools[step.pool] = replace(pool, cooled=with_cool_down(pool.cooled, step.cool_down))
             case RecordOffer():
                 return
             case Fold() | OpenPeriod() | PruneFolded() | AddCosts():

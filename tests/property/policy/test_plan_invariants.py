@@ -20,6 +20,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import after
 from charterer.policy import plan
 from charterer.policy.nodes.holdings import held_by
+from tests import factory
 from tests.worlds import World
 
 DISTURBANCES = st.lists(
@@ -93,7 +94,7 @@ def _disturb(draw: st.DrawFn, world: World) -> None:
     for what in draw(DISTURBANCES):
         pool = draw(st.sampled_from(list(world.pools)))
         if what == "cool":
-            world.pools[pool] = replace(world.pools[pool], cooled_until=after(world.now, 60))
+            world.pools[pool] = replace(world.pools[pool], cooled=factory.cooled(after(world.now, 60)))
         elif what == "survey":
             world.unsurveyed.add(pool)
         elif what == "pool":
@@ -214,7 +215,7 @@ def test_pools_are_never_asked_for_what_they_cannot_give(world: World) -> None:
         live = sum(rental.pool == pool and rental.phase is not RentalPhase.ENDED for rental in before.rentals.values())
         assert live + more <= before.pools[pool].max_nodes
         assert not before.pools[pool].deleting
-        assert before.pools[pool].cooled_until is None or (before.pools[pool].cooled_until or 0) <= before.now
+        assert before.pools[pool].cooling(before.now) is None
         assert pool in before.surveys
     assert not {rent.rental for rent in rents} & set(before.rentals)
 

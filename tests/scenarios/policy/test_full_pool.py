@@ -12,6 +12,7 @@ from charterer.domain.plan import Allocate, ReasonCode, Release, Rent
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.domain.time import after
 from charterer.policy import plan
+from tests import factory
 from tests.scenarios.policy.stories import settle
 from tests.worlds import World
 
@@ -91,7 +92,7 @@ def test_a_stock_out_spills_new_jobs_and_moves_nobody_back_and_forth() -> None:
     for _ in range(8):
         world.passes(30.0)
         cooled = after(world.now, 570.0)  # asked again and again, and there is nothing
-        world.pools[NEAR] = replace(world.pools[NEAR], cooled_until=cooled, cooled_because="StockOut")
+        world.pools[NEAR] = replace(world.pools[NEAR], cooled=factory.cooled(cooled, 600.0))
         world.passes(400.0)
         decided = plan(world.snapshot())
         assert not any(isinstance(command, Rent) and command.pool == NEAR for command in decided.commands)

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.ids import JobId, NodeName
+from charterer.domain.ids import BudgetId, JobId, NodeName, Rate
 from charterer.domain.plan import Allocate, ReasonCode
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import after
 from charterer.policy import plan
-from tests.scenarios.policy.stories import placed, releases, rents, settle, simple, why
+from tests.scenarios.policy.stories import STEEP, placed, releases, rents, settle, simple, why
+from tests.worlds import World
 
 
 def test_small_jobs_share_a_node_and_only_one_is_rented() -> None:
@@ -125,3 +126,48 @@ def test_names_of_rentals_that_still_exist_are_not_used_again() -> None:
     world.rental(phase=RentalPhase.DRAINING)
     world.job("train", gpus=16)
     assert rents(plan(world.snapshot())) == ["a100-2", "a100-3"]
+
+
+def at_a_fixed_rate() -> World:
+    """A budget that pays $40 for each hour of a job's life, whatever is spent."""
+    world = simple()
+    budget = world.budgets[BudgetId("research")]
+    world.budgets[budget.id] = replace(budget, fixed_rate=Rate(40.0 / 3600.0))
+    return world
+
+
+@pytest.mark.parametrize(("seconds", "width"), [(60.0, 16), (100.0, 16), (140.0, 16), (240.0, 8)])
+def test_a_job_waits_for_the_last_of_its_nodes_while_it_is_about_to_come(seconds: float, width: int) -> None:
+    world = at_a_fixed_rate()
+    world.job("short", gpus=(8, 16, 16), profile="sft", hours_left=0.5)
+    world.carry_out(plan(world.snapshot()))
+    assert sorted(world.rentals) == ["a100-1", "a100-2"]
+    for rental in ("a100-1", "a100-2"):
+        world.launches(rental)
+    world.passes(seconds)
+    world.becomes_ready("a100-1")
+    decided = plan(world.snapshot())
+    option = decided.jobs[JobId("short")].option
+    assert option is not None
+    assert option.gpus == width
+    assert list(releases(decided)) == ([] if width == 16 else ["a100-2"])
+
+
+def test_of_nodes_that_boot_those_to_be_ready_first_are_counted_on() -> None:
+    world = simple()
+    world.rental(phase=RentalPhase.STARTING, age=5.0)
+    world.rental(phase=RentalPhase.STARTING, age=100.0)
+    world.job("waits", gpus=8)
+    assert list(releases(plan(world.snapshot()))) == ["a100-1"]
+
+
+def test_a_job_does_not_leave_nodes_that_boot_for_a_pool_that_is_a_little_cheaper() -> None:
+    world = at_a_fixed_rate()
+    world.pool("b100", gpus=8, price="15", gpu_type="a100")
+    world.profile("sft", STEEP, work_hours=40)
+    for _ in range(2):
+        world.rental("a100", phase=RentalPhase.STARTING, age=80.0)
+    world.job("short", gpus=16, profile="sft", hours_left=1.0)
+    decided = plan(world.snapshot())
+    assert rents(decided) == []
+    assert releases(decided) == {}

@@ -25,7 +25,7 @@ def test_a_job_waits_for_a_cooling_pool_when_there_is_no_other_and_says_when() -
     decided = plan(world.snapshot())
     assert decided.commands == ()
     assert why(decided, "train") is ReasonCode.POOL_COOLING
-    assert decided.again_at == pool.cooled_until
+    assert decided.again_at == pool.cooled[-1].until
 
 
 def test_nodes_that_a_cooling_pool_already_has_are_used() -> None:

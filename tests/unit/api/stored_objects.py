@@ -29,6 +29,7 @@ from charterer.domain.pool import Offering, PriceSegment, Quote
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.time import after, parse_instant
 from charterer.workloads import INDEXED_JOB, RunEnvironment
+from tests import factory
 from tests.unit.api import values
 from tests.unit.api.test_learned_record import taught, written
 
@@ -133,9 +134,7 @@ def _pool() -> Json:
         decode.pool(values.raw_pool()),
         offering=offering,
         quote=Quote(Price(24_000_000), Price(32_000_000), 60, "cloud", NOW),
-        cooled_until=after(NOW, 300.0),
-        cooled_because="StockOut",
-        cooled_message="none left",
+        cooled=factory.cooled(after(NOW, 300.0)),
     )
     return values.raw_pool(dump(GPUPoolRecord.from_domain(pool)))
 

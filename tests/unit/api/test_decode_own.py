@@ -285,8 +285,8 @@ class TestGPUPool:
     def test_a_smallest_pool_has_the_documented_defaults(self) -> None:
         pool = decode.pool(values.raw_pool())
         assert (pool.cloud, pool.max_nodes) == (FakeGroup("http://127.0.0.1:1", "a100"), 6)
-        assert (pool.capacity_type, pool.start_seconds, pool.cooldown_seconds) == (CapacityType.ON_DEMAND, 120, 300)
-        assert (pool.offering, pool.quote, pool.cooled_until, pool.guarded) == (None, None, None, False)
+        assert (pool.capacity_type, pool.start_seconds, pool.cooldown_seconds) == (CapacityType.ON_DEMAND, 120, 60)
+        assert (pool.offering, pool.quote, pool.cooled, pool.guarded) == (None, None, (), False)
 
     @pytest.mark.parametrize(
         ("price", "listed", "paid"),
@@ -316,7 +316,7 @@ def test_a_pool_without_a_cloud_is_named() -> None:
     with pytest.raises(InvalidObject) as caught:
         decode.pool(values.raw("GPUPool", {"maxNodes": 6}))
     problem = caught.value.problem
-    assert (problem.field, problem.reason, problem.message) == ("spec", "NoCloud", "set exactly one of fake")
+    assert (problem.field, problem.reason, problem.message) == ("spec", "NoCloud", "set exactly one of fake, karpenter")
 
 
 def test_conditions_are_read_back_with_the_time_of_their_last_transition() -> None:

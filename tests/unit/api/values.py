@@ -11,6 +11,7 @@ from charterer.domain.ids import NO_PROFILE, ClassId, InstanceId, NodeName, Pool
 from charterer.domain.job import Allocation, Finish, FinishKind, Placement, Progress, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
+from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
 from charterer.domain.pool import Offering, PriceSegment, Quote
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import Instant
@@ -181,12 +182,21 @@ records_of_a_rental = st.fixed_dictionaries(
 )
 offerings = st.builds(Offering, gpu_type=texts, gpus_per_node=counts, instance_type=texts, zone=texts)
 quotes = st.builds(Quote, price=prices, worst=prices, billing_minimum_seconds=counts, source=texts, as_of=instants)
+cool_downs = st.builds(
+    CoolDown,
+    kind=st.sampled_from(RefusalKind),
+    scope=st.sampled_from(Scope),
+    where=texts,
+    code=texts,
+    message=texts,
+    since=instants,
+    until=instants,
+    times=st.integers(1, 99),
+)
 records_of_a_pool = st.fixed_dictionaries(
     {
         "offering": st.none() | offerings,
         "quote": st.none() | quotes,
-        "cooled_until": st.none() | instants,
-        "cooled_because": texts,
-        "cooled_message": texts,
+        "cooled": st.lists(cool_downs, max_size=KEPT).map(tuple),
     }
 )

@@ -16,7 +16,7 @@ from charterer.domain.time import Instant
 from charterer.providers.accounts import Accounts
 from charterer.providers.errors import CloudUnreachable, ProviderError
 from charterer.providers.provider import Drained, PreflightFinding
-from tests.factory.pools import COUNTED, OFFERING, PRICE, pool
+from tests.factory.pools import COUNTED, OFFERING, PRICE, fake_group, pool
 from tests.virtual_time import clock, run_for, run_in_virtual_time
 
 QUIET, MOVING, QUOTED = 15.0, 1.0, 60.0
@@ -75,7 +75,7 @@ class Sky:
         self.moving: set[PoolId] = set()
         self.changes: list[float] = []
         self.surveys = Surveys(
-            Accounts({}, adapter=lambda pool, environ: self.clouds[pool.cloud.endpoint]),
+            Accounts({}, adapter=lambda pool, environ: self.clouds[fake_group(pool).endpoint]),
             lambda: self.pools,
             lambda: frozenset(self.moving),
             lambda: self.changes.append(clock()),

@@ -85,7 +85,7 @@ def seen() -> Observed:
             {
                 "metadata": {"name": "t4-b"},
                 "spec": {"maxNodes": 12},
-                "status": {"state": "Cooling", "cooledBecause": "StockOut"},
+                "status": {"state": "Cooling", "cooled": [{"kind": "StockOut"}]},
             },
         ],
         events=[

@@ -27,12 +27,12 @@ from charterer.lifecycle.guard import pool_guard
 from charterer.lifecycle.pool import order_token, pool_step
 from charterer.lifecycle.view import LifecycleView
 from tests import factory as make
-from tests.factory import NAMED, POOL, REPLYING, at, instance, pool, refusal, rental, snapshot
+from tests.factory import NAMED, POOL, REPLYING, at, cooled, instance, pool, refusal, rental, snapshot
 
 ASKED = rental("a100-1")
 LATER = rental("a100-2", created=at(5))
 LEAVING = replace(ASKED, phase=RentalPhase.DRAINING, released_because="not needed")
-COOLING = pool(cooled_until=at(700), cooled_because="StockOut")
+COOLING = pool(cooled=cooled(at(700)))
 TOKEN, NEXT = order_token(ASKED.uid), order_token(LATER.uid)
 EITHER = pytest.mark.parametrize("traits", [NAMED, REPLYING])
 

@@ -7,6 +7,7 @@ from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, 
 from charterer.domain.job import Allocation, Job, Placement, Pod, PodPhase, Progress, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
+from charterer.domain.order import CoolDown
 from charterer.domain.plan import BudgetVerdict, Plan
 from charterer.domain.pool import Offering, Pool, PriceSegment, Quote
 from charterer.domain.rental import Rental, RentalPhase
@@ -24,12 +25,12 @@ def budget() -> Budget:
     return factory.budget(created=NOW, amount=Money.parse("60000"), balance=None)
 
 
-def pool(cooled_until: Instant | None = None) -> Pool:
+def pool(cooled: tuple[CoolDown, ...] = ()) -> Pool:
     return factory.pool(
         max_nodes=6,
         offering=Offering("NVIDIA-A100-SXM4-40GB", 4, "fake.a100-4x", "fake-1a"),
         quote=Quote(PRICE, PRICE, 0, "list", NOW),
-        cooled_until=cooled_until,
+        cooled=cooled,
     )
 
 

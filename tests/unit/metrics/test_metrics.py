@@ -18,6 +18,7 @@ from charterer.domain.rental import RentalPhase
 from charterer.domain.steps import Forget
 from charterer.domain.time import after
 from charterer.metrics import Metrics, catalogue
+from tests.factory import cooled
 from tests.unit.metrics.support import NOW, job, plan, pod, pool, rental, snapshot
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
@@ -103,11 +104,11 @@ def test_rented_gpus_are_starting_used_or_idle(metrics: Metrics) -> None:
 
 
 def test_a_pool_shows_its_price_limit_and_cooldown(metrics: Metrics) -> None:
-    metrics.observe(snapshot(pools=(pool(cooled_until=after(NOW, 60)),)), plan(), state)
+    metrics.observe(snapshot(pools=(pool(cooled(after(NOW, 60))),)), plan(), state)
     assert value(metrics, "charterer_pool_cooling", pool="a100") == 1
     assert value(metrics, "charterer_pool_max_nodes", pool="a100") == 6
     assert value(metrics, "charterer_pool_node_price_dollars_per_hour", pool="a100") == 12
-    metrics.observe(snapshot(pools=(pool(cooled_until=NOW),)), plan(), state)
+    metrics.observe(snapshot(pools=(pool(cooled(NOW)),)), plan(), state)
     assert value(metrics, "charterer_pool_cooling", pool="a100") == 0
 
 

@@ -306,7 +306,7 @@ class GPUBudgetView(ApiModel):
     attribution: Annotated[tuple[SpentOn, ...], Field(max_length=ATTRIBUTIONS_SHOWN, json_schema_extra=ATOMIC)] = ()
     """The spent dollars by purpose, largest first."""
     conditions: Conditions = ()
-    """Ready, WithinBudget, PriceDataFresh, Overlaps."""
+    """Ready, WithinBudget, PriceDataFresh, Overlaps; Stopped while a person has stopped the operator."""
 
 
 class GPUBudgetStatus(GPUBudgetView, GPUBudgetRecord):

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
+    ATOMIC,
     IMMUTABLE,
     ApiModel,
     Conditions,
@@ -24,10 +25,12 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
+from charterer.api.models.clouds.karpenter import KarpenterNodes
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
-from charterer.domain.pool import CapacityType, Cloud, FakeGroup, Offering, Pool, Quote
+from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
+from charterer.domain.pool import CapacityType, Cloud, FakeGroup, NodeClaims, Offering, Pool, Quote
 
 
 class FakeCloudGroup(ApiModel):
@@ -48,12 +51,14 @@ class CloudChoice(ApiModel):
 
     fake: FakeCloudGroup | None = None
     """The instance group of the fake cloud."""
+    karpenter: KarpenterNodes | None = None
+    """Nodes that Karpenter launches."""
 
     def cloud_of(self, meta: ObjectMeta) -> Cloud:
         """The cloud that is set; InvalidObject unless it is exactly one."""
         chosen = [group for name in CLOUD_FIELDS if (group := getattr(self, name)) is not None]
         match chosen:
-            case [FakeCloudGroup() as group]:
+            case [FakeCloudGroup() | KarpenterNodes() as group]:
                 return group.to_domain()
             case _:
                 message = f"set exactly one of {', '.join(CLOUD_FIELDS)}"
@@ -69,6 +74,9 @@ def cloud_fields(cloud: Cloud) -> Json:
     match cloud:
         case FakeGroup(endpoint=endpoint, group=group):
             return {"fake": {"endpoint": endpoint, "group": group}}
+        case NodeClaims():
+            spec = KarpenterNodes.from_domain(cloud)
+            return {"karpenter": spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)}
         case _ as never:
             assert_never(never)
 
@@ -137,8 +145,9 @@ class GPUPoolSpec(CloudChoice):
     """Price of a node. Absent: the cloud's list price."""
     start_seconds: Annotated[int, Field(ge=0, le=86_400)] = 120
     """Seconds from asking for a node until it is ready for pods."""
-    cooldown_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300
-    """Seconds for which no node is asked for in this pool after the cloud was out of stock or a quota was used up."""
+    cooldown_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
+    """Seconds for which no node is asked for in this pool after the cloud refused one. Each time in a row it is
+    twice as long, up to an hour."""
 
     def to_domain(self, meta: ObjectMeta, record: GPUPoolRecord) -> Pool:
         """The pool, with the offering and the quote that were recorded; InvalidObject when no cloud is set."""
@@ -157,12 +166,10 @@ class GPUPoolSpec(CloudChoice):
             price_override=price.hourly,
             offering=None if record.offering is None else record.offering.to_domain(),
             quote=None if record.quote is None else record.quote.to_domain(),
-            cooled_until=record.cooled_until,
-            cooled_because=record.cooled_because,
             deleting=meta.deleting,
             guarded=FINALIZER_IN_USE in meta.finalizers,
             price_adjustment=price.basis_points,
-            cooled_message=record.cooled_message,
+            cooled=tuple([each.to_domain() for each in record.cooled]),
             labels=dict(meta.labels),
             confirmed_price=_confirmed_price(meta),
         )
@@ -239,6 +246,46 @@ class QuoteStatus(ApiModel):
         return Quote(self.hourly, self.worst_hourly, self.billing_minimum_seconds, self.source, self.as_of, self.listed)
 
 
+class CoolDownStatus(ApiModel):
+    """What the cloud refused, and until when it is not asked for again."""
+
+    kind: RefusalKind
+    """The reason, such as StockOut or QuotaExceeded."""
+    scope: Scope
+    """How far it reaches."""
+    where: Annotated[str, Field(max_length=253)] = ""
+    """The zone, quota or group that it holds for, in the cloud's words."""
+    code: Annotated[str, Field(max_length=128)] = ""
+    """The cloud's own code."""
+    message: Message = ""
+    """The reason, in the cloud's words."""
+    since: Time
+    """When it was refused last."""
+    until: Time
+    """No node is asked for before this time."""
+    times: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    """How often it was refused in a row. Each time the cool-down is twice as long, up to an hour."""
+
+    @classmethod
+    def from_domain(cls, cooled: CoolDown) -> Self:
+        """The cool-down as it is recorded."""
+        return cls(
+            kind=cooled.kind,
+            scope=cooled.scope,
+            where=cooled.where[:253],
+            code=cooled.code[:128],
+            message=cooled.message,
+            since=cooled.since,
+            until=cooled.until,
+            times=min(cooled.times, 1_000_000),
+        )
+
+    def to_domain(self) -> CoolDown:
+        """The cool-down as it was recorded."""
+        said = self.kind, self.scope, self.where, self.code, self.message
+        return CoolDown(*said, self.since, self.until, self.times)
+
+
 class GPUPoolRecord(ApiModel):
     """The part of the status that must survive a restart: the cloud's last answers and the pool's cool-down."""
 
@@ -246,12 +293,8 @@ class GPUPoolRecord(ApiModel):
     """Hardware of one node, as the cloud last reported it. Used until the cloud answers again."""
     quote: QuoteStatus | None = None
     """Price of one node, as the cloud last reported it. Used until the cloud answers again."""
-    cooled_until: Time | None = None
-    """No node is asked for before this time."""
-    cooled_because: Annotated[str, Field(max_length=128)] = ""
-    """The reason, as one CamelCase word such as StockOut or QuotaExceeded."""
-    cooled_message: Message = ""
-    """The reason, in the cloud's words."""
+    cooled: Annotated[tuple[CoolDownStatus, ...], Field(max_length=KEPT, json_schema_extra=ATOMIC)] = ()
+    """What the cloud refused lately, the one that lasts longest at the end. No node is asked for before its end."""
 
     @classmethod
     def from_domain(cls, pool: Pool) -> Self:
@@ -259,9 +302,7 @@ class GPUPoolRecord(ApiModel):
         return cls(
             offering=None if pool.offering is None else OfferingStatus.from_domain(pool.offering),
             quote=None if pool.quote is None else QuoteStatus.from_domain(pool.quote),
-            cooled_until=pool.cooled_until,
-            cooled_because=pool.cooled_because,
-            cooled_message=pool.cooled_message,
+            cooled=tuple([CoolDownStatus.from_domain(each) for each in pool.cooled]),
         )
 
 
@@ -299,7 +340,8 @@ class GPUPoolView(ApiModel):
     """Dollars per hour that one more GPU would be worth on top of its price, if the pool is too small for the jobs that
     would choose it; otherwise 0. Jobs choose as if they paid it. It is never paid."""
     conditions: Conditions = ()
-    """Ready, with a reason such as StockOut or QuotaExceeded."""
+    """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed; Stopped while a
+    person has stopped the operator."""
 
 
 class GPUPoolStatus(GPUPoolView, GPUPoolRecord):

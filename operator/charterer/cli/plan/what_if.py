@@ -274,8 +274,7 @@ def _pool_of(source: ManifestSource, new: Pool, before: Pool | None, others: Ite
     return replace(
         kept,
         uid=before.uid,
-        cooled_until=before.cooled_until,
-        cooled_because=before.cooled_because,
+        cooled=before.cooled,
         labels=new.labels or before.labels,
     )
 

@@ -15,6 +15,7 @@ from charterer.controller.outcome import ActionOutcome
 from charterer.domain.budget import FOLDED_KEPT, Balance
 from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO
+from charterer.domain.order import with_cool_down
 from charterer.domain.plan import Release, Rent
 from charterer.domain.pool import Instance
 from charterer.domain.rental import Rental, RentalPhase
@@ -82,8 +83,7 @@ async def withdraw(context: ExecutionContext, step: Withdraw) -> ActionOutcome:
 async def cool(context: ExecutionContext, step: Cool) -> ActionOutcome:
     """Record until when the pool is not asked again."""
     pool = context.decided.pool(step.pool)
-    cooled = replace(pool, cooled_until=step.until, cooled_because=step.because, cooled_message=step.message)
-    await context.objects.record_pool(cooled)
+    await context.objects.record_pool(replace(pool, cooled=with_cool_down(pool.cooled, step.cool_down)))
     return ActionOutcome.DONE
 
 

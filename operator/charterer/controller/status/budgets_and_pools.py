@@ -233,8 +233,8 @@ def _pool_state(
             "nothing is rented in this pool until the status is corrected, or the version that wrote it runs again"
         )
         return PoolState.INVALID, ReasonCode.RENTAL_UNREADABLE.value, message
-    if pool.cooled_until is not None and pool.cooled_until > snapshot.now:
-        return PoolState.COOLING, pool.cooled_because, pool.cooled_message
+    if (cooling := pool.cooling(snapshot.now)) is not None:
+        return PoolState.COOLING, cooling.kind.value, f"{cooling.code}: {cooling.message}"
     if live >= pool.max_nodes:
         return PoolState.FULL, "MaxNodesReached", f"all {pool.max_nodes} nodes of spec.maxNodes are rented"
     return PoolState.READY, "Available", ""

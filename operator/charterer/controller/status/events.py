@@ -64,7 +64,9 @@ class Events:
                 reason = action.reason.code.value if bad else "Releasing"
                 self._say(_rental(action.rental, snapshot), reason, action.reason.message, "Release", warning=bad)
             case Cool():
-                self._say(_pool(action.pool, snapshot), action.because, action.message, "Cool", warning=True)
+                cooled = action.cool_down
+                note = f"{cooled.code}: {cooled.message}"
+                self._say(_pool(action.pool, snapshot), cooled.kind.value, note, "Cool", warning=True)
             case RecordOffer():
                 self._priced(action, snapshot)
             case RecordOrphan():

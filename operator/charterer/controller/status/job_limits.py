@@ -10,8 +10,8 @@ from charterer.domain.job import FinishKind, Job
 from charterer.domain.money import Money
 from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.time import LAST, Instant, after, moment, seconds_between
-from charterer.policy.actions.max_cost import fits, leaving
 from charterer.policy.budgets.reasons import format_duration, name
+from charterer.policy.nodes.max_cost import fits, leaving
 
 IN_TIME = "InTime"
 TARGET_MISSED = "TargetMissed"

@@ -68,6 +68,10 @@ def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
         yield Transition(within["reason"], within["message"], warning=True)
     if after.get("state") == BudgetState.OVERSPENT != before.get("state"):
         yield Transition(BudgetState.OVERSPENT, within.get("message", ""), warning=True)
+    for kind in (ConditionType.STOPPED, ConditionType.PRICE_HELD):
+        now = _condition(after, kind)
+        if now and now["reason"] != _condition(before, kind).get("reason"):
+            yield Transition(now["reason"], now["message"], warning=True)
     yield from _limits(before, after)
     why = after.get("why", "")
     if after.get("state") == JobState.QUEUED and why in _WAITING and why != before.get("why"):

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from charterer.domain.ids import BudgetId, OrderToken, PoolId, RentalId
 from charterer.domain.money import Price
-from charterer.domain.order import Ask
+from charterer.domain.order import Ask, CoolDown
 from charterer.domain.pool import Instance, Offering, Quote
-from charterer.domain.time import Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +32,10 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True)
 class Cool:
-    """Record in the pool's status that no node is asked for before ``until``."""
+    """Record in the pool's status what the cloud refused, and until when no node is asked for."""
 
     pool: PoolId
-    until: Instant
-    because: str
-    message: str
+    cool_down: CoolDown
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import Pool
-from charterer.policy.actions.max_cost import affordable, too_dear
 from charterer.policy.actions.path_mixing import in_order, last_option, ranked_options
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.triage import JobTriage, KeptRuns
@@ -19,6 +18,7 @@ from charterer.policy.budgets import reasons
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import reserve
+from charterer.policy.nodes.max_cost import affordable, too_dear
 from charterer.policy.options.option_value import Completion
 from charterer.policy.options.pool_selection import left_out
 
@@ -82,12 +82,12 @@ class Admission:
             if job.max_cost is None or job.id not in wanted:
                 continue
             outcomes = wanted.pop(job.id)
-            within = affordable(job, outcomes, self._draft.snapshot)
-            if within:
-                wanted[job.id] = within
+            why = too_dear(job, outcomes, self._draft.snapshot)
+            if why is None:
+                wanted[job.id] = affordable(job, outcomes, self._draft.snapshot)
             else:
                 self._too_dear.add(job.id)
-                self._draft.judge(job, None, too_dear(job, outcomes, self._draft.snapshot))
+                self._draft.judge(job, None, why)
         return wanted
 
     def _restart_at_once(self, job: Job, wanted: Sequence[Completion], why: Reason) -> None:
@@ -179,23 +179,23 @@ class Admission:
     def _by_availability(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> Iterable[Option]:
         """The options, best first, now that some could begin at once and others wait for nodes to start up.
 
-        An outcome counts a whole start-up: where nodes are ready, its seconds are taken off. Its dollars are not, for
-        whoever takes a ready node lets another job rent one; nor is anything for nodes that boot, or a job would want
-        more the more boots for it. A job of a class that mixes takes the path given to it, or the mix would not be met.
+        An outcome counts a whole start-up: where all nodes are ready or boot, what is over of it is taken off. So a job
+        waits for the last of its nodes while that costs less than to begin without it, and the machine is not wasted.
+        A job of a class that mixes takes the path given to it, or the mix would not be met.
         """
-        start_up = self._draft.start_up
-        most = max(start_up(outcome.option) for outcome in outcomes)
+        start_up, worth, least = self._draft.start_up, share.values.worth, inf
+        dearest = [(worth + outcome.option.price.dollars_per_second) * start_up(outcome.option) for outcome in outcomes]
+        most = max(dearest)
         if share.mixes or not most:
             return [outcome.option for outcome in outcomes]
-        worth, least = share.values.worth, inf
         ranked: list[tuple[float, int, Option]] = []
         for rank, outcome in enumerate(outcomes):
             total = outcome.worth
-            if total - worth * most >= least:
+            if total - most >= least:
                 break
-            sooner = total - worth * start_up(outcome.option)
-            if sooner < least and self._draft.ready(job, outcome.option):
-                total = sooner
+            if total - dearest[rank] < least:
+                seconds, dollars = self._draft.start_up_over(job, outcome.option)
+                total -= worth * seconds + dollars
             least = min(least, total)
             ranked.append((total, rank, outcome.option))
         first = [option for _, _, option in sorted(ranked, key=lambda entry: entry[:2])]

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from charterer.domain.ids import RentalId
 from charterer.domain.plan import Reason
 from charterer.policy.actions.admission import Admission
-from charterer.policy.actions.max_cost import stop_spent
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.release_idle import release_idle
 from charterer.policy.actions.resizing import Resizing
+from charterer.policy.actions.stop_spent import stop_spent
 from charterer.policy.actions.triage import triage
 from charterer.policy.nodes.capacity import Capacity
 

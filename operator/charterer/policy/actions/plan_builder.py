@@ -218,6 +218,19 @@ class PlanBuilder:
         _, booting, missing = self._allocator(option.pool).look(option, self._capacity.held(job))
         return not booting and not missing
 
+    def start_up_over(self, job: Job, option: Option) -> tuple[float, float]:
+        """Seconds and dollars of the option's start-up that are over already; none where a node must be rented.
+
+        The seconds are those of the last node. What booting nodes have cost is not saved by leaving them: they would
+        be ended. What ready ones have is, for whoever takes one lets another job rent one.
+        """
+        waits = self._allocator(option.pool).waits(option, self._capacity.held(job))
+        if waits is None:
+            return 0.0, 0.0
+        start = self.start_up(option)
+        over = [start - wait for wait in waits]
+        return min(over, default=start), sum(over) * option.price.dollars_per_second / self.pods(option)
+
     def pods(self, option: Option) -> int:
         """How many pods the option has: one below a node, else one for each whole node."""
         pool = self.snapshot.pools[option.pool]

@@ -12,7 +12,6 @@ from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Verdict
 from charterer.domain.time import after
 from charterer.policy.actions.admission import next_run
-from charterer.policy.actions.max_cost import fits, left_of
 from charterer.policy.actions.plan_builder import PlanBuilder, verdict
 from charterer.policy.actions.resize_limits import Hold, MoveGate
 from charterer.policy.actions.reversal_guard import reverses
@@ -23,6 +22,7 @@ from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts, job_position
 from charterer.policy.jobs.moves import CandidateMove, JobMoves, job_moves
 from charterer.policy.jobs.predicates import reason
+from charterer.policy.nodes.max_cost import fits, left_of
 from charterer.policy.nodes.placement import GpuClaim
 from charterer.policy.options.option_value import JobPosition, Move, OptionValues, in_place
 from charterer.policy.options.pool_selection import left_out

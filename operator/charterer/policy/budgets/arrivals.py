@@ -26,9 +26,6 @@ LEAST_SECONDS = 86_400.0
 LEAST_JOBS = 5.0
 """Jobs of a faded month below which nothing is counted: the jobs in sight say more of those to come."""
 PRIOR_JOBS = LEAST_JOBS
-_LEAST_SEEN_SECONDS = 600.0
-"""Seconds over which arrivals are seen at least: a job that has just come says that one may come every ten minutes.
-So in its first minutes a declared load counts no more than the jobs in sight do themselves (``declared_load``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +34,18 @@ class Arrivals:
 
     rate: float
     jobs: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLately:
+    """``jobs`` seen, with weights that halve in a week; ``elapsed``: seconds since the first of them."""
+
+    jobs: float
+    elapsed: float
+
+    def rate(self, least_seconds: float) -> float:
+        """Jobs a second, if they are taken to have come within ``least_seconds`` at least."""
+        return self.jobs / _Count(0.0, max(self.elapsed, least_seconds), WEEK_SECONDS).seconds
 
 
 def arrivals(known: ClassHistory | None, created: Sequence[Instant], now: Instant) -> Arrivals | None:
@@ -49,14 +58,13 @@ def first_arrivals(known: ClassHistory | None, now: Instant) -> Arrivals | None:
     return _counted(known, (), now, 1.0, 1.0)
 
 
-def seen_lately(known: ClassHistory | None, created: Sequence[Instant], now: Instant) -> float:
-    """Jobs a second that were seen, with weights that halve in a week; 0 where none was ever seen."""
+def seen_lately(known: ClassHistory | None, created: Sequence[Instant], now: Instant) -> SeenLately | None:
+    """What was seen of a class; None where no job ever was."""
     first = _first(known, created)
     if first is None:
-        return 0.0
-    elapsed = max(seconds_between(first, now), _LEAST_SEEN_SECONDS)
+        return None
     week = _week(_ages(created, now), None if known is None else known.aged(now))
-    return week / _Count(0.0, elapsed, WEEK_SECONDS).seconds
+    return SeenLately(week, max(seconds_between(first, now), 0.0))
 
 
 def _counted(

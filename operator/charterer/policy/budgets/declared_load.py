@@ -16,30 +16,45 @@ times what its own jobs cost, whatever it declares, and many classes of one name
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from charterer.domain.budget import ClassHistory
-from charterer.domain.profile import Profile
 from charterer.domain.time import Instant
-from charterer.policy.budgets.arrivals import seen_lately
+from charterer.policy.budgets.arrivals import SeenLately, seen_lately
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.solve.hull import Hull
 
 SEEN_FACTOR = 2.0
 """Multiple of what was seen up to which a declared number counts: jobs that come at random often come twice as fast."""
+MOST_UNSEEN_SECONDS = 600.0
+"""Longest time over which arrivals are seen at least: a job that has just come says that one may come in the time that
+it takes on its cheapest path, or every ten minutes if it takes longer. So in its first minutes a declared load counts
+little more than the jobs in sight do themselves, however short its jobs are."""
 PRIOR_SECONDS = 300.0
 """Seconds on its cheapest path that a job is believed to take before one of its class has cost anything."""
 
 
-def declared_arrivals(
-    profile: Profile, declared: float, known: ClassHistory | None, created: Sequence[Instant], now: Instant
-) -> float:
-    """Jobs a second that count of ``declared``. ``created``: of the jobs that are not in the history."""
-    if not profile.claims_arrivals:
-        return declared
-    return min(declared, SEEN_FACTOR * seen_lately(known, created, now))
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of a class beside what it declares. ``dearest``: dollars of the dearest job that was seen."""
+
+    seen: SeenLately | None
+    dearest: float
 
 
-def dearest_job(groups: Iterable[JobGroup], known: ClassHistory | None, now: Instant) -> float:
+def evidence(
+    groups: Iterable[JobGroup], known: ClassHistory | None, created: Sequence[Instant], now: Instant
+) -> Evidence:
+    """``groups``: of the class. ``created``: of the jobs that are not in the history."""
+    return Evidence(seen_lately(known, created, now), _dearest_job(groups, known, now))
+
+
+def believed_arrivals(seen: SeenLately, hull: Hull) -> float:
+    """Jobs a second that are believed of a class at most. ``hull``: of one of its jobs."""
+    return SEEN_FACTOR * seen.rate(min(hull.seconds[0], MOST_UNSEEN_SECONDS))
+
+
+def _dearest_job(groups: Iterable[JobGroup], known: ClassHistory | None, now: Instant) -> float:
     """Dollars of the dearest job of a class so far, or of its mean job in the history if that is more."""
     in_sight = max([facts.spent(now) for group in groups for facts in group.members], default=0.0)
     return max(in_sight, known.actual / known.jobs if known is not None and known.jobs else 0.0)

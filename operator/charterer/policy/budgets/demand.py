@@ -20,7 +20,7 @@ from charterer.domain.ids import ClassId, Rate
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant
 from charterer.policy.budgets.arrivals import Arrivals, arrivals
-from charterer.policy.budgets.declared_load import believed_work, dearest_job, declared_arrivals
+from charterer.policy.budgets.declared_load import Evidence, believed_arrivals, believed_work, evidence
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.options.menu import Menu, Menus, default_ceiling
@@ -104,15 +104,13 @@ def group_demands(
         in_class.setdefault(key[0], []).append(group)
     history: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.class_history
     works = {class_id: _mean_work(profiles.get(class_id), members) for class_id, members in in_class.items()}
-    rates = {
-        class_id: _arrivals(profiles.get(class_id), history.get(class_id), _uncounted(members, balance), now)
-        for class_id, members in in_class.items()
-    }
-    dearest = {
-        class_id: dearest_job(members, history.get(class_id), now)
-        for class_id, members in in_class.items()
-        if class_id in profiles and profiles[class_id].claims_work
-    }
+    rates: dict[ClassId, Arrivals | None] = {}
+    declared: dict[ClassId, Evidence] = {}
+    for class_id, members in in_class.items():
+        profile, created = profiles.get(class_id), _uncounted(members, balance)
+        if profile is not None and (profile.claims_arrivals or profile.claims_work):
+            declared[class_id] = evidence(members, history.get(class_id), created, now)
+        rates[class_id] = _arrivals(profile, history.get(class_id), created, declared.get(class_id), now)
     jobs = {class_id: sum([len(group.members) for group in members]) for class_id, members in in_class.items()}
     demands: dict[GroupKey, GroupDemand] = {}
     for key, group in groups.items():
@@ -133,7 +131,8 @@ def group_demands(
             )
             if rate is not None:
                 demand = replace(demand, arrivals=rate.rate * fraction, counted=rate.jobs)
-                demand = _borne_out(demand, profiles.get(class_id), dearest.get(class_id, 0.0))
+            if class_id in declared:
+                demand = _borne_out(demand, profiles[class_id], declared[class_id], fraction)
             demands[key] = demand
     for profile in profiles.values():
         if profile.budget == budget.id and profile.id not in in_class:
@@ -146,23 +145,38 @@ def _ceiling(budget: Budget) -> Rate | None:
 
 
 def _arrivals(
-    profile: Profile | None, known: ClassHistory | None, created: Sequence[Instant], now: Instant
+    profile: Profile | None,
+    known: ClassHistory | None,
+    created: Sequence[Instant],
+    found: Evidence | None,
+    now: Instant,
 ) -> Arrivals | None:
-    """Declared or counted; None for jobs without a profile, which have too little in common."""
+    """Declared or counted; None for jobs without a profile, which have too little in common.
+
+    ``found``: of a class that declares something; one of which no job was seen declares in vain.
+    """
     if profile is None:
         return None
-    if profile.arrivals_per_hour is not None:
-        rate = declared_arrivals(profile, profile.arrivals_per_hour / 3600.0, known, created, now)
-        return Arrivals(rate, inf) if rate > 0.0 else None
-    return arrivals(known, created, now)
+    if profile.arrivals_per_hour is None:
+        return arrivals(known, created, now)
+    in_vain = profile.claims_arrivals and (found is None or found.seen is None)
+    return None if in_vain or not profile.arrivals_per_hour else Arrivals(profile.arrivals_per_hour / 3600.0, inf)
 
 
-def _borne_out(demand: GroupDemand, profile: Profile | None, dearest: float) -> GroupDemand:
-    """The demand with so much of its declared work as ``dearest`` bears out, at least that of the jobs in sight."""
-    if profile is None or demand.arrivals is None or not profile.claims_work:
+def _borne_out(demand: GroupDemand, profile: Profile, found: Evidence, fraction: float = 1.0) -> GroupDemand:
+    """The demand with so much of what its class declares as was ``found``, at least that of the jobs in sight.
+
+    ``fraction``: of the class's jobs that are the group's.
+    """
+    if demand.arrivals is None:
         return demand
-    declared, in_sight = demand.arrivals, demand.active / demand.hull.seconds[0]
-    return replace(demand, arrivals=max(declared * believed_work(demand.hull, dearest), min(declared, in_sight)))
+    counted, hull = demand.arrivals, demand.hull
+    if profile.claims_arrivals and found.seen is not None:
+        counted = min(counted, believed_arrivals(found.seen, hull) * fraction)
+    if profile.claims_work:
+        in_sight = demand.active / hull.seconds[0]
+        counted = max(counted * believed_work(hull, found.dearest), min(counted, in_sight))
+    return replace(demand, arrivals=counted)
 
 
 def _uncounted(groups: Iterable[JobGroup], balance: Balance | None) -> list[Instant]:
@@ -189,7 +203,8 @@ def _expected(
     profile: Profile, known: ClassHistory | None, menus: Menus, ceiling: Rate | None, now: Instant
 ) -> dict[GroupKey, GroupDemand]:
     """The demand of a class without a job in sight, taken to run on anything that its curves cover."""
-    rate = _arrivals(profile, known, (), now)
+    found = evidence((), known, (), now)
+    rate = _arrivals(profile, known, (), found, now)
     if rate is None or profile.mean_work is None:
         return {}
     menu_key = MenuKey(profile.id, 1, 1, profile.widest)
@@ -207,4 +222,4 @@ def _expected(
         counted=rate.jobs,
         ceiling=ceiling,
     )
-    return {(profile.id, menu_key, 1.0): _borne_out(group, profile, dearest_job((), known, now))}
+    return {(profile.id, menu_key, 1.0): _borne_out(group, profile, found)}

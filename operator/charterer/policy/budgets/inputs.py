@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from charterer.domain.budget import Selector
 from charterer.domain.ids import BudgetId, ClassId, JobId
 from charterer.domain.period import period_bounds
+from charterer.domain.plan import ReasonCode
 from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
 from charterer.policy.jobs.exploration_budget import may_explore
-from charterer.policy.jobs.groups import JobGroups, job_groups
-from charterer.policy.jobs.job_facts import JobFacts, job_facts
+from charterer.policy.jobs.group_key import GroupKey
+from charterer.policy.jobs.groups import JobGroup, JobGroups, job_group, job_groups
+from charterer.policy.jobs.job_facts import JobFacts, job_facts, job_position
+from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.holdings import Holdings, holdings
+from charterer.policy.nodes.max_cost import too_dear
 from charterer.policy.nodes.pool_nodes import PoolNodes, pool_nodes
 from charterer.policy.nodes.rental_index import BudgetPool, RentalIndex, rental_index
 from charterer.policy.options.market import Market, market_of
 from charterer.policy.options.menu import Menus
+from charterer.policy.options.option_value import OptionValues
 from charterer.policy.options.width_backoff import quarantined_widths
 
 
@@ -43,12 +48,17 @@ def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
     """Gather the inputs; what did not change since the memo's last turn is the same object."""
     facts = memo.each(job_facts, snapshot.jobs, frozenset(snapshot.profiles))
     groups = job_groups(facts, memo)
+    menus = _menus(snapshot, groups, memo)
+    groups = {
+        budget: _startable(by_key, menus[budget], snapshot, memo) if budget is not None and budget in menus else by_key
+        for budget, by_key in groups.items()
+    }
     rentals = rental_index(snapshot.rentals, memo)
     held = holdings([group for by_key in groups.values() for group in by_key.values()], rentals.rental_of, memo)
     return PlanInputs(
         snapshot=snapshot,
         memo=memo,
-        menus=_menus(snapshot, groups, memo),
+        menus=menus,
         market=market_of(snapshot.pools, memo),
         facts=facts,
         groups=groups,
@@ -67,6 +77,32 @@ def _menus(snapshot: Snapshot, groups: JobGroups, memo: Memo) -> Mapping[BudgetI
             pools = snapshot.pools_of(budget)
             made[budget.pool_selector] = Menus(snapshot.profiles, pools, exploring, quarantined, memo)
     return {budget.id: made[budget.pool_selector] for budget in snapshot.budgets.values()}
+
+
+def _startable(
+    groups: Mapping[GroupKey, JobGroup], menus: Menus, snapshot: Snapshot, memo: Memo
+) -> Mapping[GroupKey, JobGroup]:
+    """The groups of a budget, in which waiting jobs whose maxCost is below the cost of all their options are refused.
+
+    They will never cost anything: as load they would make other jobs narrower by words alone.
+    """
+    found = dict(groups)
+    for key, group in groups.items():
+        capped = [job for job in group.waiting if job.max_cost is not None]
+        menu = menus.menu(key[1]) if capped else None
+        if menu is not None and menu.options:
+            values = memo(OptionValues, menu, 0.0, None)
+            reasons = {job.id: too_dear(job, values.entering(job_position(job, 1.0)), snapshot) for job in capped}
+            refused = tuple([(name, why.message) for name, why in reasons.items() if why is not None])
+            found[key] = memo(_refuse, group, refused) if refused else group
+    return found
+
+
+def _refuse(group: JobGroup, refused: Sequence[tuple[JobId, str]]) -> JobGroup:
+    """The group, in which these jobs want no GPUs because of their maxCost; with each of them why."""
+    why = {name: reason(ReasonCode.MAX_COST, message) for name, message in refused}
+    members = [replace(facts, refused=why.get(facts.job.id, facts.refused)) for facts in group.members]
+    return job_group(tuple(members))
 
 
 def _exploring(snapshot: Snapshot, groups: JobGroups) -> frozenset[ClassId]:

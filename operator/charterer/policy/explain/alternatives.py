@@ -283,10 +283,10 @@ class _Weighing:
         return points
 
     def _entering(self, completion: Completion) -> _OptionPoint:
-        """As the queue is served: where nodes are ready, nobody waits for their start-up."""
-        ready = self._draft.ready(self._job, completion.option)
-        seconds = completion.seconds - (self._draft.start_up(completion.option) if ready else 0.0)
-        return _OptionPoint(completion.option, seconds, completion.dollars, completion.room)
+        """As the queue is served: without what is over of the start-up."""
+        seconds, dollars = self._draft.start_up_over(self._job, completion.option)
+        option = completion.option
+        return _OptionPoint(option, completion.seconds - seconds, completion.dollars - dollars, completion.room)
 
     def row(self, point: _OptionPoint, here: _OptionPoint, worth: float) -> Alternative:
         """The option against the chosen one, for which a second is worth ``worth`` dollars."""
@@ -318,7 +318,7 @@ class _Weighing:
             return NodeSource.READY
         if not self._draft.must_rent(self._job, option):
             return NodeSource.BOOTING
-        if pool.cooled_until is not None and pool.cooled_until > self._snapshot.now:
+        if pool.cooling(self._snapshot.now) is not None:
             return NodeSource.COOLING
         return NodeSource.RENT if self._market.refusal(pool, 1) is None else NodeSource.FULL
 

@@ -7,43 +7,50 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Container, Mapping
+from math import inf
 
 from charterer.domain.ids import BudgetId, InstanceId, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.pool import InstanceState, Survey
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import seconds_between
 from charterer.policy.nodes.holdings import HeldGpus, Holdings
 from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.nodes.rental_index import BudgetPool
 
 EMPTY: HeldGpus = {}
+UNKNOWN: Mapping[RentalId, float] = {}
 
 
 class NodesByFreeGpus:
-    """Nodes of one kind by free GPUs: finds the fullest node that fits. Order is by name among equals."""
+    """Nodes of one kind by free GPUs: finds the fullest node that fits, among equals the soonest, then by name.
 
-    def __init__(self, free: Mapping[RentalId, int] = EMPTY) -> None:
+    ``seconds``: until each is ready; nodes that are not in it are the last.
+    """
+
+    def __init__(self, free: Mapping[RentalId, int] = EMPTY, seconds: Mapping[RentalId, float] = UNKNOWN) -> None:
         self.free = dict(free)
-        self._by_free: dict[int, list[RentalId]] = {}
+        self.seconds = seconds
+        self._by_free: dict[int, list[tuple[float, RentalId]]] = {}
         self._counted: dict[int, int] = {}
-        for rental in sorted(free):
-            self._by_free.setdefault(free[rental], []).append(rental)
+        for place in sorted([(seconds.get(rental, inf), rental) for rental in free]):
+            self._by_free.setdefault(free[place[1]], []).append(place)
 
     def put(self, rental: RentalId, free: int) -> None:
         """Add a node, or set how much of it is free (below zero where it is over-used)."""
         self._counted.clear()
-        before = self.free.get(rental)
+        before, place = self.free.get(rental), (self.seconds.get(rental, inf), rental)
         if before is not None:
-            names = self._by_free[before]
-            del names[bisect_left(names, rental)]
+            places = self._by_free[before]
+            del places[bisect_left(places, place)]
         self.free[rental] = free
-        insort(self._by_free.setdefault(free, []), rental)
+        insort(self._by_free.setdefault(free, []), place)
 
     def fullest(self, gpus: int) -> RentalId | None:
         """The node with the least free GPUs that still has ``gpus``."""
         fitting = [free for free, names in self._by_free.items() if free >= gpus and names]
-        return self._by_free[min(fitting)][0] if fitting else None
+        return self._by_free[min(fitting)][0][1] if fitting else None
 
     def whole_ones(self, size: int) -> int:
         """How many have at least ``size`` free GPUs."""
@@ -57,7 +64,7 @@ class NodesByFreeGpus:
         found: list[RentalId] = []
         for free in sorted(self._by_free):
             if free >= size:
-                found += self._by_free[free][: most - len(found)]
+                found += [name for _, name in self._by_free[free][: most - len(found)]]
         return found
 
     def take(self, rental: RentalId, gpus: int) -> None:
@@ -66,11 +73,19 @@ class NodesByFreeGpus:
 
 
 class FreeNodes:
-    """The nodes of one pool that one budget pays for. ``touched``: those that somebody was given or waits for."""
+    """The nodes of one pool that one budget pays for. ``seconds``: until booting ones are ready.
 
-    def __init__(self, ready: Mapping[RentalId, int] = EMPTY, booting: Mapping[RentalId, int] = EMPTY) -> None:
+    ``touched``: those that somebody was given or waits for.
+    """
+
+    def __init__(
+        self,
+        ready: Mapping[RentalId, int] = EMPTY,
+        booting: Mapping[RentalId, int] = EMPTY,
+        seconds: Mapping[RentalId, float] = UNKNOWN,
+    ) -> None:
         self.ready = NodesByFreeGpus(ready)
-        self.booting = NodesByFreeGpus(booting)
+        self.booting = NodesByFreeGpus(booting, seconds)
         self.touched: set[RentalId] = set()
 
 
@@ -95,7 +110,9 @@ class Capacity:
         made = self._cells.get((budget, pool))
         if made is None:
             here = self._nodes.get((budget, pool))
-            made = FreeNodes() if here is None else FreeNodes(self._ready(pool, here), self._booting(pool, here))
+            made = FreeNodes()
+            if here is not None:
+                made = FreeNodes(self._ready(pool, here), self._booting(pool, here), self._seconds(pool, here))
             self._cells[budget, pool] = made
         return made
 
@@ -117,6 +134,16 @@ class Capacity:
             rental.id: size - used.get(rental.id, 0)
             for rental in here.rentals.booting
             if self._offered(rental, noticed)
+        }
+
+    def _seconds(self, name: PoolId, here: PoolNodes) -> Mapping[RentalId, float]:
+        """Until each booting node is ready. One that is late is taken to be as late again, up to a whole start-up."""
+        pool, now = self._snapshot.pools.get(name), self._snapshot.now
+        if pool is None:
+            return UNKNOWN
+        start = pool.start_seconds
+        return {
+            rental.id: min(abs(start - seconds_between(rental.created, now)), start) for rental in here.rentals.booting
         }
 
     def _ready(self, name: PoolId, here: PoolNodes) -> HeldGpus:

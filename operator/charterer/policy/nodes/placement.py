@@ -72,6 +72,14 @@ class PoolAllocator:
                 self._cell.ready.take(rental, gpus)
         return found
 
+    def waits(self, option: Option, own: HeldGpus) -> list[float] | None:
+        """Seconds until each booting node that a claim would take is ready; None where nodes must be rented."""
+        _, booting, missing = self.look(option, own)
+        seconds = self._cell.booting.seconds
+        if missing or any(name not in seconds for name in booting):
+            return None
+        return [seconds[name] for name in booting]
+
     def missing(self, option: Option, own: HeldGpus) -> int:
         """How many nodes would have to be rented for a claim."""
         ready, booting, gpus, size = self._cell.ready, self._cell.booting, option.gpus, self._size

@@ -23,7 +23,7 @@ def refusal(pool: Pool, surveyed: bool, live_rentals: int, more: int, now: Insta
     """
     if pool.closed_because:
         return ReasonCode.POOL_DELETED
-    if pool.cooled_until is not None and pool.cooled_until > now:
+    if pool.cooling(now) is not None:
         return ReasonCode.POOL_COOLING
     if live_rentals + more > pool.max_nodes:
         return ReasonCode.POOL_FULL
@@ -52,8 +52,8 @@ class PoolQuota:
         if self._snapshot.unread_rental(pool.id) is not None:
             return ReasonCode.RENTAL_UNREADABLE
         code = refusal(pool, surveyed, self._live.get(pool.id, 0), nodes, self._snapshot.now)
-        if code is ReasonCode.POOL_COOLING and pool.cooled_until is not None:
-            self.cooled.add(pool.cooled_until)
+        if code is ReasonCode.POOL_COOLING and pool.cool_down is not None:
+            self.cooled.add(pool.cool_down.until)
         if code is None and not self.room.allows(pool, nodes):
             return ReasonCode.OPERATOR_LIMIT
         return code

@@ -15,7 +15,7 @@ from charterer.domain.order import RefusalKind
 from charterer.domain.plan import Limit
 from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, after
+from charterer.domain.time import Instant
 from charterer.policy.nodes.rental_index import PoolRentals, RentalIndex
 
 
@@ -44,12 +44,10 @@ def pool_sizes(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, Pool
 
 
 def _pool_size(pool: Pool, gpus_per_node: int, by_budget: Sequence[PoolRentals], now: Instant) -> PoolSize:
-    if pool.cooled_until is not None:
+    if (cooled := pool.cool_down) is not None:
         has = min(sum([len(here.launched) for here in by_budget]), pool.max_nodes)
-        failed = after(pool.cooled_until, -pool.cooldown_seconds)
-        until = after(pool.cooled_until, pool.cooldown_seconds)
-        gave = any(launched > failed for here in by_budget for launched in here.launched)
-        if now < until and has < pool.max_nodes and not gave:
-            limit = Limit.QUOTA if pool.cooled_because == RefusalKind.QUOTA_EXCEEDED else Limit.STOCK
-            return PoolSize(has, gpus_per_node, limit, until)
+        gave = any(launched > cooled.since for here in by_budget for launched in here.launched)
+        if now < cooled.doubted_until and has < pool.max_nodes and not gave:
+            limit = Limit.QUOTA if cooled.kind is RefusalKind.QUOTA_EXCEEDED else Limit.STOCK
+            return PoolSize(has, gpus_per_node, limit, cooled.doubted_until)
     return PoolSize(pool.max_nodes, gpus_per_node, Limit.MAX_NODES, None)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from charterer.domain.billing import cost
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.order import Refusal, RefusalKind, Scope, cool_down, with_cool_down
 from charterer.domain.plan import Rent
 from charterer.domain.pool import CapacityType, Cloud, FakeGroup, Offering, Pool, PriceSegment, Quote
-from charterer.domain.time import Instant, after, seconds_between
+from charterer.domain.time import Instant, seconds_between
 from charterer.simulate.model.sim_job import SimJob
 
 MOST_NODES = 100_000
@@ -68,8 +69,6 @@ class PoolModel:
             price_override=None,
             offering=Offering(self.gpu_type, self.gpus_per_node, self.name, "simulated"),
             quote=self.quote(self.hourly, now),
-            cooled_until=None,
-            cooled_because="",
             deleting=False,
         )
 
@@ -133,6 +132,7 @@ class NodeMarket:
         self.live: dict[PoolId, int] = dict.fromkeys(self.models, 0)
         self.micros_per_hour = 0
         self.rented_total = 0
+        self._launched: dict[PoolId, Instant] = {}
         self.version = 0
 
     def reprice(self, name: PoolId, hourly: Price, now: Instant) -> None:
@@ -148,11 +148,14 @@ class NodeMarket:
         """A new machine, which is not ready; None where the cloud has none (the pool cools down)."""
         model = self.models[order.pool]
         if model.stock is not None and self.live[order.pool] >= model.stock:
-            cooled = after(now, model.cooldown_seconds)
-            pool = replace(self.pools[order.pool], cooled_until=cooled, cooled_because="StockOut")
-            self.pools = {**self.pools, order.pool: pool}
+            pool = self.pools[order.pool]
+            refusal = Refusal(RefusalKind.STOCK_OUT, Scope.POOL, model.name, "StockOut", "none left", now)
+            launched = self._launched.get(order.pool)
+            cooled = cool_down(pool.cooled, refusal, model.cooldown_seconds, now, launched)
+            self.pools = {**self.pools, order.pool: replace(pool, cooled=with_cool_down(pool.cooled, cooled))}
             return None
         self.rented_total += 1
+        self._launched[order.pool] = now
         self.live[order.pool] += 1
         self.version += 1
         quote = self.pools[order.pool].quote

@@ -87,6 +87,16 @@ def test_an_overspent_budget_is_a_warning() -> None:
     assert told(over, over) == []
 
 
+def test_a_price_that_is_held_and_an_operator_that_is_stopped_are_warnings_once() -> None:
+    held = status("Ready", PriceHeld=("True", "PriceMoved", "the cloud asks $80"))
+    stopped = status("Ready", Stopped=("True", "NothingRented", "a person"))
+    drained = status("Ready", Stopped=("True", "Drained", "a person"))
+    assert told(status("Ready"), held) == [("PriceMoved", "the cloud asks $80", True)]
+    assert told(held, held) == told(held, status("Ready")) == []
+    assert told(status("Ready"), stopped) == [("NothingRented", "a person", True)]
+    assert told(stopped, drained) == [("Drained", "a person", True)]
+
+
 def test_what_goes_back_and_forth_is_told_every_ten_minutes_at_most() -> None:
     heard: list[tuple[EventSubject, str]] = []
     now = 0.0

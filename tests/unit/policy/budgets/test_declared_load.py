@@ -8,7 +8,7 @@ import pytest
 
 from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import BudgetId, ClassId, JobId
-from charterer.domain.plan import BudgetVerdict, Plan
+from charterer.domain.plan import BudgetVerdict, Plan, ReasonCode
 from charterer.domain.profile import Amdahl, PowerLaw
 from charterer.domain.time import after
 from charterer.policy import plan
@@ -104,7 +104,8 @@ def test_a_declared_load_grows_with_what_its_job_has_cost_from_that_of_the_job_i
 
 def test_what_was_seen_fades_when_no_jobs_come() -> None:
     created = [after(MID_MONTH, -hours * 3600.0) for hours in range(10)]
-    rates = [seen_lately(None, created, after(MID_MONTH, days * DAY)) for days in (0, 1, 7, 28, 90)]
+    seen = [seen_lately(None, created, after(MID_MONTH, days * DAY)) for days in (0, 1, 7, 28, 90)]
+    rates = [0.0 if found is None else found.rate(600.0) for found in seen]
     assert rates == sorted(rates, reverse=True)
     assert rates[0] == pytest.approx(10 / (9 * 3600.0), rel=0.1)
     assert rates[-1] < rates[0] / 10_000
@@ -112,8 +113,54 @@ def test_what_was_seen_fades_when_no_jobs_come() -> None:
 
 def test_finished_jobs_bear_a_load_out_too() -> None:
     history = ClassHistory(20.0, 20.0, 20.0, 20.0, after(MID_MONTH, -10 * DAY), MID_MONTH, 20.0, 14.0)
-    assert seen_lately(history, (), MID_MONTH) * DAY == pytest.approx(2.2, rel=0.1)
-    assert seen_lately(None, (), MID_MONTH) == 0.0
+    seen = seen_lately(history, (), MID_MONTH)
+    assert seen is not None
+    assert seen.rate(600.0) * DAY == pytest.approx(2.2, rel=0.1)
+    assert seen_lately(None, (), MID_MONTH) is None
+
+
+def test_classes_of_short_jobs_are_seen_within_the_time_that_their_jobs_take() -> None:
+    world = honest()
+    claims(world, arrivals=1e6, work_hours=0.01)
+    world.job("j", gpus=1, profile="greedy")
+    shares = next(iter(solve_budgets(world.snapshot()))).shares.values()
+    share = next(share for share in shares if share.group.class_id == GREEDY)
+    shortest = share.group.hull.seconds[0]
+    assert shortest < 600.0
+    assert share.arrivals == pytest.approx(2.0 / shortest, rel=0.01)
+
+
+@pytest.mark.parametrize("work_hours", [0.0001, 0.01, 0.1, 10.0])
+@pytest.mark.parametrize("age", [0.0, 60.0, 600.0, 3600.0])
+def test_a_job_bears_out_at_most_three_times_its_own_load_however_short_its_class_declares_its_jobs(
+    work_hours: float, age: float
+) -> None:
+    world = honest()
+    claims(world, arrivals=1e6, work_hours=work_hours)
+    world.job("j", gpus=1, profile="greedy", age_seconds=age)
+    shares = next(iter(solve_budgets(world.snapshot()))).shares.values()
+    share = next(share for share in shares if share.group.class_id == GREEDY)
+    hull = share.group.hull
+    assert share.arrivals * hull.money[0] <= 3.0 * hull.rates[0]
+
+
+def too_dear_jobs(world: World, *, targeted: bool) -> None:
+    """Jobs that would cost a hundred times what they may."""
+    target_hours = 24.0 if targeted else None
+    for number in range(200):
+        world.job(f"hopeless-{number}", gpus=(1, 8, 64), profile="sft", max_cost="0.50", target_hours=target_hours)
+
+
+@pytest.mark.parametrize("targeted", [False, True])
+def test_jobs_that_can_never_start_within_their_max_cost_take_nothing(targeted: bool) -> None:
+    world = honest()
+    alone = plan(world.snapshot())
+    too_dear_jobs(world, targeted=targeted)
+    together = plan(world.snapshot())
+    assert (verdict(together), width(together)) == (verdict(alone), width(alone))
+    why = together.jobs[JobId("hopeless-0")].reason
+    assert why.code is ReasonCode.MAX_COST
+    assert "spec.maxCost is $0.50" in why.message
 
 
 def many_claims(world: World, classes: int) -> list[str]:

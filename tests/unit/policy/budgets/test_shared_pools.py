@@ -19,6 +19,7 @@ from charterer.policy.options.option_value import JobPosition
 from charterer.policy.planner import plan
 from charterer.policy.solve.linear_program import SolverGaveUp
 from charterer.policy.solve.phase_dp import key_of
+from tests import factory
 from tests.crowds import held, rooms_of, stood
 from tests.worlds import World
 
@@ -181,7 +182,7 @@ def test_a_pool_that_had_no_node_to_give_is_as_large_as_what_it_has_until_it_giv
     world.rental("near")
     assert rooms_of(world)[NEAR].nodes == 50
     pool = world.pools[NEAR]
-    cooling = replace(pool, cooled_until=after(world.now, 300.0), cooled_because="StockOut", cooldown_seconds=600.0)
+    cooling = replace(pool, cooled=factory.cooled(after(world.now, 300.0), 600.0))
     world.pools[NEAR] = cooling
     world.rentals = {
         name: replace(rental, launched=after(world.now, -3600.0)) for name, rental in world.rentals.items()

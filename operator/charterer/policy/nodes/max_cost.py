@@ -1,4 +1,4 @@
-"""The most that a job may cost (spec.maxCost): options that would cost more are not taken, and its run is stopped.
+"""The most that a job may cost (spec.maxCost): options that would cost more are not taken.
 
 A run is stopped while the dollars that are left still pay for its grace period:
 
@@ -19,9 +19,6 @@ from charterer.domain.job_cost import job_cost
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, after
-from charterer.policy.actions.triage import JobTriage, KeptRuns
-from charterer.policy.jobs.job_facts import JobFacts
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import LOOK_AHEAD_SECONDS, MARGIN_SECONDS, USEFUL_SECONDS
 from charterer.policy.options.option_value import Completion
@@ -58,39 +55,12 @@ def affordable(job: Job, outcomes: Sequence[Completion], snapshot: Snapshot) -> 
     return outcomes if left is None else [outcome for outcome in outcomes if _needs(job, outcome) <= left]
 
 
-def too_dear(job: Job, outcomes: Sequence[Completion], snapshot: Snapshot) -> Reason:
-    """The reason why a job is not started: every option would cost more than it may."""
+def too_dear(job: Job, outcomes: Sequence[Completion], snapshot: Snapshot) -> Reason | None:
+    """The reason why a job is not started: each of the outcomes would cost more than it may. None where one fits."""
+    if affordable(job, outcomes, snapshot):
+        return None
     spent = job_cost(job, snapshot.rentals, snapshot.now)
     need = min(_needs(job, outcome) for outcome in outcomes)
     what = "the cheapest way to the end" if job.remaining is not None else f"to train for {USEFUL_SECONDS} s"
     text = f"spec.maxCost is {job.max_cost}, {spent} are spent, and {what} needs ${need:.2f}, including a reserve"
     return reason(ReasonCode.MAX_COST, f"{text} for an orderly stop: raise spec.maxCost to go on")
-
-
-def stop_spent(result: JobTriage, snapshot: Snapshot) -> list[Instant]:
-    """Move running jobs that must stop now to those that are stopped; when the first of the others must."""
-    again: list[Instant] = []
-    for at, kept in enumerate(result.running):
-        capped = [facts for facts in kept.group.capped if facts.job.id in kept.runners]
-        stopped = {facts.job.id for facts in capped if _stops(facts, result, again, snapshot)}
-        if stopped:
-            goes_on = {name: facts for name, facts in kept.runners.items() if name not in stopped}
-            result.running[at] = KeptRuns(kept.group, goes_on)
-    return again
-
-
-def _stops(facts: JobFacts, result: JobTriage, again: list[Instant], snapshot: Snapshot) -> bool:
-    job, allocation = facts.job, facts.job.allocation
-    left = left_of(job, snapshot)
-    if left is None or allocation is None:
-        return False
-    slack = left - leaving(job, allocation.option)
-    if slack <= 0.0:
-        spent = job_cost(job, snapshot.rentals, snapshot.now)
-        text = f"{spent} of spec.maxCost {job.max_cost} are spent, and the rest is reserved for an orderly stop"
-        result.stopped.append((job, reason(ReasonCode.MAX_COST, f"{text}: raise spec.maxCost to go on")))
-        return True
-    price = allocation.option.price.dollars_per_second
-    if price:
-        again.append(after(snapshot.now, max(slack / price, 1.0)))
-    return False

@@ -1,0 +1,1 @@
+"""Where the nodes of a pool come from: a model for each cloud."""

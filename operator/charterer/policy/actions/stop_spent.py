@@ -1,0 +1,41 @@
+"""Running jobs that have cost what they may (spec.maxCost): they are stopped while their grace is still paid for."""
+
+from __future__ import annotations
+
+from charterer.domain.job_cost import job_cost
+from charterer.domain.plan import ReasonCode
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant, after
+from charterer.policy.actions.triage import JobTriage, KeptRuns
+from charterer.policy.jobs.job_facts import JobFacts
+from charterer.policy.jobs.predicates import reason
+from charterer.policy.nodes.max_cost import leaving, left_of
+
+
+def stop_spent(result: JobTriage, snapshot: Snapshot) -> list[Instant]:
+    """Move running jobs that must stop now to those that are stopped; when the first of the others must."""
+    again: list[Instant] = []
+    for at, kept in enumerate(result.running):
+        capped = [facts for facts in kept.group.capped if facts.job.id in kept.runners]
+        stopped = {facts.job.id for facts in capped if _stops(facts, result, again, snapshot)}
+        if stopped:
+            goes_on = {name: facts for name, facts in kept.runners.items() if name not in stopped}
+            result.running[at] = KeptRuns(kept.group, goes_on)
+    return again
+
+
+def _stops(facts: JobFacts, result: JobTriage, again: list[Instant], snapshot: Snapshot) -> bool:
+    job, allocation = facts.job, facts.job.allocation
+    left = left_of(job, snapshot)
+    if left is None or allocation is None:
+        return False
+    slack = left - leaving(job, allocation.option)
+    if slack <= 0.0:
+        spent = job_cost(job, snapshot.rentals, snapshot.now)
+        text = f"{spent} of spec.maxCost {job.max_cost} are spent, and the rest is reserved for an orderly stop"
+        result.stopped.append((job, reason(ReasonCode.MAX_COST, f"{text}: raise spec.maxCost to go on")))
+        return True
+    price = allocation.option.price.dollars_per_second
+    if price:
+        again.append(after(snapshot.now, max(slack / price, 1.0)))
+    return False

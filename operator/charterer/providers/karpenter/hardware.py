@@ -1,0 +1,43 @@
+"""What a node of a pool is: as its nodes say, and until there is one as the pool's spec says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from charterer.api.names import GPU_RESOURCE, GPU_TYPE_LABEL
+from charterer.domain.pool import NodeClaims, Offering
+from charterer.providers.karpenter.claims import INSTANCE_TYPE
+from charterer.providers.karpenter.objects import Json, Objects
+
+_NODES: Final = "/api/v1/nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """Type and number of the GPUs of a node; ``seen``: whether a Node says so."""
+
+    gpu_type: str
+    gpus: int
+    seen: bool
+
+    def offering(self, cloud: NodeClaims) -> Offering:
+        """One node of the pool."""
+        return Offering(self.gpu_type, self.gpus, cloud.instance_type, cloud.zone)
+
+
+async def find(objects: Objects, cloud: NodeClaims) -> Hardware | None:
+    """What the Nodes of this instance type say, in whatever pool; else what is declared; None where nobody says it."""
+    listed = await objects.list(_NODES, labels=f"{INSTANCE_TYPE}={cloud.instance_type}")
+    for node in listed.items:
+        seen = _of_node(node)
+        if seen is not None:
+            return seen
+    return Hardware(cloud.gpu_type, cloud.gpus, seen=False) if cloud.gpu_type and cloud.gpus else None
+
+
+def _of_node(node: Json) -> Hardware | None:
+    """What a Node with the labels of NVIDIA's GPU feature discovery says."""
+    gpu_type = (node["metadata"].get("labels") or {}).get(GPU_TYPE_LABEL)
+    gpus = str(((node.get("status") or {}).get("capacity") or {}).get(GPU_RESOURCE, ""))
+    return Hardware(gpu_type, int(gpus), seen=True) if gpu_type and gpus.isdigit() and int(gpus) > 0 else None

@@ -1,0 +1,343 @@
+"""The adapter: one NodeClaim without a NodePool for each order.
+
+A claim has our finalizer, so that it stays readable after its end: Karpenter deletes a claim within a second of a
+stock-out, and the end of a machine is told by nothing but its claim. A survey takes the finalizer off once it has told
+the end; nothing else of a claim is ever changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+
+import aiohttp
+
+from charterer.api.names import LABEL_POOL
+from charterer.domain.ids import InstanceId, OrderToken, PoolId
+from charterer.domain.order import Ask, Order, Refusal, Reply, Traits
+from charterer.domain.pool import NodeClaims, Notice, Pool, Quote, Survey
+from charterer.domain.time import Instant, after, seconds_between
+from charterer.providers.errors import (
+    Busy,
+    CloudOutcomeUnknown,
+    CloudUnauthorized,
+    CloudUnreachable,
+    InvalidRequest,
+    NotFoundInCloud,
+    ProviderError,
+    Throttled,
+    UnknownCode,
+    WouldTerminate,
+)
+from charterer.providers.karpenter import errors, hardware, prices
+from charterer.providers.karpenter.claims import CLAIMS, Claim, ClaimStage, claim_for, claim_name
+from charterer.providers.karpenter.node_class import NodeClasses
+from charterer.providers.karpenter.objects import CallFailure, Objects, ObjectsError
+from charterer.providers.karpenter.preflight import findings
+from charterer.providers.provider import Drained, PreflightFinding
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+TRAITS: Final = Traits(named=True, keeps_trying=True, together=False, lag_seconds=2.0, listed_seconds=0.0)
+_EVENTS: Final = "/apis/events.k8s.io/v1/events"
+_AT_ONCE: Final = 8
+_TOLD_SECONDS: Final = 5.0
+"""How long surveys show a claim's end before the claim goes: long enough for it to be put on record."""
+_EVENT_SECONDS: Final = 10.0
+"""How long the Event that says why may come after the end of a claim."""
+_HARDWARE_SECONDS: Final = 60.0
+"""Seconds between two looks for a Node that says what it is, where the pool's spec is all that is known."""
+_NOTICE_SECONDS: Final = 120.0
+"""How long before a claim expires surveys say so."""
+
+_ERRORS: Final[Mapping[CallFailure, type[ProviderError]]] = {
+    CallFailure.NOT_DONE: CloudUnreachable,
+    CallFailure.UNKNOWN: CloudOutcomeUnknown,
+    CallFailure.FORBIDDEN: CloudUnauthorized,
+    CallFailure.ABSENT: NotFoundInCloud,
+    CallFailure.REFUSED: InvalidRequest,
+}
+
+
+class KarpenterCloud:
+    """A Provider for all pools of the operator's own cluster whose nodes Karpenter launches.
+
+    ``clock``: seconds that only go forward.
+    """
+
+    def __init__(self, objects: Objects, clock: Callable[[], float] = time.monotonic) -> None:
+        self._objects = objects
+        self._clock = clock
+        self._classes = NodeClasses(objects)
+        self._session: aiohttp.ClientSession | None = None
+        self._hardware: dict[NodeClaims, tuple[hardware.Hardware, float]] = {}
+        self._told: dict[str, float] = {}
+        self._refusals: dict[str, Refusal] = {}
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
+        """One list of all claims, and for those that were refused what Events say."""
+        try:
+            listed = await self._objects.list(CLAIMS, labels=LABEL_POOL)
+        except ObjectsError as error:
+            return {pool.id: _error(pool, error) for pool in pools}
+        claims: dict[PoolId, list[Claim]] = defaultdict(list)
+        for raw in listed.items:
+            claim = Claim.of(raw)
+            claims[claim.pool].append(claim)
+        self._forget_all_but({claim.meta.uid for of_pool in claims.values() for claim in of_pool})
+        answers = await asyncio.gather(*(self._answer(pool, claims[pool.id], listed.at) for pool in pools))
+        return {pool.id: answer for pool, answer in zip(pools, answers, strict=True)}
+
+    async def _answer(self, pool: Pool, claims: Sequence[Claim], at: Instant) -> Survey | ProviderError:
+        try:
+            return await self._survey(pool, _claims_of(pool), claims, at)
+        except ProviderError as error:
+            return error
+        except ObjectsError as error:
+            return _error(pool, error)
+
+    async def _survey(self, pool: Pool, cloud: NodeClaims, claims: Sequence[Claim], at: Instant) -> Survey:
+        found = await self._hardware_of(pool, cloud)
+        refusals, ordered = [], set()
+        for claim in claims:
+            about = errors.About(pool, cloud, claim.order, at)
+            match claim.stage:
+                case ClaimStage.UNSEEN | ClaimStage.LAUNCHING if claim.order is not None:
+                    ordered.add(claim.order)
+                case ClaimStage.FAILING if claim.order is not None:
+                    ordered.add(claim.order)
+                    if claim.failure is not None and claim.failure[0] not in errors.PASSING:
+                        refusals.append(errors.of_condition(*claim.failure, about))
+                case ClaimStage.UNSERVED if claim.order is not None:
+                    refusal = await self._why(claim, about)
+                    if refusal is None:
+                        ordered.add(claim.order)
+                    else:
+                        refusals.append(refusal)
+        survey = Survey(
+            pool=pool.id,
+            target=None,
+            ordered=frozenset(ordered),
+            instances=tuple([claim.instance(cloud, at) for claim in claims if claim.stage in _WITH_MACHINE]),
+            refusals=tuple(refusals),
+            notices=tuple(_notices(claims, at)),
+            asked=at,
+            traits=TRAITS,
+            offering=found.offering(cloud),
+        )
+        await self._release_told([claim for claim in claims if _over(claim) and claim.order not in ordered])
+        return survey
+
+    async def _hardware_of(self, pool: Pool, cloud: NodeClaims) -> hardware.Hardware:
+        known, since = self._hardware.get(cloud, (None, 0.0))
+        if known is not None and (known.seen or self._clock() - since < _HARDWARE_SECONDS):
+            return known
+        found = await hardware.find(self._objects, cloud)
+        if found is None:
+            message = f"no Node says what GPUs a {cloud.instance_type} has: set spec.karpenter.gpuType and gpusPerNode"
+            raise InvalidRequest(pool.id, "survey", "UnknownHardware", message)
+        self._hardware[cloud] = found, self._clock()
+        return found
+
+    async def _why(self, claim: Claim, about: errors.About) -> Refusal | None:
+        """Why a claim is over without a machine; None while an Event that says so may still come."""
+        uid = claim.meta.uid
+        if uid not in self._refusals:
+            refusal = await self._told_by_event(claim, about)
+            if refusal is None and claim.failure is not None:
+                refusal = errors.of_condition(*claim.failure, about)
+            if refusal is None and (trouble := await self._classes.trouble(about.cloud)):
+                refusal = errors.invalid("NodeClassNotReady", trouble, about)
+            deleted = about.at if claim.meta.deleted is None else claim.meta.deleted
+            if refusal is None and seconds_between(deleted, about.at) >= _EVENT_SECONDS:
+                refusal = errors.unexplained(claim.meta.name, about)
+            if refusal is None:
+                return None
+            self._refusals[uid] = refusal
+        return self._refusals[uid]
+
+    async def _told_by_event(self, claim: Claim, about: errors.About) -> Refusal | None:
+        events = await self._objects.list(
+            _EVENTS, fields=f"regarding.uid={claim.meta.uid},reason={errors.CAPACITY_EVENT}"
+        )
+        message = next((str(event.get("note") or "") for event in events.items), None)
+        return None if message is None else errors.of_event(message, about)
+
+    async def _release_told(self, over: Iterable[Claim]) -> None:
+        """Let the claims go whose end surveys have shown for a while. One that cannot be let go now is so later."""
+        now = self._clock()
+        for claim in over:
+            since = self._told.setdefault(claim.meta.uid, now)
+            if now - since >= _TOLD_SECONDS:
+                try:
+                    await self._release(claim)
+                except ObjectsError as error:
+                    _log.info("NodeClaim %s stays for now: %s", claim.meta.name, error)
+
+    def _forget_all_but(self, uids: set[str]) -> None:
+        self._told = {uid: since for uid, since in self._told.items() if uid in uids}
+        self._refusals = {uid: refusal for uid, refusal in self._refusals.items() if uid in uids}
+
+    async def quote(self, pool: Pool) -> Quote:
+        """Karpenter's estimate where its metrics are configured, otherwise the price in the pool's spec."""
+        cloud = _claims_of(pool)
+        if cloud.price_metrics:
+            if self._session is None:
+                self._session = aiohttp.ClientSession()
+            return await prices.estimated(self._session, pool, cloud)
+        quote = prices.declared(pool, cloud)
+        if quote is None:
+            message = "nobody says what a node costs: set spec.price.hourly, or spec.karpenter.priceMetrics"
+            raise InvalidRequest(pool.id, "quote", "NoPrice", message)
+        return quote
+
+    async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
+        """Whether Karpenter, the node class, the rights, the GPUs and the price are there."""
+        return await findings(pool, _claims_of(pool), self._objects, self._classes, lambda: self.quote(pool))
+
+    # --- changing -----------------------------------------------------------------------------------------------------
+
+    async def ask(self, pool: Pool, ask: Ask) -> Reply:
+        """Create the claims that are missing. What becomes of them is in surveys."""
+        cloud = _claims_of(pool)
+        call = "create NodeClaim"
+        trouble = await self._or_raise(pool, self._classes.trouble(cloud))
+        if trouble:
+            raise InvalidRequest(pool.id, call, "NodeClassNotReady", trouble)
+        gpus = (await self._or_raise(pool, self._hardware_of(pool, cloud))).gpus
+        room = asyncio.Semaphore(_AT_ONCE)
+
+        async def place(order: Order) -> Refusal | None:
+            async with room:
+                return await self._or_raise(pool, self._place(pool, cloud, gpus, order))
+
+        placed = await asyncio.gather(*(place(order) for order in ask.orders), return_exceptions=True)
+        refused: dict[OrderToken, Refusal] = {}
+        for order, refusal in zip(ask.orders, placed, strict=True):
+            if isinstance(refusal, BaseException):
+                raise refusal
+            if refusal is not None:
+                refused[order.token] = refusal
+        return Reply(refused=refused)
+
+    async def _place(self, pool: Pool, cloud: NodeClaims, gpus: int, order: Order) -> Refusal | None:
+        """Create the order's claim, unless it is there; one that is over is replaced."""
+        body = claim_for(pool, cloud, gpus, order)
+        if await self._objects.create(CLAIMS, body):
+            return None
+        found = await self._claim(claim_name(order))
+        if found is None:
+            return None  # it went away in this moment: the next ask creates it
+        if found.order != order.token:
+            about = errors.About(pool, cloud, order.token, found.meta.created)
+            message = f"NodeClaim {found.meta.name} is not Charterer's: delete it or rename it"
+            return errors.invalid("NameTaken", message, about)
+        if found.stage is ClaimStage.UNSERVED and await self._release(found) is not None:
+            await self._objects.create(CLAIMS, body)
+        return None
+
+    async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
+        """Delete the claims of these orders for which no machine can come; Busy where one may be on its way.
+
+        A claim that is deleted while its launch is under way may leave a machine without a claim, until Karpenter's
+        own sweep finds it. Karpenter decides within five minutes, so that is waited for.
+        """
+        await self._or_raise(pool, self._withdraw(pool, frozenset(orders)))
+
+    async def _withdraw(self, pool: Pool, orders: frozenset[OrderToken]) -> None:
+        listed = await self._objects.list(CLAIMS, labels=f"{LABEL_POOL}={pool.id}")
+        claims = [claim for claim in map(Claim.of, listed.items) if claim.order in orders]
+        waiting = [claim.meta.name for claim in claims if not await self._give_up(pool, claim)]
+        if waiting:
+            message = f"NodeClaim {waiting[0]} is being launched: Karpenter says within 5 minutes what comes of it"
+            raise Busy(pool.id, "delete NodeClaim", "Launching", message)
+
+    async def _give_up(self, pool: Pool, claim: Claim) -> bool:
+        """Delete the claim if no machine can come of it; False where one may."""
+        match claim.stage:
+            case ClaimStage.UNSERVED:
+                await self._release(claim)
+                return True
+            case ClaimStage.UNSEEN | ClaimStage.FAILING if not claim.meta.deleting:
+                version = claim.meta.resource_version
+                if not await self._objects.delete(claim.path, uid=claim.meta.uid, resource_version=version):
+                    return False
+                left = await self._claim(claim.meta.name)
+                return left is None or (left.stage is ClaimStage.UNSERVED and await self._release(left) is not None)
+            case ClaimStage.RUNNING | ClaimStage.ENDING | ClaimStage.ENDED:
+                message = f"NodeClaim {claim.meta.name} has machine {claim.provider_id}"
+                raise WouldTerminate(pool.id, "delete NodeClaim", "HasMachine", message)
+            case _:
+                return False
+
+    async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
+        """Delete the claim: Karpenter then ends the machine, and until it has, the claim stays."""
+        claim = await self._or_raise(pool, self._claim(instance))
+        if claim is None or claim.meta.deleting:
+            return
+        if claim.pool != pool.id:
+            message = f"NodeClaim {instance} is not for this pool"
+            raise InvalidRequest(pool.id, "delete NodeClaim", "NotOurs", message)
+        await self._or_raise(pool, self._objects.delete(claim.path, uid=claim.meta.uid))
+        _log.info("GPUPool %s: deleted NodeClaim %s, whose node %s was empty", pool.id, instance, proof.node)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _claim(self, name: str) -> Claim | None:
+        found = await self._objects.get(f"{CLAIMS}/{name}")
+        return None if found is None else Claim.of(found)
+
+    async def _release(self, claim: Claim) -> str | None:
+        """Take our finalizer off; the claim's new version, or None where it has changed or is gone."""
+        return await self._objects.keep_by(claim.path, claim.meta.resource_version, claim.finalizers_of_others)
+
+    async def _or_raise(self, pool: Pool, call: Awaitable[T]) -> T:
+        try:
+            return await call
+        except ObjectsError as error:
+            raise _error(pool, error) from error
+
+
+_WITH_MACHINE: Final = frozenset({ClaimStage.RUNNING, ClaimStage.ENDING, ClaimStage.ENDED})
+
+
+def _over(claim: Claim) -> bool:
+    return claim.stage in (ClaimStage.ENDED, ClaimStage.UNSERVED)
+
+
+def _claims_of(pool: Pool) -> NodeClaims:
+    if not isinstance(pool.cloud, NodeClaims):
+        raise TypeError(f"GPUPool {pool.id} is not Karpenter's: {pool.cloud}")
+    return pool.cloud
+
+
+def _notices(claims: Iterable[Claim], at: Instant) -> Iterable[Notice]:
+    """Notices for the claims that expire soon, or that somebody has deleted: Karpenter waits for what runs there."""
+    for claim in claims:
+        soon = claim.taken is not None and claim.taken <= after(at, _NOTICE_SECONDS)
+        leaving = claim.stage is ClaimStage.ENDING or (claim.stage is ClaimStage.RUNNING and soon)
+        if leaving and claim.taken is not None:
+            yield Notice(InstanceId(claim.meta.name), claim.taken)
+
+
+def _error(pool: Pool, error: ObjectsError) -> ProviderError:
+    kind = _ERRORS.get(error.failure, UnknownCode)
+    message = error.message
+    if error.failure is CallFailure.THROTTLED:
+        return Throttled(pool.id, error.call, error.failure.value, message, error.retry_after)
+    if error.failure is CallFailure.ABSENT:
+        message = f"{message}: is Karpenter installed in this cluster?"
+    if error.failure is CallFailure.FORBIDDEN:
+        message = f"{message} (the chart's value karpenter.enabled grants it)"
+    return kind(pool.id, error.call, error.failure.value, message)

@@ -1,0 +1,200 @@
+"""Nodes from a real Karpenter: rented, refused, abandoned, deleted by hand; with Karpenter or the operator away."""
+
+from __future__ import annotations
+
+import asyncio
+
+from charterer.cluster.paths import GPU_POOLS, NODES
+from tests.testbed.karpenter_bed import CLAIMS, GPU_TYPE, KarpenterBed, condition
+from tests.testbed.operators import Killer
+
+
+async def test_a_job_runs_on_a_node_for_which_karpenter_is_asked_and_it_is_given_back(
+    karpenter_bed: KarpenterBed,
+) -> None:
+    """The claim says whose it is; what the machine costs and is, Karpenter and the Node say."""
+    bed = karpenter_bed
+    bed.operator()
+    await bed.claim_pool()
+    await bed.budget()
+    await bed.job("train", gpus=8)
+    await bed.running("train")
+    (claim,), (rental,) = bed.claims(), bed.rentals()
+    labels = claim["metadata"]["labels"]
+    assert (labels["charterer.dev/pool"], labels["charterer.dev/rental"]) == ("a100", rental["metadata"]["name"])
+    assert claim["spec"]["expireAfter"] == "Never"
+    assert rental["status"]["providerId"] == claim["status"]["providerID"]
+    assert rental["status"]["launchedAt"] == claim["metadata"]["creationTimestamp"]
+    pool = bed.mirror.one(GPU_POOLS, "a100")
+    assert pool is not None
+    quote, offering = pool["status"]["quote"], pool["status"]["offering"]
+    assert (quote["hourly"], quote["source"]) == ("32.77", "Karpenter's estimate")
+    assert (offering["gpuType"], offering["gpusPerNode"], offering["zone"]) == (GPU_TYPE, 8, "zone-a")
+    await bed.finish("train")
+    await bed.complete("train")
+    await bed.until(lambda: not bed.claims() and not bed.mirror.all(NODES))
+
+
+def _cooled(bed: KarpenterBed, pool: str) -> tuple[str, str]:
+    """Why the pool is not asked: the reason, and the cloud's words."""
+    found = bed.mirror.one(GPU_POOLS, pool)
+    status = {} if found is None else found.get("status") or {}
+    return status.get("cooledBecause", ""), status.get("cooledMessage", "")
+
+
+async def test_what_is_out_of_stock_in_one_zone_is_rented_in_another(karpenter_bed: KarpenterBed) -> None:
+    """Karpenter deletes the claim within a second. Its code is in an Event only, and reaches the pool's status."""
+    bed = karpenter_bed
+    bed.karpenter.behave({"zone": "zone-a", "stock": 0})
+    await bed.claim_pool("a", "zone-a")
+    bed.operator()
+    await bed.budget()
+    await bed.job("train", gpus=8)
+    await bed.until(lambda: any(_cooled(bed, "a")))
+    because, message = _cooled(bed, "a")
+    assert because == "StockOut"
+    assert message.startswith("InsufficientInstanceCapacity: ")
+    await bed.claim_pool("b", "zone-b")
+    await bed.running("train")
+    assert {claim["metadata"]["labels"]["charterer.dev/pool"] for claim in bed.claims()} == {"b"}
+
+
+async def test_a_launch_that_fails_for_ever_is_given_up_at_once(karpenter_bed: KarpenterBed) -> None:
+    """Karpenter itself would try for five minutes."""
+    bed = karpenter_bed
+    refused = "VcpuLimitExceeded: You have requested more vCPU capacity than your current limit"
+    bed.karpenter.behave({"zone": "zone-a", "error": refused, "reason": "VCPULimitExceeded"})
+    await bed.claim_pool("a", "zone-a")
+    bed.operator()
+    await bed.budget()
+    await bed.job("train", gpus=8)
+    await bed.until(lambda: any(_cooled(bed, "a")))
+    because, message = _cooled(bed, "a")
+    assert because == "QuotaExceeded"
+    assert message.startswith("VCPULimitExceeded: ")
+    await bed.until(lambda: not bed.claims() and not bed.rentals())
+
+
+async def test_a_machine_that_never_registers_is_paid_for_until_karpenter_gives_it_up(
+    karpenter_bed: KarpenterBed,
+) -> None:
+    """After fifteen minutes, of Karpenter's clock. The job then runs on another machine."""
+    bed = karpenter_bed
+    bed.karpenter.behave({"silent": True})
+    bed.operator()
+    await bed.claim_pool()
+    await bed.budget()
+    await bed.job("train", gpus=8)
+    (first,) = await bed.until(lambda: bed.rentals("Starting"))
+    bed.karpenter.behave(advanced_seconds=901)
+    await bed.touch()
+    await bed.until(lambda: all("deletionTimestamp" in claim["metadata"] for claim in bed.claims()))
+    bed.karpenter.behave()
+    await bed.running("train")
+    assert first["metadata"]["uid"] not in {raw["metadata"]["uid"] for raw in bed.rentals("Ready")}
+
+
+async def test_what_nobody_ends_ends_itself_while_the_operator_is_away(karpenter_bed: KarpenterBed) -> None:
+    """``abandonAfterSeconds``. The operator that comes back finds out when that was, and that the job completed."""
+    bed = karpenter_bed
+    operator = bed.operator()
+    await bed.claim_pool(abandonAfterSeconds=600)
+    await bed.budget()
+    await bed.job("train", gpus=8)
+    await bed.running("train")
+    operator.kill()
+    await bed.finish("train")
+    bed.karpenter.behave(advanced_seconds=601)
+    await bed.touch()
+    await bed.until(lambda: all("deletionTimestamp" in claim["metadata"] for claim in bed.claims()))
+    bed.karpenter.behave()
+    await bed.until(lambda: condition(bed.claims()[0], "InstanceTerminating").get("status") == "True")
+    assert await bed.instances() == []
+    operator.restart()
+    await bed.complete("train")
+    await bed.until(lambda: not bed.claims())
+
+
+async def test_a_claim_that_somebody_deletes_takes_its_job_to_another_machine(karpenter_bed: KarpenterBed) -> None:
+    bed = karpenter_bed
+    bed.operator()
+    await bed.claim_pool()
+    await bed.budget()
+    await bed.job("train", gpus=8)
+    await bed.running("train")
+    (claim,) = bed.claims()
+    run = bed.run("train")
+    await bed.kube.delete(CLAIMS.one(claim["metadata"]["name"]))
+    await bed.until(lambda: bed.run("train") > run and bed.state("train") == "Running")
+    await bed.until(lambda: len(bed.claims()) == 1)
+
+
+async def test_while_karpenter_is_away_nothing_is_lost_and_nothing_asked_for_twice(karpenter_bed: KarpenterBed) -> None:
+    """A machine that is to be ended is billed until Karpenter is back; a claim that nobody wants any more goes before
+    Karpenter has seen it."""
+    bed = karpenter_bed
+    bed.operator()
+    await bed.claim_pool()
+    await bed.budget()
+    await bed.job("first", gpus=8)
+    await bed.running("first")
+    bed.karpenter.kill()
+    await bed.job("second", gpus=8)
+    await bed.until(lambda: len(bed.claims()) == 2)
+    await bed.delete("TrainingJob", "second")
+    await bed.until(lambda: len(bed.claims()) == 1 and len(bed.rentals()) == 1)
+    await bed.finish("first")
+    await bed.until(lambda: all("deletionTimestamp" in claim["metadata"] for claim in bed.claims()))
+    assert len(bed.rentals("Draining")) == 1
+    await bed.job("third", gpus=8)
+    await bed.until(lambda: len(bed.claims()) == 2)
+    bed.karpenter.restart()
+    await bed.running("third")
+    await bed.until(lambda: len(bed.claims()) == 1)
+
+
+async def test_a_claim_that_is_being_launched_is_not_deleted_before_its_machine_is_there(
+    karpenter_bed: KarpenterBed,
+) -> None:
+    """A machine that came for a claim which is gone would run on until Karpenter's sweep."""
+    bed = karpenter_bed
+    bed.karpenter.behave({"answerSeconds": 6})
+    bed.operator()
+    await bed.claim_pool()
+    await bed.budget()
+    await bed.job("train", gpus=8)
+    await bed.until(lambda: bed.claims() and "karpenter.sh/termination" in bed.claims()[0]["metadata"]["finalizers"])
+    await bed.delete("TrainingJob", "train")
+    (claim,) = await bed.until(lambda: [c for c in bed.claims() if (c.get("status") or {}).get("providerID")])
+    assert "deletionTimestamp" not in claim["metadata"]
+    await bed.until(lambda: not bed.claims())
+    assert len(bed.karpenter.instances([claim["metadata"]["name"]])) == 1
+
+
+async def test_killed_around_every_step_each_of_two_nodes_is_asked_for_once(karpenter_bed: KarpenterBed) -> None:
+    """The operator dies before and after each kind of step, from the first claim to the end of both."""
+    bed = karpenter_bed
+    operator = bed.operator(killer=Killer(bed.directory / "journal"))
+
+    async def keep_alive() -> None:
+        while True:
+            await operator.death()
+            operator.restart()
+
+    nurse = asyncio.create_task(keep_alive())
+    try:
+        await bed.claim_pool()
+        await bed.budget()
+        await bed.job("train", gpus=16)
+        await bed.running("train")
+        names = [claim["metadata"]["name"] for claim in bed.claims()]
+        assert len(bed.karpenter.instances(names)) == 2
+        await bed.finish("train")
+        await bed.complete("train")
+        await bed.until(lambda: not bed.rentals())
+    finally:
+        nurse.cancel()
+    passed = (bed.directory / "journal").read_text().splitlines()
+    assert {f"{when} {step}" for when in ("before", "after") for step in ("AskCloud", "Adopt", "Terminate")} <= {
+        *passed
+    }
