@@ -11,6 +11,7 @@ import yaml
 
 from charterer.api.models.kinds import KINDS
 from charterer.api.schema import crd
+from tests.cluster.aws_cases import AWS_ACCEPTED, AWS_CASES, AWS_REFUSED
 from tests.cluster.cloud_cases import CLOUD_CASES
 from tests.cluster.crd_cases import (
     CASES,
@@ -27,7 +28,9 @@ from tests.cluster.crd_cases import (
 )
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
-ALL_CASES = (*CASES, *CLOUD_CASES)
+ALL_CASES = (*CASES, *CLOUD_CASES, *AWS_CASES)
+ALL_REFUSED = {**REFUSED, **AWS_REFUSED}
+ACCEPTED = {**LEFT_TO_THE_OPERATOR, **AWS_ACCEPTED}
 
 
 @pytest.fixture(scope="module")
@@ -88,15 +91,15 @@ def test_a_rule_accepts_what_it_should_and_refuses_the_rest_in_its_own_words(
     assert case.rule in str(refusal.value)
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("what", ALL_REFUSED)
 def test_the_api_server_refuses(what: str, api: ControlPlane) -> None:
     with pytest.raises(ControlPlaneError, match=r"(is invalid|Invalid value|Duplicate value)"):
-        _create(api, REFUSED[what], "--dry-run=server", "--validate=false")
+        _create(api, ALL_REFUSED[what], "--dry-run=server", "--validate=false")
 
 
-@pytest.mark.parametrize("what", LEFT_TO_THE_OPERATOR)
+@pytest.mark.parametrize("what", ACCEPTED)
 def test_the_api_server_leaves_to_the_operator(what: str, api: ControlPlane) -> None:
-    _create(api, LEFT_TO_THE_OPERATOR[what], "--dry-run=server")
+    _create(api, ACCEPTED[what], "--dry-run=server")
 
 
 DEFAULTS: dict[str, Json] = {

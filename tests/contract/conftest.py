@@ -1,14 +1,19 @@
-"""One fake cloud process for each worker, and a group of its own for each test."""
+"""One fake cloud process and one server of AWS for each worker; a group, an account of its own for each test."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Protocol
 
 import pytest
 
-from charterer.domain.pool import CapacityType
+from charterer.domain.pool import AwsFleet, AwsGroup, CapacityType
+from charterer.providers.aws.calls import Sdk
+from charterer.providers.aws.cloud import AwsCloud
 from charterer.providers.fake import FakeCloud
+from tests.clouds.aws.account import Account
+from tests.clouds.aws.server import AwsServer
+from tests.contract.aws_pools import FLEET, REGION, AwsMarket, Wire, account, aws_pool, no_pause, own_cluster
 from tests.contract.pools import Market, pool
 from tests.testbed.fakecloud import FakeCloudProcess
 
@@ -57,3 +62,45 @@ def market(cloud_process: FakeCloudProcess, provider: FakeCloud, request: pytest
         return Market(cloud_process, provider, pool(cloud_process.url, group, capacity))
 
     return make
+
+
+class OpenAws(Protocol):
+    """Makes a pool of AWS in the test's account; ``fields``: of the Pool."""
+
+    def __call__(
+        self, cloud: AwsFleet | AwsGroup = FLEET, capacity: CapacityType = CapacityType.ON_DEMAND, **fields: Any
+    ) -> AwsMarket: ...
+
+
+@pytest.fixture(scope="session")
+def aws_server() -> Iterator[AwsServer]:
+    """The shared server."""
+    with AwsServer(Account()) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def aws_clients(aws_server: AwsServer) -> Iterator[Sdk]:
+    """Clients of the shared server."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "AKIATESTTESTTESTTEST")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        yield Sdk(REGION, endpoint=aws_server.url)
+
+
+@pytest.fixture
+async def aws(aws_server: AwsServer, aws_clients: Sdk) -> AsyncIterator[OpenAws]:
+    """Makes pools of one account, which this test has for itself. The adapter's clock is the account's."""
+    here = aws_server.account = account()
+    made: list[AwsCloud] = []
+
+    def make(
+        cloud: AwsFleet | AwsGroup = FLEET, capacity: CapacityType = CapacityType.ON_DEMAND, **fields: Any
+    ) -> AwsMarket:
+        provider = AwsCloud(REGION, "", own_cluster, Wire(aws_clients), lambda: here.clock.now.timestamp(), no_pause)
+        made.append(provider)
+        return AwsMarket(here, provider, aws_pool(cloud, capacity, **fields))
+
+    yield make
+    for provider in made:
+        await provider.close()

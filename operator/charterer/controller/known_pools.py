@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from charterer.cluster.store import ObjectKey
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import Cloud, FakeGroup, NodeClaims, Pool, Survey
+from charterer.domain.pool import AwsFleet, AwsGroup, Cloud, FakeGroup, NodeClaims, Pool, Survey
 from charterer.domain.rental import Rental
 
 
@@ -50,7 +50,7 @@ def first_come(pools: Mapping[PoolId, Pool], surveys: Mapping[PoolId, Survey]) -
 
 def _identities(pool: Pool, survey: Survey | None) -> Iterable[Hashable]:
     """All by which the pool's machines may be told to be another's."""
-    if not isinstance(pool.cloud, NodeClaims):  # a claim says which pool it is for
+    if not isinstance(pool.cloud, NodeClaims | AwsFleet):  # a claim or a tag says which pool it is for
         yield _text(pool.cloud)
     if pool.offering is not None and pool.offering.group_id:
         yield "group", pool.offering.group_id
@@ -62,7 +62,7 @@ def _text(cloud: Cloud) -> Hashable:
     match cloud:
         case FakeGroup(group=group):
             return "fake", cloud.account, group
-        case NodeClaims():
+        case NodeClaims() | AwsFleet() | AwsGroup():
             return cloud
 
 

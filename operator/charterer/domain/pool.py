@@ -39,6 +39,39 @@ class FakeGroup:
         return f"{url.scheme}://{(url.hostname or '').rstrip('.')}:{port}{url.path.rstrip('/')}"
 
 
+@dataclass(frozen=True, slots=True)
+class AwsFleet:
+    """Instances that EC2 fleets of type instant launch from a launch template.
+
+    ``subnets``: where they may be launched, in any of them. ``instance_types``: of equal GPUs. ``version``: of the
+    template; a number, $Default or $Latest. ``gpu_type``: as in the label nvidia.com/gpu.product, where it is not known
+    of the types. ``assume_role``: the role to act with, otherwise the SDK's own credentials. ``queue``: the URL of the
+    SQS queue that gets the interruption warnings. Empty: none.
+    """
+
+    region: str
+    launch_template: str
+    version: str
+    subnets: tuple[str, ...]
+    instance_types: tuple[str, ...]
+    gpu_type: str = ""
+    assume_role: str = ""
+    capacity_reservation: str = ""
+    placement_group: str = ""
+    queue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AwsGroup:
+    """Instances that are launched into an existing Auto Scaling group. The other fields are as those of AwsFleet."""
+
+    region: str
+    auto_scaling_group: str
+    gpu_type: str = ""
+    assume_role: str = ""
+    queue: str = ""
+
+
 TaintEffect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
@@ -74,7 +107,7 @@ class NodeClaims:
     billing_minimum_seconds: int = 60
 
 
-Cloud: TypeAlias = FakeGroup | NodeClaims
+Cloud: TypeAlias = FakeGroup | NodeClaims | AwsFleet | AwsGroup
 """Where a pool's nodes come from: one type for each cloud. Everything that depends on the cloud matches on the type."""
 
 

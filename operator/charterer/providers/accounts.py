@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, assert_never
 
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import FakeGroup, NodeClaims, Pool
+from charterer.domain.pool import AwsFleet, AwsGroup, FakeGroup, NodeClaims, Pool
 from charterer.providers.fleet import Fleet
 from charterer.providers.guarded import Guarded, Guards
 from charterer.providers.karpenter.objects import Objects
@@ -33,6 +33,13 @@ def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None
             if objects is None:
                 raise ValueError(f"GPUPool {pool.id} is Karpenter's, which needs a cluster")
             return KarpenterCloud(objects)
+        case AwsFleet(region=region, assume_role=role) | AwsGroup(region=region, assume_role=role):
+            from charterer.providers.aws.cloud import AwsCloud
+            from charterer.providers.aws.own_cluster import OwnCluster
+
+            if objects is None:
+                raise ValueError(f"GPUPool {pool.id} is of AWS, where tags name the cluster: it needs one")
+            return AwsCloud(region, role, OwnCluster(objects))
         case _ as never:
             assert_never(never)
 
@@ -44,6 +51,8 @@ def _account_key(pool: Pool) -> tuple[str, str]:
             return "fake", pool.cloud.account
         case NodeClaims():
             return "karpenter", ""
+        case AwsFleet(region=region, assume_role=role) | AwsGroup(region=region, assume_role=role):
+            return "aws", f"{region} {role}"
         case _ as never:
             assert_never(never)
 

@@ -316,7 +316,11 @@ def test_a_pool_without_a_cloud_is_named() -> None:
     with pytest.raises(InvalidObject) as caught:
         decode.pool(values.raw("GPUPool", {"maxNodes": 6}))
     problem = caught.value.problem
-    assert (problem.field, problem.reason, problem.message) == ("spec", "NoCloud", "set exactly one of fake, karpenter")
+    assert (problem.field, problem.reason, problem.message) == (
+        "spec",
+        "NoCloud",
+        "set exactly one of fake, karpenter, aws",
+    )
 
 
 def test_conditions_are_read_back_with_the_time_of_their_last_transition() -> None:

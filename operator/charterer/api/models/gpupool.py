@@ -25,12 +25,13 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
+from charterer.api.models.clouds.aws import AwsNodes
 from charterer.api.models.clouds.karpenter import KarpenterNodes
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
-from charterer.domain.pool import CapacityType, Cloud, FakeGroup, NodeClaims, Offering, Pool, Quote
+from charterer.domain.pool import AwsFleet, AwsGroup, CapacityType, Cloud, FakeGroup, NodeClaims, Offering, Pool, Quote
 
 
 class FakeCloudGroup(ApiModel):
@@ -53,12 +54,14 @@ class CloudChoice(ApiModel):
     """The instance group of the fake cloud."""
     karpenter: KarpenterNodes | None = None
     """Nodes that Karpenter launches."""
+    aws: AwsNodes | None = None
+    """Nodes of AWS."""
 
     def cloud_of(self, meta: ObjectMeta) -> Cloud:
         """The cloud that is set; InvalidObject unless it is exactly one."""
         chosen = [group for name in CLOUD_FIELDS if (group := getattr(self, name)) is not None]
         match chosen:
-            case [FakeCloudGroup() | KarpenterNodes() as group]:
+            case [FakeCloudGroup() | KarpenterNodes() | AwsNodes() as group]:
                 return group.to_domain()
             case _:
                 message = f"set exactly one of {', '.join(CLOUD_FIELDS)}"
@@ -77,6 +80,9 @@ def cloud_fields(cloud: Cloud) -> Json:
         case NodeClaims():
             spec = KarpenterNodes.from_domain(cloud)
             return {"karpenter": spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)}
+        case AwsFleet() | AwsGroup():
+            nodes = AwsNodes.from_domain(cloud)
+            return {"aws": nodes.model_dump(mode="json", by_alias=True, exclude_none=True)}
         case _ as never:
             assert_never(never)
 

@@ -1,0 +1,160 @@
+"""The Provider of AWS: all pools of one region and role, fleets and groups, from one list of instances."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from charterer.domain.ids import InstanceId, OrderToken, PoolId
+from charterer.domain.order import Ask, Reply, Traits
+from charterer.domain.pool import AwsFleet, AwsGroup, CapacityType, Offering, Pool, Quote, Survey
+from charterer.domain.time import Instant
+from charterer.providers.aws.calls import Answer, Calls, Params, Sdk, Sleep
+from charterer.providers.aws.fleet import FleetLauncher
+from charterer.providers.aws.group import GroupLauncher
+from charterer.providers.aws.hardware import AwsHardware
+from charterer.providers.aws.listing import LAG_SECONDS, LISTED_SECONDS, ListedInstance, instances_of
+from charterer.providers.aws.notices import Notices
+from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
+from charterer.providers.aws.preflight import Preflight
+from charterer.providers.aws.prices import Prices
+from charterer.providers.errors import InvalidRequest, NotFoundInCloud, ProviderError
+from charterer.providers.provider import Drained, PreflightFinding
+
+FLEET_TRAITS: Final = Traits(
+    named=True, keeps_trying=False, together=True, lag_seconds=LAG_SECONDS, listed_seconds=LISTED_SECONDS
+)
+ONE_BY_ONE: Final = Traits(
+    named=True, keeps_trying=False, together=False, lag_seconds=LAG_SECONDS, listed_seconds=LISTED_SECONDS
+)
+
+
+class AwsCloud:
+    """The Provider of one region and role. ``cluster``: reads the uid of the namespace kube-system, which tags carry.
+
+    ``send``: sends a call; by default the SDK. ``clock``: seconds that only grow. ``sleep``: waits between tries.
+    """
+
+    def __init__(
+        self,
+        region: str,
+        role: str,
+        cluster: Callable[[PoolId], Awaitable[str]],
+        send: Callable[[Call, Params], Answer] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._cluster = cluster
+        self._calls = Calls(send or Sdk(region, role), sleep)
+        self._hardware = AwsHardware(self._calls)
+        self._prices = Prices(self._calls, region, clock)
+        self._notices = Notices(self._calls)
+        self._fleets = FleetLauncher(self._calls)
+        self._groups = GroupLauncher(self._calls, clock)
+        self._preflight = Preflight(self._calls, self._hardware, self._groups, self._prices)
+
+    async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
+        """One list of instances for all pools, and what each pool needs beside it. Raises where the list fails."""
+        if not pools:
+            return {}
+        first = pools[0].id
+        rows, asked = await instances_of(self._calls, first, await self._cluster(first))
+        answers = await asyncio.gather(*(self._survey_or_error(pool, rows, asked) for pool in pools))
+        return {pool.id: answer for pool, answer in zip(pools, answers, strict=True)}
+
+    async def quote(self, pool: Pool) -> Quote:
+        """The price list's price, or the present spot price, of the dearest type and zone."""
+        types, zones, _, _ = await self._place(pool)
+        return await self._prices.quote(pool, types, zones)
+
+    async def ask(self, pool: Pool, ask: Ask) -> Reply:
+        """Launch what is missing; the same orders again are the same calls."""
+        cluster = await self._cluster(pool.id)
+        match pool.cloud:
+            case AwsFleet() as fleet:
+                return await self._fleets.ask(pool, fleet, ask, cluster)
+            case AwsGroup() as group:
+                return await self._groups.ask(pool, group, ask, cluster)
+            case _:
+                raise _not_mine(pool)
+
+    async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
+        """Nothing: what was not launched at once never is."""
+
+    async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
+        """End that instance, if it is this cluster's and this pool's."""
+        cluster = await self._cluster(pool.id)
+        try:
+            answer = await self._calls(pool.id, Call.DESCRIBE_INSTANCES, {"InstanceIds": [instance]})
+        except NotFoundInCloud:
+            return
+        for row in (row for each in answer["Reservations"] for row in each["Instances"]):
+            tags = {tag["Key"]: tag["Value"] for tag in row.get("Tags", ())}
+            if (tags.get(CLUSTER_TAG), tags.get(POOL_TAG)) != (cluster, pool.id):
+                message = f"instance {instance} is not tagged as of this cluster and pool: it is not ended"
+                raise InvalidRequest(pool.id, Call.TERMINATE_INSTANCES.full_name, "NotOurs", message)
+            if row["State"]["Name"] in ("shutting-down", "terminated"):
+                return
+        if isinstance(pool.cloud, AwsGroup) and await self._groups.terminate(pool, instance):
+            return
+        try:
+            await self._calls(pool.id, Call.TERMINATE_INSTANCES, {"InstanceIds": [instance]})
+        except NotFoundInCloud:
+            return
+
+    async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
+        """What would fail, or cost money by surprise, before the first dollar."""
+        return await self._preflight.findings(pool, await self._cluster(pool.id))
+
+    async def close(self) -> None:
+        """End the threads."""
+        self._calls.close()
+
+    async def _survey_or_error(
+        self, pool: Pool, rows: Sequence[ListedInstance], asked: Instant
+    ) -> Survey | ProviderError:
+        try:
+            return await self._survey(pool, [row for row in rows if row.pool == pool.id], asked)
+        except ProviderError as error:
+            return error
+
+    async def _survey(self, pool: Pool, rows: Sequence[ListedInstance], asked: Instant) -> Survey:
+        types, zones, group, queue = await self._place(pool)
+        offering = await self._offering(pool, types, zones, group)
+        segments = await self._prices.segments(pool, sorted({*types, *(row.type for row in rows)}), rows)
+        alive = {row.id for row in rows if row.ended is None}
+        spot = pool.capacity_type is CapacityType.SPOT
+        notices = await self._notices.of_queue(pool.id, queue, alive, asked) if queue and spot else ()
+        fleet = isinstance(pool.cloud, AwsFleet) and not pool.cloud.capacity_reservation
+        return Survey(
+            pool=pool.id,
+            target=None,
+            ordered=frozenset(),
+            instances=tuple([row.to_domain(segments.get(row.id, ())) for row in rows]),
+            refusals=(),
+            notices=tuple(notices),
+            asked=asked,
+            traits=FLEET_TRAITS if fleet else ONE_BY_ONE,
+            offering=offering,
+        )
+
+    async def _place(self, pool: Pool) -> tuple[Sequence[str], Sequence[str], str, str]:
+        """The pool's instance types, its zones, its group's name in the whole world, and its queue."""
+        match pool.cloud:
+            case AwsFleet() as fleet:
+                return fleet.instance_types, await self._hardware.zones(pool, fleet.subnets), "", fleet.queue
+            case AwsGroup() as group:
+                settings = await self._groups.settings(pool, group)
+                return settings.types, settings.zones, settings.arn, group.queue
+            case _:
+                raise _not_mine(pool)
+
+    async def _offering(self, pool: Pool, types: Sequence[str], zones: Sequence[str], group: str) -> Offering:
+        said = pool.cloud.gpu_type if isinstance(pool.cloud, AwsFleet | AwsGroup) else ""
+        return await self._hardware.offering(pool, types, zones, group, said)
+
+
+def _not_mine(pool: Pool) -> InvalidRequest:
+    return InvalidRequest(pool.id, "spec", "NotAws", "this is no pool of AWS")

@@ -1,0 +1,314 @@
+"""The codes of AWS: what each means, how far it reaches, and who says so.
+
+Sources: [KA] karpenter-provider-aws ``pkg/errors``; [SP] SkyPilot's classification of capacity errors; [PC]
+parallelcluster-node, issue 673; [D] the EC2 API reference's page of error codes; [M] botocore's model of the service.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from charterer.domain.ids import OrderToken, PoolId
+from charterer.domain.order import Refusal, RefusalKind, Scope
+from charterer.domain.pool import CapacityType
+from charterer.domain.time import Instant
+from charterer.providers.errors import (
+    AtMinSize,
+    Busy,
+    CloudOutcomeUnknown,
+    CloudUnauthorized,
+    InvalidRequest,
+    NotFoundInCloud,
+    ProviderError,
+    Throttled,
+    Transient,
+    UnknownCode,
+)
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_MESSAGE: Final = 400
+THROTTLED_SECONDS: Final = 5.0
+"""AWS does not say how long to wait."""
+
+
+class CodeMeaning(Enum):
+    """What a code says."""
+
+    CAPACITY = auto()
+    QUOTA = auto()
+    THROTTLED = auto()
+    UNAUTHORIZED = auto()
+    NOT_FOUND = auto()
+    INVALID = auto()
+    BUSY = auto()
+    SERVER = auto()
+    """The server failed: a read may be repeated, what a mutation did is unknown."""
+    SUMMARY = auto()
+    """It comes with other codes, which say why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What a code means, and how far a refusal with it reaches."""
+
+    meaning: CodeMeaning
+    scope: Scope = Scope.POOL
+
+
+_ZONE = Code(CodeMeaning.CAPACITY, Scope.ZONE)
+_FAMILY = Code(CodeMeaning.QUOTA, Scope.FAMILY)
+_ACCOUNT_QUOTA = Code(CodeMeaning.QUOTA, Scope.ACCOUNT)
+_UNAUTHORIZED = Code(CodeMeaning.UNAUTHORIZED, Scope.ACCOUNT)
+_THROTTLED = Code(CodeMeaning.THROTTLED, Scope.ACCOUNT)
+_INVALID = Code(CodeMeaning.INVALID)
+_BUSY = Code(CodeMeaning.BUSY)
+_SERVER = Code(CodeMeaning.SERVER)
+
+CODES: Final[Mapping[str, Code]] = {
+    "InsufficientInstanceCapacity": _ZONE,  # KA, SP
+    "InsufficientHostCapacity": _ZONE,  # D
+    "InsufficientCapacity": _ZONE,  # PC
+    "InsufficientCapacityOnHost": _ZONE,  # D
+    "SpotMaxPriceTooLow": _ZONE,  # PC
+    "Unsupported": _ZONE,  # KA: the type is not offered in that zone
+    "UnfulfillableCapacity": Code(CodeMeaning.SUMMARY, Scope.ZONE),  # KA
+    "ReservationCapacityExceeded": Code(CodeMeaning.CAPACITY, Scope.POOL),  # KA
+    "InsufficientFreeAddressesInSubnet": Code(CodeMeaning.CAPACITY, Scope.SUBNET),  # KA
+    "VcpuLimitExceeded": _FAMILY,  # KA, SP
+    "InstanceLimitExceeded": _FAMILY,  # SP, D
+    "MaxSpotInstanceCountExceeded": Code(CodeMeaning.QUOTA, Scope.CAPACITY_TYPE),  # KA
+    "MaxFleetCountExceeded": _ACCOUNT_QUOTA,  # KA
+    "PendingVerification": _ACCOUNT_QUOTA,  # KA: minutes to hours until the account is verified
+    "AddressLimitExceeded": _ACCOUNT_QUOTA,  # D
+    "VolumeLimitExceeded": _ACCOUNT_QUOTA,  # D
+    "NetworkInterfaceLimitExceeded": _ACCOUNT_QUOTA,  # D
+    "RequestLimitExceeded": _THROTTLED,  # KA, D
+    "Throttling": _THROTTLED,  # D
+    "ThrottlingException": _THROTTLED,  # KA
+    "EC2ThrottledException": _THROTTLED,  # D
+    "RequestThrottled": _THROTTLED,  # M: sqs
+    "TooManyRequestsException": _THROTTLED,  # D
+    "UnauthorizedOperation": _UNAUTHORIZED,  # KA
+    "AccessDenied": _UNAUTHORIZED,  # D
+    "AccessDeniedException": _UNAUTHORIZED,  # M: pricing
+    "AuthFailure": _UNAUTHORIZED,  # KA
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted": _UNAUTHORIZED,  # KA: spot
+    "Blocked": _UNAUTHORIZED,  # D: the account is blocked
+    "OptInRequired": _UNAUTHORIZED,  # D
+    "ExpiredToken": _UNAUTHORIZED,  # D
+    "ExpiredTokenException": _UNAUTHORIZED,  # M: sts
+    "RequestExpired": _UNAUTHORIZED,  # D: also when the clock is wrong
+    "SignatureDoesNotMatch": _UNAUTHORIZED,  # D: also when the clock is wrong
+    "InvalidSignatureException": _UNAUTHORIZED,  # D
+    "InvalidClientTokenId": _UNAUTHORIZED,  # D
+    "UnrecognizedClientException": _UNAUTHORIZED,  # D
+    "MissingAuthenticationToken": _UNAUTHORIZED,  # D
+    "InvalidInstanceID.NotFound": Code(CodeMeaning.NOT_FOUND),  # KA
+    "RegionDisabledException": _UNAUTHORIZED,  # M: sts
+    "InvalidSecurity": _UNAUTHORIZED,  # M: sqs
+    "KmsAccessDenied": _UNAUTHORIZED,  # M: sqs
+    "KmsOptInRequired": _UNAUTHORIZED,  # M: sqs
+    "KmsDisabled": _INVALID,  # M: sqs
+    "KmsInvalidKeyUsage": _INVALID,  # M: sqs
+    "KmsInvalidState": _INVALID,  # M: sqs
+    "KmsNotFound": _INVALID,  # M: sqs
+    "KmsThrottled": _THROTTLED,  # M: sqs
+    "InvalidAddress": _INVALID,  # M: sqs
+    "InvalidIdFormat": _INVALID,  # M: sqs
+    "ReceiptHandleIsInvalid": _INVALID,  # M: sqs
+    "OverLimit": _BUSY,  # M: sqs: too many messages are received and not deleted
+    "InvalidNextToken": _SERVER,  # M: autoscaling: the list changed between its pages
+    "InvalidNextTokenException": _SERVER,  # M: pricing
+    "ExpiredNextTokenException": _SERVER,  # M: pricing
+    "NotFoundException": _INVALID,  # M: pricing
+    "ServiceLinkedRoleFailure": _UNAUTHORIZED,  # M: autoscaling
+    "MalformedPolicyDocument": _INVALID,  # M: sts
+    "PackedPolicyTooLarge": _INVALID,  # M: sts
+    "QueueDoesNotExist": _INVALID,  # M: sqs
+    "AWS.SimpleQueueService.NonExistentQueue": _INVALID,  # M: sqs
+    "InvalidLaunchTemplateName.NotFoundException": _INVALID,  # KA
+    "InvalidLaunchTemplateId.NotFound": _INVALID,  # KA
+    "InvalidLaunchTemplateId.VersionNotFound": _INVALID,  # D
+    "InvalidCapacityReservationId.NotFound": _INVALID,  # D
+    "InvalidParameterValue": _INVALID,  # D
+    "InvalidParameterCombination": _INVALID,  # D
+    "InvalidParameter": _INVALID,  # D
+    "InvalidFleetConfiguration": _INVALID,  # KA
+    "OperationNotPermitted": _INVALID,  # D: such as the end of an instance that is protected against it
+    "VPCIdNotSpecified": _INVALID,  # D
+    "InvalidFilter": _INVALID,  # D
+    "FilterLimitExceeded": _INVALID,  # D
+    "InvalidInstanceType": _INVALID,  # D
+    "InvalidUserData.Malformed": _INVALID,  # D
+    "MissingParameter": _INVALID,  # D
+    "UnknownParameter": _INVALID,  # D
+    "UnsupportedOperation": _INVALID,  # D
+    "TagLimitExceeded": _INVALID,  # D
+    "ValidationError": _INVALID,  # M: autoscaling
+    "InvalidParameterException": _INVALID,  # M: pricing
+    "IdempotentParameterMismatch": _INVALID,  # D: a bug, or the pool's spec changed between two tries
+    "IdempotentParameterMismatchError": _INVALID,  # M: autoscaling
+    "IdempotentCallInProgress": _BUSY,  # M: autoscaling
+    "IdempotentCallInProgressFault": _BUSY,  # M: autoscaling
+    "ResourceContention": _BUSY,  # M: autoscaling
+    "ResourceContentionFault": _BUSY,  # M: autoscaling
+    "ScalingActivityInProgress": _BUSY,  # M: autoscaling
+    "ScalingActivityInProgressFault": _BUSY,  # M: autoscaling
+    "ConcurrentTagAccess": _BUSY,  # D
+    "IncorrectInstanceState": _BUSY,  # D
+    "IncorrectState": _BUSY,  # D
+    "InternalError": _SERVER,  # KA, D
+    "InternalFailure": _SERVER,  # D
+    "InternalServiceError": _SERVER,  # D
+    "InternalErrorException": _SERVER,  # M: pricing
+    "ServerInternal": _SERVER,  # D
+    "ServiceUnavailable": _SERVER,  # D
+    "Unavailable": _SERVER,  # KA, D
+}
+"""What each code means."""
+
+_FAMILIES: Final[Mapping[str, Code]] = {
+    "InvalidAMIID": _INVALID,  # D
+    "InvalidBlockDeviceMapping": _INVALID,  # D
+    "InvalidGroup": _INVALID,  # D
+    "InvalidInstanceID": _INVALID,  # D
+    "InvalidKeyPair": _INVALID,  # D
+    "InvalidPlacementGroup": _INVALID,  # D
+    "InvalidSecurityGroupID": _INVALID,  # D
+    "InvalidSnapshot": _INVALID,  # D
+    "InvalidSubnet": _INVALID,  # D
+    "InvalidSubnetID": _INVALID,  # D
+}
+"""Codes of which only the part before the dot matters, such as InvalidAMIID.NotFound and InvalidAMIID.Malformed."""
+
+_CLOCK: Final = frozenset({"RequestExpired", "SignatureDoesNotMatch", "InvalidSignatureException"})
+_KINDS: Final[Mapping[CodeMeaning, type[ProviderError]]] = {
+    CodeMeaning.UNAUTHORIZED: CloudUnauthorized,
+    CodeMeaning.NOT_FOUND: NotFoundInCloud,
+    CodeMeaning.INVALID: InvalidRequest,
+    CodeMeaning.BUSY: Busy,
+    CodeMeaning.SUMMARY: Busy,
+}
+
+
+def meaning_of(code: str) -> Code | None:
+    """What a code means; None for a code that nobody here knows."""
+    return CODES.get(code) or _FAMILIES.get(code.split(".")[0])
+
+
+def plain(message: str) -> str:
+    """An error's message without the encoded part, which only its owner can decode, and not too long."""
+    return message.split(" Encoded authorization failure message")[0][:_LONGEST_MESSAGE]
+
+
+class LaunchRefused(ProviderError):
+    """A code that refuses a launch, in the place of an answer to the call."""
+
+    reason = RefusalKind.LAUNCH_FAILED.value
+
+    def __init__(self, pool: PoolId, call: str, error: LaunchError, at: Instant) -> None:
+        super().__init__(pool, call, error.code, error.message)
+        self.error = error
+        self.at = at
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchError:
+    """A refusal of one instance type in one place, as AWS lists it; empty where it does not say."""
+
+    code: str
+    message: str
+    instance_type: str = ""
+    zone: str = ""
+    subnet: str = ""
+
+
+def call_error(
+    pool: PoolId, call: str, code: str, message: str, status: int, at: Instant, *, mutation: bool
+) -> ProviderError:
+    """The error that stands for the code with which a whole call was answered.
+
+    ``at``: the cloud's time of the answer.
+    """
+    known, message = meaning_of(code), plain(message)
+    if code == "ValidationError" and "minSize" in message:
+        return AtMinSize(pool, call, code, message)
+    if code == "DryRunOperation":
+        return UnknownCode(pool, call, code, message)
+    if known is None and status < 500:
+        logger.error("GPUPool %s: %s: unknown code %s (HTTP %d): %s", pool, call, code, status, message)
+        return UnknownCode(pool, call, code, message)
+    if known is None or known.meaning is CodeMeaning.SERVER:
+        return (CloudOutcomeUnknown if mutation else Transient)(pool, call, code, message)
+    if known.meaning is CodeMeaning.THROTTLED:
+        return Throttled(pool, call, code, message, THROTTLED_SECONDS)
+    if known.meaning in (CodeMeaning.CAPACITY, CodeMeaning.QUOTA):
+        return LaunchRefused(pool, call, LaunchError(code, message), at)
+    if code in _CLOCK:
+        message = f"{message} Check that the credentials are not expired and that the operator's clock is right"
+    return _KINDS[known.meaning](pool, call, code, message)
+
+
+def refusal(
+    pool: PoolId, errors: Sequence[LaunchError], region: str, sold: CapacityType, at: Instant, order: OrderToken
+) -> Refusal:
+    """One refusal for all that AWS lists: an unknown code before all, then wrong requests, then quota, then capacity.
+
+    Codes that only sum up others are left out. Stock-outs of several zones or types reach the whole pool.
+    """
+    telling = [error for error in errors if not _says(error, CodeMeaning.SUMMARY)] or errors
+    for error in telling:
+        if meaning_of(error.code) is None:
+            logger.error("GPUPool %s: unknown code %s: %s", pool, error.code, error.message)
+    order_of_kinds = (
+        (RefusalKind.UNKNOWN_CODE, [error for error in telling if meaning_of(error.code) is None]),
+        (RefusalKind.UNAUTHORIZED, [error for error in telling if _says(error, CodeMeaning.UNAUTHORIZED)]),
+        (RefusalKind.INVALID_REQUEST, [error for error in telling if _says(error, CodeMeaning.INVALID)]),
+        (RefusalKind.QUOTA_EXCEEDED, [error for error in telling if _says(error, CodeMeaning.QUOTA)]),
+        (
+            RefusalKind.STOCK_OUT,
+            [e for e in telling if _says(e, CodeMeaning.CAPACITY) or _says(e, CodeMeaning.SUMMARY)],
+        ),
+        (RefusalKind.LAUNCH_FAILED, list(telling)),
+    )
+    kind, those = next((kind, found) for kind, found in order_of_kinds if found)
+    scope, where = _reach(pool, those, region, sold)
+    codes = ", ".join(dict.fromkeys(error.code for error in those))
+    message = "; ".join(dict.fromkeys(plain(error.message) for error in those))[:_LONGEST_MESSAGE]
+    return Refusal(kind, scope, where, codes, message, at, order)
+
+
+def _says(error: LaunchError, meaning: CodeMeaning) -> bool:
+    known = meaning_of(error.code)
+    return known is not None and known.meaning is meaning
+
+
+def _reach(pool: PoolId, errors: Sequence[LaunchError], region: str, sold: CapacityType) -> tuple[Scope, str]:
+    """How far these errors reach together, and the name of that: the pool, where they differ."""
+    reaches = {_reach_of_one(pool, error, region, sold) for error in errors}
+    return reaches.pop() if len(reaches) == 1 else (Scope.POOL, pool)
+
+
+def _reach_of_one(pool: PoolId, error: LaunchError, region: str, sold: CapacityType) -> tuple[Scope, str]:
+    known = meaning_of(error.code)
+    scope = Scope.POOL if known is None else known.scope
+    if scope is Scope.ZONE and "placement group" in error.message.lower():
+        scope = Scope.POOL
+    match scope:
+        case Scope.ZONE if error.zone and error.instance_type:
+            return scope, f"{error.instance_type} {sold.value} {error.zone}"
+        case Scope.SUBNET if error.subnet:
+            return scope, error.subnet
+        case Scope.FAMILY if error.instance_type:
+            return scope, f"{error.instance_type.split('.')[0]} {sold.value} {region}"
+        case Scope.CAPACITY_TYPE:
+            return scope, f"{sold.value} {region}"
+        case Scope.ACCOUNT:
+            return scope, region
+        case _:
+            return Scope.POOL, pool

@@ -1,0 +1,161 @@
+"""Nodes by EC2 CreateFleet of type instant: ids or refusals in the answer, all or none, one token for one call."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from charterer.domain.ids import InstanceId, OrderToken
+from charterer.domain.order import Ask, Order, Refusal, Reply
+from charterer.domain.pool import AwsFleet, CapacityType, Pool
+from charterer.providers.aws.calls import Answer, Calls, Params, time_of
+from charterer.providers.aws.errors import LaunchError, LaunchRefused, refusal
+from charterer.providers.aws.listing import MOST_TOGETHER, gang_tags, gangs_of, instances_of
+from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, RENTAL_TAG, Call
+from charterer.providers.errors import InvalidRequest, ProviderError
+
+logger = logging.getLogger(__name__)
+
+Tags: TypeAlias = Mapping[str, str]
+
+_AT_ONCE: Final = 4
+_RESERVED: Final = ("on-demand-capacity-reservation", "capacity-block")
+
+
+async def in_waves(orders: Sequence[Order], one: Callable[[Order], Awaitable[InstanceId | Refusal]]) -> Reply:
+    """The reply to orders that are asked for one by one, a few at a time, until the first that gets nothing.
+
+    The orders after that are asked for with the next ask. What was answered before an error is told; the error is
+    raised only if nothing was.
+    """
+    launched: dict[OrderToken, InstanceId] = {}
+    refused: dict[OrderToken, Refusal] = {}
+    for first in range(0, len(orders), _AT_ONCE):
+        wave = orders[first : first + _AT_ONCE]
+        errors: list[ProviderError] = []
+        for order, result in zip(wave, await asyncio.gather(*map(one, wave), return_exceptions=True), strict=True):
+            if isinstance(result, ProviderError):
+                errors.append(result)
+            elif isinstance(result, BaseException):
+                raise result
+            elif isinstance(result, Refusal):
+                refused[order.token] = result
+            else:
+                launched[order.token] = result
+        if errors and not launched and not refused:
+            raise errors[0]
+        if errors or refused:
+            for error in errors:
+                logger.warning("%s", error)
+            break
+    return Reply(launched, refused)
+
+
+class FleetLauncher:
+    """Launches the orders of pools with a launch template."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def ask(self, pool: Pool, fleet: AwsFleet, ask: Ask, cluster: str) -> Reply:
+        """One call for orders that are needed together, otherwise one for each. ``cluster``: for the tags."""
+        tags = {CLUSTER_TAG: cluster, POOL_TAG: pool.id}
+        if ask.together and len(ask.orders) > 1 and not fleet.capacity_reservation:
+            return await self._together(pool, fleet, ask.orders, tags)
+        return await in_waves(ask.orders, lambda order: self._one(pool, fleet, order, tags))
+
+    async def _one(self, pool: Pool, fleet: AwsFleet, order: Order, own: Tags) -> InstanceId | Refusal:
+        tags = {**own, ORDER_TAG: order.token, RENTAL_TAG: order.rental}
+        ids, refused = await self._create(pool, fleet, [order], order.token, tags)
+        if not ids:
+            return refused[order.token]
+        return ids[0]
+
+    async def _together(self, pool: Pool, fleet: AwsFleet, orders: Sequence[Order], own: Tags) -> Reply:
+        """All or none. Orders that an earlier call launched, with whatever others, are not launched again."""
+        listed, _ = await instances_of(self._calls, pool.id, own[CLUSTER_TAG], pool.id)
+        there, known = {row.order: row.id for row in listed if row.order is not None}, gangs_of(listed)
+        launched = {order.token: there[order.token] for order in orders if order.token in there}
+        missing = sorted((order for order in orders if order.token not in known), key=lambda order: order.token)
+        if not missing:
+            return Reply(launched)
+        if len(missing) > MOST_TOGETHER:
+            message = f"{len(missing)} nodes at once are more than {MOST_TOGETHER}: lower the job's number of nodes"
+            raise InvalidRequest(pool.id, Call.CREATE_FLEET.full_name, "TooManyTogether", message)
+        tokens = [order.token for order in missing]
+        token = f"g{hashlib.sha256(' '.join(tokens).encode()).hexdigest()[:40]}"
+        ids, refused = await self._create(pool, fleet, missing, token, {**own, **gang_tags(tokens)})
+        if not ids:
+            return Reply(launched, refused)
+        pairs = list(zip(sorted(ids), missing, strict=False))
+        await asyncio.gather(*(self._name(pool, id, order) for id, order in pairs))
+        return Reply(launched | {order.token: id for id, order in pairs})
+
+    async def _name(self, pool: Pool, id: InstanceId, order: Order) -> None:
+        """Give an instance the tags of its own; without them its order still follows from those of all."""
+        tags = _pairs({ORDER_TAG: order.token, RENTAL_TAG: order.rental})
+        try:
+            await self._calls(pool.id, Call.CREATE_TAGS, {"Resources": [id], "Tags": tags})
+        except ProviderError as error:
+            logger.warning("%s", error)
+
+    async def _create(
+        self, pool: Pool, fleet: AwsFleet, orders: Sequence[Order], token: str, tags: Tags
+    ) -> tuple[Sequence[InstanceId], Mapping[OrderToken, Refusal]]:
+        """The ids of all of them, or why there are none."""
+        params = fleet_request(pool, fleet, len(orders), tags) | {"ClientToken": token}
+        try:
+            answer = await self._calls(pool.id, Call.CREATE_FLEET, params)
+            ids = [InstanceId(id) for each in answer.get("Instances", ()) for id in each["InstanceIds"]]
+            errors, at = _errors(answer), time_of(answer)
+        except LaunchRefused as refused:
+            ids, errors, at = [], [refused.error], refused.at
+        if ids:
+            return ids, {}
+        if not errors:
+            errors = [LaunchError("EmptyAnswer", "CreateFleet launched nothing and gave no reason")]
+        return (), {o.token: refusal(pool.id, errors, fleet.region, pool.capacity_type, at, o.token) for o in orders}
+
+
+def _errors(answer: Answer) -> list[LaunchError]:
+    rows = []
+    for error in answer.get("Errors", ()):
+        where = error.get("LaunchTemplateAndOverrides", {}).get("Overrides", {})
+        place = (where.get("InstanceType", ""), where.get("AvailabilityZone", ""), where.get("SubnetId", ""))
+        rows.append(LaunchError(error.get("ErrorCode", ""), error.get("ErrorMessage", ""), *place))
+    return rows
+
+
+def fleet_request(pool: Pool, fleet: AwsFleet, number: int, tags: Tags) -> Params:
+    """The call that launches that many instances, without its token."""
+    spot = pool.capacity_type is CapacityType.SPOT
+    options: dict[str, Any] = {"AllocationStrategy": "price-capacity-optimized" if spot else "lowest-price"}
+    if number > 1:
+        options |= {"SingleAvailabilityZone": True, "MinTargetCapacity": number}
+    if fleet.capacity_reservation:
+        target = {"CapacityReservationIds": [fleet.capacity_reservation]}
+        sold, field = "reserved-capacity", "ReservedCapacityOptions"
+        options = {"ReservationTypes": list(_RESERVED), "CapacityReservationTarget": target}
+    else:
+        sold, field = ("spot", "SpotOptions") if spot else ("on-demand", "OnDemandOptions")
+    placement = {"Placement": {"GroupName": fleet.placement_group}} if fleet.placement_group else {}
+    overrides = [
+        {"InstanceType": type_name, "SubnetId": subnet, **placement}
+        for type_name in fleet.instance_types
+        for subnet in fleet.subnets
+    ]
+    template = {"LaunchTemplateName": fleet.launch_template, "Version": fleet.version}
+    return {
+        "Type": "instant",
+        "LaunchTemplateConfigs": [{"LaunchTemplateSpecification": template, "Overrides": overrides}],
+        "TargetCapacitySpecification": {"TotalTargetCapacity": number, "DefaultTargetCapacityType": sold},
+        field: options,
+        "TagSpecifications": [{"ResourceType": kind, "Tags": _pairs(tags)} for kind in ("instance", "volume")],
+    }
+
+
+def _pairs(tags: Tags) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in tags.items()]

@@ -1,0 +1,208 @@
+"""Nodes in an existing Auto Scaling group by LaunchInstances: ids or refusals in the answer, one token a call."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from charterer.domain.ids import InstanceId
+from charterer.domain.order import Ask, Order, Refusal, Reply
+from charterer.domain.pool import AwsGroup, CapacityType, Pool
+from charterer.providers.aws.calls import Calls, time_of
+from charterer.providers.aws.errors import CodeMeaning, LaunchError, LaunchRefused, meaning_of, refusal
+from charterer.providers.aws.fleet import in_waves
+from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, RENTAL_TAG, Call
+from charterer.providers.errors import InvalidRequest, NotFoundInCloud, ProviderError
+
+logger = logging.getLogger(__name__)
+
+_SETTINGS_SECONDS: Final = 300.0
+"""For how long a group's settings are used before they are read again."""
+_FIGHTING: Final = ("AZRebalance", "ReplaceUnhealthy", "InstanceRefresh")
+_NO_MEMBER: Final = "No managed instance found"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """What EC2 Auto Scaling says of a group. ``row``: all of it."""
+
+    arn: str
+    zones: Sequence[str]
+    subnets: Sequence[str]
+    types: Sequence[str]
+    tags: dict[str, str]
+    row: dict[str, Any]
+
+
+class GroupLauncher:
+    """Launches the orders of pools with an Auto Scaling group; ``clock``: seconds that only grow."""
+
+    def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._settings: dict[str, tuple[float, GroupSettings]] = {}
+
+    async def settings(self, pool: Pool, group: AwsGroup) -> GroupSettings:
+        """The group's settings; NotFoundInCloud when there is no such group."""
+        known = self._settings.get(group.auto_scaling_group)
+        if known is None or self._clock() - known[0] > _SETTINGS_SECONDS:
+            known = self._clock(), await self._read(pool, group)
+            self._settings[group.auto_scaling_group] = known
+        return known[1]
+
+    async def ask(self, pool: Pool, group: AwsGroup, ask: Ask, cluster: str) -> Reply:
+        """One call for each order, in one zone after the other until one has room.
+
+        InvalidRequest for a group that would end or add nodes by itself, or whose nodes no survey could find.
+        """
+        settings = await self.settings(pool, group)
+        if wrong := problems_of(pool, settings, cluster):
+            raise InvalidRequest(pool.id, Call.LAUNCH_INSTANCES.full_name, "UnfitGroup", "; ".join(wrong))
+        return await in_waves(ask.orders, lambda order: self._one(pool, group, settings, order))
+
+    async def _one(self, pool: Pool, group: AwsGroup, settings: GroupSettings, order: Order) -> InstanceId | Refusal:
+        """The instance, or why there is none in any zone. The zones are the same ones with every try of the order."""
+        errors: list[LaunchError] = []
+        for zone in settings.zones:
+            digest = hashlib.sha256(f"{order.token} {zone}".encode()).hexdigest()[:32]
+            params = {
+                "AutoScalingGroupName": group.auto_scaling_group,
+                "RequestedCapacity": 1,
+                "ClientToken": digest,
+                "AvailabilityZones": [zone],
+                "RetryStrategy": "none",
+            }
+            try:
+                answer = await self._calls(pool.id, Call.LAUNCH_INSTANCES, params)
+                at = time_of(answer)
+                errors += [_error(row) for row in answer.get("Errors", ())]
+            except LaunchRefused as refused:
+                answer, at = {}, refused.at
+                errors.append(refused.error)
+            for row in answer.get("Instances", ()):
+                for id in row["InstanceIds"]:
+                    await self._name(pool, InstanceId(id), order)
+                    return InstanceId(id)
+            if any(not _elsewhere(error) for error in errors):
+                break
+        errors = errors or [LaunchError("EmptyAnswer", "LaunchInstances launched nothing and gave no reason")]
+        return refusal(pool.id, errors, group.region, pool.capacity_type, at, order.token)
+
+    async def _name(self, pool: Pool, id: InstanceId, order: Order) -> None:
+        """Tag an instance with its order; the same order again tags it again."""
+        tags = [{"Key": ORDER_TAG, "Value": order.token}, {"Key": RENTAL_TAG, "Value": order.rental}]
+        try:
+            await self._calls(pool.id, Call.CREATE_TAGS, {"Resources": [id], "Tags": tags})
+        except ProviderError as error:
+            logger.warning("%s", error)
+
+    async def terminate(self, pool: Pool, instance: InstanceId) -> bool:
+        """End a member of the group, and nothing takes its place; False when no group has it."""
+        params = {"InstanceId": instance, "ShouldDecrementDesiredCapacity": True}
+        try:
+            await self._calls(pool.id, Call.TERMINATE_IN_GROUP, params)
+        except InvalidRequest as error:
+            if _NO_MEMBER not in error.message:
+                raise
+            return False
+        return True
+
+    async def _read(self, pool: Pool, group: AwsGroup) -> GroupSettings:
+        name = group.auto_scaling_group
+        rows, _ = await self._calls.pages(
+            pool.id, Call.DESCRIBE_GROUPS, {"AutoScalingGroupNames": [name]}, "AutoScalingGroups"
+        )
+        if not rows:
+            message = f"spec.aws.autoScalingGroup: no Auto Scaling group has the name {name!r} in {group.region}"
+            raise NotFoundInCloud(pool.id, Call.DESCRIBE_GROUPS.full_name, "NoSuchGroup", message)
+        [row] = rows
+        types = [each["InstanceType"] for each in _template(row).get("Overrides", ())] or await self._template_types(
+            pool, row
+        )
+        return GroupSettings(
+            arn=row["AutoScalingGroupARN"],
+            zones=sorted(row["AvailabilityZones"]),
+            subnets=[subnet for subnet in row.get("VPCZoneIdentifier", "").split(",") if subnet],
+            types=types,
+            tags={tag["Key"]: tag["Value"] for tag in row.get("Tags", ()) if tag.get("PropagateAtLaunch")},
+            row=dict(row),
+        )
+
+    async def _template_types(self, pool: Pool, row: dict[str, Any]) -> Sequence[str]:
+        """The instance type of the group's launch template."""
+        template = row.get("LaunchTemplate") or _template(row).get("LaunchTemplateSpecification")
+        if not template:
+            message = "spec.aws.autoScalingGroup: the group has no launch template: give it one"
+            raise InvalidRequest(pool.id, Call.DESCRIBE_GROUPS.full_name, "NoLaunchTemplate", message)
+        params = {
+            "LaunchTemplateName": template["LaunchTemplateName"],
+            "Versions": [template.get("Version", "$Default")],
+        }
+        answer = await self._calls(pool.id, Call.DESCRIBE_TEMPLATE, params)
+        [version] = answer["LaunchTemplateVersions"]
+        type_name = version["LaunchTemplateData"].get("InstanceType")
+        if type_name is None:
+            message = (
+                f"spec.aws.autoScalingGroup: launch template {params['LaunchTemplateName']} names no instance type"
+            )
+            raise InvalidRequest(pool.id, Call.DESCRIBE_TEMPLATE.full_name, "NoInstanceType", message)
+        return [type_name]
+
+
+def problems_of(pool: Pool, settings: GroupSettings, cluster: str) -> Sequence[str]:
+    """What in the group's settings would end or add nodes behind our back, hide them, or sell the wrong kind."""
+    row, name = settings.row, settings.row["AutoScalingGroupName"]
+    wrong = []
+    for key, value in ((CLUSTER_TAG, cluster), (POOL_TAG, pool.id)):
+        if settings.tags.get(key) != value:
+            has = settings.tags.get(key)
+            found = f"{has!r} is another's" if has is not None else "is missing"
+            wrong.append(f"the tag {key} {found}: set it to {value!r} on group {name}, with PropagateAtLaunch")
+    if row["MinSize"] > 0:
+        wrong.append(f"MinSize is {row['MinSize']}: set it to 0, or nodes that nobody uses are kept")
+    suspended = {process["ProcessName"] for process in row.get("SuspendedProcesses", ())}
+    if active := [process for process in _FIGHTING if process not in suspended]:
+        wrong.append(f"suspend the processes {', '.join(active)}: they replace nodes that jobs run on")
+    if row.get("MaxInstanceLifetime"):
+        wrong.append(f"MaxInstanceLifetime is {row['MaxInstanceLifetime']} s: remove it, or it ends nodes in use")
+    if row.get("WarmPoolConfiguration"):
+        wrong.append("it has a warm pool, whose nodes are billed: delete the warm pool")
+    sells = _sells(row)
+    if sells != pool.capacity_type.value:
+        wrong.append(f"it launches {sells} nodes, but spec.capacityType is {pool.capacity_type.value}")
+    return wrong
+
+
+def _sells(row: dict[str, Any]) -> str:
+    distribution = row.get("MixedInstancesPolicy", {}).get("InstancesDistribution", {})
+    base, share = (
+        distribution.get("OnDemandBaseCapacity", 0),
+        distribution.get("OnDemandPercentageAboveBaseCapacity", 100),
+    )
+    if share == 100:
+        return CapacityType.ON_DEMAND.value
+    return CapacityType.SPOT.value if share == 0 and base == 0 else "OnDemand and Spot"
+
+
+def _template(row: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = row.get("MixedInstancesPolicy", {}).get("LaunchTemplate", {})
+    return found
+
+
+def _error(row: dict[str, Any]) -> LaunchError:
+    return LaunchError(
+        row.get("ErrorCode", ""),
+        row.get("ErrorMessage", ""),
+        row.get("InstanceType", ""),
+        row.get("AvailabilityZone", ""),
+        row.get("SubnetId", ""),
+    )
+
+
+def _elsewhere(error: LaunchError) -> bool:
+    """Whether another zone may have room."""
+    known = meaning_of(error.code)
+    return known is not None and known.meaning is CodeMeaning.CAPACITY

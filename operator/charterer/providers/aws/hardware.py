@@ -1,0 +1,107 @@
+"""What a node of a pool is: the GPUs of its instance types, and the zones of its subnets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from charterer.domain.pool import Offering, Pool
+from charterer.providers.aws.calls import Calls
+from charterer.providers.aws.permissions import Call
+from charterer.providers.errors import InvalidRequest
+
+PRODUCTS: Final[Mapping[tuple[str, int], str]] = {
+    ("T4", 16384): "Tesla-T4",
+    ("V100", 32768): "Tesla-V100-SXM2-32GB",
+    ("A10G", 22888): "NVIDIA-A10G",
+    ("L4", 22888): "NVIDIA-L4",
+    ("L40S", 45776): "NVIDIA-L40S",
+    ("A100", 40960): "NVIDIA-A100-SXM4-40GB",
+    ("A100", 81920): "NVIDIA-A100-SXM4-80GB",
+    ("H100", 81920): "NVIDIA-H100-80GB-HBM3",
+    ("H200", 144384): "NVIDIA-H200",
+    ("B200", 183359): "NVIDIA-B200",
+}
+"""The node label nvidia.com/gpu.product by EC2's name of a GPU and its MiB. The label is the name that the driver
+gives the GPU, with hyphens; EC2's names and sizes are those of DescribeInstanceTypes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """The GPUs of an instance type: how many, EC2's name and the MiB of each."""
+
+    count: int
+    name: str
+    memory: int
+
+    def __str__(self) -> str:
+        return f"{self.count} × {self.name} of {self.memory} MiB" if self.count else "no GPU"
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceType:
+    """An instance type. ``classes``: how it is sold, such as on-demand and spot."""
+
+    name: str
+    gpus: Gpus
+    classes: frozenset[str]
+
+
+class AwsHardware:
+    """Reads instance types and subnets, whose facts never change, once."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._types: dict[str, InstanceType] = {}
+        self._zones: dict[str, str] = {}
+
+    async def offering(self, pool: Pool, types: Sequence[str], zones: Sequence[str], group: str, said: str) -> Offering:
+        """One node of the pool; InvalidRequest when types have no or unequal GPUs. ``said``: the spec's GPU type."""
+        found = [await self._type(pool, name) for name in types]
+        for each in found:
+            if not each.gpus.count:
+                message = f"instance type {each.name} has no GPU that a pod could have: name one with NVIDIA GPUs"
+                raise _wrong(pool, "spec.aws.instanceTypes", message)
+        if len({each.gpus for each in found}) > 1:
+            differ = ", ".join(f"{each.name} has {each.gpus}" for each in found)
+            message = f"the nodes of a pool have equal GPUs, but {differ}: make a GPUPool for each"
+            raise _wrong(pool, "spec.aws.instanceTypes", message)
+        gpus = found[0].gpus
+        product = said or PRODUCTS.get((gpus.name, gpus.memory))
+        if product is None:
+            message = (
+                f"set it to the node label nvidia.com/gpu.product of {found[0].name} ({gpus}), which is not known here"
+            )
+            raise _wrong(pool, "spec.aws.gpuType", message)
+        return Offering(product, gpus.count, ",".join(types), ",".join(sorted(set(zones))), group)
+
+    async def sold_as(self, pool: Pool, name: str) -> frozenset[str]:
+        """How an instance type is sold."""
+        return (await self._type(pool, name)).classes
+
+    async def zones(self, pool: Pool, subnets: Sequence[str]) -> Sequence[str]:
+        """The zone of each subnet; InvalidRequest when one does not exist."""
+        if any(subnet not in self._zones for subnet in subnets):
+            rows, _ = await self._calls.pages(pool.id, Call.DESCRIBE_SUBNETS, {"SubnetIds": list(subnets)}, "Subnets")
+            self._zones |= {row["SubnetId"]: row["AvailabilityZone"] for row in rows}
+        return [self._zones[subnet] for subnet in subnets]
+
+    async def _type(self, pool: Pool, name: str) -> InstanceType:
+        if name not in self._types:
+            answer = await self._calls(pool.id, Call.DESCRIBE_TYPES, {"InstanceTypes": [name]})
+            [row] = answer["InstanceTypes"]
+            self._types[name] = InstanceType(name, _gpus(row), frozenset(row.get("SupportedUsageClasses", ())))
+        return self._types[name]
+
+
+def _gpus(row: Mapping[str, Any]) -> Gpus:
+    all_gpus = [gpu for gpu in row.get("GpuInfo", {}).get("Gpus", ()) if gpu.get("Manufacturer") == "NVIDIA"]
+    if not all_gpus:
+        return Gpus(0, "", 0)
+    [gpu] = all_gpus
+    return Gpus(int(gpu["Count"]), gpu["Name"], int(gpu["MemoryInfo"]["SizeInMiB"]))
+
+
+def _wrong(pool: Pool, field: str, message: str) -> InvalidRequest:
+    return InvalidRequest(pool.id, field, "InvalidSpec", message)

@@ -1,0 +1,158 @@
+"""EC2's list of instances as domain values: whose each is, its state, and when it ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from charterer.domain.ids import InstanceId, OrderToken, PoolId
+from charterer.domain.pool import Instance, InstanceState, PriceSegment
+from charterer.domain.time import Instant, instant, seconds_between
+from charterer.providers.aws.calls import Calls
+from charterer.providers.aws.permissions import CLUSTER_TAG, GANG_TAG, ORDER_TAG, POOL_TAG, Call
+
+LAG_SECONDS: Final = 60.0
+"""DescribeInstances shows a new instance within seconds; no bound is documented."""
+LISTED_SECONDS: Final = 3600.0
+BILLING_MINIMUM: Final = 60
+"""Seconds; Linux instances are billed by the second."""
+_PAGE: Final = 1000
+_TOKENS_IN_A_TAG: Final = 7
+_MOST_GANG_TAGS: Final = 40
+MOST_TOGETHER: Final = _TOKENS_IN_A_TAG * _MOST_GANG_TAGS
+
+_STATES: Final[Mapping[str, InstanceState]] = {
+    "pending": InstanceState.PENDING,
+    "running": InstanceState.RUNNING,
+    "stopping": InstanceState.RUNNING,  # somebody's work by hand: it can be started again, and is to be ended
+    "stopped": InstanceState.RUNNING,
+    "shutting-down": InstanceState.STOPPING,
+    "terminated": InstanceState.ENDED,
+}
+_ENDED_AT: Final = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedInstance:
+    """An instance of EC2's list. ``order``: what it is for; None if nobody can tell (yet)."""
+
+    id: InstanceId
+    pool: PoolId
+    type: str
+    zone: str
+    spot: bool
+    state: InstanceState
+    launched: Instant
+    ended: Instant | None
+    because: str
+    tags: Mapping[str, str]
+    order: OrderToken | None
+
+    def to_domain(self, segments: Sequence[PriceSegment]) -> Instance:
+        """The instance, at those prices."""
+        return Instance(
+            id=self.id,
+            state=self.state,
+            provider_id=f"aws:///{self.zone}/{self.id}",
+            node=None,
+            launched=self.launched,
+            ended=self.ended,
+            segments=tuple(segments),
+            billing_minimum_seconds=BILLING_MINIMUM,
+            ended_because=self.because,
+            order=self.order,
+        )
+
+
+async def instances_of(
+    calls: Calls, pool: PoolId, cluster: str, only: PoolId | None = None
+) -> tuple[Sequence[ListedInstance], Instant]:
+    """All instances of this cluster (or of one pool of it), with those that ended lately, and the cloud's time.
+
+    ``pool``: the pool that errors name.
+    """
+    filters = [{"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]}]
+    if only is not None:
+        filters.append({"Name": f"tag:{POOL_TAG}", "Values": [only]})
+    params = {"Filters": filters, "MaxResults": _PAGE}
+    reservations, asked = await calls.pages(pool, Call.DESCRIBE_INSTANCES, params, "Reservations")
+    rows = [_listed(row) for reservation in reservations for row in reservation["Instances"]]
+    return recognised(rows, asked), asked
+
+
+def _listed(row: Mapping[str, Any]) -> ListedInstance:
+    tags = {tag["Key"]: tag["Value"] for tag in row.get("Tags", ())}
+    order = tags.get(ORDER_TAG)
+    reason = row.get("StateTransitionReason", "")
+    state = _STATES[row["State"]["Name"]]
+    told = _ENDED_AT.search(reason) if state in (InstanceState.STOPPING, InstanceState.ENDED) else None
+    ended = None if told is None else datetime.strptime(told[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+    gone = state in (InstanceState.STOPPING, InstanceState.ENDED)
+    return ListedInstance(
+        id=InstanceId(row["InstanceId"]),
+        pool=PoolId(tags.get(POOL_TAG, "")),
+        type=row["InstanceType"],
+        zone=row["Placement"]["AvailabilityZone"],
+        spot=row.get("InstanceLifecycle") == "spot",
+        state=state,
+        launched=instant(row["LaunchTime"]),
+        ended=None if ended is None else instant(ended),
+        because=row.get("StateReason", {}).get("Code", reason) if gone else "",
+        tags=tags,
+        order=None if order is None else OrderToken(order),
+    )
+
+
+def recognised(rows: Sequence[ListedInstance], asked: Instant) -> Sequence[ListedInstance]:
+    """The rows whose order is known or will never be.
+
+    Instances that were launched together carry the orders of all of them until each has a tag of its own. Which is
+    whose follows from the order of their ids once all are listed. Before that, they are not told: a list may lag, but
+    may not name the wrong order.
+    """
+    gangs: dict[tuple[OrderToken, ...], list[ListedInstance]] = {}
+    for row in rows:
+        if tokens := _gang(row.tags):
+            gangs.setdefault(tokens, []).append(row)
+    orders: dict[InstanceId, OrderToken | None] = {}
+    for tokens, members in gangs.items():
+        nameless = sorted((row for row in members if row.order is None), key=lambda row: row.id)
+        if len(members) < len(tokens) and any(_fresh(row, asked) for row in nameless):
+            continue
+        left = sorted(set(tokens) - {row.order for row in members if row.order is not None})
+        orders |= {row.id: token for row, token in zip(nameless, left, strict=False)}
+    return [
+        row if row.id not in orders else _ordered(row, orders[row.id])
+        for row in rows
+        if row.order is not None or row.id in orders or not _fresh(row, asked)
+    ]
+
+
+def _fresh(row: ListedInstance, asked: Instant) -> bool:
+    return seconds_between(row.launched, asked) < LAG_SECONDS
+
+
+def _ordered(row: ListedInstance, order: OrderToken | None) -> ListedInstance:
+    return replace(row, order=order)
+
+
+def _gang(tags: Mapping[str, str]) -> tuple[OrderToken, ...]:
+    """The orders that were launched together with this one."""
+    parts = sorted((key, value) for key, value in tags.items() if key.startswith(GANG_TAG))
+    return tuple(sorted(OrderToken(token) for _, value in parts for token in value.split()))
+
+
+def gang_tags(tokens: Sequence[OrderToken]) -> dict[str, str]:
+    """The tags that name the orders of instances that are launched together; at most ``MOST_TOGETHER``."""
+    ordered = sorted(tokens)
+    parts = [ordered[i : i + _TOKENS_IN_A_TAG] for i in range(0, len(ordered), _TOKENS_IN_A_TAG)]
+    return {f"{GANG_TAG}{number:02d}": " ".join(part) for number, part in enumerate(parts)}
+
+
+def gangs_of(rows: Sequence[ListedInstance]) -> frozenset[OrderToken]:
+    """The orders that the listed instances were launched for, together or one by one."""
+    alone = {row.order for row in rows if row.order is not None}
+    return frozenset(alone | {token for row in rows for token in _gang(row.tags)})

@@ -1,0 +1,162 @@
+"""What instances cost: AWS's price list, and the history of spot prices by type and zone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from typing import Any, Final
+
+from charterer.domain.money import Price
+from charterer.domain.pool import CapacityType, Pool, PriceSegment, Quote
+from charterer.domain.time import Instant, after, instant, moment
+from charterer.providers.aws.calls import Calls, time_of
+from charterer.providers.aws.listing import BILLING_MINIMUM, ListedInstance
+from charterer.providers.aws.permissions import Call
+from charterer.providers.errors import InvalidRequest
+
+_LIST_SECONDS: Final = 6 * 3600.0
+"""For how long a list price is used before it is read again."""
+_SPOT_SECONDS: Final = 300.0
+"""For how long spot prices are used before newer ones are read; those of an ended instance are always newer."""
+_PRODUCT: Final = "Linux/UNIX"
+_PLAIN: Final[Mapping[str, str]] = {
+    "operatingSystem": "Linux",
+    "tenancy": "Shared",
+    "preInstalledSw": "NA",
+    "capacitystatus": "Used",
+}
+"""What tells the plain price of a type from the price list's many others."""
+
+_LONG_AGO: Final = Instant(0)
+
+Place = tuple[str, str]
+"""An instance type and a zone."""
+
+
+class Prices:
+    """Prices of one region; ``clock``: seconds that only grow."""
+
+    def __init__(self, calls: Calls, region: str, clock: Callable[[], float]) -> None:
+        self._calls = calls
+        self._region = region
+        self._clock = clock
+        self._listed: dict[str, tuple[float, Price, Instant]] = {}
+        self._spot: dict[Place, list[PriceSegment]] = {}
+        self._spot_read: dict[str, tuple[float, Instant]] = {}
+
+    async def quote(self, pool: Pool, types: Sequence[str], zones: Sequence[str]) -> Quote:
+        """The price of a node: of the dearest type and zone, because the cloud chooses. Spot never costs more than
+        on demand."""
+        listed = [await self._list_price(pool, name) for name in types]
+        worst = max(price for price, _ in listed)
+        source, as_of = f"AWS price list of {self._region}", min(at for _, at in listed)
+        if pool.capacity_type is not CapacityType.SPOT:
+            return Quote(worst, worst, BILLING_MINIMUM, source, as_of)
+        as_of = await self._read_spot(pool, types, as_of)
+        places = [self._spot[name, zone] for name in types for zone in set(zones) if (name, zone) in self._spot]
+        if not places:
+            raise _no_price(pool, f"spot price of {', '.join(types)} in {', '.join(sorted(set(zones)))}")
+        price = max(segments[-1].price for segments in places)
+        history = tuple(places[0]) if len(places) == 1 else ()
+        source = f"AWS spot price history of {self._region}"
+        return Quote(price, max(worst, price), BILLING_MINIMUM, source, as_of, history=history)
+
+    async def segments(
+        self, pool: Pool, types: Sequence[str], rows: Sequence[ListedInstance]
+    ) -> Mapping[str, Sequence[PriceSegment]]:
+        """The prices of each instance where they are its own: spot's by zone, and those of one type among several."""
+        if spot := [row for row in rows if row.spot]:
+            newest = max((row.ended for row in spot if row.ended is not None), default=_LONG_AGO)
+            await self._read_spot(pool, types, min(row.launched for row in spot), newest)
+        found: dict[str, Sequence[PriceSegment]] = {}
+        for row in rows:
+            if row.spot:
+                found[row.id] = _between(self._spot.get((row.type, row.zone), ()), row.launched, row.ended)
+            elif len(types) > 1:
+                price, _ = await self._list_price(pool, row.type)
+                found[row.id] = [PriceSegment(row.launched, price)]
+        return found
+
+    async def _list_price(self, pool: Pool, name: str) -> tuple[Price, Instant]:
+        """The on-demand price of a type and when it was read; ``spec.price.hourly`` where none is listed."""
+        known = self._listed.get(name)
+        if known is not None and self._clock() - known[0] < _LIST_SECONDS:
+            return known[1], known[2]
+        want = {**_PLAIN, "instanceType": name, "regionCode": self._region}
+        filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in want.items()]
+        answer = await self._calls(pool.id, Call.LIST_PRICES, {"ServiceCode": "AmazonEC2", "Filters": filters})
+        prices = {price for row in answer.get("PriceList", ()) for price in _hourly(json.loads(row))}
+        if len(prices) != 1 or min(prices) <= 0:
+            if pool.price_override is not None:
+                return pool.price_override, time_of(answer)
+            found = f"{len(prices)} prices" if prices else "no price"
+            raise _no_price(pool, f"one on-demand price of {name}: AWS lists {found}")
+        price, at = _price(prices.pop()), time_of(answer)
+        self._listed[name] = self._clock(), price, at
+        return price, at
+
+    async def _read_spot(self, pool: Pool, types: Sequence[str], since: Instant, until: Instant = _LONG_AGO) -> Instant:
+        """Read what is new of the types' spot prices, from ``since`` on, and again if what is known ends before
+        ``until``. When they were read."""
+        oldest = min((s[0].since for p, s in self._spot.items() if p[0] in types), default=None)
+        reads = [self._spot_read.get(name) for name in types]
+        ages = [(self._clock() - read[0], read[1]) for read in reads if read is not None]
+        known = len(ages) == len(types) and oldest is not None and oldest <= since
+        if known and all(age < _SPOT_SECONDS and at >= until for age, at in ages):
+            return min(at for _, at in ages)
+        begin = min(at for _, at in ages) if known else after(since, -1.0)
+        params = {
+            "InstanceTypes": list(types),
+            "ProductDescriptions": [_PRODUCT],
+            "StartTime": moment(begin),
+        }
+        rows, at = await self._calls.pages(pool.id, Call.SPOT_PRICES, params, "SpotPriceHistory")
+        for place, segments in _histories(rows).items():
+            before = [old for old in self._spot.get(place, ()) if known and old.since < segments[0].since]
+            self._spot[place] = [*before, *segments]
+        for name in types:
+            self._spot_read[name] = self._clock(), at
+        return at
+
+
+def _histories(rows: Sequence[Mapping[str, Any]]) -> Mapping[Place, list[PriceSegment]]:
+    """The prices by type and zone, oldest first, each once."""
+    found: dict[Place, list[PriceSegment]] = {}
+    for row in sorted(rows, key=lambda row: row["Timestamp"]):
+        segments = found.setdefault((row["InstanceType"], row["AvailabilityZone"]), [])
+        price = _price(Decimal(row["SpotPrice"]))
+        if not segments or segments[-1].price != price:
+            segments.append(PriceSegment(instant(row["Timestamp"]), price))
+    return found
+
+
+def _between(history: Sequence[PriceSegment], launched: Instant, ended: Instant | None) -> Sequence[PriceSegment]:
+    """The prices from the launch to the end; the first begins with the launch."""
+    at_launch = [segment for segment in history if segment.since <= launched][-1:]
+    later = [s for s in history if s.since > launched and (ended is None or s.since < ended)]
+    first = [PriceSegment(launched, segment.price) for segment in at_launch or later[:1]]
+    return [*first, *(later if at_launch else later[1:])]
+
+
+def _hourly(product: Mapping[str, Any]) -> Sequence[Decimal]:
+    """The dollars an hour in one row of the price list."""
+    dimensions = [
+        dimension
+        for term in product["terms"].get("OnDemand", {}).values()
+        for dimension in term["priceDimensions"].values()
+        if dimension["unit"] == "Hrs" and "USD" in dimension["pricePerUnit"]
+    ]
+    try:
+        return [Decimal(dimension["pricePerUnit"]["USD"]) for dimension in dimensions]
+    except InvalidOperation:
+        return []
+
+
+def _price(dollars: Decimal) -> Price:
+    return Price(int((dollars * 1_000_000).to_integral_value(ROUND_HALF_UP)))
+
+
+def _no_price(pool: Pool, what: str) -> InvalidRequest:
+    message = f"there is not {what}: set spec.price.hourly"
+    return InvalidRequest(pool.id, Call.LIST_PRICES.full_name, "NoPrice", message)
