@@ -23,7 +23,7 @@ from typing import Any, cast
 from charterer.cluster import kinds
 from charterer.cluster.client import Client
 from charterer.cluster.kinds import AnyKind
-from charterer.cluster.store import ObjectKey, Store
+from charterer.cluster.store import ObjectKey, Store, StoredVersion
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.observe import observe
 from charterer.controller.status.publisher import viewed_objects
@@ -145,8 +145,8 @@ class UidsOfTheWorld(Store):
     def put(self, kind: AnyKind, raw: Mapping[str, Any]) -> bool:
         return False
 
-    def uid(self, kind: AnyKind, key: ObjectKey) -> str | None:
-        return uid_of(kind.resource.plural, key.name)
+    def stored_version(self, kind: AnyKind, key: ObjectKey) -> StoredVersion | None:
+        return StoredVersion(uid_of(kind.resource.plural, key.name), 1, has_status=True)
 
 
 def status_writer() -> ViewWriter:

@@ -45,6 +45,7 @@ limits: {nodes: 0, dollarsPerHour: "500.00"}
 dryRun: true
 prometheusRule: {enabled: true, labels: {release: prometheus}, runbooksUrl: "https://example.org/runbooks/"}
 grafanaDashboard: {enabled: true, annotations: {grafana_folder: Training}}
+karpenter: {enabled: true, nodeClasses: [ec2nodeclasses.karpenter.k8s.aws]}
 fakeCloud:
   enabled: true
   persistence: {enabled: true, size: 2Gi, storageClassName: fast}

@@ -175,6 +175,25 @@ def test_only_the_fake_cloud_may_create_nodes(everything: list[Object]) -> None:
     assert verbs("charterer-fakecloud") == {"create", "patch", "delete"}
 
 
+def test_only_who_wants_karpenter_grants_the_rights_to_ask_it_for_nodes(
+    default: list[Object], everything: list[Object]
+) -> None:
+    def of_karpenter(objects: list[Object]) -> list[Object]:
+        return [rule for rule in rules(objects, "charterer") if "karpenter" in str(rule["apiGroups"])]
+
+    assert of_karpenter(default) == []
+    assert of_karpenter(everything) == [
+        {
+            "apiGroups": ["karpenter.sh"],
+            "resources": ["nodeclaims"],
+            "verbs": ["get", "list", "create", "patch", "delete"],
+        },
+        {"apiGroups": ["karpenter.k8s.aws"], "resources": ["ec2nodeclasses"], "verbs": ["get"]},
+    ]
+    with pytest.raises(HelmRefused, match="/karpenter/nodeClasses/0"):
+        render("karpenter: {nodeClasses: [EC2NodeClass]}")
+
+
 def test_people_who_may_view_may_read_charterers_objects_and_change_nothing(default: list[Object]) -> None:
     role = only(default, "ClusterRole", "charterer-view")
     assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"

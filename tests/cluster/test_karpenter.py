@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from charterer.cluster.paths import GPU_POOLS, NODES
+from charterer.domain.time import parse_instant
 from tests.testbed.karpenter_bed import CLAIMS, GPU_TYPE, KarpenterBed, condition
 from tests.testbed.operators import Killer
 
@@ -24,7 +26,7 @@ async def test_a_job_runs_on_a_node_for_which_karpenter_is_asked_and_it_is_given
     assert (labels["charterer.dev/pool"], labels["charterer.dev/rental"]) == ("a100", rental["metadata"]["name"])
     assert claim["spec"]["expireAfter"] == "Never"
     assert rental["status"]["providerId"] == claim["status"]["providerID"]
-    assert rental["status"]["launchedAt"] == claim["metadata"]["creationTimestamp"]
+    assert parse_instant(rental["status"]["launchedAt"]) == parse_instant(claim["metadata"]["creationTimestamp"])
     pool = bed.mirror.one(GPU_POOLS, "a100")
     assert pool is not None
     quote, offering = pool["status"]["quote"], pool["status"]["offering"]
@@ -35,11 +37,11 @@ async def test_a_job_runs_on_a_node_for_which_karpenter_is_asked_and_it_is_given
     await bed.until(lambda: not bed.claims() and not bed.mirror.all(NODES))
 
 
-def _cooled(bed: KarpenterBed, pool: str) -> tuple[str, str]:
-    """Why the pool is not asked: the reason, and the cloud's words."""
+def _cooled(bed: KarpenterBed, pool: str) -> Mapping[str, str]:
+    """What the cloud refused last in the pool."""
     found = bed.mirror.one(GPU_POOLS, pool)
-    status = {} if found is None else found.get("status") or {}
-    return status.get("cooledBecause", ""), status.get("cooledMessage", "")
+    cooled = [] if found is None else (found.get("status") or {}).get("cooled") or []
+    return cooled[-1] if cooled else {}
 
 
 async def test_what_is_out_of_stock_in_one_zone_is_rented_in_another(karpenter_bed: KarpenterBed) -> None:
@@ -50,10 +52,9 @@ async def test_what_is_out_of_stock_in_one_zone_is_rented_in_another(karpenter_b
     bed.operator()
     await bed.budget()
     await bed.job("train", gpus=8)
-    await bed.until(lambda: any(_cooled(bed, "a")))
-    because, message = _cooled(bed, "a")
-    assert because == "StockOut"
-    assert message.startswith("InsufficientInstanceCapacity: ")
+    refused = await bed.until(lambda: _cooled(bed, "a"))
+    assert (refused["kind"], refused["scope"], refused["where"]) == ("StockOut", "Zone", "zone-a")
+    assert refused["code"] == "InsufficientInstanceCapacity"
     await bed.claim_pool("b", "zone-b")
     await bed.running("train")
     assert {claim["metadata"]["labels"]["charterer.dev/pool"] for claim in bed.claims()} == {"b"}
@@ -68,10 +69,8 @@ async def test_a_launch_that_fails_for_ever_is_given_up_at_once(karpenter_bed: K
     bed.operator()
     await bed.budget()
     await bed.job("train", gpus=8)
-    await bed.until(lambda: any(_cooled(bed, "a")))
-    because, message = _cooled(bed, "a")
-    assert because == "QuotaExceeded"
-    assert message.startswith("VCPULimitExceeded: ")
+    cooled = await bed.until(lambda: _cooled(bed, "a"))
+    assert (cooled["kind"], cooled["scope"], cooled["code"]) == ("QuotaExceeded", "Family", "VCPULimitExceeded")
     await bed.until(lambda: not bed.claims() and not bed.rentals())
 
 
@@ -168,6 +167,8 @@ async def test_a_claim_that_is_being_launched_is_not_deleted_before_its_machine_
     (claim,) = await bed.until(lambda: [c for c in bed.claims() if (c.get("status") or {}).get("providerID")])
     assert "deletionTimestamp" not in claim["metadata"]
     await bed.until(lambda: not bed.claims())
+    rentals = [raw for raw in [*bed.rentals(), *bed.mirror.departed] if raw["kind"] == "GPURental"]
+    assert {raw["metadata"]["name"] for raw in rentals} <= {"a100-1"}, "it was this rental's machine, and no orphan"
     assert len(bed.karpenter.instances([claim["metadata"]["name"]])) == 1
 
 

@@ -137,6 +137,9 @@ class _Conditions(ApiModel):
     conditions: tuple[Condition, ...] = ()
 
 
-def conditions(raw: Raw) -> tuple[Condition, ...]:
-    """The conditions in the status of an object of any of Charterer's kinds."""
-    return ObjectMeta.of(str(raw.get("kind", "")), raw).read(_Conditions, "status", raw).conditions
+def conditions(status: Raw) -> tuple[Condition, ...]:
+    """The conditions in a status of any of Charterer's kinds; none where they cannot be read."""
+    try:
+        return _Conditions.model_validate(status).conditions
+    except ValidationError:
+        return ()

@@ -66,6 +66,7 @@ class Lease:
         self._silence = silence
         self._http = BlockingClient(access, timeout=self._times.renew_deadline / 3)
         self._acquired = ""
+        self._outdated = False
         self._lock = threading.Lock()
         self._election = Election(identity, self._times)
         self._stopping = threading.Event()
@@ -125,19 +126,26 @@ class Lease:
 
     def _attempt(self) -> bool:
         """Take or renew the Lease where the election allows it. Returns whether that was done."""
-        if not self._election.leading:
+        if not self._election.leading or self._outdated:
             self._observe()
-        if not self._election.may_take(self._clock()):
+        elif self._write():
+            return True
+        else:
+            self._observe()
+        holder = self._election.other_holder()
+        if holder is not None:
+            self._lose(f"the Lease is held by {holder}")
             return False
+        return self._election.may_take(self._clock()) and self._write()
+
+    def _write(self) -> bool:
+        """Take or renew the Lease as it was last seen. False if it has changed since: another process wrote it, or this
+        one and the answer was lost."""
         asked = self._clock()
         try:
             raw = self._put(self._election.record, self._identity)
         except (Conflict, AlreadyExists, NotFound):
-            # Another process wrote it, or an answer was lost: the next attempt starts from the Lease as it is now.
-            self._observe()
-            holder = self._election.other_holder()
-            if holder is not None:
-                self._lose(f"the Lease is held by {holder}")
+            self._outdated = True
             return False
         self._hold(raw, asked)
         return True
@@ -148,7 +156,9 @@ class Lease:
         except NotFound:
             with self._lock:
                 self._election.observe(None, self._clock())
+            self._outdated = False
             return
+        self._outdated = False
         record = _record(raw)
         with self._lock:
             self._election.observe(record, self._clock())

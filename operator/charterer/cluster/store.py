@@ -74,10 +74,19 @@ class KindStats:
     problems: int
 
 
+class StoredVersion(NamedTuple):
+    """Which version of an object the store has; ``has_status``: whether anybody has written its status yet."""
+
+    uid: str
+    version: int
+    has_status: bool
+
+
 @dataclass(slots=True)
 class _CacheEntry:
     uid: str
     version: int
+    has_status: bool
     value: object
 
 
@@ -134,7 +143,7 @@ class Store:
                     return False
                 self._add_tombstone(uid, version)
             else:
-                cache.entries[key] = _CacheEntry(uid, version, value)
+                cache.entries[key] = _CacheEntry(uid, version, bool(raw.get("status")), value)
             self._changed(cache)
         return True
 
@@ -197,9 +206,14 @@ class Store:
 
     def uid(self, kind: WatchedKind[Any], key: ObjectKey) -> str | None:
         """The uid of the object under this key, also of one that could not be decoded."""
+        stored = self.stored_version(kind, key)
+        return None if stored is None else stored.uid
+
+    def stored_version(self, kind: WatchedKind[Any], key: ObjectKey) -> StoredVersion | None:
+        """The version of the object under this key, also of one that could not be decoded."""
         with self._lock:
             entry = self._caches[kind].entries.get(key)
-        return None if entry is None else entry.uid
+        return None if entry is None else StoredVersion(entry.uid, entry.version, entry.has_status)
 
     @property
     def version(self) -> int:

@@ -338,5 +338,5 @@ def test_conditions_are_read_back_with_the_time_of_their_last_transition() -> No
         message="no budget selects it",
         last_transition_time=Instant(1_000_000),
     )
-    assert decode.conditions(values.raw_job({"conditions": [condition]})) == (expected,)
-    assert decode.conditions(values.raw_budget()) == ()
+    assert decode.conditions({"conditions": [condition]}) == (expected,)
+    assert decode.conditions({}) == decode.conditions({"conditions": [{"type": 1}]}) == ()

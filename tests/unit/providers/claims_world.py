@@ -114,7 +114,7 @@ class Cluster:
         return next(
             raw
             for path, raw in self.objects.items()
-            if path.startswith(f"{CLAIMS}/") and raw["metadata"]["labels"].get("charterer.dev/order") == order
+            if path.startswith(f"{CLAIMS}/") and raw["metadata"].get("labels", {}).get("charterer.dev/order") == order
         )
 
     def claims(self) -> Sequence[str]:
@@ -141,7 +141,8 @@ class Cluster:
 
     def launched(self, order: str) -> None:
         """The claim has a machine and its Node."""
-        self.seen(order)
+        if KARPENTER_KEEPS not in self.claim(order)["metadata"]["finalizers"]:
+            self.seen(order)
         self.condition(order, "Launched", "True", "Launched")
         self.condition(order, "Registered", "True", "Registered")
         self.claim(order)["status"] |= {"providerID": f"aws:///{order}", "nodeName": f"node-{order}"}

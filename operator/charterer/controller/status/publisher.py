@@ -92,14 +92,16 @@ def viewed_objects(
         if not pool.uid:  # only its rentals are left
             continue
         key, make = StepKey(StepKind.POOL, pool.id), partial(pool_view, pool, decided, tally, cloud_errors)
-        yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), pool.uid, key, None, None, True, make)
+        yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), pool.uid, True, key, None, None, True, make)
     counted: dict[ClassId, float] = defaultdict(float)
     for verdict in decided.classes:
         counted[verdict.class_id] += verdict.arrivals_per_hour
     for profile in snapshot.profiles.values():
         problem, counts = problems.get(("SpeedupProfile", *profile.id)), _declared_counts(profile, counted)
         facts, make_view = (profile, problem, counts), partial(_profile_view, profile, problem, counts)
-        yield ViewedObject(kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, None, facts, None, False, make_view)
+        yield ViewedObject(
+            kinds.SPEEDUP_PROFILES, ObjectKey(*profile.id), None, True, None, facts, None, False, make_view
+        )
 
 
 def _problems_of_jobs(snapshot: Snapshot, problems: Problems) -> Mapping[JobId, Problem]:
@@ -120,8 +122,8 @@ def _just_tried(job: Job, now: Instant) -> bool:
 def _viewed_job(job: Job, verdict: Verdict | None, problem: Problem | None) -> ViewedObject:
     """The words of a job's view follow from the job, its problem, and the option and kind of reason of its verdict.
 
-    The verdict's sentence and remaining time are numbers. The cost drifts while the job holds GPUs, and a target may
-    pass at any time.
+    What runs and what has run is shown soon. The verdict's sentence and remaining time are numbers. The cost drifts
+    while the job holds GPUs, and a target may pass at any time.
     """
     words = None
     if verdict is not None:
@@ -131,6 +133,7 @@ def _viewed_job(job: Job, verdict: Verdict | None, problem: Problem | None) -> V
         kinds.TRAINING_JOBS,
         ObjectKey(job.namespace, job.name),
         job.id,
+        bool(job.last_run),
         StepKey(StepKind.JOB, job.id),
         (job, problem, words),
         verdict,
@@ -148,6 +151,7 @@ def _budgets(snapshot: Snapshot, decided: Plan, tally: Tally) -> Iterator[Viewed
             kinds.GPU_BUDGETS,
             ObjectKey("", budget.id),
             budget.uid,
+            True,
             StepKey(StepKind.BUDGET, budget.id),
             (budget, words),
             None,
@@ -167,7 +171,7 @@ def invalid_objects(store: Store) -> Iterator[ViewedObject]:
     for kind in shown:
         for key, problem in store.view(kind).problems.items():
             make = partial(_invalid_view, kind is kinds.TRAINING_JOBS, problem)
-            yield ViewedObject(kind, key, store.uid(kind, key), None, (problem,), None, False, make)
+            yield ViewedObject(kind, key, store.uid(kind, key), True, None, (problem,), None, False, make)
 
 
 def _declared_counts(profile: Profile, counted: Mapping[ClassId, float]) -> bool | None:

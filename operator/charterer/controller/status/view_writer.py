@@ -1,7 +1,8 @@
 """Writing views: at once when a word changes, seldom when only numbers do, never when nothing does.
 
 A view is made anew only when something that it shows may have changed. It is no record: a write that fails or comes too
-late is made up for by the next.
+late is made up for by the next. Where many are due, words come before numbers, and those of what runs or has run before
+those of what waits.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -48,6 +50,8 @@ _LEAST_CHANGE = 0.01
 """Ratio by which a number must have moved to be written: what a person reads as another number."""
 _WRITES_AT_ONCE = 8
 """Requests in flight: as many as keep an API server busy without standing in the way of the loop's own."""
+_WRITES_AT_A_TIME = 64
+"""Writes after which it is looked again what is most urgent: less than a second's worth."""
 _BATCH = 100
 """Views made before other tasks get the thread: some ten milliseconds' worth."""
 _FIRST_RETRY_SECONDS = 1.0
@@ -60,21 +64,25 @@ _SOON_SECONDS = 1.0
 """Seconds until the view of a job is looked at again whose GPUs have cost nothing yet."""
 _SELDOM_SECONDS = 30.0
 """Seconds between two writes of an object of which only numbers change: twice a minute is enough for a person."""
+_NUMBERS_A_SECOND = 20
+"""Objects of which only numbers change that are written a second at most: of thousands each is written more seldom."""
 
 
 class ViewedObject(NamedTuple):
     """An object whose view is to be shown, and what its view is made of.
 
     ``uid``: the view is of the object with this uid, and never written to another of the same name; None where the
-    name alone decides what the view says. ``step_key``: the object's key in the loop, None where the loop never changes
-    it. ``facts``: values from which all words of the view follow: while they are equal, only its numbers can differ;
-    None makes the view anew each time. ``estimate``: the object that numbers and messages come from. ``drifts``:
-    whether numbers change with time even if that object stays the same. ``make`` makes the view as of a snapshot.
+    name alone decides what the view says. ``soon``: its words are written before those of other objects.
+    ``step_key``: the object's key in the loop, None where the loop never changes it. ``facts``: values from which all
+    words of the view follow: while they are equal, only its numbers can differ; None makes the view anew each time.
+    ``estimate``: the object that numbers and messages come from. ``drifts``: whether numbers change with time even if
+    that object stays the same. ``make`` makes the view as of a snapshot.
     """
 
     kind: AnyKind
     key: ObjectKey
     uid: str | None
+    soon: bool
     step_key: StepKey | None
     facts: tuple[object, ...] | None
     estimate: object
@@ -141,28 +149,66 @@ class ViewWriter:
         """Write what is due, until cancelled."""
         while True:
             await self._news.wait()
-            self._news.clear()
             await self.write_due()
             if (soonest := self._backoff.soonest()) is not None:
                 asyncio.get_running_loop().call_at(max(soonest, self._clock() + _FIRST_RETRY_SECONDS), self._news.set)
 
     async def write_due(self) -> None:
-        """Write every view that is due. Lets other tasks run in between.
+        """Write every view that is due, the most urgent first. Lets other tasks run in between.
 
         A view that could not be made or written is left alone for a while that grows with each failure in a row.
         """
+        while await self._write_some():
+            pass
+
+    async def _write_some(self) -> bool:
+        """Write views that are due, the most urgent first, until there is news. Returns whether some may be left."""
+        self._news.clear()
         writing: list[asyncio.Task[None]] = []
-        for key in list(self._shown):
+        for key in self._by_urgency():
             shown, snapshot = self._shown.get(key), self._snapshot
-            if shown is None or snapshot is None or shown.step_key in self._in_flight or self._backoff.pausing(key):
+            if shown is None or snapshot is None or shown.step_key in self._in_flight:
                 continue
             view = self._made_if_due(key, shown, snapshot)
             if view is not None:
                 writing.append(asyncio.create_task(self._write(key, shown, view)))
+            if len(writing) == _WRITES_AT_A_TIME:
+                await asyncio.gather(*writing)
+                writing.clear()
+                if self._news.is_set():
+                    return True
             if self._made >= _BATCH:
                 self._made = 0
                 await asyncio.sleep(0)
         await asyncio.gather(*writing)
+        return False
+
+    def _by_urgency(self) -> list[tuple[str, ObjectKey]]:
+        """Objects whose words may have changed, those first that are to be shown soon; then those of which numbers are
+        to be looked at, those first that have waited for longest."""
+        soon: list[tuple[str, ObjectKey]] = []
+        later: list[tuple[str, ObjectKey]] = []
+        numbers: list[tuple[str, ObjectKey]] = []
+        now = self._clock()
+        for key, shown in self._shown.items():
+            if shown.step_key in self._in_flight or self._backoff.pausing(key):
+                continue
+            written = self._written.get(key)
+            if self._may_differ(shown, written):
+                (soon if shown.soon else later).append(key)
+            elif written is not None and now >= written.check_at and self._may_drift(shown, written):
+                numbers.append(key)
+        numbers.sort(key=lambda key: self._written[key].check_at)
+        return soon + later + numbers
+
+    def _may_differ(self, shown: ViewedObject, written: _WrittenView | None) -> bool:
+        """Whether the words of the view may be others than those written, as far as is known without making it."""
+        if written is None or written.uid != self._store.uid(shown.kind, shown.key):
+            return True
+        return shown.facts is None or shown.facts != written.facts
+
+    def _may_drift(self, shown: ViewedObject, written: _WrittenView) -> bool:
+        return shown.drifts or shown.estimate is not written.estimate
 
     def _made_if_due(self, key: tuple[str, ObjectKey], shown: ViewedObject, snapshot: Snapshot) -> AnyView | None:
         """The view, if it is to be written now; one that cannot be made stops no other."""
@@ -176,25 +222,21 @@ class ViewWriter:
     def _due(self, key: tuple[str, ObjectKey], shown: ViewedObject, snapshot: Snapshot) -> AnyView | None:
         """The view, if it is to be written now."""
         written, now = self._written.get(key), self._clock()
-        if written is None or written.uid != self._store.uid(shown.kind, shown.key):
-            self._made += 1
-            return shown.make(snapshot)
-        if shown.facts is not None and shown.facts == written.facts:
-            if shown.estimate is written.estimate and not shown.drifts:
-                return None
-            if now < written.check_at:
-                return None
+        if not self._may_differ(shown, written) and (written is None or now < written.check_at):
+            return None
         self._made += 1
-        view, before = shown.make(snapshot), from_json(written.status)
-        status = dump(view)
+        view = shown.make(snapshot)
+        if written is None or written.uid != self._store.uid(shown.kind, shown.key):
+            return view
+        status, before = dump(view), from_json(written.status)
         if _words(status) != _words(before):
             return view
         moved = differs_by(_LEAST_CHANGE, status, before, _DATES)
-        if moved and now >= written.at + self._seldom:
+        if moved and now >= written.at + self._pause():
             return view
         written.facts = shown.facts
         if moved:
-            written.check_at = written.at + self._seldom
+            written.check_at = written.at + self._pause()
         else:
             written.estimate = shown.estimate
             written.check_at = self._next_look(status)
@@ -204,38 +246,64 @@ class ViewWriter:
         async with self._slots:
             try:
                 await self._apply(key, shown, view)
-            except NotFound:
-                return
             except Withheld:
                 self._backoff.failed(key, _LAST_RETRY_SECONDS)
-            except Conflict:
+            except (Conflict, NotFound):
                 self._backoff.failed(key, _FIRST_RETRY_SECONDS)
             except ApiError as error:
                 _log.warning("status of %s %s not shown: %s", shown.kind.name, shown.key.name, error)
-                self._backoff.failed(
-                    key, _LAST_REFUSED_SECONDS if isinstance(error, BadRequest) else _LAST_RETRY_SECONDS
-                )
+                longest = _LAST_REFUSED_SECONDS if isinstance(error, BadRequest) else _LAST_RETRY_SECONDS
+                self._backoff.failed(key, longest, error.retry_after)
             else:
                 self._backoff.succeeded(key)
 
     async def _apply(self, key: tuple[str, ObjectKey], shown: ViewedObject, view: AnyView) -> None:
+        known = self._known(key, shown)
+        if known is not None:
+            with suppress(Conflict):  # it has changed since the store saw it
+                return await self._apply_over(known, key, shown, view)
         path = shown.kind.resource.one(shown.key.name, shown.key.namespace or None)
-        raw = await self._client.get(path)
-        if shown.uid is not None and raw["metadata"]["uid"] != shown.uid:
-            return  # another object has taken the name, and is shown once it has been seen
-        status = dump(_dated(view, decode.conditions(raw)))
-        version = raw["metadata"]["resourceVersion"]
-        body = status_apply(shown.kind, shown.key, version, status)
-        answer = await self._client.apply(f"{path}/status", body, names.MANAGER_VIEW)
+        await self._apply_over(await self._client.get(path), key, shown, view)
+
+    def _known(self, key: tuple[str, ObjectKey], shown: ViewedObject) -> RawObject | None:
+        """The object's metadata and what it shows, where that is known without asking the API server."""
+        stored, written = self._store.stored_version(shown.kind, shown.key), self._written.get(key)
+        if stored is None:
+            return None
+        metadata = {"name": shown.key.name, "uid": stored.uid, "resourceVersion": str(stored.version)}
+        if shown.key.namespace:
+            metadata["namespace"] = shown.key.namespace
+        if not stored.has_status:
+            return {"metadata": metadata, "status": {}}
+        if written is None or written.uid != stored.uid:
+            return None
+        return {"metadata": metadata, "status": from_json(written.status)}
+
+    async def _apply_over(
+        self, before: RawObject, key: tuple[str, ObjectKey], shown: ViewedObject, view: AnyView
+    ) -> None:
+        """Write the view, if the object is still as ``before``. Raises Conflict if it is not."""
+        metadata = before["metadata"]
+        status_path = shown.kind.resource.status(shown.key.name, shown.key.namespace or None)
+        if shown.uid is not None and metadata["uid"] != shown.uid:
+            # Another object has taken the name, and is shown once it has been seen.
+            raise Conflict("PATCH", status_path, 0, "OtherObject", "another object has taken the name")
+        status = dump(_dated(view, decode.conditions(before.get("status") or {})))
+        body = status_apply(shown.kind, shown.key, metadata["resourceVersion"], status)
+        answer = await self._client.apply(status_path, body, names.MANAGER_VIEW)
         self._store.put(shown.kind, answer)
-        self._told(shown.kind.name, raw, status)
+        self._told(shown.kind.name, before, status)
         uid, look = answer["metadata"]["uid"], self._next_look(status)
         self._written[key] = _WrittenView(uid, shown.facts, shown.estimate, to_json(status), self._clock(), look)
+
+    def _pause(self) -> float:
+        """Seconds between two writes of an object of which only numbers change."""
+        return max(self._seldom, len(self._shown) / _NUMBERS_A_SECOND)
 
     def _next_look(self, status: Mapping[str, Any]) -> float:
         """When (clock) numbers that were looked at now are looked at again: soon while GPUs have cost nothing yet."""
         begins = status.get("gpus") and status.get("cost") in _NOTHING
-        return self._clock() + (_SOON_SECONDS if begins else self._seldom)
+        return self._clock() + (_SOON_SECONDS if begins else self._pause())
 
 
 def _dated(view: AnyView, before: Iterable[Condition]) -> AnyView:

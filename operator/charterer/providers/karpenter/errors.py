@@ -19,6 +19,7 @@ from charterer.domain.ids import OrderToken
 from charterer.domain.order import Refusal, RefusalKind, Scope
 from charterer.domain.pool import NodeClaims, Pool
 from charterer.domain.time import Instant
+from charterer.providers.karpenter.claims import CAPACITY
 
 _log = logging.getLogger(__name__)
 
@@ -144,12 +145,16 @@ def unexplained(claim: str, about: About) -> Refusal:
 def _refusal(meaning: _Meaning, code: str, message: str, about: About) -> Refusal:
     kind, scope = meaning
     match scope:
-        case Scope.ZONE | Scope.SUBNET:
-            where = about.cloud.zone
         case Scope.POOL:
             where = str(about.pool.id)
-        case _:
+        case Scope.FAMILY:
+            where = about.cloud.instance_type
+        case Scope.CAPACITY_TYPE:
+            where = CAPACITY[about.pool.capacity_type]
+        case Scope.ACCOUNT:
             where = about.cloud.class_name
+        case _:  # of a region Karpenter says no more than its zones
+            where = about.cloud.zone
     return Refusal(kind, scope, where, code, message, about.at, about.order)
 
 

@@ -257,7 +257,7 @@ class KarpenterCloud:
         claims = [claim for claim in map(Claim.of, listed.items) if claim.order in orders]
         waiting = [claim.meta.name for claim in claims if not await self._give_up(pool, claim)]
         if waiting:
-            message = f"NodeClaim {waiting[0]} is being launched: Karpenter says within 5 minutes what comes of it"
+            message = f"NodeClaim {waiting[0]} may still get a machine: Karpenter decides within 5 minutes"
             raise Busy(pool.id, "delete NodeClaim", "Launching", message)
 
     async def _give_up(self, pool: Pool, claim: Claim) -> bool:

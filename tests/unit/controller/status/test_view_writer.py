@@ -9,7 +9,7 @@ from charterer.api.models.base import ConditionType, InvalidObjectView
 from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.cluster import kinds
 from charterer.cluster.client import Client
-from charterer.cluster.errors import Conflict, Invalid, Unreachable
+from charterer.cluster.errors import Conflict, Invalid, TooManyRequests, Unreachable
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.status.conditions import condition
 from charterer.controller.status.view_writer import ViewedObject, ViewWriter
@@ -86,7 +86,9 @@ class Desk:
 
     def shown(self) -> ViewedObject:
         facts = (self.word,)
-        return ViewedObject(kinds.GPU_BUDGETS, KEY, self.viewed_uid, STEP, facts, self.estimate, self.drifts, self.make)
+        return ViewedObject(
+            kinds.GPU_BUDGETS, KEY, self.viewed_uid, False, STEP, facts, self.estimate, self.drifts, self.make
+        )
 
     def make(self, snapshot: Snapshot) -> InvalidObjectView | TrainingJobView:
         self.made += 1
@@ -197,7 +199,7 @@ def test_the_view_of_an_object_is_not_written_to_another_that_has_taken_its_name
         desk.api.made_anew()
         assert await desk.turns(word="Runs") == 1
         desk.viewed_uid = desk.api.uid
-        assert await desk.turns() == 2
+        assert await desk.turns(after=1.0) == 2
 
     run_in_virtual_time(main())
 
@@ -247,6 +249,11 @@ def test_while_the_api_server_is_away_a_view_is_tried_every_half_minute() -> Non
     assert writes_after_failures(away, 200.0) == [0, 1, 3, 7, 15, 31, 61, 91]
 
 
+def test_a_view_waits_for_as_long_as_the_api_server_asks() -> None:
+    throttled = [TooManyRequests("PATCH", "/x", 429, "TooManyRequests", "later", 5.0)]
+    assert writes_after_failures(throttled, 60.0) == [0, 5]
+
+
 def test_a_view_that_cannot_be_made_stops_no_other() -> None:
     async def main() -> None:
         desk = Desk()
@@ -261,16 +268,8 @@ def test_a_view_that_cannot_be_made_stops_no_other() -> None:
     run_in_virtual_time(main())
 
 
-def test_a_write_that_fails_or_meets_another_is_tried_again_a_second_later() -> None:
-    async def main() -> None:
-        desk = Desk()
-        desk.api.failures = [
-            Conflict("PATCH", "/x", 409, "Conflict", "changed"),
-            Unreachable("PATCH", "/x", 0, "Unreachable", "no answer"),
-        ]
-        began = clock()
-        desk.writer.show([desk.shown()], NOW)
-        await run_for(10.0, desk.writer.run())
-        assert [round(at - began) for at in desk.api.writes] == [0, 1, 2]
-
-    run_in_virtual_time(main())
+def test_a_write_that_fails_is_tried_again_a_second_later_and_one_that_meets_another_at_once() -> None:
+    conflict = Conflict("PATCH", "/x", 409, "Conflict", "changed")
+    away = Unreachable("PATCH", "/x", 0, "Unreachable", "no answer")
+    assert writes_after_failures([away, conflict], 10.0) == [0, 1, 1]
+    assert writes_after_failures([conflict, conflict], 10.0) == [0, 0, 1]
