@@ -14,7 +14,7 @@ from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType, Instance, PriceSegment, Survey
 from charterer.domain.time import Instant, after, instant
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG
-from charterer.providers.errors import InvalidRequest
+from charterer.providers.errors import CloudUnauthorized, InvalidRequest
 from tests.clouds.aws.protocol import Fault
 from tests.contract.aws_pools import CLUSTER, FLEET, QUEUE, TYPE, AwsMarket, aws_pool, later
 from tests.contract.conftest import OpenAws
@@ -76,7 +76,12 @@ async def test_a_type_without_a_price_is_told_unless_the_pool_says_it(aws: OpenA
     said = aws(price_override=Price.parse("18"))
     said.account.unpriced.add(TYPE)
     assert (await said.provider.quote(said.pool)).price == Price.parse("18")
+    said.account.denied = {"pricing:GetProducts"}
+    assert (await said.provider.quote(said.pool)).price == Price.parse("18")
+    with pytest.raises(CloudUnauthorized):
+        await m.provider.quote(m.pool)
     free = aws()
+    free.account.denied = set()
     free.account.prices[TYPE], free.account.unpriced = Decimal(0), set()
     with pytest.raises(InvalidRequest, match="NoPrice"):
         await free.provider.quote(free.pool)

@@ -41,6 +41,7 @@ def test_a_pool_of_aws_needs_a_cluster_whose_uid_its_machines_carry() -> None:
     cloud = AwsGroup("us-east-1", "g")
     with pytest.raises(ValueError, match="tags name the cluster"):
         adapter_for(make.pool(cloud=cloud), {})
+    assert type(adapter_for(make.pool(cloud=cloud), {}, cast(Objects, object()))).__name__ == "AwsCloud"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from charterer.domain.time import Instant, after, instant, moment
 from charterer.providers.aws.calls import Calls, time_of
 from charterer.providers.aws.listing import BILLING_MINIMUM, ListedInstance
 from charterer.providers.aws.permissions import Call
-from charterer.providers.errors import InvalidRequest
+from charterer.providers.errors import InvalidRequest, ProviderError
 
 _LIST_SECONDS: Final = 6 * 3600.0
 """For how long a list price is used before it is read again."""
@@ -85,7 +86,12 @@ class Prices:
             return known[1], known[2]
         want = {**_PLAIN, "instanceType": name, "regionCode": self._region}
         filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in want.items()]
-        answer = await self._calls(pool.id, Call.LIST_PRICES, {"ServiceCode": "AmazonEC2", "Filters": filters})
+        try:
+            answer = await self._calls(pool.id, Call.LIST_PRICES, {"ServiceCode": "AmazonEC2", "Filters": filters})
+        except ProviderError:  # such as in a partition without a price list
+            if pool.price_override is None:
+                raise
+            return pool.price_override, instant(datetime.now(UTC))
         prices = {price for row in answer.get("PriceList", ()) for price in _hourly(json.loads(row))}
         if len(prices) != 1 or min(prices) <= 0:
             if pool.price_override is not None:
