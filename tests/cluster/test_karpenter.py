@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from charterer.cluster.paths import GPU_POOLS, NODES
 from charterer.domain.time import parse_instant
 from tests.testbed.karpenter_bed import CLAIMS, GPU_TYPE, KarpenterBed, condition
+from tests.testbed.karpenter_process import NODE_CLASS
 from tests.testbed.operators import Killer
 
 
@@ -72,6 +73,18 @@ async def test_a_launch_that_fails_for_ever_is_given_up_at_once(karpenter_bed: K
     cooled = await bed.until(lambda: _cooled(bed, "a"))
     assert (cooled["kind"], cooled["scope"], cooled["code"]) == ("QuotaExceeded", "Family", "VCPULimitExceeded")
     await bed.until(lambda: not bed.claims() and not bed.rentals())
+
+
+async def test_a_node_class_that_does_not_exist_is_named_in_the_pools_status(karpenter_bed: KarpenterBed) -> None:
+    bed = karpenter_bed
+    bed.operator()
+    await bed.claim_pool("a", nodeClassRef={**NODE_CLASS, "name": "typo"})
+    await bed.budget()
+    await bed.job("train", gpus=8)
+    cooled = await bed.until(lambda: _cooled(bed, "a"))
+    assert (cooled["kind"], cooled["code"]) == ("InvalidRequest", "NodeClassNotReady")
+    assert cooled["message"].startswith("KWOKNodeClass 'typo' does not exist: correct spec.karpenter.nodeClassRef.name")
+    assert not bed.claims()
 
 
 async def test_a_machine_that_never_registers_is_paid_for_until_karpenter_gives_it_up(

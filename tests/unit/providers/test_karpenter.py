@@ -88,16 +88,18 @@ class TestAsking:
     )
     async def test_nothing_is_asked_of_a_node_class_that_is_not_there(self, cloud: NodeClaims, told: str) -> None:
         w = World(cloud=cloud)
-        with pytest.raises(InvalidRequest, match=told):
-            await w.ask("c1")
+        refusal = (await w.ask("c1")).refused[OrderToken("c1")]
+        assert (refusal.kind, refusal.code) == (RefusalKind.INVALID_REQUEST, "NodeClassNotReady")
+        assert told in refusal.message
         assert w.cluster.calls == []
 
     async def test_nothing_is_asked_of_a_node_class_that_is_not_ready(self) -> None:
         w = World()
         status = {"type": "Ready", "status": "False", "reason": "SubnetsNotFound", "message": "no subnet matches"}
         w.cluster.objects[f"{CLASSES}/gpu"] = {"status": {"conditions": [status]}}
-        with pytest.raises(InvalidRequest, match="SubnetsNotFound: no subnet matches"):
-            await w.ask("c1")
+        refusal = (await w.ask("c1")).refused[OrderToken("c1")]
+        assert "SubnetsNotFound: no subnet matches" in refusal.message
+        assert w.cluster.calls == []
 
     async def test_without_the_right_to_create_claims_the_chart_value_is_named(self) -> None:
         w = World()

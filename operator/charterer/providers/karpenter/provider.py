@@ -77,6 +77,8 @@ class KarpenterCloud:
         self._classes = NodeClasses(objects)
         self._session: aiohttp.ClientSession | None = None
         self._hardware: dict[NodeClaims, tuple[hardware.Hardware, float]] = {}
+        self._asked = Instant(0)
+        """The API server's time of the last survey."""
         self._told: dict[str, float] = {}
         self._refusals: dict[str, Refusal] = {}
 
@@ -88,6 +90,7 @@ class KarpenterCloud:
             listed = await self._objects.list(CLAIMS, labels=LABEL_POOL)
         except ObjectsError as error:
             return {pool.id: _error(pool, error) for pool in pools}
+        self._asked = listed.at
         claims: dict[PoolId, list[Claim]] = defaultdict(list)
         for raw in listed.items:
             claim = Claim.of(raw)
@@ -208,10 +211,12 @@ class KarpenterCloud:
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
         """Create the claims that are missing. What becomes of them is in surveys."""
         cloud = _claims_of(pool)
-        call = "create NodeClaim"
         trouble = await self._or_raise(pool, self._classes.trouble(cloud))
         if trouble:
-            raise InvalidRequest(pool.id, call, "NodeClassNotReady", trouble)
+            about = {order.token: errors.About(pool, cloud, order.token, self._asked) for order in ask.orders}
+            return Reply(
+                refused={token: errors.invalid("NodeClassNotReady", trouble, of) for token, of in about.items()}
+            )
         gpus = (await self._or_raise(pool, self._hardware_of(pool, cloud))).gpus
         room = asyncio.Semaphore(_AT_ONCE)
 
