@@ -15,20 +15,34 @@ from charterer.providers.errors import CloudOutcomeUnknown, CloudUnauthorized, T
 from tests.contract.aws_pools import FLEET, GROUP
 from tests.contract.conftest import OpenAws, OpenMarket
 from tests.contract.every_world import AwsWorld, FakeWorld, World
+from tests.contract.karpenter_world import KarpenterPrices, KarpenterWorld
 
 
-@pytest.fixture(params=["fake counting", "fake named", "fake replying", "aws fleet", "aws group"])
-async def world(request: pytest.FixtureRequest, market: OpenMarket, aws: OpenAws) -> AsyncIterator[World]:
+@pytest.fixture(params=["fake counting", "fake named", "fake replying", "aws fleet", "aws group", "karpenter claims"])
+async def world(
+    request: pytest.FixtureRequest, market: OpenMarket, aws: OpenAws, karpenter_prices: KarpenterPrices
+) -> AsyncIterator[World]:
     """A pool of each cloud, in each way that it can be asked."""
     made: World
     cloud, kind = request.param.split()
     if cloud == "fake":
         orders = "counted" if kind == "counting" else kind
         made = FakeWorld(await market(orders=orders), await market())
+    elif cloud == "karpenter":
+        made = KarpenterWorld(karpenter_prices)
     else:
         made = AwsWorld(partial(aws, FLEET if kind == "fleet" else GROUP))
     yield made
     await made.provider.close()
+
+
+@pytest.fixture
+async def karpenter_prices() -> AsyncIterator[KarpenterPrices]:
+    """Karpenter's metrics."""
+    prices = KarpenterPrices()
+    await prices.start()
+    yield prices
+    await prices.stop()
 
 
 # --- asking ----------------------------------------------------------------------------------------------------------
