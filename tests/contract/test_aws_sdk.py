@@ -21,6 +21,7 @@ from charterer.providers.errors import (
     CloudUnreachable,
     InvalidRequest,
     ProviderError,
+    UnknownCode,
 )
 from tests.clouds.aws.account import Account
 from tests.clouds.aws.server import AwsServer
@@ -161,6 +162,27 @@ async def test_a_call_that_takes_too_long_has_an_unknown_outcome(
     with pytest.raises(CloudOutcomeUnknown, match="TimeOut"):
         await m.ask("one")
     answered.set()
+
+
+async def test_an_answer_of_another_shape_is_told_and_hides_no_other_pool(opened: list[AwsCloud]) -> None:
+    meta = {"HTTPHeaders": {"date": "Sun, 01 Nov 2026 00:00:00 GMT"}}
+    shapes: dict[Call, Answer] = {
+        Call.DESCRIBE_INSTANCES: {"ResponseMetadata": meta},
+        Call.DESCRIBE_SUBNETS: {
+            "Subnets": [{"SubnetId": "subnet-a", "AvailabilityZone": "z"}],
+            "ResponseMetadata": meta,
+        },
+        Call.DESCRIBE_TYPES: {"InstanceTypes": []},
+        Call.CREATE_FLEET: {"Instances": [{"No": "ids"}]},
+    }
+    provider = AwsCloud(REGION, "", own_cluster, lambda call, params: shapes[call], sleep=no_pause)
+    opened.append(provider)
+    m = AwsMarket(account(), provider, aws_pool(replace(FLEET, subnets=("subnet-a",))))
+    error = (await provider.survey([m.pool]))[m.pool.id]
+    assert isinstance(error, UnknownCode)
+    assert "MalformedAnswer" in str(error)
+    with pytest.raises(CloudOutcomeUnknown, match="MalformedAnswer"):
+        await m.ask("one")
 
 
 def test_the_sdk_is_imported_only_where_a_pool_of_aws_exists() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
@@ -20,7 +21,14 @@ from charterer.providers.aws.notices import Notices
 from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
 from charterer.providers.aws.preflight import Preflight
 from charterer.providers.aws.prices import Prices
-from charterer.providers.errors import InvalidRequest, NotFoundInCloud, ProviderError
+from charterer.providers.errors import (
+    CloudOutcomeUnknown,
+    InvalidRequest,
+    NotFoundInCloud,
+    ProviderError,
+    Transient,
+    UnknownCode,
+)
 from charterer.providers.provider import Drained, PreflightFinding
 
 FLEET_TRAITS: Final = Traits(
@@ -60,25 +68,28 @@ class AwsCloud:
         if not pools:
             return {}
         first = pools[0].id
-        rows, asked = await instances_of(self._calls, first, await self._cluster(first))
+        with _understood(first, "survey", Transient):
+            rows, asked = await instances_of(self._calls, first, await self._cluster(first))
         answers = await asyncio.gather(*(self._survey_or_error(pool, rows, asked) for pool in pools))
         return {pool.id: answer for pool, answer in zip(pools, answers, strict=True)}
 
     async def quote(self, pool: Pool) -> Quote:
         """The price list's price, or the present spot price, of the dearest type and zone."""
-        types, zones, _, _ = await self._place(pool)
-        return await self._prices.quote(pool, types, zones)
+        with _understood(pool.id, "quote", UnknownCode):
+            types, zones, _, _ = await self._place(pool)
+            return await self._prices.quote(pool, types, zones)
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
         """Launch what is missing; the same orders again are the same calls."""
         cluster = await self._cluster(pool.id)
-        match pool.cloud:
-            case AwsFleet() as fleet:
-                return await self._fleets.ask(pool, fleet, ask, cluster)
-            case AwsGroup() as group:
-                return await self._groups.ask(pool, group, ask, cluster)
-            case _:
-                raise _not_mine(pool)
+        with _understood(pool.id, "ask", CloudOutcomeUnknown):
+            match pool.cloud:
+                case AwsFleet() as fleet:
+                    return await self._fleets.ask(pool, fleet, ask, cluster)
+                case AwsGroup() as group:
+                    return await self._groups.ask(pool, group, ask, cluster)
+                case _:
+                    raise _not_mine(pool)
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
         """Nothing: what was not launched at once never is."""
@@ -106,7 +117,8 @@ class AwsCloud:
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """What would fail, or cost money by surprise, before the first dollar."""
-        return await self._preflight.findings(pool, await self._cluster(pool.id))
+        with _understood(pool.id, "preflight", UnknownCode):
+            return await self._preflight.findings(pool, await self._cluster(pool.id))
 
     async def close(self) -> None:
         """End the threads."""
@@ -116,7 +128,8 @@ class AwsCloud:
         self, pool: Pool, rows: Sequence[ListedInstance], asked: Instant
     ) -> Survey | ProviderError:
         try:
-            return await self._survey(pool, [row for row in rows if row.pool == pool.id], asked)
+            with _understood(pool.id, "survey", UnknownCode):
+                return await self._survey(pool, [row for row in rows if row.pool == pool.id], asked)
         except ProviderError as error:
             return error
 
@@ -154,6 +167,15 @@ class AwsCloud:
     async def _offering(self, pool: Pool, types: Sequence[str], zones: Sequence[str], group: str) -> Offering:
         said = pool.cloud.gpu_type if isinstance(pool.cloud, AwsFleet | AwsGroup) else ""
         return await self._hardware.offering(pool, types, zones, group, said)
+
+
+@contextmanager
+def _understood(pool: PoolId, call: str, otherwise: type[ProviderError]) -> Iterator[None]:
+    """An answer of another shape than the SDK's model is an error about that pool, and about no other."""
+    try:
+        yield
+    except (LookupError, ValueError, TypeError) as error:
+        raise otherwise(pool, call, "MalformedAnswer", f"{type(error).__name__}: {error}") from error
 
 
 def _not_mine(pool: Pool) -> InvalidRequest:

@@ -99,7 +99,7 @@ def _gpus(row: Mapping[str, Any]) -> Gpus:
     all_gpus = [gpu for gpu in row.get("GpuInfo", {}).get("Gpus", ()) if gpu.get("Manufacturer") == "NVIDIA"]
     if not all_gpus:
         return Gpus(0, "", 0)
-    [gpu] = all_gpus
+    gpu = all_gpus[0]
     return Gpus(int(gpu["Count"]), gpu["Name"], int(gpu["MemoryInfo"]["SizeInMiB"]))
 
 
