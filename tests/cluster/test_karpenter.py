@@ -98,7 +98,7 @@ async def test_a_machine_that_never_registers_is_paid_for_until_karpenter_gives_
     await bed.budget()
     await bed.job("train", gpus=8)
     (first,) = await bed.until(lambda: bed.rentals("Starting"))
-    bed.karpenter.behave(advanced_seconds=901)
+    bed.karpenter.behave(waited_seconds=901)
     await bed.touch()
     await bed.until(lambda: all("deletionTimestamp" in claim["metadata"] for claim in bed.claims()))
     bed.karpenter.behave()

@@ -42,8 +42,9 @@ type offer struct {
 // behaviour is the content of the file that CLOUD_FILE names.
 type behaviour struct {
 	Offers []offer `json:"offers"`
-	// AdvancedSeconds is how far Karpenter's clock is ahead.
+	// AdvancedSeconds is how far Karpenter's clock is ahead; WaitedSeconds how much longer ago all is than it was.
 	AdvancedSeconds float64 `json:"advancedSeconds"`
+	WaitedSeconds   float64 `json:"waitedSeconds"`
 }
 
 func read() behaviour {
@@ -61,12 +62,11 @@ func read() behaviour {
 // movedClock is ahead of the real one by what the cloud's file says.
 type movedClock struct{ clock.RealClock }
 
-func (c movedClock) ahead() time.Duration {
-	return time.Duration(read().AdvancedSeconds * float64(time.Second))
-}
+func (c movedClock) Now() time.Time { return time.Now().Add(span(read().AdvancedSeconds)) }
 
-func (c movedClock) Now() time.Time                  { return time.Now().Add(c.ahead()) }
-func (c movedClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+func (c movedClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) + span(read().WaitedSeconds) }
+
+func span(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
 // line is a line of the bill: an instance was launched, or has ended. Times are microseconds since 1970.
 type line struct {
@@ -148,7 +148,7 @@ func offered(claim *v1.NodeClaim) (offer, string) {
 	return offer{}, kind + "/" + capacity + "/" + zone
 }
 
-func pause(seconds float64) { time.Sleep(time.Duration(seconds * float64(time.Second))) }
+func pause(seconds float64) { time.Sleep(span(seconds)) }
 
 // Create launches an instance as the cloud's file says.
 func (c *cloud) Create(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim, error) {
