@@ -114,8 +114,8 @@ class KarpenterProcess:
     def behave(self, *offers: Mapping[str, object], advanced_seconds: float = 0, waited_seconds: float = 0) -> None:
         """The cloud treats launches like this from now on (see ``offer`` in go-karpenter/cloud.go); all well: nothing.
 
-        ``advanced_seconds``: Karpenter's clock is ahead by that. ``waited_seconds``: it believes to have waited that much
-        longer, and writes true times. It looks at its clock when an object changes.
+        ``advanced_seconds``: Karpenter's clock is ahead by that. ``waited_seconds``: it believes to have waited so
+        much longer, and writes true times. It looks at its clock when an object changes.
         """
         partial = self._directory / ".cloud.partial"
         told = {"offers": offers, "advancedSeconds": advanced_seconds, "waitedSeconds": waited_seconds}

@@ -64,7 +64,9 @@ type movedClock struct{ clock.RealClock }
 
 func (c movedClock) Now() time.Time { return time.Now().Add(span(read().AdvancedSeconds)) }
 
-func (c movedClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) + span(read().WaitedSeconds) }
+func (c movedClock) Since(t time.Time) time.Duration {
+	return c.Now().Sub(t) + span(read().WaitedSeconds)
+}
 
 func span(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
