@@ -40,7 +40,7 @@ NO_REASONS = frozenset(
     + ["Adopt", "Allocate", "Cool", "Finish", "MarkEnded", "MarkReady", "Recall", "RecordOffer", "RecordRun"]
     + ["Conflict", "Observe", "OpenPeriod", "Release", "Rent", "Run", "True", "False"]
 )
-"""Words in those files that are no reasons: kinds, actions of Events, codes of API errors, ``Run<outcome>``, statuses."""
+"""Words there that are no reasons: kinds, actions of Events, codes of API errors, ``Run<outcome>``, statuses."""
 LITERAL = {**CONDITION_REASONS, **CLOUD_REASONS, **EVENT_REASONS, **FINISH_REASONS}
 
 
