@@ -53,7 +53,7 @@ class Scene:
 async def test_the_instances_of_a_reply_are_recorded() -> None:
     scene = Scene(ASKED, LATER)
     await ask_cloud(scene.context, STEP)
-    assert scene.recorded == [replace(ASKED, instance="i1"), replace(LATER, instance="i2")]
+    assert scene.recorded == [replace(ASKED, instance=InstanceId("i1")), replace(LATER, instance=InstanceId("i2"))]
 
 
 async def test_an_instance_that_has_a_rental_closes_the_one_that_asked_for_it() -> None:
