@@ -38,9 +38,9 @@ REPORTING = ("controller/status", "controller/learning")
 NO_REASONS = frozenset(
     [kind.kind for kind in KINDS]
     + ["Adopt", "Allocate", "Cool", "Finish", "MarkEnded", "MarkReady", "Recall", "RecordOffer", "RecordRun"]
-    + ["Observe", "OpenPeriod", "Release", "Rent", "Run", "True", "False"]
+    + ["Conflict", "Observe", "OpenPeriod", "Release", "Rent", "Run", "True", "False"]
 )
-"""Words in those files that are no reasons: kinds, actions of Events, ``Run<outcome>``, statuses of conditions."""
+"""Words there that are no reasons: kinds, actions of Events, codes of API errors, ``Run<outcome>``, statuses."""
 LITERAL = {**CONDITION_REASONS, **CLOUD_REASONS, **EVENT_REASONS, **FINISH_REASONS}
 
 

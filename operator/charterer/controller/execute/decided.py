@@ -8,7 +8,7 @@ from dataclasses import replace
 from charterer.cluster import kinds
 from charterer.cluster.store import Store
 from charterer.domain.budget import Budget
-from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
+from charterer.domain.ids import BudgetId, InstanceId, JobId, PoolId, RentalId
 from charterer.domain.job import Job, Run
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
@@ -59,6 +59,11 @@ class DecidedObjects:
         if fresh is None or decided is None or fresh != decided:
             raise Stale
         return fresh
+
+    def rental_of(self, instance: InstanceId, pool: PoolId) -> Rental | None:
+        """The rental of the pool that names this instance."""
+        rentals = self.snapshot().rentals.values()
+        return next((rental for rental in rentals if rental.instance == instance and rental.pool == pool), None)
 
     def budget(self, budget: BudgetId) -> Budget:
         """The budget as the store has it, which may be newer than the decision.

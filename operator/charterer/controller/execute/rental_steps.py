@@ -64,13 +64,24 @@ async def release(context: ExecutionContext, command: Release) -> ActionOutcome:
 
 
 async def ask_cloud(context: ExecutionContext, step: AskCloud) -> ActionOutcome:
-    """Ask the cloud for nodes; record the instances that it names at once, so that nothing is asked for twice."""
+    """Ask the cloud for nodes; record the instances that it names at once, so that nothing is asked for twice.
+
+    An instance that has a rental already was listed without its order for too long. Its own rental is closed: nothing
+    is paid for twice.
+    """
     for order in step.ask.orders:
         context.decided.rental(order.rental)
     reply = await context.clouds.ask(context.decided.pool(step.pool), step.ask)
     for order in step.ask.orders:
-        if (instance := reply.launched.get(order.token)) is not None:
-            await context.objects.record_rental(replace(context.decided.rental(order.rental), instance=instance))
+        if (instance := reply.launched.get(order.token)) is None:
+            continue
+        rental = context.decided.rental(order.rental)
+        if (other := context.decided.rental_of(instance, rental.pool)) is None:
+            await context.objects.record_rental(replace(rental, instance=instance))
+        else:
+            because = f"instance {instance} has GPURental {other.id} already"
+            closed = replace(rental, phase=RentalPhase.ENDED, cost=ZERO, released_because=because)
+            await context.objects.record_rental(closed)
     return ActionOutcome.DONE
 
 

@@ -287,7 +287,7 @@ class ViewWriter:
         status_path = shown.kind.resource.status(shown.key.name, shown.key.namespace or None)
         if shown.uid is not None and metadata["uid"] != shown.uid:
             # Another object has taken the name, and is shown once it has been seen.
-            raise Conflict("PATCH", status_path, 0, "OtherObject", "another object has taken the name")
+            raise Conflict("PATCH", status_path, 0, "Conflict", "another object has taken the name")
         status = dump(_dated(view, decode.conditions(before.get("status") or {})))
         body = status_apply(shown.kind, shown.key, metadata["resourceVersion"], status)
         answer = await self._client.apply(status_path, body, names.MANAGER_VIEW)

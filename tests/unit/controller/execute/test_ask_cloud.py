@@ -1,0 +1,72 @@
+"""What a cloud says of orders at once is recorded at once, and never for a machine that has a rental already."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from charterer.cluster import kinds
+from charterer.controller.execute.context import ExecutionContext
+from charterer.controller.execute.decided import DecidedObjects, Stale
+from charterer.controller.execute.rental_steps import ask_cloud
+from charterer.domain.ids import InstanceId
+from charterer.domain.money import ZERO
+from charterer.domain.order import Ask, Order, Reply
+from charterer.domain.pool import Pool
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.steps import AskCloud
+from charterer.lifecycle.pool import order_token
+from tests import factory as make
+
+ASKED, LATER = make.rental("a100-1"), make.rental("a100-2")
+ORPHAN = make.rental("a100-o-i2", make.instance("i2"))
+TOKENS = [order_token(rental.uid) for rental in (ASKED, LATER)]
+STEP = AskCloud(make.POOL, Ask((Order(TOKENS[0], ASKED.id), Order(TOKENS[1], LATER.id)), 2))
+REPLY = Reply({TOKENS[0]: InstanceId("i1"), TOKENS[1]: InstanceId("i2")})
+
+
+class Scene:
+    """Rentals in a store, the snapshot that was decided on, and a cloud that launches both orders."""
+
+    def __init__(self, *decided: Rental, now: tuple[Rental, ...] = ()) -> None:
+        stored = {(kinds.GPU_RENTALS, rental.id): rental for rental in now or decided}
+        snapshot = make.snapshot(*decided)
+        store = SimpleNamespace(get=lambda kind, name, namespace="": stored.get((kind, name), make.pool()))
+        self.asked: list[Ask] = []
+        self.recorded: list[Rental] = []
+        self.context = cast(
+            ExecutionContext,
+            SimpleNamespace(decided=DecidedObjects(cast(Any, store), lambda: snapshot), clouds=self, objects=self),
+        )
+
+    async def ask(self, pool: Pool, ask: Ask) -> Reply:
+        self.asked.append(ask)
+        return REPLY
+
+    async def record_rental(self, rental: Rental) -> None:
+        self.recorded.append(rental)
+
+
+async def test_the_instances_of_a_reply_are_recorded() -> None:
+    scene = Scene(ASKED, LATER)
+    await ask_cloud(scene.context, STEP)
+    assert scene.recorded == [replace(ASKED, instance=InstanceId("i1")), replace(LATER, instance=InstanceId("i2"))]
+
+
+async def test_an_instance_that_has_a_rental_closes_the_one_that_asked_for_it() -> None:
+    scene = Scene(ASKED, LATER, ORPHAN)
+    await ask_cloud(scene.context, STEP)
+    first, second = scene.recorded
+    assert (first.instance, second.instance) == ("i1", None)
+    assert (second.phase, second.cost) == (RentalPhase.ENDED, ZERO)
+    assert second.released_because == "instance i2 has GPURental a100-o-i2 already"
+
+
+async def test_nothing_is_asked_for_a_rental_that_has_changed() -> None:
+    scene = Scene(ASKED, LATER, now=(ASKED, replace(LATER, phase=RentalPhase.DRAINING)))
+    with pytest.raises(Stale):
+        await ask_cloud(scene.context, STEP)
+    assert scene.asked == []
