@@ -41,6 +41,7 @@ from charterer.controller.learning.profile_writer import ProfileWriter
 from charterer.controller.learning.report_collector import ReportCollector
 from charterer.controller.loop import Loop
 from charterer.controller.outcome import Executor
+from charterer.controller.preflights import Preflights
 from charterer.controller.progress_writer import ProgressWriter
 from charterer.controller.run_warnings import RunWarnings
 from charterer.controller.snapshot.source import SnapshotSource
@@ -116,6 +117,7 @@ class Leader:
         # Observing
         moving = partial(pools_in_motion, store)
         self._surveys = Surveys(self._accounts, partial(pools_in, store), moving, self._awake.set, settings.surveys)
+        self._preflights = Preflights(self._accounts, partial(pools_in, store), self._awake.set)
         templates = Templates(client, INDEXED_JOB, environment, self._awake.set)
         self._warnings = RunWarnings(client, self._awake.set)
         self._source = source = SnapshotSource(
@@ -147,7 +149,13 @@ class Leader:
         self._progress = ProgressWriter(self._board, context, in_flight)
         self._views = ViewWriter(client, store, in_flight, TransitionEvents(self._recorder).shown)
         publisher = StatusPublisher(
-            store, metrics, Events(self._recorder), self._views, self._surveys.errors, source.last
+            store,
+            metrics,
+            Events(self._recorder),
+            self._views,
+            self._surveys.errors,
+            self._preflights.latest,
+            source.last,
         )
         executor = wrap(ClusterExecutor(context))
         self.loop = Loop(source.observe, self._now, executor, publisher, self._awake, in_flight, settings.timing)
@@ -176,6 +184,7 @@ class Leader:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.loop.run(), name="loop")
             tasks.create_task(self._surveys.run(), name="surveys")
+            tasks.create_task(self._preflights.run(), name="preflights")
             tasks.create_task(self.resync.run(), name="resync")
             tasks.create_task(self._warnings.run(self._source.last_or_none), name="warnings")
             tasks.create_task(self._recorder.run(), name="events")

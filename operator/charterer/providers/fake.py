@@ -107,9 +107,7 @@ class FakeCloud:
             if isinstance(read, BaseException):
                 raise read
         group, instances, activities = (read for read in reads if not isinstance(read, BaseException))
-        if (sold := group.get("capacityType")) != pool.capacity_type.value:
-            message = f"spec.capacityType is {pool.capacity_type}, but group {_group(pool)!r} sells {sold}"
-            raise InvalidRequest(pool.id, f"GET {path}", "CapacityTypeDiffers", message)
+        _check_capacity_type(pool, path, group)
         return _decoded(pool, f"GET {path}", lambda: answers.survey(pool, group, instances, activities))
 
     async def quote(self, pool: Pool) -> Quote:
@@ -173,12 +171,13 @@ class FakeCloud:
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """Whether the group is there, sells what the pool says and has a price, and how many of maxNodes fit in it."""
         try:
-            group = await self._read(pool, _group_path(pool))
-            survey = await self._survey(pool)
+            path = _group_path(pool)
+            group = await self._read(pool, path)
+            _check_capacity_type(pool, path, group)
             price = await self.quote(pool)
         except ProviderError as error:
             return [PreflightFinding("group", False, str(error))]
-        sells = f"{survey.offering.instance_type} in {survey.offering.zone} at {price.price} an hour"
+        sells = f"{group.get('instanceType')} in {group.get('zone')} at {price.price} an hour"
         found = [PreflightFinding("group", True, f"{_group(pool)} sells {sells}")]
         fits = _decoded(pool, f"GET {_group_path(pool)}", lambda: int(group["maxSize"]))
         if pool.max_nodes > fits:
@@ -257,6 +256,12 @@ def _group(pool: Pool) -> str:
 
 def _group_path(pool: Pool) -> str:
     return f"/v1/groups/{escaped(_group(pool), safe='')}"
+
+
+def _check_capacity_type(pool: Pool, path: str, group: answers.Json) -> None:
+    if (sold := group.get("capacityType")) != pool.capacity_type.value:
+        message = f"spec.capacityType is {pool.capacity_type}, but group {_group(pool)!r} sells {sold}"
+        raise InvalidRequest(pool.id, f"GET {path}", "CapacityTypeDiffers", message)
 
 
 def _traits(pool: Pool, group: answers.Json) -> Traits:

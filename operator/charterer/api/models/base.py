@@ -255,6 +255,7 @@ class ConditionType(StrEnum):
     OVERLAPS = "Overlaps"
     STOPPED = "Stopped"
     PRICE_HELD = "PriceHeld"
+    PREFLIGHT = "Preflight"
     ADMITTED = "Admitted"
     CAPACITY_AVAILABLE = "CapacityAvailable"
     PODS_READY = "PodsReady"

@@ -346,7 +346,8 @@ class GPUPoolView(ApiModel):
     """Dollars per hour that one more GPU would be worth on top of its price, if the pool is too small for the jobs that
     would choose it; otherwise 0. Jobs choose as if they paid it. It is never paid."""
     conditions: Conditions = ()
-    """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed; Stopped while a
+    """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed; Preflight: what
+    would fail before the first dollar; Stopped while a
     person has stopped the operator."""
 
 

@@ -29,6 +29,10 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "The cloud's price moved by more than a factor of two, so the last one counts until the new one is confirmed.",
         "Look the price up; then annotate the pool as the message says, or set `spec.price.hourly`.",
     ),
+    ConditionType.PREFLIGHT: Meaning(
+        "The operator looked for what would fail in the pool before the first dollar: rights, settings, quota, price.",
+        "If False: correct what its message names; `charterer preflight POOL` looks again.",
+    ),
     ConditionType.ADMITTED: Meaning("The template is accepted and a budget pays.", "If False: read its message."),
     ConditionType.CAPACITY_AVAILABLE: Meaning("The job has its GPUs.", "If False: the reason is its `Why`."),
     ConditionType.PODS_READY: Meaning(
@@ -101,6 +105,8 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "NotRequested": Meaning("The job is not to be suspended."),
     "NothingRented": Meaning("The operator was stopped and rents nothing; what runs goes on.", "`charterer resume`."),
     "OnCourse": Meaning("The period is expected to end within the amount."),
+    "ChecksFailed": Meaning("Something would fail.", "Correct what the message names."),
+    "ChecksPassed": Meaning("Nothing would fail, as far as can be seen without renting."),
     "Placed": Meaning("The job has its GPUs."),
     "PriceMoved": Meaning(
         "A price moved too far to be believed at once.", "Confirm it as the message says, or set `spec.price.hourly`."

@@ -76,6 +76,15 @@ def check_held_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
             yield Finding("prices", f"GPUPool {item['metadata']['name']}", f"holds a price: {what}", remedy)
 
 
+def check_preflights(raw: Iterable[RawObject]) -> Iterable[Finding]:
+    """Pools in which something would fail before the first dollar."""
+    for item in raw:
+        found, name = _condition(item, "Preflight"), item["metadata"]["name"]
+        if found is not None and found.get("status") == "False":
+            text = f"would fail: {found.get('message', '')}"
+            yield Finding("preflight", f"GPUPool {name}", text, f"correct that; charterer preflight {name} looks again")
+
+
 def check_rights(rights: Iterable[Right], role: str) -> Iterable[Finding]:
     """The rights that the caller lacks."""
     rights = list(rights)

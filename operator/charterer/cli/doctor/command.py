@@ -17,6 +17,7 @@ from charterer.cli.doctor.checks import (
     check_namespaces,
     check_objects,
     check_pools,
+    check_preflights,
     check_prices,
     check_rights,
     check_stopped,
@@ -115,6 +116,7 @@ def examine(reading: DoctorReading) -> tuple[Finding, ...]:
         findings += check_pools({pool.id: pool for pool in state.pools.values()}, reading.pools)
         findings += check_prices(reading.budgets)
         findings += check_held_prices(reading.pools)
+        findings += check_preflights(reading.pools)
         findings += check_budgets(state)
         findings += check_namespaces(state)
         findings += check_objects(state)

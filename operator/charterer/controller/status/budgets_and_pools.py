@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from charterer.api.models.base import Condition, ConditionType
@@ -24,6 +24,7 @@ from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
 from charterer.policy.options.pool_selection import no_pool
 from charterer.providers.errors import ProviderError
+from charterer.providers.provider import PreflightFinding
 from charterer.sentences import count
 
 _ERROR_STATES = {
@@ -165,7 +166,12 @@ def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
 
 
 def pool_view(
-    pool: Pool, plan: Plan, tally: Tally, errors: Mapping[PoolId, ProviderError], snapshot: Snapshot
+    pool: Pool,
+    plan: Plan,
+    tally: Tally,
+    errors: Mapping[PoolId, ProviderError],
+    findings: Sequence[PreflightFinding],
+    snapshot: Snapshot,
 ) -> GPUPoolView:
     """The view of a pool as of now; the transition times of its conditions are still to be set (``dated``)."""
     rentals = tally.rentals_of_pool.get(pool.id, ())
@@ -190,8 +196,18 @@ def pool_view(
         ready_nodes=sum(rental.phase is RentalPhase.READY for rental in live),
         gpus_in_use=tally.gpus_in_use.get(pool.id, 0),
         scarcity_price=Price(0) if (verdict := plan.pools.get(pool.id)) is None else verdict.scarcity,
-        conditions=(ready, *held, *stopped(snapshot, pool.generation)),
+        conditions=(ready, *held, *_preflight(pool, findings, snapshot), *stopped(snapshot, pool.generation)),
     )
+
+
+def _preflight(pool: Pool, findings: Sequence[PreflightFinding], snapshot: Snapshot) -> Iterable[Condition]:
+    """What would fail before the first dollar; nothing until it was looked for."""
+    if not findings:
+        return
+    failed = [f"{finding.subject}: {finding.message}" for finding in findings if not finding.well]
+    message = "; ".join(failed) or f"{count(len(findings), 'check')} passed"
+    reason = "ChecksFailed" if failed else "ChecksPassed"
+    yield condition(ConditionType.PREFLIGHT, not failed, reason, message, snapshot.now, pool.generation)
 
 
 def _price_held(pool: Pool, listed: Price, snapshot: Snapshot) -> Condition:

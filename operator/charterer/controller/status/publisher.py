@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from charterer.api.models.base import Condition, ConditionType, InvalidObjectView
@@ -28,6 +28,7 @@ from charterer.domain.time import Instant, seconds_between
 from charterer.incremental import Memo
 from charterer.metrics import Metrics
 from charterer.providers.errors import ProviderError
+from charterer.providers.provider import PreflightFinding
 
 _CHECKED_SOON_SECONDS = 60.0
 """Age in seconds up to which a job whose template is being tried shows nothing."""
@@ -48,6 +49,7 @@ class StatusPublisher:
         events: Events,
         writer: ViewWriter,
         cloud_errors: Mapping[PoolId, ProviderError],
+        preflights: Mapping[PoolId, Sequence[PreflightFinding]],
         last: Callable[[], Snapshot],
     ) -> None:
         self._store = store
@@ -55,6 +57,7 @@ class StatusPublisher:
         self._events = events
         self._writer = writer
         self._cloud_errors = cloud_errors
+        self._preflights = preflights
         self._last = last
         self._memo = Memo()
 
@@ -62,7 +65,7 @@ class StatusPublisher:
         """A plan was made: its numbers, and what each object looks like now."""
         self._metrics.plan_took(seconds)
         self._metrics.observe(snapshot, decided, job_state)
-        shown = viewed_objects(snapshot, decided, self._cloud_errors, self._memo)
+        shown = viewed_objects(snapshot, decided, self._cloud_errors, self._memo, self._preflights)
         self._writer.show([*shown, *invalid_objects(self._store)], snapshot)
 
     def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
@@ -77,7 +80,11 @@ class StatusPublisher:
 
 
 def viewed_objects(
-    snapshot: Snapshot, decided: Plan, cloud_errors: Mapping[PoolId, ProviderError], memo: Memo | None = None
+    snapshot: Snapshot,
+    decided: Plan,
+    cloud_errors: Mapping[PoolId, ProviderError],
+    memo: Memo | None = None,
+    preflights: Mapping[PoolId, Sequence[PreflightFinding]] | None = None,
 ) -> Iterator[ViewedObject]:
     """The snapshot's objects. With a memo, a job about which nothing changed is the same object as in its last turn."""
     memo = Memo() if memo is None else memo
@@ -91,7 +98,9 @@ def viewed_objects(
     for pool in snapshot.pools.values():
         if not pool.uid:  # only its rentals are left
             continue
-        key, make = StepKey(StepKind.POOL, pool.id), partial(pool_view, pool, decided, tally, cloud_errors)
+        findings = () if preflights is None else preflights.get(pool.id, ())
+        key = StepKey(StepKind.POOL, pool.id)
+        make = partial(pool_view, pool, decided, tally, cloud_errors, findings)
         yield ViewedObject(kinds.GPU_POOLS, ObjectKey("", pool.id), pool.uid, True, key, None, None, True, make)
     counted: dict[ClassId, float] = defaultdict(float)
     for verdict in decided.classes:

@@ -17,6 +17,7 @@ from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.time import after
 from charterer.policy.planner import plan
 from charterer.providers.errors import CloudUnreachable, InvalidRequest, NotFoundInCloud, ProviderError
+from charterer.providers.provider import PreflightFinding
 from tests import factory as make
 
 OTHER = PoolId("other")
@@ -27,7 +28,7 @@ def shown(pool: Pool, error: ProviderError | None = None) -> tuple[str, str, str
     snapshot = make.snapshot(pool, make.survey())
     decided = plan(snapshot)
     tally = Tally.of(snapshot.jobs, snapshot.rentals, decided.jobs)
-    view = pool_view(pool, decided, tally, {} if error is None else {pool.id: error}, snapshot)
+    view = pool_view(pool, decided, tally, {} if error is None else {pool.id: error}, (), snapshot)
     (ready,) = view.conditions
     return str(view.state), ready.reason, ready.message
 
@@ -107,7 +108,7 @@ def test_the_prices_of_pools_that_a_budget_does_not_select_do_not_matter_to_it()
 def test_a_held_price_is_shown_with_both_numbers_and_what_to_do() -> None:
     pool = make.pool(price_held=Price.parse("80"))
     snapshot = make.snapshot(pool, make.survey())
-    view = pool_view(pool, plan(snapshot), Tally.of({}, {}, {}), {}, snapshot)
+    view = pool_view(pool, plan(snapshot), Tally.of({}, {}, {}), {}, (), snapshot)
     ready, held = view.conditions
     assert (ready.status, held.type, held.status, held.reason) == ("True", "PriceHeld", "True", "PriceMoved")
     assert "the cloud asks $80.00/h for a node and asked $19.80/h before" in held.message
@@ -120,7 +121,21 @@ def test_budgets_and_pools_show_that_the_operator_is_stopped_and_until_when(stop
     decided = plan(snapshot)
     tally = Tally.of({}, {}, {})
     (pool,), (budget,) = snapshot.pools.values(), snapshot.budgets.values()
-    for view in (pool_view(pool, decided, tally, {}, snapshot), budget_view(budget, snapshot, decided, tally)):
+    for view in (pool_view(pool, decided, tally, {}, (), snapshot), budget_view(budget, snapshot, decided, tally)):
         (shown,) = [condition for condition in view.conditions if condition.type == "Stopped"]
         assert (shown.status, shown.reason) == ("True", reason)
         assert "until `charterer resume`" in shown.message
+
+
+def test_what_would_fail_before_the_first_dollar_is_a_condition() -> None:
+    snapshot = make.snapshot(make.pool(), make.survey())
+    decided = plan(snapshot)
+    well, failed = PreflightFinding("group", True, "sells"), PreflightFinding("size", False, "lower maxNodes")
+
+    def found(*findings: PreflightFinding) -> list[tuple[str, str, str]]:
+        view = pool_view(make.pool(), decided, Tally.of({}, {}, {}), {}, findings, snapshot)
+        return [(str(one.status), one.reason, one.message) for one in view.conditions if one.type == "Preflight"]
+
+    assert found() == []
+    assert found(well) == [("True", "ChecksPassed", "1 check passed")]
+    assert found(well, failed) == [("False", "ChecksFailed", "size: lower maxNodes")]

@@ -1,0 +1,82 @@
+"""What would fail in each pool before the first dollar: looked for when a pool is new or changed, and every hour."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from charterer.domain.ids import PoolId
+from charterer.domain.pool import Pool
+from charterer.providers.accounts import Accounts
+from charterer.providers.errors import ProviderError
+from charterer.providers.provider import PreflightFinding
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightPace:
+    """Seconds between two looks for a pool that was due, and until a pool is looked at again that was well, or not."""
+
+    look_seconds: float = 5.0
+    well_seconds: float = 3600.0
+    failed_seconds: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """Which pool was looked at, by its uid and generation, and when the next look is due."""
+
+    pool: tuple[str, int]
+    due: float
+
+
+class Preflights:
+    """Keeps ``latest`` current until ``run`` is cancelled; ``changed`` is called when a pool's findings do.
+
+    For the running event loop's thread only, whose clock it uses. ``pools`` gives the pools there are.
+    """
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        pools: Callable[[], Mapping[PoolId, Pool]],
+        changed: Callable[[], None],
+        pace: PreflightPace | None = None,
+    ) -> None:
+        self._accounts = accounts
+        self._pools = pools
+        self._changed = changed
+        self._pace = PreflightPace() if pace is None else pace
+        self._clock = asyncio.get_running_loop().time
+        self._checked: dict[PoolId, _Checked] = {}
+        self.latest: dict[PoolId, Sequence[PreflightFinding]] = {}
+
+    async def run(self) -> None:
+        """Look at whatever is due, forever. Pools are looked at together; a slow cloud delays the next look only."""
+        while True:
+            pools = {name: pool for name, pool in self._pools().items() if not pool.gone and not pool.deleting}
+            for name in self.latest.keys() - pools.keys():
+                del self.latest[name]
+            await asyncio.gather(*(self._check(pool) for pool in pools.values() if self._is_due(pool)))
+            await asyncio.sleep(self._pace.look_seconds)
+
+    def _is_due(self, pool: Pool) -> bool:
+        checked = self._checked.get(pool.id)
+        return checked is None or checked.pool != (pool.uid, pool.generation) or self._clock() >= checked.due
+
+    async def _check(self, pool: Pool) -> None:
+        findings = await findings_of(self._accounts, pool)
+        well = all(finding.well for finding in findings)
+        due = self._clock() + (self._pace.well_seconds if well else self._pace.failed_seconds)
+        self._checked[pool.id] = _Checked((pool.uid, pool.generation), due)
+        if self.latest.get(pool.id) != findings:
+            self.latest[pool.id] = findings
+            self._changed()
+
+
+async def findings_of(accounts: Accounts, pool: Pool) -> Sequence[PreflightFinding]:
+    """What the pool's cloud finds; a cloud that cannot be asked is a finding too."""
+    try:
+        return tuple(await accounts.account_of(pool).preflight(pool))
+    except ProviderError as error:
+        return (PreflightFinding("cloud", False, str(error)),)

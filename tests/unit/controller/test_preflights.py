@@ -1,0 +1,90 @@
+"""A pool is looked at when it is new or changed, again every hour, and sooner where something would fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from charterer.controller.preflights import Preflights
+from charterer.domain.ids import PoolId
+from charterer.domain.pool import Pool
+from charterer.providers.accounts import Accounts
+from charterer.providers.errors import CloudUnauthorized
+from charterer.providers.provider import PreflightFinding
+from tests import factory as make
+from tests.unit.controller.test_surveys import Cloud
+from tests.virtual_time import clock, run_for, run_in_virtual_time
+
+WELL = PreflightFinding("group", True, "sells g.4")
+FAILS = PreflightFinding("size", False, "lower maxNodes")
+
+
+class Checked(Cloud):
+    """A cloud that remembers when each pool was looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.finds: tuple[PreflightFinding, ...] = (WELL,)
+        self.refuses = False
+        self.looked: list[float] = []
+
+    async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
+        self.looked.append(clock())
+        if self.refuses:
+            raise CloudUnauthorized(pool.id, "preflight", "Denied", "you may not look")
+        return self.finds
+
+
+def watched(seconds: float, act: Callable[[Checked, dict[PoolId, Pool], Preflights], None]) -> tuple[Checked, int]:
+    """The cloud, and how often the findings changed, after ``act`` and so many seconds."""
+
+    async def main() -> tuple[Checked, int]:
+        cloud, changes = Checked(), []
+        pools = {make.POOL: make.pool()}
+        preflights = Preflights(Accounts({}, adapter=lambda *_: cloud), lambda: pools, lambda: changes.append(1))
+        act(cloud, pools, preflights)
+        await run_for(seconds, preflights.run())
+        return cloud, len(changes)
+
+    return run_in_virtual_time(main())
+
+
+@pytest.mark.parametrize(("finds", "looks"), [((WELL,), 2), ((WELL, FAILS), 13)])
+def test_a_pool_is_looked_at_at_once_and_the_sooner_again_the_worse_it_is(
+    finds: tuple[PreflightFinding, ...], looks: int
+) -> None:
+    cloud, changes = watched(3_610, lambda cloud, pools, preflights: setattr(cloud, "finds", finds))
+    assert cloud.looked[0] == 0
+    assert len(cloud.looked) == looks
+    assert changes == 1
+
+
+def test_a_changed_spec_is_looked_at_soon_and_a_pool_that_goes_is_not() -> None:
+    async def main() -> None:
+        cloud, pools = Checked(), {make.POOL: make.pool()}
+        preflights = Preflights(Accounts({}, adapter=lambda *_: cloud), lambda: pools, lambda: None)
+        await run_for(20, preflights.run())
+        pools[make.POOL] = replace(make.pool(), generation=2)
+        await run_for(20, preflights.run())
+        assert len(cloud.looked) == 2
+        pools[make.POOL] = replace(make.pool(), generation=3, deleting=True)
+        await run_for(20, preflights.run())
+        assert len(cloud.looked) == 2
+        assert preflights.latest == {}
+
+    run_in_virtual_time(main())
+
+
+def test_a_cloud_that_refuses_to_be_asked_is_a_finding() -> None:
+    async def main() -> None:
+        cloud = Checked()
+        cloud.refuses = True
+        preflights = Preflights(Accounts({}, adapter=lambda *_: cloud), lambda: {make.POOL: make.pool()}, lambda: None)
+        await run_for(1, preflights.run())
+        (found,) = preflights.latest[make.POOL]
+        assert (found.subject, found.well) == ("cloud", False)
+        assert "GPUPool a100: preflight: Denied: you may not look" in found.message
+
+    run_in_virtual_time(main())
