@@ -37,8 +37,8 @@ def preflight(pool: str | None, output: str, cluster: ClusterOptions) -> None:
       charterer preflight a100           # one
       kubectl -n charterer-system exec deploy/charterer -- charterer preflight a100
 
-    It asks the cloud with the credentials of the place where it runs. The last line asks with the operator's own, as the
-    operator itself does every hour: the condition Preflight of each GPUPool says what it found.
+    It asks the cloud with the credentials of the place where it runs. The last line asks with the operator's own, as
+    the operator itself does every hour: the condition Preflight of each GPUPool says what it found.
 
     Exit code: 0 if all is well, 1 if something would fail or the cluster cannot be read.
     """

@@ -6,7 +6,7 @@ from charterer.cli.doctor.checks import check_preflights
 from charterer.cli.preflight import look_at, preflight_document, preflight_json
 from charterer.providers.accounts import Accounts
 from charterer.providers.provider import PreflightFinding
-from charterer.report.text import to_text
+from charterer.report.text import TextRenderer
 from tests import factory as make
 from tests.unit.controller.test_preflights import FAILS, WELL, Checked
 
@@ -15,7 +15,7 @@ async def test_each_finding_is_a_line_and_the_last_one_counts() -> None:
     cloud = Checked()
     cloud.finds = (WELL, FAILS)
     found = await look_at([make.pool()], Accounts({}, adapter=lambda *_: cloud))
-    text = to_text(preflight_document(found))
+    text = TextRenderer(None, colour=False).render(preflight_document(found))
     assert "GPUPool a100: group: sells g.4" in text
     assert "GPUPool a100: size: lower maxNodes" in text
     assert "1 of 2 checks would fail." in text
@@ -34,7 +34,9 @@ async def test_each_finding_is_a_line_and_the_last_one_counts() -> None:
 
 
 def test_a_pool_in_which_nothing_would_fail_is_well() -> None:
-    text = to_text(preflight_document({"a100": [PreflightFinding("group", True, "sells g.4")]}))
+    text = TextRenderer(None, colour=False).render(
+        preflight_document({"a100": [PreflightFinding("group", True, "sells g.4")]})
+    )
     assert "All is well." in text
 
 
