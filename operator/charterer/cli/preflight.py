@@ -50,7 +50,7 @@ def preflight(pool: str | None, output: str, cluster: ClusterOptions) -> None:
 
 async def look(client: Client, pool: str | None) -> Found:
     """The findings of one pool, or of all. ClickException where there is no such pool; ApiError."""
-    pools = [decode.gpu_pool(raw) for raw in (await client.list(GPU_POOLS.all())).items]
+    pools = [decode.pool(raw) for raw in (await client.list(GPU_POOLS.all())).items]
     chosen = [each for each in pools if pool in (None, each.id)]
     if not chosen:
         there = ", ".join(sorted(each.id for each in pools)) or "none"
