@@ -85,7 +85,7 @@ async def _a_life_with_every_step(bed: Bed) -> None:
     before = bed.run("train")
     await bed.cloud.admin("POST", f"/instances/{instance}/kill", {"nodeObject": "silent"})
     await bed.until(lambda: bed.mirror.one(NODES, instance) is None, 60)
-    await bed.until(lambda: bed.run("train") > before and bed.state("train") == "Running", 60)
+    await bed.running_again("train", before)
     await bed.finish("train")
     await bed.until(lambda: bed.mirror.one(TRAINING_JOBS, "train", bed.namespace) is None, 60)
     await bed.job("wide", gpus=4, resizePolicy="InPlace")
@@ -101,7 +101,7 @@ async def _a_life_with_every_step(bed: Bed) -> None:
     before = bed.run("torn")
     (rental,) = bed.tj("torn")["allocation"]["placements"]
     await bed.kube.delete(GPU_RENTALS.one(rental["rental"]))
-    await bed.until(lambda: bed.run("torn") > before and bed.state("torn") == "Running", 60)
+    await bed.running_again("torn", before)
     await bed.finish("torn")
     await bed.complete("torn", seconds=60)
     await bed.job("lost")

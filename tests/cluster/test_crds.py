@@ -111,7 +111,7 @@ DEFAULTS: dict[str, Json] = {
         "carryOverPercent": 0,
         "explorationPercent": 2,
     },
-    "GPUPool": {"capacityType": "OnDemand", "startSeconds": 120, "cooldownSeconds": 300},
+    "GPUPool": {"capacityType": "OnDemand", "startSeconds": 120, "cooldownSeconds": 60},
     "TrainingJob": {
         "resizePolicy": "Never",
         "spotPolicy": "Never",
@@ -121,7 +121,7 @@ DEFAULTS: dict[str, Json] = {
         "readyTimeoutSeconds": 600,
     },
     "SpeedupProfile": {"restartSeconds": 30, "resizeSeconds": 0},
-    "GPURental": {"capacityType": "OnDemand", "token": ""},
+    "GPURental": {"capacityType": "OnDemand"},
 }
 
 

@@ -297,6 +297,7 @@ async def test_all_of_charterers_kinds_are_listed_and_watched(control_plane: Con
         }
         await client.post(kinds.TRAINING_JOBS.resource.all(namespace), body)
         await changes.until(lambda: store.get(kinds.TRAINING_JOBS, "sft", namespace) is not None)
+        await client.delete(kinds.TRAINING_JOBS.resource.one("sft", namespace))  # no other test finds it there
         await asyncio.to_thread(watch.stop)
 
 

@@ -18,6 +18,7 @@ import aiohttp
 
 from charterer.domain.budget import Cause
 from charterer.domain.rental import RentalPhase
+from charterer.domain.snapshot import Stop
 from charterer.domain.time import Instant
 from charterer.server.http import metrics_app, serve
 from tests.monitoring.support import (
@@ -125,6 +126,7 @@ async def test_every_alert_fires_on_what_the_operator_really_exports(prometheus:
         failed=1,
         interrupted=1,
         slow=(RentalPhase.STARTING, RentalPhase.DRAINING),
+        stop=Stop.RENT,
     )
     slow = replace(WELL, plan_seconds=(8.0,) * 4, gone=True)
     first, second = _Replica(broken), _Replica(slow)

@@ -230,6 +230,24 @@ class Bed:
         """Wait until these jobs run."""
         await self.until(lambda: all(self.state(job) == "Running" for job in jobs), seconds)
 
+    async def running_again(self, job: str, after: int, seconds: float = 60) -> None:
+        """Wait until a later run than ``after`` of the job has a pod that runs, and the job says so.
+
+        A job's State is written after its allocation, and may be that of the run before.
+        """
+
+        def runs() -> bool:
+            run = self.run(job)
+            prefix = f"{job}-r{run}-"
+            live = [pod for pod in self.pods(job) if pod["metadata"]["name"].startswith(prefix)]
+            return (
+                run > after
+                and self.state(job) == "Running"
+                and any(pod["status"].get("phase") == "Running" for pod in live)
+            )
+
+        await self.until(runs, seconds)
+
     async def complete(self, *jobs: str, seconds: float = 90) -> None:
         """Wait until these jobs are complete."""
         await self.until(lambda: all(self.state(job) == "Complete" for job in jobs), seconds)
