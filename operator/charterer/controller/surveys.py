@@ -234,9 +234,7 @@ class Surveys:
 
     def _timeless_survey(self, pool: PoolId) -> object:
         s = self.latest.get(pool)
-        if s is None:
-            return None
-        return replace(s, asked=_NO_TIME)
+        return None if s is None else replace(s, asked=_NO_TIME)
 
     def _timeless_quote(self, pool: PoolId) -> object:
         q = self.quotes.get(pool)

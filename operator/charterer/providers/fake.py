@@ -170,8 +170,8 @@ class FakeCloud:
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """Whether the group is there, sells what the pool says and has a price, and how many of maxNodes fit in it."""
+        path = _group_path(pool)
         try:
-            path = _group_path(pool)
             group = await self._read(pool, path)
             _check_capacity_type(pool, path, group)
             price = await self.quote(pool)
@@ -179,7 +179,7 @@ class FakeCloud:
             return [PreflightFinding("group", False, str(error))]
         sells = f"{group.get('instanceType')} in {group.get('zone')} at {price.price} an hour"
         found = [PreflightFinding("group", True, f"{_group(pool)} sells {sells}")]
-        fits = _decoded(pool, f"GET {_group_path(pool)}", lambda: int(group["maxSize"]))
+        fits = _decoded(pool, f"GET {path}", lambda: int(group["maxSize"]))
         if pool.max_nodes > fits:
             message = f"spec.maxNodes is {pool.max_nodes}, but the group takes at most {fits}: lower maxNodes"
             found.append(PreflightFinding("size", False, message))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from charterer.controller.preflights import Preflights
-from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
 from charterer.providers.accounts import Accounts
 from charterer.providers.errors import CloudUnauthorized
@@ -38,14 +37,14 @@ class Checked(Cloud):
         return self.finds
 
 
-def watched(seconds: float, act: Callable[[Checked, dict[PoolId, Pool], Preflights], None]) -> tuple[Checked, int]:
-    """The cloud, and how often the findings changed, after ``act`` and so many seconds."""
+def watched(seconds: float, finds: tuple[PreflightFinding, ...]) -> tuple[Checked, int]:
+    """A cloud that always finds this, and how often the findings changed in so many seconds."""
 
     async def main() -> tuple[Checked, int]:
         cloud, changes = Checked(), []
+        cloud.finds = finds
         pools = {make.POOL: make.pool()}
         preflights = Preflights(Accounts({}, adapter=lambda *_: cloud), lambda: pools, lambda: changes.append(1))
-        act(cloud, pools, preflights)
         await run_for(seconds, preflights.run())
         return cloud, len(changes)
 
@@ -56,7 +55,7 @@ def watched(seconds: float, act: Callable[[Checked, dict[PoolId, Pool], Prefligh
 def test_a_pool_is_looked_at_at_once_and_the_sooner_again_the_worse_it_is(
     finds: tuple[PreflightFinding, ...], looks: int
 ) -> None:
-    cloud, changes = watched(3_610, lambda cloud, pools, preflights: setattr(cloud, "finds", finds))
+    cloud, changes = watched(3_610, finds)
     assert cloud.looked[0] == cloud.began
     assert len(cloud.looked) == looks
     assert changes == 1

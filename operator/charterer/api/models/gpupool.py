@@ -300,7 +300,7 @@ class GPUPoolRecord(ApiModel):
     quote: QuoteStatus | None = None
     """Price of one node, as the cloud last reported it. Used until the cloud answers again."""
     cooled: Annotated[tuple[CoolDownStatus, ...], Field(max_length=KEPT, json_schema_extra=ATOMIC)] = ()
-    """What the cloud refused lately, the one that lasts longest at the end. No node is asked for before its end."""
+    """Recent refusals of the cloud, by the end of their cool-downs. No node is asked for before the last one ends."""
 
     @classmethod
     def from_domain(cls, pool: Pool) -> Self:
