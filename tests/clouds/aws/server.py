@@ -60,7 +60,10 @@ class AwsServer:
 def _act(account: Account, name: str, params: protocol.Params, region: str) -> protocol.Params | None:
     if params.get("DryRun"):
         raise protocol.Fault("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
-    return OPERATIONS[name](account, params, region)
+    account.witness("before", name)
+    result = OPERATIONS[name](account, params, region)
+    account.witness("after", name)
+    return result
 
 
 def _check_time(signed: str, account: Account) -> None:
