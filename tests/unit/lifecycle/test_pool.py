@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from charterer.domain.budget import Mode
 from charterer.domain.errors import Problem
-from charterer.domain.ids import InstanceId
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.order import RefusalKind
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
