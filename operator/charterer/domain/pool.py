@@ -278,10 +278,21 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """The cloud's warning that it will take a spot instance back at ``at``."""
+    """Warning that an instance is taken back at ``at``; None: soon, nobody says when.
+
+    ``certain``: False where it only may be: what runs there goes on, and nothing new begins there. ``why``: in whose
+    words, where the reader would not know.
+    """
 
     instance: InstanceId
-    at: Instant
+    at: Instant | None
+    certain: bool = True
+    why: str = ""
+
+    @property
+    def because(self) -> str:
+        """``why`` at the end of a sentence."""
+        return f" ({self.why})" if self.why else ""
 
 
 @dataclass(frozen=True, slots=True)

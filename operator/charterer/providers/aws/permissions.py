@@ -108,7 +108,7 @@ RIGHTS: Final[Mapping[Call, tuple[For, tuple[IamRight, ...]]]] = {
     Call.DESCRIBE_OFFERINGS: (For.FLEET, (IamRight("ec2:DescribeInstanceTypeOfferings"),)),
     Call.DESCRIBE_TEMPLATE: (For.ALL, (IamRight("ec2:DescribeLaunchTemplateVersions"),)),
     Call.DESCRIBE_SUBNETS: (For.ALL, (IamRight("ec2:DescribeSubnets"),)),
-    Call.DESCRIBE_RESERVATIONS: (For.FLEET, (IamRight("ec2:DescribeCapacityReservations"),)),
+    Call.DESCRIBE_RESERVATIONS: (For.ALL, (IamRight("ec2:DescribeCapacityReservations"),)),
     Call.SPOT_PRICES: (For.SPOT, (IamRight("ec2:DescribeSpotPriceHistory"),)),
     Call.LAUNCH_INSTANCES: (
         For.GROUP,

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from charterer.domain.pool import AwsFleet, AwsGroup, CapacityType, Pool
+from charterer.domain.time import moment
+from charterer.providers.aws.blocks import ends
 from charterer.providers.aws.calls import Calls
 from charterer.providers.aws.fleet import Tags, fleet_request
 from charterer.providers.aws.group import GroupLauncher, problems_of, template_of
@@ -162,6 +164,8 @@ class Preflight:
         what = f"{row['AvailableInstanceCount']} of {row['TotalInstanceCount']} {row['InstanceType']} are free"
         fits = row["InstanceType"] in fleet.instance_types
         advice = "" if fits else ": spec.aws.instanceTypes do not name that type"
+        if (end := ends(row)) is not None:
+            what += f"; EC2 ends its instances from {moment(end):%Y-%m-%d %H:%M} UTC on"
         return PreflightFinding("capacity reservation", fits, f"{fleet.capacity_reservation}: {what}{advice}")
 
     async def _policies(self, pool: Pool, group: AwsGroup) -> PreflightFinding:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import AwsFleet, AwsGroup, InstanceState, Pool
+from charterer.domain.pool import AwsFleet, AwsGroup, Pool
 from charterer.domain.time import Instant, after, format_instant, parse_instant, seconds_between
 from charterer.providers.aws.calls import Calls
 from charterer.providers.aws.listing import ListedInstance
@@ -29,7 +29,7 @@ def abandon_tags(cloud: AwsFleet | AwsGroup) -> Mapping[str, str]:
     return {} if cloud.abandon_seconds is None else {ABANDON_TAG: str(cloud.abandon_seconds)}
 
 
-class Renewals:
+class InstanceRenewals:
     """Renews what the last list showed. ``clock``: seconds that only grow; they count while no list can be had."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
@@ -53,8 +53,7 @@ class Renewals:
         wanted = {pool.id: pool.cloud.abandon_seconds for pool in pools if isinstance(pool.cloud, AwsFleet | AwsGroup)}
         limits: dict[int | None, list[ListedInstance]] = defaultdict(list)
         for row in self._rows:
-            alive = row.state in (InstanceState.PENDING, InstanceState.RUNNING)
-            if alive and row.pool in wanted and (wanted[row.pool] is not None or ABANDON_TAG in row.tags):
+            if row.alive and row.pool in wanted and (wanted[row.pool] is not None or ABANDON_TAG in row.tags):
                 limits[wanted[row.pool]].append(row)
         failed: ProviderError | None = None
         for seconds, rows in limits.items():

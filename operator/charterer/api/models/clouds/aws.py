@@ -74,7 +74,7 @@ class AwsNodes(ApiModel):
     queue: (
         Annotated[str, Field(pattern=r"^https://sqs[.-][!-~]+/[0-9]{12}/[-A-Za-z0-9_.]+$", max_length=512)] | None
     ) = None
-    """URL of an SQS queue that gets the warnings before spot nodes are taken back."""
+    """URL of an SQS queue that gets the warnings before nodes are taken back."""
     abandon_after_seconds: Annotated[int, Field(ge=1800, le=31_536_000)] | None = None
     """An instance ends itself when no operator has renewed it for this many seconds. It needs a script in the instance,
     see docs/clouds/aws.md. Absent: only Charterer ends it."""
