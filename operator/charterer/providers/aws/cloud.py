@@ -21,7 +21,7 @@ from charterer.providers.aws.notices import Notices
 from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
 from charterer.providers.aws.preflight import Preflight
 from charterer.providers.aws.prices import Prices
-from charterer.providers.aws.renewals import Renewals
+from charterer.providers.aws.renewals import InstanceRenewals
 from charterer.providers.errors import (
     CloudOutcomeUnknown,
     InvalidRequest,
@@ -60,7 +60,7 @@ class AwsCloud:
         self._hardware = AwsHardware(self._calls)
         self._prices = Prices(self._calls, region, clock)
         self._notices = Notices(self._calls)
-        self._renewals = Renewals(self._calls, clock)
+        self._renewals = InstanceRenewals(self._calls, clock)
         self._fleets = FleetLauncher(self._calls)
         self._groups = GroupLauncher(self._calls, clock)
         self._preflight = Preflight(self._calls, self._hardware, self._groups, self._prices)

@@ -29,7 +29,7 @@ def abandon_tags(cloud: AwsFleet | AwsGroup) -> Mapping[str, str]:
     return {} if cloud.abandon_seconds is None else {ABANDON_TAG: str(cloud.abandon_seconds)}
 
 
-class Renewals:
+class InstanceRenewals:
     """Renews what the last list showed. ``clock``: seconds that only grow; they count while no list can be had."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
