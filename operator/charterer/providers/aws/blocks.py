@@ -53,7 +53,7 @@ class CapacityBlocks:
         self._known: dict[str, _Reservation] = {}
 
     async def notices(self, pool: PoolId, rows: Sequence[ListedInstance], now: Instant) -> Sequence[Notice]:
-        """Of the pool's instances in blocks that end soon. An end that cannot be read is logged, and gives none."""
+        """For the pool's instances whose block ends soon; none where the end cannot be read, which is logged."""
         found = []
         for row in rows:
             if row.alive and row.lifecycle == _BLOCK and row.reservation:
