@@ -154,6 +154,7 @@ class Pool:
     ``labels``: those of its metadata, by which budgets select pools.
     ``start_seconds``: from asking for a node to its readiness, declared until observed.
     ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is asked for before that.
+    ``reached``: what it refused another pool of the account and would refuse this one too.
     ``guarded``: it has the finalizer ``charterer.dev/in-use``, which keeps it while rentals name it.
     ``price_override`` and ``price_adjustment`` (hundredths of a percent) correct the list price: see ``priced``.
     ``offer_recorded``: whether the object's status holds this offering and (its time aside) this quote.
@@ -180,6 +181,7 @@ class Pool:
     guarded: bool = False
     price_adjustment: int = 0
     cooled: tuple[CoolDown, ...] = ()
+    reached: CoolDown | None = None
     offer_recorded: bool = True
     taken_by: PoolId | None = None
     gone: bool = False
@@ -190,8 +192,13 @@ class Pool:
 
     @property
     def cool_down(self) -> CoolDown | None:
-        """The last one, also after its end."""
-        return self.cooled[-1] if self.cooled else None
+        """The one that ends last, its own or another pool's, also after its end."""
+        return max(self.cool_downs, key=lambda cooled: cooled.until, default=None)
+
+    @property
+    def cool_downs(self) -> tuple[CoolDown, ...]:
+        """Its own, and that of another pool which reaches it."""
+        return self.cooled if self.reached is None else (*self.cooled, self.reached)
 
     def cooling(self, now: Instant) -> CoolDown | None:
         """The one that keeps the pool from being asked now."""

@@ -17,6 +17,7 @@ from charterer.controller.snapshot.offers import believed, with_offer
 from charterer.controller.snapshot.paid_prices import paid, recorded_segments
 from charterer.controller.snapshot.payers import overlaps_of, payers_of
 from charterer.controller.snapshot.problems import without_profile, without_weight
+from charterer.controller.snapshot.refused_alike import refused_alike
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
@@ -60,7 +61,8 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     unread = {problem.name for problem in state.problems if problem.kind == "GPUPool"}
     declared = known_pools(state.pools, state.rentals, unread)
     known = {name: with_offer(pool, state) for name, pool in declared.items()}
-    pools = memo.stable(first_come(known, state.surveys), "pools")
+    acting = first_come(known, state.surveys)
+    pools = memo.stable(refused_alike(acting, state.rentals.values()), "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     decoded = memo(_by_id, state.jobs)
     own = memo(_own_runs, state.runs, decoded, state.warnings)
