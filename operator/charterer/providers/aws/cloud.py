@@ -21,6 +21,7 @@ from charterer.providers.aws.notices import Notices
 from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
 from charterer.providers.aws.preflight import Preflight
 from charterer.providers.aws.prices import Prices
+from charterer.providers.aws.renewals import InstanceRenewals
 from charterer.providers.errors import (
     CloudOutcomeUnknown,
     InvalidRequest,
@@ -59,6 +60,7 @@ class AwsCloud:
         self._hardware = AwsHardware(self._calls)
         self._prices = Prices(self._calls, region, clock)
         self._notices = Notices(self._calls)
+        self._renewals = InstanceRenewals(self._calls, clock)
         self._fleets = FleetLauncher(self._calls)
         self._groups = GroupLauncher(self._calls, clock)
         self._preflight = Preflight(self._calls, self._hardware, self._groups, self._prices)
@@ -70,6 +72,7 @@ class AwsCloud:
         first = pools[0].id
         with _understood(first, "survey", Transient):
             rows, asked = await instances_of(self._calls, first, await self._cluster(first))
+            self._renewals.listed(rows, asked)
         answers = await asyncio.gather(*(self._survey_or_error(pool, rows, asked) for pool in pools))
         return {pool.id: answer for pool, answer in zip(pools, answers, strict=True)}
 
@@ -114,6 +117,11 @@ class AwsCloud:
             await self._calls(pool.id, Call.TERMINATE_INSTANCES, {"InstanceIds": [instance]})
         except NotFoundInCloud:
             return
+
+    async def renew(self, pools: Sequence[Pool]) -> None:
+        """Renew the instances of these pools that would end themselves, if it is time."""
+        with _understood(pools[0].id, "renew", CloudOutcomeUnknown):
+            await self._renewals.renew(pools)
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """What would fail, or cost money by surprise, before the first dollar."""
