@@ -123,7 +123,7 @@ async def test_killed_around_every_call_and_step_each_of_two_machines_is_launche
 ) -> None:
     """Lists lag, so that the next operator asks again for what the one before was given."""
     bed, here = aws_bed, aws_bed.account
-    here.list_lag = 3
+    here.list_lag = 6
     journal = bed.directory / "journal"
     operator = bed.operator(killer=Killer(journal, _STEPS))
     killer = here.witness = _CallKiller(operator, _around(_CALLS[group]))
