@@ -26,7 +26,8 @@ def a_summary(ledger: int = 3_500_000, bill: Bill | None = None) -> Summary:
         of,
         samples.replayed(of),
         columns=samples.columns(of),
-        run=really_run(samples.replayed(of), [samples.a_view()], 61.5, 22),
+        run=really_run(samples.replayed(of), [(0.0, 0.0)], 61.5, 22),
+        cloud="the fake cloud",
         ledger_micros=ledger,
         bill=bill or Bill(3_500_000, machines=2, open_lines=0),
         demo_seconds=150.0,
@@ -114,7 +115,8 @@ def test_narrowed_jobs_are_those_that_never_had_their_fastest_width() -> None:
         of,
         jobs,
         columns=samples.columns(of),
-        run=really_run(jobs, [samples.a_view()], 61.5, 22),
+        run=really_run(jobs, [(0.0, 0.0)], 61.5, 22),
+        cloud="the fake cloud",
         ledger_micros=0,
         bill=Bill(0, 0, 0),
         demo_seconds=1.0,
@@ -131,7 +133,7 @@ def test_dollars_finer_than_a_micro_dollar_are_refused() -> None:
 
 def drawn(files: list[Path], views: list[View]) -> None:
     of = samples.scenario()
-    real = really_run(samples.replayed(of), views, 61.5, 22)
+    real = really_run(samples.replayed(of), [(view.at, view.money.spent) for view in views], 61.5, 22)
     picture.draw(of, views, samples.columns(of), real, "What to remember", files)
 
 

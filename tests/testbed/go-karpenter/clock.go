@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/awslabs/operatorpkg/reconciler"
+	"github.com/awslabs/operatorpkg/singleton"
+	"k8s.io/utils/clock"
+	controllerruntime "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+)
+
+// movedClock runs pace times as fast as the real clock from its start on, and is ahead by what the cloud's file says.
+// What waits by it waits that much shorter. Where trueTimes is set, the times that it tells are real, and only what is
+// reckoned from them runs faster: how long ago something was, and waits.
+type movedClock struct {
+	clock.RealClock
+	began     time.Time
+	pace      float64
+	trueTimes bool
+}
+
+func newClock() (movedClock, error) {
+	pace, err := strconv.ParseFloat(os.Getenv("PACE"), 64)
+	if err == nil && pace < 1 {
+		err = fmt.Errorf("PACE is %v and has to be at least 1", pace)
+	}
+	return movedClock{began: time.Now(), pace: pace, trueTimes: os.Getenv("TRUE_TIMES") != ""}, err
+}
+
+func (c movedClock) Now() time.Time {
+	told := time.Now()
+	if !c.trueTimes {
+		told = c.began.Add(c.faster(told.Sub(c.began)))
+	}
+	return told.Add(span(read().AdvancedSeconds))
+}
+
+func (c movedClock) Since(t time.Time) time.Duration {
+	passed := c.Now().Sub(t)
+	if c.trueTimes {
+		passed = c.faster(passed)
+	}
+	return passed + span(read().WaitedSeconds)
+}
+
+func (c movedClock) faster(d time.Duration) time.Duration { return time.Duration(float64(d) * c.pace) }
+
+func (c movedClock) After(d time.Duration) <-chan time.Time { return c.RealClock.After(c.real(d)) }
+
+func (c movedClock) NewTimer(d time.Duration) clock.Timer {
+	return movedTimer{c.RealClock.NewTimer(c.real(d)), c}
+}
+
+func (c movedClock) Sleep(d time.Duration) { c.RealClock.Sleep(c.real(d)) }
+
+func (c movedClock) Tick(d time.Duration) <-chan time.Time { return c.RealClock.Tick(c.real(d)) }
+
+// real is the time that passes while d passes on this clock.
+func (c movedClock) real(d time.Duration) time.Duration { return time.Duration(float64(d) / c.pace) }
+
+type movedTimer struct {
+	clock.Timer
+	clock movedClock
+}
+
+func (t movedTimer) Reset(d time.Duration) bool { return t.Timer.Reset(t.clock.real(d)) }
+
+func span(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+
+// paced is Karpenter's controller of consolidation, which looks at the cluster every ten seconds of this clock.
+type paced struct {
+	*disruption.Controller
+	clock movedClock
+}
+
+func (p paced) Register(_ context.Context, m manager.Manager) error {
+	return controllerruntime.NewControllerManagedBy(m).
+		Named(p.Name()).
+		WatchesRawSource(singleton.Source()).
+		Complete(singleton.AsReconciler(p))
+}
+
+func (p paced) Reconcile(ctx context.Context) (reconciler.Result, error) {
+	result, err := p.Controller.Reconcile(ctx)
+	if result.RequeueAfter > 0 {
+		result.RequeueAfter = max(p.clock.real(result.RequeueAfter), singleton.RequeueImmediately)
+	}
+	return result, err
+}
