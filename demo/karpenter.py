@@ -27,11 +27,8 @@ CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 _POOL = "charterer.dev/pool"
 
 
-def start(of: Scenario, plane: Plane, directory: Path, *, true_times: bool = True) -> KarpenterProcess:
-    """A Karpenter that sells the machines of the demo, and waits at its pace. DemoError where it has not been built.
-
-    ``true_times``: what it writes into objects are real times, as Charterer's ledger needs them.
-    """
+def start(of: Scenario, plane: Plane, directory: Path) -> KarpenterProcess:
+    """A Karpenter that sells the machines of the demo, and waits at its pace. DemoError where it has not been built."""
     files = karpenter.find()
     if files is None:
         raise DemoError("Karpenter has not been built: run `make karpenter`")
@@ -44,7 +41,6 @@ def start(of: Scenario, plane: Plane, directory: Path, *, true_times: bool = Tru
         directory,
         types=[instance_type(cloud["instanceType"], cloud["gpusPerNode"], *offers)],
         pace=of.pace.factor,
-        true_times=true_times,
     )
     started.behave(
         *(

@@ -15,14 +15,11 @@ import (
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 )
 
-// movedClock runs pace times as fast as the real clock from its start on, and is ahead by what the cloud's file says.
-// What waits by it waits that much shorter. Where trueTimes is set, the times that it tells are real, and only what is
-// reckoned from them runs faster: how long ago something was, and waits.
+// movedClock is ahead of the real clock by what the cloud's file says. All that is reckoned from its times runs pace times
+// as fast: how long ago something was, and waits.
 type movedClock struct {
 	clock.RealClock
-	began     time.Time
-	pace      float64
-	trueTimes bool
+	pace float64
 }
 
 func newClock() (movedClock, error) {
@@ -30,46 +27,21 @@ func newClock() (movedClock, error) {
 	if err == nil && pace < 1 {
 		err = fmt.Errorf("PACE is %v and has to be at least 1", pace)
 	}
-	return movedClock{began: time.Now(), pace: pace, trueTimes: os.Getenv("TRUE_TIMES") != ""}, err
+	return movedClock{pace: pace}, err
 }
 
-func (c movedClock) Now() time.Time {
-	told := time.Now()
-	if !c.trueTimes {
-		told = c.began.Add(c.faster(told.Sub(c.began)))
-	}
-	return told.Add(span(read().AdvancedSeconds))
-}
+func (c movedClock) Now() time.Time { return time.Now().Add(span(read().AdvancedSeconds)) }
 
 func (c movedClock) Since(t time.Time) time.Duration {
-	passed := c.Now().Sub(t)
-	if c.trueTimes {
-		passed = c.faster(passed)
-	}
-	return passed + span(read().WaitedSeconds)
+	return time.Duration(float64(c.Now().Sub(t))*c.pace) + span(read().WaitedSeconds)
 }
-
-func (c movedClock) faster(d time.Duration) time.Duration { return time.Duration(float64(d) * c.pace) }
 
 func (c movedClock) After(d time.Duration) <-chan time.Time { return c.RealClock.After(c.real(d)) }
 
-func (c movedClock) NewTimer(d time.Duration) clock.Timer {
-	return movedTimer{c.RealClock.NewTimer(c.real(d)), c}
-}
-
 func (c movedClock) Sleep(d time.Duration) { c.RealClock.Sleep(c.real(d)) }
-
-func (c movedClock) Tick(d time.Duration) <-chan time.Time { return c.RealClock.Tick(c.real(d)) }
 
 // real is the time that passes while d passes on this clock.
 func (c movedClock) real(d time.Duration) time.Duration { return time.Duration(float64(d) / c.pace) }
-
-type movedTimer struct {
-	clock.Timer
-	clock movedClock
-}
-
-func (t movedTimer) Reset(d time.Duration) bool { return t.Timer.Reset(t.clock.real(d)) }
 
 func span(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 

@@ -2,8 +2,8 @@
 //
 // Everything of Karpenter is as its authors released it; only the cloud behind it is ours. The file that CLOUD_FILE
 // names says how the cloud behaves (see behaviour) and is read again at every call. To the file that BILL_FILE names a
-// line of JSON is added when an instance is launched and when it has ended. Karpenter's clock is PACE times as fast as
-// the real one; with TRUE_TIMES only its waits are (see clock.go).
+// line of JSON is added when an instance is launched and when it has ended. Karpenter's waits are PACE times
+// shorter than they say (see clock.go).
 package main
 
 import (
