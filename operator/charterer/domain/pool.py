@@ -46,7 +46,8 @@ class AwsFleet:
     ``subnets``: where they may be launched, in any of them. ``instance_types``: of equal GPUs. ``version``: of the
     template; a number, $Default or $Latest. ``gpu_type``: as in the label nvidia.com/gpu.product, where it is not known
     of the types. ``assume_role``: the role to act with, otherwise the SDK's own credentials. ``queue``: the URL of the
-    SQS queue that gets the interruption warnings. Empty: none.
+    SQS queue that gets the interruption warnings. Empty: none. ``abandon_seconds``: an instance ends itself when no
+    operator has renewed it for that long; None: never.
     """
 
     region: str
@@ -59,6 +60,7 @@ class AwsFleet:
     capacity_reservation: str = ""
     placement_group: str = ""
     queue: str = ""
+    abandon_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class AwsGroup:
     gpu_type: str = ""
     assume_role: str = ""
     queue: str = ""
+    abandon_seconds: int | None = None
 
 
 TaintEffect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
@@ -275,10 +278,21 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """The cloud's warning that it will take a spot instance back at ``at``."""
+    """Warning that an instance is taken back at ``at``; None: soon, nobody says when.
+
+    ``certain``: False where it only may be: what runs there goes on, and nothing new begins there. ``why``: in whose
+    words, where the reader would not know.
+    """
 
     instance: InstanceId
-    at: Instant
+    at: Instant | None
+    certain: bool = True
+    why: str = ""
+
+    @property
+    def because(self) -> str:
+        """``why`` at the end of a sentence."""
+        return f" ({self.why})" if self.why else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,6 +168,9 @@ class FakeCloud:
                 raise
         logger.info("GPUPool %s: ended instance %s, whose node %s was empty", pool.id, instance, proof.node)
 
+    async def renew(self, pools: Sequence[Pool]) -> None:
+        """Nothing: machines of the fake cloud never end themselves."""
+
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """Whether the group is there, sells what the pool says and has a price, and how many of maxNodes fit in it."""
         path = _group_path(pool)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from charterer.api.decode.departures import departure
 from charterer.api.metadata import ObjectMeta, Raw, gpus_of, true_condition, whole_quantity
 from charterer.api.names import (
     ANNOTATION_ALLOCATION,
@@ -57,6 +58,7 @@ def node(raw: Raw) -> Node:
         foreign_gpus=0,
         run_labels={key: value for key, value in meta.labels.items() if key.startswith(RUN_LABEL_PREFIX)},
         not_ready_since=_not_ready_since(status, meta.created),
+        departure=departure(spec, status),
     )
 
 
