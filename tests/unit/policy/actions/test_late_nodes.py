@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import JobId, PoolId
-from charterer.domain.order import cool_down
+from charterer.domain.order import CoolDown, cool_down
 from charterer.domain.plan import Allocate, Plan, Rent
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.domain.time import after
@@ -33,7 +33,8 @@ def two_pools(amount: str = RICH, hours: float = 1.0, gpus: tuple[int, int, int]
 
 def refused(world: World, times: int) -> World:
     """The world a second after the last of so many cool-downs of the cheap pool in a row, the first of a minute."""
-    cooled, now = (), world.now
+    cooled: tuple[CoolDown, ...] = ()
+    now = world.now
     for _ in range(times):
         new = cool_down(cooled, factory.refusal(0, code="NoneLeft"), 60.0, now, None)
         cooled, now = (new,), new.until
