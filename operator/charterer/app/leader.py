@@ -43,6 +43,7 @@ from charterer.controller.loop import Loop
 from charterer.controller.outcome import Executor
 from charterer.controller.preflights import Preflights
 from charterer.controller.progress_writer import ProgressWriter
+from charterer.controller.renewals import Renewals
 from charterer.controller.run_warnings import RunWarnings
 from charterer.controller.snapshot.source import SnapshotSource
 from charterer.controller.status.events import Events
@@ -117,7 +118,7 @@ class Leader:
         # Observing
         moving = partial(pools_in_motion, store)
         self._surveys = Surveys(self._accounts, partial(pools_in, store), moving, self._awake.set, settings.surveys)
-        self._preflights = Preflights(self._accounts, partial(pools_in, store), self._awake.set)
+        self._renewals = Renewals(self._accounts, partial(pools_in, store))
         templates = Templates(client, INDEXED_JOB, environment, self._awake.set)
         self._warnings = RunWarnings(client, self._awake.set)
         self._source = source = SnapshotSource(
@@ -130,6 +131,8 @@ class Leader:
             settings.namespace,
             settings.limits,
         )
+
+        self._preflights = Preflights(self._accounts, partial(pools_in, store), self._awake.set, source.last_or_none)
 
         # Learning
         self._collector = ReportCollector(source.last_or_none)
@@ -185,6 +188,7 @@ class Leader:
             tasks.create_task(self.loop.run(), name="loop")
             tasks.create_task(self._surveys.run(), name="surveys")
             tasks.create_task(self._preflights.run(), name="preflights")
+            tasks.create_task(self._renewals.run(), name="renewals")
             tasks.create_task(self.resync.run(), name="resync")
             tasks.create_task(self._warnings.run(self._source.last_or_none), name="warnings")
             tasks.create_task(self._recorder.run(), name="events")

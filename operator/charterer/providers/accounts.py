@@ -15,6 +15,7 @@ from charterer.providers.fleet import Fleet
 from charterer.providers.guarded import Guarded, Guards
 from charterer.providers.karpenter.objects import Objects
 from charterer.providers.provider import Provider
+from charterer.providers.reach import Account, account_of
 
 Environment: TypeAlias = Mapping[str, str]
 """Where credentials come from. ``CHARTERER_FAKECLOUD_TOKEN``: the bearer token for fake clouds, if they ask for one."""
@@ -44,19 +45,6 @@ def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None
             assert_never(never)
 
 
-def _account_key(pool: Pool) -> tuple[str, str]:
-    """Vendor and account."""
-    match pool.cloud:
-        case FakeGroup():
-            return "fake", pool.cloud.account
-        case NodeClaims():
-            return "karpenter", ""
-        case AwsFleet(region=region, assume_role=role) | AwsGroup(region=region, assume_role=role):
-            return "aws", f"{region} {role}"
-        case _ as never:
-            assert_never(never)
-
-
 class Accounts:
     """The accounts of all pools, each opened when a pool first needs it and kept until ``close``."""
 
@@ -70,11 +58,11 @@ class Accounts:
         self._guards = Guards() if guards is None else guards
         self._adapter = adapter
         self._fleet = Fleet(self._guards.limits, lambda: asyncio.get_running_loop().time())
-        self._accounts: dict[tuple[str, str], Guarded] = {}
+        self._accounts: dict[Account, Guarded] = {}
 
     def account_of(self, pool: Pool) -> Guarded:
         """The account that the pool is in."""
-        key = _account_key(pool)
+        key = account_of(pool)
         account = self._accounts.get(key)
         if account is None:
             adapter = self._adapter(pool, self._environ)

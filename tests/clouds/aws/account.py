@@ -95,6 +95,7 @@ class Group:
 class Account:
     """Everything of one account. A test sets the fields.
 
+    ``blocks``: the end dates of reservations that are Capacity Blocks.
     ``calls``: every call that came, with its parameters; ``callers``: the keys that signed those of each operation.
     """
 
@@ -108,6 +109,7 @@ class Account:
     stock: dict[tuple[str, str, str], int] = field(default_factory=dict)
     not_offered: set[tuple[str, str]] = field(default_factory=set)
     reservations: dict[str, tuple[str, str, int]] = field(default_factory=dict)
+    blocks: dict[str, datetime] = field(default_factory=dict)
     quota: dict[str, int] = field(default_factory=lambda: {"on-demand": PLENTY, "spot": PLENTY})
     prices: dict[str, Decimal] = field(default_factory=lambda: {name: facts.price for name, facts in TYPES.items()})
     unpriced: set[str] = field(default_factory=set)

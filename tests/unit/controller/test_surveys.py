@@ -59,6 +59,9 @@ class Cloud:
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
         raise AssertionError("surveys change nothing")
 
+    async def renew(self, pools: Sequence[Pool]) -> None:
+        raise AssertionError("surveys change nothing")
+
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         raise AssertionError("nobody asked")
 

@@ -63,7 +63,7 @@ def test_the_summary_says_what_the_numbers_are() -> None:
     text = printed(a_summary(ledger=3_500_001))
     for words in (
         "1 of 28 jobs completed",
-        "today no more money $60 an hour really run difference",
+        "today no more money $45 an hour really run difference",
         "mean completion time 20.0 min 16.0 min 21.0 min 17.5 min -16.7%",
         "spent $80.00 $79.50 $60.00 $61.50 +2.5%",
         "40 times faster",
@@ -105,13 +105,13 @@ def printed(summary: Summary) -> str:
 
 
 def test_the_headline_compares_with_today_at_the_same_money_and_at_the_budget() -> None:
-    told = "For no more money jobs end 20% earlier; at $60 an hour they cost 23% less and end 2.5 min earlier"
+    told = "For no more money jobs end 20% earlier; at $45 an hour they cost 23% less and end 2.5 min earlier"
     assert a_summary().headline == told
 
 
 def test_the_headline_says_how_much_less_is_spent_where_more_money_buys_nothing_faster() -> None:
     summary = a_summary()
-    told = "For 19% less money jobs end 20% earlier; at $60 an hour they cost 23% less and end 2.5 min earlier"
+    told = "For 19% less money jobs end 20% earlier; at $45 an hour they cost 23% less and end 2.5 min earlier"
     assert replace(summary, same_money=replace(summary.same_money, dollars=64.8)).headline == told
 
 
@@ -175,7 +175,7 @@ def test_the_picture_has_a_row_for_each_job_in_both_formats_and_its_words_are_te
     for words in (
         "What to remember",
         "imagenet-79",
-        "Charterer, at $60 an hour (really run)",
+        "Charterer, at $45 an hour (really run)",
         "20.0 min",
         "$80.00 in all",
     ):

@@ -52,7 +52,7 @@ def test_the_table_says_who_has_what_and_why() -> None:
     console = Console(file=io.StringIO(), width=140, height=50, record=True)
     console.print(rendered(samples.a_view(), 40, 50))
     text = console.export_text()
-    for words in ("minute 20", "$3.50 spent", "$20.00 allowed", "pays up to $4.60 per job-hour saved", "cifar10-53"):
+    for words in ("minute 20", "$3.50 spent", "$15.00 allowed", "pays up to $4.60 per job-hour saved", "cifar10-53"):
         assert words in text
     assert "a second saved costs $0.0012" in text
     assert "Cooling (StockOut)" in text

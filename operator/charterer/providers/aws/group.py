@@ -14,7 +14,9 @@ from charterer.domain.pool import AwsGroup, CapacityType, Pool
 from charterer.providers.aws.calls import Calls, time_of
 from charterer.providers.aws.errors import CodeMeaning, LaunchError, LaunchRefused, meaning_of, refusal
 from charterer.providers.aws.fleet import in_waves
+from charterer.providers.aws.launch_template import read_template
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, RENTAL_TAG, Call
+from charterer.providers.aws.renewals import abandon_tags
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud, ProviderError
 
 logger = logging.getLogger(__name__)
@@ -133,30 +135,30 @@ class GroupLauncher:
 
     async def _template_types(self, pool: Pool, row: dict[str, Any]) -> Sequence[str]:
         """The instance type of the group's launch template."""
-        template = row.get("LaunchTemplate") or _template(row).get("LaunchTemplateSpecification")
-        if not template:
-            message = "spec.aws.autoScalingGroup: the group has no launch template: give it one"
-            raise InvalidRequest(pool.id, Call.DESCRIBE_GROUPS.full_name, "NoLaunchTemplate", message)
-        params = {
-            "LaunchTemplateName": template["LaunchTemplateName"],
-            "Versions": [template.get("Version", "$Default")],
-        }
-        answer = await self._calls(pool.id, Call.DESCRIBE_TEMPLATE, params)
-        [version] = answer["LaunchTemplateVersions"]
-        type_name = version["LaunchTemplateData"].get("InstanceType")
+        name, version = template_of(pool, row)
+        data = (await read_template(self._calls, pool, name, version))["LaunchTemplateData"]
+        type_name = data.get("InstanceType")
         if type_name is None:
-            message = (
-                f"spec.aws.autoScalingGroup: launch template {params['LaunchTemplateName']} names no instance type"
-            )
+            message = f"spec.aws.autoScalingGroup: launch template {name} names no instance type"
             raise InvalidRequest(pool.id, Call.DESCRIBE_TEMPLATE.full_name, "NoInstanceType", message)
         return [type_name]
+
+
+def template_of(pool: Pool, row: dict[str, Any]) -> tuple[str, str]:
+    """Name and version of a group's launch template; InvalidRequest when it has none."""
+    template = row.get("LaunchTemplate") or _template(row).get("LaunchTemplateSpecification")
+    if not template:
+        message = "spec.aws.autoScalingGroup: the group has no launch template: give it one"
+        raise InvalidRequest(pool.id, Call.DESCRIBE_GROUPS.full_name, "NoLaunchTemplate", message)
+    return template["LaunchTemplateName"], template.get("Version", "$Default")
 
 
 def problems_of(pool: Pool, settings: GroupSettings, cluster: str) -> Sequence[str]:
     """What in the group's settings would end or add nodes behind our back, hide them, or sell the wrong kind."""
     row, name = settings.row, settings.row["AutoScalingGroupName"]
     wrong = []
-    for key, value in ((CLUSTER_TAG, cluster), (POOL_TAG, pool.id)):
+    abandon = abandon_tags(pool.cloud) if isinstance(pool.cloud, AwsGroup) else {}
+    for key, value in {CLUSTER_TAG: cluster, POOL_TAG: pool.id, **abandon}.items():
         if settings.tags.get(key) != value:
             has = settings.tags.get(key)
             found = f"{has!r} is another's" if has is not None else "is missing"
