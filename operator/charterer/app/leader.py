@@ -120,7 +120,6 @@ class Leader:
         # Observing
         moving = partial(pools_in_motion, store)
         self._surveys = Surveys(self._accounts, partial(pools_in, store), moving, self._awake.set, settings.surveys)
-        self._preflights = Preflights(self._accounts, partial(pools_in, store), self._awake.set)
         self._renewals = Renewals(self._accounts, partial(pools_in, store))
         templates = Templates(client, INDEXED_JOB, environment, self._awake.set)
         self._warnings = RunWarnings(client, self._awake.set)
@@ -134,6 +133,8 @@ class Leader:
             settings.namespace,
             settings.limits,
         )
+
+        self._preflights = Preflights(self._accounts, partial(pools_in, store), self._awake.set, source.last_or_none)
 
         # Learning
         self._collector = ReportCollector(source.last_or_none)

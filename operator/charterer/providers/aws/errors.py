@@ -127,6 +127,9 @@ CODES: Final[Mapping[str, Code]] = {
     "InvalidNextTokenException": _SERVER,  # M: pricing
     "ExpiredNextTokenException": _SERVER,  # M: pricing
     "NotFoundException": _INVALID,  # M: pricing
+    "NoSuchResourceException": _INVALID,  # M: servicequotas
+    "IllegalArgumentException": _INVALID,  # M: servicequotas
+    "ServiceException": _SERVER,  # M: servicequotas
     "ServiceLinkedRoleFailure": _UNAUTHORIZED,  # M: autoscaling
     "MalformedPolicyDocument": _INVALID,  # M: sts
     "PackedPolicyTooLarge": _INVALID,  # M: sts
