@@ -119,7 +119,7 @@ class _World:
         self.moving: Counter[PoolId] = Counter()
         accounts = Accounts({}, adapter=self._adapter)
         self.surveys = Surveys(accounts, lambda: self.pools, self._in_motion, lambda: None, SurveyPace())
-        self.preflights = Preflights(accounts, lambda: self.pools, lambda: None)
+        self.preflights = Preflights(accounts, lambda: self.pools, lambda: None, lambda: None)
         self.renewals = Renewals(accounts, lambda: self.pools)
         self.clouds = CloudWriter(accounts, self.surveys)
 
