@@ -136,9 +136,18 @@ class CoolDown:
     by: PoolId | None = None
 
     @property
+    def seconds(self) -> float:
+        """How long it lasts. It is the expected wait for a node, too: as long again as it has been refused so far.
+
+        What has lasted t is expected to last t longer (Lindy's law: the mean residual life of a Pareto distribution
+        with exponent 2). A cool-down is as long as its row of refusals before it, since each is twice the one before.
+        """
+        return seconds_between(self.since, self.until)
+
+    @property
     def doubted_until(self) -> Instant:
         """Until when it is in doubt whether the offer is back: as long again as it cooled."""
-        return after(self.until, seconds_between(self.since, self.until))
+        return after(self.until, self.seconds)
 
 
 def cool_down(

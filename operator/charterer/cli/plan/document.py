@@ -16,7 +16,7 @@ from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Limit, PoolVerdict
 from charterer.domain.time import after
-from charterer.policy.budgets.reasons import name
+from charterer.policy.budgets.reasons import late, name
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, FrontierPoint, mean_seconds
 from charterer.policy.options.pool_selection import no_pool
@@ -240,9 +240,16 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
 
 
 def _pools(report: PlanReport) -> list[Block]:
-    """A line for each pool that is smaller than the demand for it."""
-    lines = [pool_in_words(name, verdict) for name, verdict in sorted(report.plan.pools.items())]
-    return [Heading("Pools that are too small"), Items(tuple(Item("!", line) for line in lines))] if lines else []
+    """A line for each pool that is smaller than the demand for it, and for each that gives nodes late."""
+    small = [pool_in_words(name, verdict) for name, verdict in sorted(report.plan.pools.items())]
+    late_ones = [f"pool {late(name, doubt)}" for name, doubt in report.late_pools.items()]
+    found = (("Pools that are too small", small), ("Pools whose nodes come late", late_ones))
+    return [
+        block
+        for title, lines in found
+        if lines
+        for block in (Heading(title), Items(tuple(Item("!", line) for line in lines)))
+    ]
 
 
 def pool_in_words(name: str, verdict: PoolVerdict) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from charterer.cli.plan.document import shown_jobs
 from charterer.cli.plan.plan_answer import PlanAnswer
-from charterer.cli.shared.json_values import dollars_json, option_json, rate_json
+from charterer.cli.shared.json_values import dollars_json, late_pool_json, option_json, rate_json
 from charterer.cli.shared.output import JsonValue
 from charterer.cli.shared.plan_report import Action, ClassRow, PlanReport
 from charterer.controller.status.jobs import job_state
@@ -36,6 +36,7 @@ def _plain(report: PlanReport) -> dict[str, JsonValue]:
         "actions": _actions(report.actions),
         "budgets": [_budget(solution, report) for solution in report.solutions],
         "scarcePools": [_pool(name, verdict) for name, verdict in sorted(report.plan.pools.items())],
+        "latePools": [late_pool_json(name, doubt) for name, doubt in report.late_pools.items()],
         "classes": [_class(job_class) for job_class in report.classes],
         "jobs": [_job(job, report) for job in shown_jobs(report)],
         "problems": [

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.ids import PoolId
-from charterer.domain.order import RefusalKind
+from charterer.domain.order import CoolDown, RefusalKind
 from charterer.domain.plan import Limit
 from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot
@@ -43,11 +43,26 @@ def pool_sizes(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, Pool
     }
 
 
+def in_doubt(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, CoolDown]:
+    """The cool-downs of pools of which it is not known whether they have nodes again."""
+    doubts = {
+        name: _doubt(pool, rentals.of(name), snapshot.now) for name, pool in snapshot.pools.items() if pool.cool_down
+    }
+    return {name: cooled for name, cooled in doubts.items() if cooled is not None}
+
+
+def _doubt(pool: Pool, by_budget: Sequence[PoolRentals], now: Instant) -> CoolDown | None:
+    cooled = pool.cool_down
+    if cooled is None or now >= cooled.doubted_until:
+        return None
+    gave = any(launched > cooled.since for here in by_budget for launched in here.launched)
+    return None if gave else cooled
+
+
 def _pool_size(pool: Pool, gpus_per_node: int, by_budget: Sequence[PoolRentals], now: Instant) -> PoolSize:
-    if (cooled := pool.cool_down) is not None:
+    if (cooled := _doubt(pool, by_budget, now)) is not None:
         has = min(sum([len(here.launched) for here in by_budget]), pool.max_nodes)
-        gave = any(launched > cooled.since for here in by_budget for launched in here.launched)
-        if now < cooled.doubted_until and has < pool.max_nodes and not gave:
+        if has < pool.max_nodes:
             limit = Limit.QUOTA if cooled.kind is RefusalKind.QUOTA_EXCEEDED else Limit.STOCK
             return PoolSize(has, gpus_per_node, limit, cooled.doubted_until)
     return PoolSize(pool.max_nodes, gpus_per_node, Limit.MAX_NODES, None)

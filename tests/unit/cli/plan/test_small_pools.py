@@ -8,9 +8,12 @@ from dataclasses import replace
 import pytest
 
 from charterer.cli.plan.document import pool_in_words
+from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.plan import Limit, PoolVerdict
 from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.domain.time import after
+from tests import factory as make
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
 
@@ -40,6 +43,29 @@ def test_where_pools_have_room_nothing_is_said_of_them(monkeypatch: pytest.Monke
     charterer = charterer_over(full(near=40), monkeypatch)
     assert "too small" not in charterer("plan").stdout
     assert json.loads(charterer("plan", "-o", "json").stdout)["scarcePools"] == []
+
+
+def test_a_pool_whose_nodes_come_late_says_for_how_long_and_after_how_many_refusals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = full(near=40)
+    assert "come late" not in charterer_over(world, monkeypatch)("plan").stdout
+    pool = world.pools[PoolId("near")]
+    cooled = make.cooled(after(world.now, -60.0), 600.0, times=4, code="InsufficientInstanceCapacity")
+    world.pools[pool.id] = replace(pool, cooled=cooled)
+    charterer = charterer_over(world, monkeypatch)
+    late = (
+        "near is expected to give a node only after 10 min (refused 4 times in a row, last at 2026-06-15T23:49Z: "
+        "InsufficientInstanceCapacity)"
+    )
+    assert f"pool {late}" in charterer("plan").stdout
+    assert f"{late}." in charterer("explain", "j0").stdout
+    for command in (("plan",), ("explain", "j0")):
+        (found,) = json.loads(charterer(*command, "-o", "json").stdout)["latePools"]
+        assert (found["name"], found["refusedPool"], found["timesInARow"]) == ("near", "near", 4)
+        assert found["expectedSeconds"] == 600.0
+    options = json.loads(charterer("explain", "j0", "-o", "json").stdout)["options"]
+    assert {option["pool"]: option["secondsUntilNode"] for option in options} == {"near": 600.0, "far": 0.0}
 
 
 @pytest.mark.parametrize(
