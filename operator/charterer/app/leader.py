@@ -120,7 +120,7 @@ class Leader:
         # Observing
         moving = partial(pools_in_motion, store)
         self._surveys = Surveys(self._accounts, partial(pools_in, store), moving, self._awake.set, settings.surveys)
-        self._renewals = Renewals(self._accounts, partial(pools_in, store))
+        self._renewals = Renewals(self._accounts, partial(pools_in, store), settings.surveys.quiet_seconds)
         templates = Templates(client, INDEXED_JOB, environment, self._awake.set)
         self._warnings = RunWarnings(client, self._awake.set)
         self._source = source = SnapshotSource(
