@@ -120,7 +120,7 @@ class _World:
         accounts = Accounts({}, adapter=self._adapter)
         self.surveys = Surveys(accounts, lambda: self.pools, self._in_motion, lambda: None, SurveyPace())
         self.preflights = Preflights(accounts, lambda: self.pools, lambda: None, lambda: None)
-        self.renewals = Renewals(accounts, lambda: self.pools)
+        self.renewals = Renewals(accounts, lambda: self.pools, SurveyPace().quiet_seconds)
         self.clouds = CloudWriter(accounts, self.surveys)
 
     def _adapter(self, pool: Pool, environ: Environment) -> Provider:
