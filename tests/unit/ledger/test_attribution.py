@@ -79,7 +79,11 @@ def test_nodes_of_an_incomplete_gang_were_paid_for_in_vain_until_a_job_holds_the
     assert dict(attribute(budget(), snapshot(released, now=at(300)))) == {INCOMPLETE_GANG: Money.parse("1200")}
     other = job("other", records=(record(1, 150, 200),))
     found = dict(attribute(budget(), snapshot(came, job(), other, now=at(300))))
-    assert found == {INCOMPLETE_GANG: Money.parse("600"), "research/other": Money.parse("200"), IDLE: Money.parse("400")}
+    assert found == {
+        INCOMPLETE_GANG: Money.parse("600"),
+        "research/other": Money.parse("200"),
+        IDLE: Money.parse("400"),
+    }
 
 
 def test_nodes_of_a_gang_that_was_complete_once_are_starting_and_idle() -> None:

@@ -126,7 +126,7 @@ def test_the_rest_of_a_gang_is_not_waited_for_longer_than_a_start_takes(traits: 
     machine = instance(order=TOKENS[0])
 
     def at_second(seconds: float) -> PoolStep | MarkMissing | Wait | None:
-        asked = {"asked": seconds, "traits": traits, "ordered": frozenset(TOKENS[1:])}
+        asked: dict[str, Any] = {"asked": seconds, "traits": traits, "ordered": frozenset(TOKENS[1:])}
         cloud = make.survey(machine, target=3, **asked) if traits is COUNTED else survey(machine, **asked)
         return step(snapshot(cloud, there, *MEMBERS[1:], now=at(seconds)))
 

@@ -51,11 +51,11 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class _Client:
-    """For whom nodes are rented. ``fewest``: pods without which the job cannot start; 0 where it runs already."""
+    """For whom nodes are rented. ``grows``: beside those that the job keeps, without which it runs as well."""
 
     job: Job
     option: Option
-    fewest: int
+    grows: bool = False
 
 
 class PlanBuilder:
@@ -194,7 +194,7 @@ class PlanBuilder:
         place = (option.pool, option.gpus)
         if not own and place in self._blocked:
             return GpuClaim(None, blocked=self._blocked[place])
-        self._client = _Client(job, option, self._fewest_pods(job, option))
+        self._client = _Client(job, option)
         claim = self._allocator(option.pool).claim(
             option, own, lambda rentals: self._hosts(rentals, job.grace_seconds), only_ready=only_ready
         )
@@ -206,7 +206,7 @@ class PlanBuilder:
         """GPUs beside those that a job keeps, for a run that grows in place."""
         if self._behind:
             return GpuClaim(None, blocked=ReasonCode.CLOCK_BEHIND)
-        self._client = _Client(job, option, 0)
+        self._client = _Client(job, option, grows=True)
         return self._allocator(option.pool).claim(option, {}, lambda rentals: self._hosts(rentals, job.grace_seconds))
 
     def must_rent(self, job: Job, option: Option) -> bool:
@@ -250,14 +250,16 @@ class PlanBuilder:
         size = pool.offering.gpus_per_node if pool.offering is not None else option.gpus
         return max(option.gpus // size, 1)
 
-    def _fewest_pods(self, job: Job, option: Option) -> int:
-        """How many pods the job has at least in the option's pool, by its menu."""
-        share = self.solution.share(job)
+    def _fewest_pods(self, client: _Client) -> int:
+        """How many pods the job must have in the option's pool, by its menu; none beside those that it keeps."""
+        if client.grows:
+            return 0
+        share, option = self.solution.share(client.job), client.option
         others = () if share is None else share.group.menu.options
         return min([self.pods(each) for each in (option, *others) if each.pool == option.pool])
 
     def without_their_gang(self, ending: Container[RentalId]) -> Mapping[RentalId, Reason]:
-        """The budget's rentals without a machine whose gang lacks others, and why they go: it is made anew as a whole."""
+        """The budget's rentals without a machine whose gang lacks others, and why they go: all are made anew."""
         text = "GPURentals of the nodes that {} needs at once are gone: all are rented anew"
         return {
             rental.id: reason(ReasonCode.NOT_NEEDED, text.format(gang.job_name))
@@ -311,10 +313,10 @@ class PlanBuilder:
                 return self._quota.refusal(pool, nodes) or self.purse.refusal(worst, reserved, nodes)
 
             def rent(nodes: int, there: int) -> list[RentalId]:
-                client = self._client
                 gangs: Sequence[Gang | None] = [None] * nodes
-                if client is not None:
-                    gangs = self._gangs.marks(client.job, pool_id, client.fewest - there, nodes)
+                if self._client is not None:
+                    needed = self._fewest_pods(self._client) - there
+                    gangs = self._gangs.marks(self._client.job, pool_id, needed, nodes)
                 return [self._rent(pool_id, reserved, worst, pool.start_seconds, gang) for gang in gangs]
 
             cell = self._capacity.cell(budget.id, pool_id)

@@ -35,8 +35,8 @@ def release_idle(
     if any(group.checking for group in draft.solution.groups.values()):
         return
     lacking = draft.without_their_gang(ending)
-    for name, why in lacking.items():
-        draft.release(name, why)
+    for unasked, why in lacking.items():
+        draft.release(unasked, why)
     gangs = IncompleteGangs((nodes.rentals for nodes in draft.solution.nodes.values()), draft.snapshot)
     selected = draft.snapshot.pools_of(draft.solution.budget)
     kept = _kept_for(resting, selected, draft.snapshot.now)
