@@ -76,6 +76,9 @@ async def test_who_may_view_sees_that_nothing_is_left_to_do_and_why_the_job_has_
     assert f"TrainingJob {bed.namespace}/train is Running on 4 GPUs on a100 (run 1)" in explained.out
     assert "* " in explained.out
     assert "\x1b" not in explained.out
+    looked = await charterer(me, "preflight", "a100")
+    assert (looked.code, looked.err) == (0, "")
+    assert "OK GPUPool a100: taints: none that training pods do not tolerate" in looked.out
 
 
 @pytest.mark.groups(group("a100"), group("other"))

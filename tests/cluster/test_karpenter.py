@@ -93,7 +93,7 @@ async def test_a_machine_that_never_registers_is_paid_for_until_karpenter_gives_
 ) -> None:
     """After fifteen minutes, of Karpenter's clock. The job then runs on another machine."""
     bed = karpenter_bed
-    bed.karpenter.behave({"silent": True})
+    bed.karpenter.behave({"startSeconds": [1e6]})
     bed.operator()
     await bed.claim_pool()
     await bed.budget()

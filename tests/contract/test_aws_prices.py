@@ -187,6 +187,7 @@ async def test_a_fit_pool_passes_and_nothing_was_launched(aws: OpenAws) -> None:
         "right to make fleets": "EC2 would accept CreateFleet",
         "right to launch": "EC2 would launch p4d.24xlarge in subnet-a",
         "price": "$21.96/h, at most $21.96/h: AWS price list of us-east-1",
+        "quota": "Running On-Demand P instances: 0 of 1000000 vCPUs are used, a node has 96, spec.maxNodes 8 fits",
     }
     assert m.machines == []
 

@@ -1,4 +1,4 @@
-"""The operator's heartbeat: machines that would end themselves without it are told every minute that it lives."""
+"""The operator's heartbeat: machines that would end themselves without it are told again and again that it lives."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ _log = logging.getLogger(__name__)
 
 
 class Renewals:
-    """Renews until ``run`` is cancelled. ``pools`` gives the pools there are, also those of which rentals are left."""
+    """Renews until ``run`` is cancelled. ``pools`` gives the pools there are, also those of which rentals are left.
 
-    def __init__(
-        self, accounts: Accounts, pools: Callable[[], Mapping[PoolId, Pool]], every_seconds: float = 60.0
-    ) -> None:
+    ``every_seconds``: as often as quiet pools are surveyed, because adapters go by what their last list showed.
+    """
+
+    def __init__(self, accounts: Accounts, pools: Callable[[], Mapping[PoolId, Pool]], every_seconds: float) -> None:
         self._accounts = accounts
         self._pools = pools
         self._every = every_seconds

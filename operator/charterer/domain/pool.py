@@ -80,11 +80,16 @@ TaintEffect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 @dataclass(frozen=True, slots=True)
 class NodeTaint:
-    """A taint that nodes are to have from their beginning."""
+    """A taint of a node."""
 
     key: str
     value: str
     effect: TaintEffect
+
+    @property
+    def text(self) -> str:
+        """As kubectl writes it."""
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
 @dataclass(frozen=True, slots=True)

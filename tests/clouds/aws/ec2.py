@@ -54,6 +54,7 @@ def _values(account: Account, m: Machine, name: str) -> list[str]:
         "instance-state-name": [m.state_at(account.listed_at)],
         "client-token": [m.token],
         "instance-id": [m.id],
+        "instance-type": [m.type],
     }[name]
 
 

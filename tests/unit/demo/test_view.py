@@ -83,6 +83,19 @@ def test_what_a_job_held_and_when_is_kept_over_its_runs() -> None:
     assert job.gpu_seconds(70.0) == 4 * 20.0 + 8 * 10.0 + 16 * 10.0
 
 
+def test_training_since_the_last_checkpoint_is_repeated_when_a_pod_is_disrupted_and_only_then() -> None:
+    job = samples.replayed(samples.scenario())["yolov3-59"]
+    condition = {"type": "DisruptionTarget", "status": "True"}
+    evicted = {"metadata": {"labels": {"charterer.dev/run": "1"}}, "status": {"conditions": [condition]}}
+    job.follow(RunningRun(1, 4), 0.0, 30.0)
+    job.follow(None, 100.0, 30.0)
+    assert job.repeated == 0.0
+    job.follow(RunningRun(1, 4), 200.0, 30.0)
+    job.pods = [evicted]
+    job.follow(None, 200.0 + 30.0 + 300.0 + 120.0, 30.0)
+    assert job.repeated == pytest.approx(120.0)
+
+
 def test_messages_of_the_operator_are_told_in_the_times_and_rates_of_the_workload() -> None:
     told = Pace(30).told(
         "16 GPUs on t4-a would save 10 s for $1.20; pays up to $3,000.00 per job-hour saved, $120/h now"

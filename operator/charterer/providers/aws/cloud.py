@@ -64,7 +64,7 @@ class AwsCloud:
         self._blocks = CapacityBlocks(self._calls, clock)
         self._renewals = InstanceRenewals(self._calls, clock)
         self._fleets = FleetLauncher(self._calls)
-        self._groups = GroupLauncher(self._calls, clock)
+        self._groups = GroupLauncher(self._calls, clock, sleep)
         self._preflight = Preflight(self._calls, self._hardware, self._groups, self._prices)
 
     async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:

@@ -72,6 +72,7 @@ class Call(Enum):
     LIST_PRICES = ("pricing", "GetProducts", False)
     RECEIVE = ("sqs", "ReceiveMessage", False)
     DELETE_MESSAGE = ("sqs", "DeleteMessage", True)
+    QUOTA = ("service-quotas", "GetServiceQuota", False)
     IDENTITY = ("sts", "GetCallerIdentity", False)
     ASSUME_ROLE = ("sts", "AssumeRole", False)
 
@@ -83,7 +84,7 @@ class Call(Enum):
     @property
     def full_name(self) -> str:
         """Service and operation, as IAM writes it."""
-        return f"{self.service}:{self.operation}"
+        return f"{self.service.replace('-', '')}:{self.operation}"
 
 
 _CREATE = {"StringEquals": {"ec2:CreateAction": ["CreateFleet", "RunInstances"]}}
@@ -121,6 +122,7 @@ RIGHTS: Final[Mapping[Call, tuple[For, tuple[IamRight, ...]]]] = {
     Call.LIST_PRICES: (For.ALL, (IamRight("pricing:GetProducts"),)),
     Call.RECEIVE: (For.QUEUE, (IamRight("sqs:ReceiveMessage", (_QUEUE,)),)),
     Call.DELETE_MESSAGE: (For.QUEUE, (IamRight("sqs:DeleteMessage", (_QUEUE,)),)),
+    Call.QUOTA: (For.ALL, (IamRight("servicequotas:GetServiceQuota"),)),
     Call.IDENTITY: (For.ALL, ()),  # it needs no right
     Call.ASSUME_ROLE: (For.ROLE, (IamRight("sts:AssumeRole", ("ROLE_ARN",)),)),
 }

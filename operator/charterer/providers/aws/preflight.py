@@ -15,6 +15,7 @@ from charterer.providers.aws.hardware import AwsHardware
 from charterer.providers.aws.launch_template import problems_with_ending_itself, problems_with_tags, read_template
 from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
 from charterer.providers.aws.prices import Prices
+from charterer.providers.aws.quotas import Quotas
 from charterer.providers.errors import ProviderError
 from charterer.providers.provider import PreflightFinding
 
@@ -32,6 +33,7 @@ class Preflight:
         self._hardware = hardware
         self._groups = groups
         self._prices = prices
+        self._quotas = Quotas(calls, hardware)
 
     async def findings(self, pool: Pool, cluster: str) -> Sequence[PreflightFinding]:
         """One finding for each thing that was looked at. Without credentials there is only that one."""
@@ -58,6 +60,8 @@ class Preflight:
         ]
         if fleet.capacity_reservation:
             checks.append(("capacity reservation", lambda: self._reservation(pool, fleet)))
+        else:
+            checks.append(("quota", lambda: self._quotas.finding(pool, fleet.instance_types, tags[CLUSTER_TAG])))
         if (seconds := fleet.abandon_seconds) is not None:
             template, version = fleet.launch_template, fleet.version
             checks.append((_ABANDON, lambda: self._abandons(pool, template, version, seconds)))
@@ -74,6 +78,7 @@ class Preflight:
             ("subnets", lambda: self._subnets(pool, settings.subnets)),
             ("GPUs", lambda: self._gpus(pool, settings.types, group.gpu_type)),
             ("price", lambda: self._price(pool, settings.types, settings.subnets)),
+            ("quota", lambda: self._quotas.finding(pool, settings.types, cluster)),
         ]
         if (seconds := group.abandon_seconds) is not None:
             checks.append((_ABANDON, lambda: self._abandons(pool, *template_of(pool, settings.row), seconds)))
