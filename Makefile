@@ -13,7 +13,8 @@ IMAGE ?= charterer:dev
 
 BIN := .venv/bin
 READY := .venv/.ready
-DEMO := $(BIN)/python -m demo $(DEMO_ARGS) $(if $(KEEP),--keep)
+DEMO := $(BIN)/python -m demo $(DEMO_ARGS) $(if $(CLOUD),--cloud $(CLOUD)) $(if $(KEEP),--keep)
+DEMO_NEEDS := testbed $(if $(filter karpenter,$(CLOUD)),karpenter)
 BENCHES := $(filter-out tests/bench/_%,$(sort $(wildcard tests/bench/*.py)))
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
@@ -59,10 +60,10 @@ test-unit: $(READY) ## The fast tests that need no cluster
 bench: testbed ## Measure, one script of tests/bench after the other
 	@for script in $(basename $(notdir $(BENCHES))); do echo "== $$script"; $(BIN)/python -m "tests.bench.$$script"; done
 
-demo: testbed ## Show Charterer at work on a control plane of its own (KEEP=1 leaves it running)
+demo: $(DEMO_NEEDS) ## Show Charterer at work on a control plane of its own (CLOUD=karpenter; KEEP=1 leaves it running)
 	$(DEMO)
 
-kind-demo: testbed ## The same on kind, where Docker is at hand
+kind-demo: $(DEMO_NEEDS) ## The same on kind, where Docker is at hand
 	$(DEMO) --cluster kind
 
 image: ## Build the container image (IMAGE=name:tag)

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from demo import clouds
 from demo.programs import DemoError
 from demo.run import run
 from demo.scenario import an_hour
@@ -26,6 +27,13 @@ from demo.summary import Summary
     default="testbed",
     show_default=True,
     help="testbed: a real control plane as plain processes. kind: one in Docker.",
+)
+@click.option(
+    "--cloud",
+    type=click.Choice([*clouds.NAMES]),
+    default="fake",
+    show_default=True,
+    help="fake: charterer fakecloud. karpenter: a real Karpenter with its kwok provider (`make karpenter` builds it).",
 )
 @click.option(
     "--pace",
@@ -42,13 +50,14 @@ from demo.summary import Summary
     show_default=True,
     help="Folder for logs, applied manifests, summary and picture. It is emptied first.",
 )
-def main(cluster: str, pace: int, keep: bool, out: Path) -> None:
+def main(cluster: str, cloud: str, pace: int, keep: bool, out: Path) -> None:
     """Show Charterer at work on an hour of a measured workload, in about four minutes.
 
     28 training jobs of six applications are submitted to a real Kubernetes API server, at the times of the workload.
-    Charterer rents 4-GPU nodes from a fake cloud for them, within a budget of $60 an hour: it decides how many GPUs
-    each job is worth, copes with a zone that runs out of machines, and gives the nodes back. The GPU nodes and
-    containers are simulated. The rest is real: control plane, operator, speeds (measured on T4 GPUs), prices, bills.
+    Charterer rents 4-GPU nodes for them, from a fake cloud or through a real Karpenter, within a budget of $45 an hour:
+    it decides how many GPUs each job is worth, copes with a zone that runs out of machines, and gives the nodes back.
+    The GPU nodes and containers are simulated. The rest is real: control plane, operator, speeds (measured on T4 GPUs),
+    prices, bills.
 
     \b
     What to look at:
@@ -58,14 +67,14 @@ def main(cluster: str, pace: int, keep: bool, out: Path) -> None:
       - the numbers beside the picture, and the manifests in out/demo/applied
       - python -m demo --keep, then kubectl
 
-    Exit code 0: all jobs completed, no machine is left, and the ledger equals the cloud's bill to the micro-dollar.
+    Exit code 0: all jobs completed, no machine is left, and the ledger equals the bill to the micro-dollar.
     See docs/demo.md.
     """
     console = Console()
     out = out.resolve()
     try:
         with _alone(out):
-            result = asyncio.run(_cancelled_by_sigterm(cluster, pace, keep, out, console))
+            result = asyncio.run(_cancelled_by_sigterm(cluster, cloud, pace, keep, out, console))
     except (KeyboardInterrupt, asyncio.CancelledError):
         console.print("Stopped; nothing is left running.")
         sys.exit(130)
@@ -78,11 +87,13 @@ def main(cluster: str, pace: int, keep: bool, out: Path) -> None:
     sys.exit(0 if result.succeeded else 1)
 
 
-async def _cancelled_by_sigterm(cluster: str, pace: int, keep: bool, out: Path, console: Console) -> Summary:
+async def _cancelled_by_sigterm(
+    cluster: str, cloud: str, pace: int, keep: bool, out: Path, console: Console
+) -> Summary:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    return await run(an_hour(pace), cluster, out, console, keep)
+    return await run(an_hour(pace), cluster, cloud, out, console, keep)
 
 
 @contextmanager

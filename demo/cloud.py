@@ -1,9 +1,9 @@
-"""Reads the fake cloud's own machines and bill, which Charterer never reads, to check the ledger."""
+"""The cloud that the demo rents from, as its own owner sees it: machines and bill, which Charterer never reads."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 
@@ -14,19 +14,39 @@ _TIMEOUT = aiohttp.ClientTimeout(total=5)
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """The cloud's bill in micro-dollars; ``open_lines``: machines that are still billed."""
+    """A bill in micro-dollars; ``open_lines``: machines that are still billed. ``made_of``: what it is, in words.
+
+    ``metered_micros``: what the machines cost from launch to end, where the bill is not made of these times.
+    """
 
     micros: int
     machines: int
     open_lines: int
+    made_of: str = "the cloud's own bill"
+    metered_micros: int | None = None
+
+
+class Cloud(Protocol):
+    """A cloud of the demo. ``name``: which one it is, in words. Calls fail with one of kube.RETRIABLE."""
+
+    @property
+    def name(self) -> str:
+        """Which cloud it is, in words."""
+
+    async def machines(self) -> list[dict[str, Any]]:
+        """All machines ever launched: ``group`` is the pool's name, ``state`` is Ended once a machine has ended."""
+
+    async def bill(self) -> Bill:
+        """The bill as of now."""
 
 
 @dataclass(frozen=True, slots=True)
-class CloudAdmin:
-    """The administrative API of a fake cloud at ``url``."""
+class FakeCloud:
+    """The fake cloud at ``url``, through its administrative API."""
 
     session: aiohttp.ClientSession
     url: str
+    name: str = "the fake cloud"
 
     async def machines(self) -> list[dict[str, Any]]:
         """All machines ever launched, in their present state."""

@@ -8,30 +8,37 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from demo.replay import Replayed
-from demo.view import View
 
 Steps = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnJob:
-    """A job in one column. ``began``: when its pods ran for the first time. ``widths``: GPUs from a second on."""
+    """A job in one column. ``began``: when its pods ran for the first time. ``widths``: GPUs from a second on.
+
+    ``repeated``: seconds of training that were lost because pods ended without a checkpoint.
+    """
 
     name: str
     submitted: float
     began: float | None
     ended: float | None
     widths: Steps
+    repeated: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One way to run the hour. ``spent``: (second, dollars so far), straight between the points."""
+    """One way to run the hour. ``spent``: (second, dollars so far), straight between the points.
+
+    ``measured``: when and on what it was really run, where that was not in this demo; empty otherwise.
+    """
 
     jobs: Sequence[ColumnJob]
     dollars: float
     machines: int
     spent: Steps
+    measured: str = ""
 
     @property
     def mean_completion_seconds(self) -> float:
@@ -44,6 +51,15 @@ class Column:
         """The mean time from submission until the pods run, of the jobs that began."""
         waits = [job.began - job.submitted for job in self.jobs if job.began is not None]
         return sum(waits) / len(waits) if waits else 0.0
+
+    @property
+    def interruptions(self) -> int:
+        """How many times a job was stopped before its end, or moved to another width."""
+        return sum(max(0, sum(gpus > 0 for _, gpus in job.widths) - 1) for job in self.jobs)
+
+    def json(self) -> str:
+        """The column, for ``of``."""
+        return json.dumps(asdict(self)) + "\n"
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Self:
@@ -69,12 +85,11 @@ class Columns:
         return cls(**{name: Column.of(raw) for name, raw in json.loads(text).items()})
 
 
-def really_run(replayed: Mapping[str, Replayed], views: Sequence[View], dollars: float, machines: int) -> Column:
-    """The column of the real run, with the cloud's own bill."""
+def really_run(replayed: Mapping[str, Replayed], spent: Steps, dollars: float, machines: int) -> Column:
+    """The column of a real run, with the cloud's own bill."""
     jobs = [
-        ColumnJob(name, job.submitted, job.began, job.completed, job.held)
+        ColumnJob(name, job.submitted, job.began, job.completed, job.held, job.repeated)
         for name, job in replayed.items()
         if job.submitted is not None
     ]
-    spent = [(view.at, view.money.spent) for view in views]
     return Column(sorted(jobs, key=lambda job: (job.submitted, job.name)), dollars, machines, spent)

@@ -9,7 +9,7 @@ from itertools import chain
 
 import aiohttp
 
-from demo.cloud import CloudAdmin
+from demo.cloud import Cloud
 from demo.kube import RETRIABLE, Kube, KubeError
 from demo.replay import JOBS, Replay
 from demo.scenario import Scenario
@@ -26,7 +26,7 @@ class Observer:
     session: aiohttp.ClientSession
     scenario: Scenario
     replay: Replay
-    cloud: CloudAdmin
+    cloud: Cloud
     metrics_url: str
     show: Callable[[View], None]
     views: list[View] = field(default_factory=list)

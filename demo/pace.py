@@ -95,8 +95,14 @@ def _span(seconds: float) -> str:
 _Table = Mapping[str, Any] | Callable[[Any, int], Any]
 
 _FIELDS: Mapping[str, Mapping[str, Any]] = {
-    "GPUBudget": {"spec": {"amount": _dearer, "openingSpend": _dearer}},
-    "GPUPool": {"spec": {"startSeconds": _whole_seconds, "cooldownSeconds": _whole_seconds}},
+    "GPUBudget": {"spec": {"amount": _dearer, "openingSpend": _dearer, "maxPaysPerHourSaved": _dearer}},
+    "GPUPool": {
+        "spec": {
+            "karpenter": {"billingMinimumSeconds": _whole_seconds},
+            "startSeconds": _whole_seconds,
+            "cooldownSeconds": _whole_seconds,
+        }
+    },
     "SpeedupProfile": {"spec": {"meanWork": _faster, "arrivalsPerHour": _more_often, "restartSeconds": _faster}},
     "FakeCloud": {
         "groups": {

@@ -34,8 +34,11 @@ def draw(
     """Draw to each file, in the format of its suffix. ValueError without any view."""
     if not views:
         raise ValueError("there is nothing to draw: the demo ended before anything was observed")
+    today = columns.autoscaler
     panels = (
-        ("Today: cluster autoscaler, as asked", columns.autoscaler, "simulated"),
+        ("Today: Karpenter, as asked", today, "really run")
+        if today.measured
+        else ("Today: cluster autoscaler, as asked", today, "simulated"),
         ("Charterer, for no more money", columns.same_money, "simulated"),
         (f"Charterer, at ${scenario.hourly_budget:,.0f} an hour", real, "really run"),
     )

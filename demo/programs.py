@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.testbed.supervise import Supervisor
 
+SYSTEM = "charterer-system"
 _POLL_SECONDS = 0.05
 _TAIL_LINES = 15
 
 
 class DemoError(Exception):
     """The demo cannot go on; the message says why, and what to do."""
+
+
+def charterer(*arguments: str) -> list[str]:
+    """The `charterer` command of the environment that the demo runs in."""
+    return [sys.executable, "-c", "from charterer.cli import main; main(prog_name='charterer')", *arguments]
 
 
 class Programs:

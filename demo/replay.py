@@ -25,6 +25,30 @@ from demo.training import Training
 JOBS = f"/apis/charterer.dev/v1alpha1/namespaces/{NAMESPACE}/trainingjobs"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of job, whose pods have the labels that `demo.pods` reads.
+
+    ``ended``: None while the job goes on, "" when it has completed, else why it failed. ``reports``: whether its pods
+    report progress to the operator.
+    """
+
+    path: str
+    manifest: Callable[[Scenario, ReplayJob], Json]
+    ended: Callable[[Json], str | None]
+    reports: bool
+
+
+def _ended(training_job: Json) -> str | None:
+    finish = training_job.get("status", {}).get("finish")
+    if finish is None:
+        return None
+    return "" if finish["kind"] == "Complete" else f"{finish.get('reason', '')}: {finish.get('message', '')}"
+
+
+TRAINING_JOBS = Kind(JOBS, scenario.training_job, _ended, reports=True)
+
 _TICK_SECONDS = 0.2
 _REPORT_SECONDS = 1.0
 _PATIENCE_SECONDS = 0.5
@@ -35,7 +59,8 @@ class Replayed:
     """A job of the replay and its progress; times are workload seconds since the start of the replay.
 
     ``submitted``, ``began`` (all pods ran for the first time) and ``completed`` are actual times, None before.
-    ``held``: (second, GPUs from then on), whenever all pods run or no longer do.
+    ``held``: (second, GPUs from then on), whenever all pods run or no longer do. ``repeated``: seconds of training
+    that were lost because pods ended without a checkpoint.
     """
 
     job: ReplayJob
@@ -49,6 +74,7 @@ class Replayed:
     held: list[tuple[float, int]] = field(default_factory=list)
     pods: list[Json] = field(default_factory=list)
     ending: bool = False
+    repeated: float = 0.0
 
     @property
     def finished(self) -> bool:
@@ -65,7 +91,8 @@ class Replayed:
         current = self.training.current
         if current is not None and (running is None or running.run != current.run):
             lost = any(pods.disrupted(pod) for pod in self.pods if pods.run_of(pod) == current.run)
-            self.training = self.training.crash(at) if lost else self.training.stop(at)
+            before, self.training = self.training, self.training.crash(at) if lost else self.training.stop(at)
+            self.repeated += (before.advance(at).done - self.training.done) / current.speed
             self.gpus = 0
             self.held.append((at, 0))
         if running is not None and self.training.current is None:
@@ -78,11 +105,14 @@ class Replayed:
 
 
 class Replay:
-    """The replay of a scenario on a cluster. ``clock``: a monotonic clock in seconds."""
+    """The replay of a scenario on a cluster, as jobs of that kind. ``clock``: a monotonic clock in seconds."""
 
-    def __init__(self, kube: Kube, of: Scenario, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, kube: Kube, of: Scenario, kind: Kind = TRAINING_JOBS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._kube = kube
         self._scenario = of
+        self._kind = kind
         self._clock = clock
         self._started = clock()
         self._all_finished = asyncio.Event()
@@ -112,7 +142,7 @@ class Replay:
             wait = self._scenario.pace.demo_seconds(replayed.job.submitted - self.now)
             await asyncio.sleep(max(0.0, wait))
             replayed.submitted = self.now
-            await self._insist("POST", JOBS, scenario.training_job(self._scenario, replayed.job))
+            await self._insist("POST", self._kind.path, self._kind.manifest(self._scenario, replayed.job))
 
     async def _insist(self, method: str, path: str, body: Json) -> None:
         """Repeat a call until it is answered; "already exists" is an answer."""
@@ -130,17 +160,15 @@ class Replay:
             await asyncio.sleep(_PATIENCE_SECONDS)
 
     async def _follow_jobs(self) -> None:
-        async for objects in self._kube.watch(JOBS):
+        async for objects in self._kube.watch(self._kind.path):
             for item in objects.values():
                 replayed = self.jobs.get(item["metadata"]["name"])
                 if replayed is None:
                     continue
-                finish = item.get("status", {}).get("finish")
-                if finish is not None and not replayed.finished:
-                    if finish["kind"] == "Complete":
-                        replayed.completed = self.now
-                    else:
-                        replayed.failed = f"{finish.get('reason', '')}: {finish.get('message', '')}"
+                failure = self._kind.ended(item)
+                if failure is not None and not replayed.finished:
+                    replayed.failed = failure
+                    replayed.completed = None if failure else self.now
             if all(job.finished for job in self.jobs.values()):
                 self._all_finished.set()
 
@@ -182,7 +210,7 @@ class Replay:
         if training.finished:
             await self._end(replayed, run_pods)
         first = next((pod for pod in run_pods if int(pod["metadata"]["labels"].get(pods.INDEX, 0)) == 0), None)
-        if first is not None:
+        if first is not None and self._kind.reports:
             await reporter.report(first, training.fraction, training.current.speed)
 
     async def _end(self, replayed: Replayed, run_pods: list[Json]) -> None:

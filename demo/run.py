@@ -18,8 +18,8 @@ import aiohttp
 import yaml
 from rich.console import Console
 
-from demo import picture, scenario, summary
-from demo.cloud import CloudAdmin
+from demo import clouds, picture, scenario, summary
+from demo.cloud import Cloud
 from demo.cluster import Cluster, start
 from demo.columns import Columns, really_run
 from demo.kube import RETRIABLE, Access, Kube, KubeError
@@ -27,14 +27,12 @@ from demo.live import Screen
 from demo.money import micros
 from demo.observer import Observer
 from demo.pace import Json
-from demo.programs import DemoError, Programs
+from demo.programs import SYSTEM, DemoError, Programs, charterer
 from demo.replay import Replay
 from demo.scenario import Scenario
 from demo.summary import Summary
 
-SYSTEM = "charterer-system"
 OPERATOR_ACCOUNT = "charterer"
-CLOUD_ACCOUNT = "charterer-fakecloud"
 
 TO_TRY = (
     "kubectl get trainingjobs -A",
@@ -45,6 +43,8 @@ TO_TRY = (
     "kubectl describe trainingjob -n research imagenet-79",
 )
 """Commands for whoever looks at the kept demo."""
+MEASURED = Path(__file__).parent / "data" / "plain-jobs.json"
+"""What `python -m tests.bench.versus_karpenter` measured of plain Jobs on Karpenter."""
 _CHARTS = Path(__file__).resolve().parents[1] / "charts"
 _START_SECONDS = 60.0
 _REPLAY_SECONDS = 900.0
@@ -78,7 +78,7 @@ class Stage:
     programs: Programs
     kube: Kube
     session: aiohttp.ClientSession
-    cloud: CloudAdmin
+    cloud: Cloud
     metrics_url: str
     simulation: Simulation
 
@@ -86,10 +86,14 @@ class Stage:
 class Simulation:
     """The program that simulates the hour beside the replay, at a low priority."""
 
-    def __init__(self, of: Scenario, now: datetime) -> None:
+    def __init__(self, of: Scenario, now: datetime, today: Path | None) -> None:
+        """``today``: a file with the column of today's practice, where that was really run."""
         at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        arguments = [f"--pace={of.pace.factor}", f"--jobs={len(of.jobs)}", f"--at={at}"]
+        arguments += [] if of.most_pays is None else [f"--most-pays={of.most_pays}"]
+        arguments += [] if today is None else [f"--today={today}"]
         self._program = subprocess.Popen(
-            ["nice", "-n", "10", sys.executable, "-m", "demo.simulated", f"--pace={of.pace.factor}", f"--at={at}"],
+            ["nice", "-n", "10", sys.executable, "-m", "demo.simulated", *arguments],
             cwd=_CHARTS.parent,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -109,11 +113,11 @@ class Simulation:
         self._program.wait()
 
 
-async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) -> Summary:
+async def run(of: Scenario, kind: str, cloud: str, out: Path, console: Console, keep: bool) -> Summary:
     """Run the demo with its files in ``out``, which is emptied first, and stop everything that it has started.
 
-    With ``keep`` everything stays up until it is cancelled. Before an exception is raised, the last lines of the
-    programs' logs are printed.
+    ``kind``: of the cluster. ``cloud``: one of clouds.NAMES. With ``keep`` everything stays up until it is cancelled.
+    Before an exception is raised, the last lines of the programs' logs are printed.
     """
     steps = Steps(console)
     _empty(out)
@@ -121,7 +125,7 @@ async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) 
         programs = Programs(out)
         stack.callback(programs.stop)
         try:
-            stage = await _set(of, kind, out, steps, programs, stack)
+            stage = await _set(of, kind, cloud, out, steps, programs, stack)
             result = await _play(of, stage, out, steps, console)
         except Exception:
             console.print(programs.tails(), style="dim", highlight=False, markup=False, soft_wrap=True)
@@ -145,28 +149,30 @@ def _empty(out: Path) -> None:
     marker.touch()
 
 
-async def _set(of: Scenario, kind: str, out: Path, steps: Steps, programs: Programs, stack: AsyncExitStack) -> Stage:
+async def _set(
+    of: Scenario, kind: str, cloud: str, out: Path, steps: Steps, programs: Programs, stack: AsyncExitStack
+) -> Stage:
     """Set up everything up to the first job."""
     steps.say(f"starting a control plane ({kind}); logs are in {out}")
     cluster = start(kind, out / "cluster", programs)
     stack.callback(cluster.stop)
     steps.say("helm install: charts/charterer-crds, charts/charterer")
-    _install(cluster)
+    _install(cluster, clouds.VALUES[cloud])
     session = await stack.enter_async_context(aiohttp.ClientSession())
     kube = await stack.enter_async_context(Kube(Access.of(cluster.kubeconfig)))
-    steps.say("starting the fake cloud (charterer fakecloud)")
-    cloud = CloudAdmin(session, await _start_cloud(of, cluster, out, programs))
+    steps.say(f"starting {clouds.NAMES[cloud]}{clouds.WITHOUT[cloud]}")
+    rented, pools = await clouds.start(cloud, of, cluster, kube, out, programs, session, stack)
     steps.say(f"applying demo/manifests, sped up {of.pace.factor} times (the applied ones: {out / 'applied'})")
     now = datetime.now(UTC)
-    _apply(of, now, cluster, cloud.url, out / "applied")
+    _apply(of, now, cluster, pools, out / "applied")
     steps.say("starting the operator (charterer run)")
     metrics_url = await _start_operator(cluster, session, programs)
-    simulation = Simulation(of, now)
+    simulation = Simulation(of, now, MEASURED if cloud == "karpenter" and MEASURED.exists() else None)
     stack.callback(simulation.stop)
-    return Stage(cluster, programs, kube, session, cloud, metrics_url, simulation)
+    return Stage(cluster, programs, kube, session, rented, metrics_url, simulation)
 
 
-def _install(cluster: Cluster) -> None:
+def _install(cluster: Cluster, values: Iterable[str]) -> None:
     """Install the charts as a user does, but without pods: kwok's pods run nothing, so the demo runs the programs."""
     cluster.helm("install", "charterer-crds", str(_CHARTS / "charterer-crds"))
     cluster.helm(
@@ -175,45 +181,17 @@ def _install(cluster: Cluster) -> None:
         str(_CHARTS / "charterer"),
         f"--namespace={SYSTEM}",
         "--create-namespace",
-        "--set=replicas=0,fakeCloud.enabled=true",
-    )
-    cluster.kubectl("scale", "deployment/charterer-fakecloud", "--replicas=0", f"--namespace={SYSTEM}")
-
-
-def _charterer(*arguments: str) -> list[str]:
-    """The `charterer` command of the environment that the demo runs in."""
-    return [sys.executable, "-c", "from charterer.cli import main; main(prog_name='charterer')", *arguments]
-
-
-async def _start_cloud(of: Scenario, cluster: Cluster, out: Path, programs: Programs) -> str:
-    config, ready = out / "fakecloud.yaml", out / "fakecloud.url"
-    config.write_text(yaml.safe_dump(scenario.fakecloud(of), sort_keys=False))
-    kubeconfig = cluster.service_account_kubeconfig(SYSTEM, CLOUD_ACCOUNT)
-    programs.start(
-        "fakecloud",
-        _charterer(
-            "fakecloud",
-            f"--config={config}",
-            f"--state={out / 'fakecloud.db'}",
-            "--listen=127.0.0.1:0",
-            f"--kubeconfig={kubeconfig}",
-            f"--ready-file={ready}",
-        ),
+        "--set=replicas=0",
+        *values,
     )
 
-    async def listening() -> bool:
-        return ready.exists() and bool(ready.read_text().strip())
 
-    await programs.until(listening, "the fake cloud listens", _START_SECONDS)
-    return ready.read_text().strip()
-
-
-def _apply(of: Scenario, now: datetime, cluster: Cluster, cloud_url: str, folder: Path) -> None:
+def _apply(of: Scenario, now: datetime, cluster: Cluster, pools: Iterable[Json], folder: Path) -> None:
     folder.mkdir()
     files: dict[str, Iterable[Json]] = {
         "namespace": scenario.load("namespace"),
         "budget": [scenario.budget(of, now)],
-        "pools": scenario.pools(of, cloud_url),
+        "pools": pools,
         "profiles": scenario.profiles(of),
     }
     for name, documents in files.items():
@@ -234,7 +212,7 @@ async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, prog
     kubeconfig = cluster.service_account_kubeconfig(SYSTEM, OPERATOR_ACCOUNT)
     programs.start(
         "operator",
-        _charterer(
+        charterer(
             "run",
             f"--kubeconfig={kubeconfig}",
             "--host=127.0.0.1",
@@ -268,12 +246,14 @@ async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Co
         await _replay(stage, replay, observer)
     ledger, bill = await _ledger(stage.kube), await stage.cloud.bill()
     columns = await stage.simulation.columns()
-    real = really_run(replay.jobs, observer.views, bill.micros / 1e6, bill.machines)
+    spent = [(view.at, view.money.spent) for view in observer.views]
+    real = really_run(replay.jobs, spent, bill.micros / 1e6, bill.machines)
     result = summary.summarise(
         of,
         replay.jobs,
         columns=columns,
         run=real,
+        cloud=stage.cloud.name,
         ledger_micros=ledger,
         bill=bill,
         demo_seconds=steps.elapsed,
@@ -284,6 +264,7 @@ async def _play(of: Scenario, stage: Stage, out: Path, steps: Steps, console: Co
     (out / "summary.json").write_text(result.json())
     (out / "timeline.csv").write_text(picture.timeline_csv(observer.views))
     (out / "jobs.csv").write_text(summary.jobs_csv(replay.jobs, columns))
+    (out / "run.json").write_text(real.json())
     steps.say("done")
     console.print(summary.rendered(result))
     console.print(

@@ -69,6 +69,7 @@ class Scenario:
     restart_seconds: float = 30.0
     checkpoint_seconds: float = 300.0
     hand_over_seconds: float = 1.5
+    most_pays: int | None = None
 
     @cached_property
     def applications(self) -> Mapping[str, Application]:
@@ -125,13 +126,22 @@ class Scenario:
         return sum(job.application.name == application for job in self.jobs) * 3600 / (end - begin)
 
 
-def an_hour(factor: int) -> Scenario:
-    """The 28 jobs of an hour in which all six applications occur."""
+_WINDOWS = {28: (230 * 60.0, 290 * 60.0), 160: (0.0, 480 * 60.0)}
+"""Seconds of the workload by number of jobs: an hour in which all six applications occur, and the whole."""
+
+
+def workload(factor: int, jobs: int = 28) -> Scenario:
+    """That many jobs of the workload, submitted so many times faster. KeyError for any number but 28 and 160."""
     return Scenario(
-        window=(230 * 60.0, 290 * 60.0),
+        window=_WINDOWS[jobs],
         epochs={"bert": 1, "deepspeech2": 40, "imagenet": 3, "yolov3": 8},
         pace=Pace(factor),
     )
+
+
+def an_hour(factor: int) -> Scenario:
+    """The 28 jobs of an hour, as the demo replays them."""
+    return workload(factor)
 
 
 def load(name: str) -> list[Json]:
@@ -154,6 +164,8 @@ def budget(scenario: Scenario, now: datetime) -> Json:
     amount = Decimal(document["spec"]["amount"]) * hours / MEAN_MONTH_HOURS
     gone = Decimal((here - start).total_seconds()) / (hours * 3600)
     spec = {"amount": _cents(amount), "openingSpend": _cents(amount * gone), "timeZone": zone}
+    if scenario.most_pays is not None:
+        spec["maxPaysPerHourSaved"] = str(scenario.most_pays)
     return scenario.pace.sped_up(document | {"spec": document["spec"] | spec})
 
 
@@ -166,6 +178,15 @@ def pools(scenario: Scenario, endpoint: str) -> list[Json]:
     return [
         scenario.pace.sped_up(pool | {"spec": pool["spec"] | {"fake": pool["spec"]["fake"] | {"endpoint": endpoint}}})
         for pool in load("pools")
+    ]
+
+
+def karpenter_pools(scenario: Scenario, metrics_url: str) -> list[Json]:
+    """The GPUPools whose nodes Karpenter launches; it tells its prices under that URL."""
+    told = {"priceMetrics": metrics_url}
+    return [
+        scenario.pace.sped_up(pool | {"spec": pool["spec"] | {"karpenter": pool["spec"]["karpenter"] | told}})
+        for pool in load("pools-karpenter")
     ]
 
 

@@ -1,20 +1,23 @@
 """The same hour simulated three times by `charterer.simulate`: today's practice, and Charterer at two budgets.
 
-    python -m demo.simulated [--pace 30]
+    python -m demo.simulated [--pace 30] [--today FILE]
 
 The simulator gets what the cluster gets: the sped-up manifests, the fake cloud's prices, stock and start-up times, and
 the measured speeds. So its planner's own constants weigh as they do in the demo. Its results are in workload seconds.
+Where today's practice was really run, FILE has that column, and it takes the place of the simulated one.
 No other module of the demo imports the operator's packages. It is a program of its own, because it keeps a core busy
 for some seconds: the demo starts it beside the replay and reads its output.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import cycle, pairwise
+from pathlib import Path
 from typing import Any
 
 import click
@@ -42,7 +45,7 @@ from charterer.simulate.simulation import Simulation
 from demo import scenario
 from demo.columns import Column, ColumnJob, Columns
 from demo.pace import Json
-from demo.scenario import BUDGET, NAMESPACE, PoolPlan, ReplayJob, Scenario, an_hour
+from demo.scenario import BUDGET, NAMESPACE, PoolPlan, ReplayJob, Scenario, workload
 
 IDLE_SECONDS = 600.0
 """Idle seconds after which a cluster autoscaler ends a node: the default of Kubernetes' own."""
@@ -52,11 +55,16 @@ _MOST_TRIES = 6
 _MOST_MONEY = 4.0
 
 
-def simulate(of: Scenario, now: datetime) -> Columns:
-    """The three columns, for a budget as the demo makes it at ``now``."""
+def simulate(of: Scenario, now: datetime, measured: Column | None = None) -> Columns:
+    """The three columns, for a budget as the demo makes it at ``now``. ``measured``: today's practice, really run."""
     hour = _Hour(of, now)
-    autoscaler, budget = hour.autoscaler(), hour.charterer(1.0)
+    autoscaler, budget = measured or hour.autoscaler(), hour.charterer(1.0)
     return Columns(autoscaler, same_money(hour.charterer, budget, autoscaler.dollars), budget)
+
+
+def at_budget(of: Scenario, now: datetime) -> Column:
+    """Charterer at the scenario's budget."""
+    return _Hour(of, now).charterer(1.0)
 
 
 def same_money(at: Callable[[float], Column], budget: Column, dollars: float) -> Column:
@@ -198,10 +206,15 @@ class _Hour:
 @click.command()
 @click.option("--pace", type=click.IntRange(5, 120), default=30, show_default=True)
 @click.option("--at", type=click.DateTime(), help="When the demo's budget was made (UTC); now if it is left out.")
-def main(pace: int, at: datetime | None) -> None:
+@click.option("--jobs", type=click.Choice(["28", "160"]), default="28", show_default=True, help="The hour's, or all.")
+@click.option("--most-pays", type=int, help="Dollars that the budget pays at most for a job-hour saved.")
+@click.option("--today", type=click.Path(path_type=Path, exists=True), help="The first column, really run.")
+def main(pace: int, at: datetime | None, jobs: str, most_pays: int | None, today: Path | None) -> None:
     """Print the demo's hour, simulated in three ways, as JSON."""
     now = datetime.now(UTC) if at is None else at.replace(tzinfo=UTC)
-    click.echo(simulate(an_hour(pace), now).json())
+    measured = None if today is None else Column.of(json.loads(today.read_text()))
+    of = replace(workload(pace, int(jobs)), most_pays=most_pays)
+    click.echo(simulate(of, now, measured).json())
 
 
 if __name__ == "__main__":

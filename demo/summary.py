@@ -29,21 +29,31 @@ class Figures:
     mean_wait_seconds: float
     dollars: float
     machines: int
+    interruptions: int
 
     @classmethod
     def of(cls, column: Column) -> Self:
         """The figures of a column."""
-        return cls(column.mean_completion_seconds, column.mean_wait_seconds, column.dollars, column.machines)
+        return cls(
+            column.mean_completion_seconds,
+            column.mean_wait_seconds,
+            column.dollars,
+            column.machines,
+            column.interruptions,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The result of a demo, in workload seconds.
 
-    ``autoscaler``, ``same_money`` and ``budget`` were simulated; ``run`` is what ``budget`` really came to.
-    ``narrowed``: jobs that never had their fastest width.
+    ``autoscaler``, ``same_money`` and ``budget`` were simulated; ``run`` is what ``budget`` really came to. ``today``:
+    when and on what ``autoscaler`` was really run, if it was. ``narrowed``: jobs that never had their fastest width.
+    ``bill_made_of``: what the bill is, in words; ``metered_micros``: see `cloud.Bill`.
     """
 
+    cloud: str
+    today: str
     jobs: int
     completed: int
     factor: int
@@ -57,6 +67,8 @@ class Summary:
     allowed_dollars: float
     ledger_micros: int
     bill_micros: int
+    bill_made_of: str
+    metered_micros: int | None
     machines_left: int
     narrowed: int
     reports: Mapping[int, int]
@@ -108,6 +120,7 @@ def summarise(
     *,
     columns: Columns,
     run: Column,
+    cloud: str,
     ledger_micros: int,
     bill: Bill,
     demo_seconds: float,
@@ -117,6 +130,8 @@ def summarise(
     jobs = [*replayed.values()]
     replay_seconds = max((job.completed for job in jobs if job.completed is not None), default=0.0)
     return Summary(
+        cloud=cloud,
+        today=columns.autoscaler.measured,
         jobs=len(jobs),
         completed=sum(job.completed is not None for job in jobs),
         factor=scenario.pace.factor,
@@ -130,6 +145,8 @@ def summarise(
         allowed_dollars=scenario.allowed(replay_seconds),
         ledger_micros=ledger_micros,
         bill_micros=bill.micros,
+        bill_made_of=bill.made_of,
+        metered_micros=bill.metered_micros,
         machines_left=bill.open_lines,
         narrowed=sum(max(job.widths, default=0) < fastest(scenario, job) for job in jobs),
         reports=dict(Counter(reports)),
@@ -152,12 +169,7 @@ def rendered(summary: Summary) -> RenderableType:
         ),
         Text(f"{summary.headline}.", "bold"),
         _table(summary),
-        Text(
-            "Today: a cluster autoscaler that ends a node after ten idle minutes, each job with the GPUs that its "
-            "owner asked for. No more money: Charterer with a budget that makes it spend no more than that. One "
-            "simulator (charterer.simulate) made these columns and the next, with the same jobs, tables, prices, stock "
-            "and start-up times. Really run: the last of them, on the control plane here."
-        ),
+        Text(_columns(summary)),
         Text(
             f"Times are workload time. The workload ran {summary.factor} times faster here and took "
             f"{summary.demo_seconds:.0f} s, while Kubernetes and the operator ran at their normal speed. Dollars are "
@@ -168,14 +180,44 @@ def rendered(summary: Summary) -> RenderableType:
             f"speed only where a dollar saves the most time.",
         ),
         Text(
-            f"Ledger ${summary.ledger_micros / 1e6:.6f} − the cloud's own bill ${summary.bill_micros / 1e6:.6f} for "
+            f"Ledger ${summary.ledger_micros / 1e6:.6f} − {summary.bill_made_of} ${summary.bill_micros / 1e6:.6f} for "
             f"{summary.run.machines} machines = ${summary.difference_micros / 1e6:.6f}"
+            + _metered(summary)
             + (f"; {summary.machines_left} machines are still billed" if summary.machines_left else ""),
             "green" if summary.difference_micros == 0 and not summary.machines_left else "bold red",
         ),
         Text(
             f"Progress reports with the pods' own tokens: {accepted} accepted, {others} refused or unanswered.", "dim"
         ),
+    )
+
+
+def _columns(summary: Summary) -> str:
+    """What the columns are."""
+    if summary.today:
+        today = (
+            "Today: plain Jobs on a NodePool of Karpenter with its defaults, each with the GPUs that its owner asked "
+            f"for; really run ({summary.today}). "
+        )
+    else:
+        today = (
+            "Today: a cluster autoscaler that ends a node after ten idle minutes, each job with the GPUs that its "
+            "owner asked for. "
+        )
+    return (
+        f"{today}No more money: Charterer with a budget that makes it spend no more than that. One simulator "
+        f"(charterer.simulate) made {'this column' if summary.today else 'these columns'} and the next, with the same "
+        "jobs, tables, prices, stock and start-up times. Really run: the last of them, on the control plane here, with "
+        f"nodes of {summary.cloud}."
+    )
+
+
+def _metered(summary: Summary) -> str:
+    if summary.metered_micros is None:
+        return ""
+    return (
+        f"; from launch to end the machines cost ${summary.metered_micros / 1e6:.2f} (claims have whole seconds, each "
+        f"{summary.factor} s of the workload)"
     )
 
 
@@ -190,6 +232,7 @@ def _table(summary: Summary) -> Table:
         ("of which before the pods run", lambda figures: figures.mean_wait_seconds, _minutes),
         ("spent", lambda figures: figures.dollars, shown),
         ("machines rented", lambda figures: float(figures.machines), lambda count: f"{count:.0f}"),
+        ("jobs stopped or moved", lambda figures: float(figures.interruptions), lambda count: f"{count:.0f}"),
     )
     for title, value, words in rows:
         real, expected = value(summary.run), value(summary.budget)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import replace
 from decimal import Decimal
 
@@ -16,7 +15,7 @@ from charterer.domain.time import Instant, after, instant
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG
 from charterer.providers.errors import CloudUnauthorized, InvalidRequest
 from tests.clouds.aws.protocol import Fault
-from tests.contract.aws_pools import CLUSTER, FLEET, QUEUE, TYPE, AwsMarket, aws_pool, later
+from tests.contract.aws_pools import CLUSTER, FLEET, TYPE, AwsMarket, aws_pool
 from tests.contract.conftest import OpenAws
 
 
@@ -167,56 +166,6 @@ async def test_hundreds_of_idle_nodes_of_twenty_pools_cost_one_call_a_survey(aws
     assert {len(survey.instances) for survey in surveys.values() if isinstance(survey, Survey)} == {15}
 
 
-# --- warnings --------------------------------------------------------------------------------------------------------
-
-
-def warning(m: AwsMarket, instance: str, kind: str = "EC2 Spot Instance Interruption Warning") -> str:
-    """An event as EventBridge puts it on a queue."""
-    detail = {"instance-id": instance, "instance-action": "terminate"}
-    event = {"source": "aws.ec2", "detail-type": kind, "time": later(m.account, 0), "detail": detail}
-    return json.dumps(event)
-
-
-async def spot_node(aws: OpenAws) -> AwsMarket:
-    m = aws(replace(FLEET, queue=QUEUE), CapacityType.SPOT)
-    m.account.set_spot_price(TYPE, "us-east-1a", "8")
-    await m.ask("one")
-    return m
-
-
-async def test_a_warning_is_told_until_its_time_has_passed_also_by_a_new_process(aws: OpenAws) -> None:
-    m = await spot_node(aws)
-    m.account.warn(warning(m, m.truth()[0]))
-    ends = after(instant(m.account.clock.now), 120)
-    for _ in range(2):
-        [notice] = (await m.survey()).notices
-        assert (notice.instance, notice.at) == (m.truth()[0], ends)
-    m.account.clock.advance(30)
-    again = aws(replace(FLEET, queue=QUEUE), CapacityType.SPOT)
-    assert [n.at for n in (await again.survey()).notices] == [ends], "the message was still in the queue"
-    m.account.clock.advance(100)
-    assert (await m.survey()).notices == ()
-    assert m.account.queue == []
-
-
-async def test_what_a_queue_says_of_others_or_of_nothing_is_taken_off_it(
-    aws: OpenAws, caplog: pytest.LogCaptureFixture
-) -> None:
-    m = await spot_node(aws)
-    m.account.warn(warning(m, "i-0123456789abcdef0"))
-    m.account.warn(warning(m, m.truth()[0], "EC2 Instance Rebalance Recommendation"))
-    m.account.warn("no json")
-    m.account.warn('["no", "event"]')
-    for _ in range(12):
-        m.account.warn(warning(m, m.truth()[0], "EC2 Instance State-change Notification"))
-    assert (await m.survey()).notices == ()
-    assert len(m.account.queue) == 1, "the other's warning, until its time has passed"
-    assert "is no event of EC2: no json" in caplog.text
-    m.account.clock.advance(130)
-    await m.survey()
-    assert m.account.queue == []
-
-
 # --- preflight -------------------------------------------------------------------------------------------------------
 
 
@@ -238,6 +187,7 @@ async def test_a_fit_pool_passes_and_nothing_was_launched(aws: OpenAws) -> None:
         "right to make fleets": "EC2 would accept CreateFleet",
         "right to launch": "EC2 would launch p4d.24xlarge in subnet-a",
         "price": "$21.96/h, at most $21.96/h: AWS price list of us-east-1",
+        "quota": "Running On-Demand P instances: 0 of 1000000 vCPUs are used, a node has 96, spec.maxNodes 8 fits",
     }
     assert m.machines == []
 

@@ -33,6 +33,12 @@ def targets() -> tuple[Target, ...]:
     return (Target("karpenter", _MODULE, ".", ("karpenter",), (), 240),)
 
 
+def version() -> str:
+    """The version of Karpenter that is built, like v1.14.0."""
+    required = (build.HERE / _MODULE / "go.mod").read_text().split()
+    return required[required.index(_PATH) + 1]
+
+
 def find() -> KarpenterFiles | None:
     """The program and its CRDs; None where they have not been made."""
     into = build.directory(targets())

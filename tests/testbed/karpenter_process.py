@@ -8,13 +8,12 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
-from tests.testbed.controlplane import ControlPlane
 from tests.testbed.karpenter import KarpenterFiles
 from tests.testbed.supervise import Supervisor
 
@@ -25,23 +24,41 @@ _ZONE, _CAPACITY = "topology.kubernetes.io/zone", "karpenter.sh/capacity-type"
 _NAME = "karpenter"
 _PATIENCE_SECONDS = 40.0
 _POLL_SECONDS = 0.05
+_BATCH_IDLE_SECONDS, _BATCH_MOST_SECONDS = 1.0, 10.0
+"""Karpenter's defaults, which it does not measure by its clock."""
 
 
 class KarpenterError(Exception):
     """Karpenter did not start; the message has the end of its log."""
 
 
+class Plane(Protocol):
+    """A control plane on which Karpenter runs, as its administrator uses it."""
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+
+    def kubectl(self, *arguments: str, input: str | None = None) -> str:
+        """Run kubectl; returns its output."""
+
+
 @dataclass(frozen=True, slots=True)
 class CloudInstance:
-    """A machine as the cloud behind Karpenter saw it. Times are seconds since 1970; ``ended`` is None while it runs."""
+    """A machine as the cloud behind Karpenter saw it. Times are seconds since 1970; ``ended`` is None while it runs.
+
+    ``offer``: instance type, capacity type and zone, between slashes.
+    """
 
     instance: str
     claim: str
+    offer: str
     launched: float
     ended: float | None
 
 
-def _instance_type(name: str, gpus: int, hourly: float, spot: float) -> Mapping[str, object]:
+def instance_type(name: str, gpus: int, *offers: tuple[str, str, float]) -> Mapping[str, object]:
+    """A type that the cloud sells; an offer is a capacity type, a zone and dollars an hour."""
     offerings = [
         {
             "Price": price,
@@ -51,8 +68,7 @@ def _instance_type(name: str, gpus: int, hourly: float, spot: float) -> Mapping[
                 {"key": _ZONE, "operator": "In", "values": [zone]},
             ],
         }
-        for zone in ZONES
-        for capacity, price in (("on-demand", hourly), ("spot", spot))
+        for capacity, zone, price in offers
     ]
     resources = {"cpu": "96", "memory": "1152Gi", "pods": "110", "ephemeral-storage": "100Gi"}
     return {
@@ -64,20 +80,25 @@ def _instance_type(name: str, gpus: int, hourly: float, spot: float) -> Mapping[
     }
 
 
+def _everywhere(hourly: float, spot: float) -> list[tuple[str, str, float]]:
+    return [(capacity, zone, price) for zone in ZONES for capacity, price in (("on-demand", hourly), ("spot", spot))]
+
+
 INSTANCE_TYPES = (
-    _instance_type("p4d.24xlarge", 8, 32.77, 9.5),
-    _instance_type("p5.48xlarge", 8, 98.32, 30.0),
-    _instance_type("g6.12xlarge", 4, 4.6, 1.5),
-    _instance_type("m7i.24xlarge", 0, 4.84, 1.6),
+    instance_type("p4d.24xlarge", 8, *_everywhere(32.77, 9.5)),
+    instance_type("p5.48xlarge", 8, *_everywhere(98.32, 30.0)),
+    instance_type("g6.12xlarge", 4, *_everywhere(4.6, 1.5)),
+    instance_type("m7i.24xlarge", 0, *_everywhere(4.84, 1.6)),
 )
-"""What the cloud sells, in every zone: machines with eight, four and no GPUs."""
+"""What the cloud of the tests sells, in every zone: machines with eight, four and no GPUs."""
 
 
 class KarpenterProcess:
     """One Karpenter; ``metrics_url`` serves its metrics. Its cloud's instances outlive ``kill`` and ``restart``."""
 
-    def __init__(self, plane: ControlPlane, files: KarpenterFiles, directory: Path) -> None:
+    def __init__(self, plane: Plane, files: KarpenterFiles, directory: Path, pace: int) -> None:
         self._plane = plane
+        self._pace = pace
         self._files = files
         self._directory = directory
         self._supervisor = Supervisor()
@@ -88,21 +109,32 @@ class KarpenterProcess:
         self._bill = directory / "bill.jsonl"
 
     @classmethod
-    def start(cls, plane: ControlPlane, files: KarpenterFiles, directory: Path) -> KarpenterProcess:
-        """Install its CRDs and node classes, and start it; it acts when this returns."""
+    def start(
+        cls,
+        plane: Plane,
+        files: KarpenterFiles,
+        directory: Path,
+        *,
+        types: Sequence[Mapping[str, object]] = INSTANCE_TYPES,
+        pace: int = 1,
+    ) -> KarpenterProcess:
+        """Install its CRDs and a node class, and start it; it acts when this returns.
+
+        ``types``: what its cloud sells. ``pace``: how many times shorter Karpenter waits; the polls with which it
+        ends nodes stay at 1 s, and a node for which it has chosen a pod is left alone for 10 s. It writes real times.
+        """
         directory.mkdir(parents=True, exist_ok=True)
-        karpenter = cls(plane, files, directory)
+        karpenter = cls(plane, files, directory, pace)
         plane.kubectl("apply", "--server-side", "-f", str(files.crds))
         plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(files.crds))
-        for name, delay in (("default", "1s"), ("silent", "9999h")):
-            node_class = {
-                "apiVersion": "karpenter.kwok.sh/v1alpha1",
-                "kind": "KWOKNodeClass",
-                "metadata": {"name": name},
-                "spec": {"nodeRegistrationDelay": delay},
-            }
-            plane.kubectl("apply", "-f", "-", input=json.dumps(node_class))
-        (directory / "types.json").write_text(json.dumps(INSTANCE_TYPES))
+        node_class = {
+            "apiVersion": f"{NODE_CLASS['group']}/v1alpha1",
+            "kind": NODE_CLASS["kind"],
+            "metadata": {"name": NODE_CLASS["name"]},
+            "spec": {"nodeRegistrationDelay": "0s"},
+        }
+        plane.kubectl("apply", "-f", "-", input=json.dumps(node_class))
+        (directory / "types.json").write_text(json.dumps(types))
         karpenter.behave()
         try:
             karpenter.restart()
@@ -134,6 +166,7 @@ class KarpenterProcess:
             CloudInstance(
                 entry["instance"],
                 entry["claim"],
+                entry["offer"],
                 entry["launched"] / 1e6,
                 entry["ended"] / 1e6 if "ended" in entry else None,
             )
@@ -153,6 +186,8 @@ class KarpenterProcess:
             "health-probe-port": 0,
             "instance-types-file-path": self._directory / "types.json",
             "log-level": "debug",
+            "batch-idle-duration": f"{_BATCH_IDLE_SECONDS / self._pace:.3f}s",
+            "batch-max-duration": f"{_BATCH_MOST_SECONDS / self._pace:.3f}s",
         }
         environment = {
             "PATH": os.defpath,
@@ -161,6 +196,7 @@ class KarpenterProcess:
             "KUBERNETES_MIN_VERSION": "1.26.0",
             "CLOUD_FILE": str(self._directory / "cloud.json"),
             "BILL_FILE": str(self._bill),
+            "PACE": str(self._pace),
         }
         arguments = [f"--{name}={value}" for name, value in flags.items()]
         argv = [str(self._files.program), "--disable-leader-election", *arguments]

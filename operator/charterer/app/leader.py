@@ -43,6 +43,7 @@ from charterer.controller.loop import Loop
 from charterer.controller.outcome import Executor
 from charterer.controller.preflights import Preflights
 from charterer.controller.progress_writer import ProgressWriter
+from charterer.controller.renewals import Renewals
 from charterer.controller.run_warnings import RunWarnings
 from charterer.controller.snapshot.source import SnapshotSource
 from charterer.controller.status.events import Events
@@ -55,7 +56,7 @@ from charterer.domain.ids import StepKey
 from charterer.domain.snapshot import Stop
 from charterer.domain.time import Instant, instant
 from charterer.metrics import Metrics
-from charterer.providers.accounts import Accounts, adapter_for
+from charterer.providers.accounts import Accounts, Adapters
 from charterer.providers.guarded import Guards
 from charterer.server.http import progress_app, serve
 from charterer.server.progress import ProgressBoard
@@ -78,7 +79,8 @@ def now() -> Instant:
 class Leader:
     """The leader's parts, wired. ``start`` and then ``run``; for the running event loop only.
 
-    ``fence`` returns the seconds for which this process leads. ``wrap`` lets a test stand around the executor.
+    ``fence`` returns the seconds for which this process leads. ``wrap`` lets a test stand around the executor,
+    and ``adapters`` makes the clouds' adapters.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Leader:
         material: TlsMaterial,
         fence: Callable[[], float],
         wrap: Callable[[Executor], Executor],
+        adapters: Adapters,
     ) -> None:
         self._settings = settings
         self._client = client
@@ -107,7 +110,7 @@ class Leader:
             dry_run=settings.dry_run,
             limits=settings.limits,
         )
-        adapter = partial(adapter_for, objects=ClusterObjects(client))
+        adapter = partial(adapters, objects=ClusterObjects(client))
         self._accounts = Accounts(os.environ, guards, adapter)
         self._board = ProgressBoard()
 
@@ -117,7 +120,7 @@ class Leader:
         # Observing
         moving = partial(pools_in_motion, store)
         self._surveys = Surveys(self._accounts, partial(pools_in, store), moving, self._awake.set, settings.surveys)
-        self._preflights = Preflights(self._accounts, partial(pools_in, store), self._awake.set)
+        self._renewals = Renewals(self._accounts, partial(pools_in, store), settings.surveys.quiet_seconds)
         templates = Templates(client, INDEXED_JOB, environment, self._awake.set)
         self._warnings = RunWarnings(client, self._awake.set)
         self._source = source = SnapshotSource(
@@ -130,6 +133,8 @@ class Leader:
             settings.namespace,
             settings.limits,
         )
+
+        self._preflights = Preflights(self._accounts, partial(pools_in, store), self._awake.set, source.last_or_none)
 
         # Learning
         self._collector = ReportCollector(source.last_or_none)
@@ -185,6 +190,7 @@ class Leader:
             tasks.create_task(self.loop.run(), name="loop")
             tasks.create_task(self._surveys.run(), name="surveys")
             tasks.create_task(self._preflights.run(), name="preflights")
+            tasks.create_task(self._renewals.run(), name="renewals")
             tasks.create_task(self.resync.run(), name="resync")
             tasks.create_task(self._warnings.run(self._source.last_or_none), name="warnings")
             tasks.create_task(self._recorder.run(), name="events")

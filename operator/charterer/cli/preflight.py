@@ -9,14 +9,15 @@ from functools import partial
 
 import click
 
-from charterer.api import decode
 from charterer.app.cluster_objects import ClusterObjects
-from charterer.cli.shared.cluster import ClusterOptions, cluster_options, read_with
+from charterer.cli.shared.cluster import ClusterOptions, cluster_options, read_with, wall_clock
 from charterer.cli.shared.output import FAILED, FORMATS, JsonValue, emit
 from charterer.cluster.client import Client
-from charterer.cluster.paths import GPU_POOLS
+from charterer.controller.node_findings import node_findings
 from charterer.controller.preflights import findings_of
+from charterer.controller.snapshot.offline import read_cluster, snapshot_of
 from charterer.domain.pool import Pool
+from charterer.domain.snapshot import Snapshot
 from charterer.providers.accounts import Accounts, adapter_for
 from charterer.providers.provider import PreflightFinding
 from charterer.report.document import Document, Item, Items, Paragraph, Tone
@@ -30,7 +31,7 @@ Found = Mapping[str, Sequence[PreflightFinding]]
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format.")
 @cluster_options
 def preflight(pool: str | None, output: str, cluster: ClusterOptions) -> None:
-    """Look for what would fail in POOL, or in all pools: rights, settings, quota, price. It rents and changes nothing.
+    """Look for what would fail in POOL, or in all pools: rights, settings, quota, price, Nodes. It changes nothing.
 
     \b
       charterer preflight                # all pools
@@ -50,21 +51,24 @@ def preflight(pool: str | None, output: str, cluster: ClusterOptions) -> None:
 
 async def look(client: Client, pool: str | None) -> Found:
     """The findings of one pool, or of all. ClickException where there is no such pool; ApiError."""
-    pools = [decode.pool(raw) for raw in (await client.list(GPU_POOLS.all())).items]
-    chosen = [each for each in pools if pool in (None, each.id)]
+    snapshot = snapshot_of(await read_cluster(client), wall_clock())
+    pools = {name: each for name, each in snapshot.pools.items() if not each.gone}
+    chosen = [each for name, each in pools.items() if pool in (None, name)]
     if not chosen:
-        there = ", ".join(sorted(each.id for each in pools)) or "none"
+        there = ", ".join(sorted(pools)) or "none"
         raise click.ClickException(f"there is no GPUPool {pool or ''}; there are: {there}")
-    return await look_at(chosen, Accounts(os.environ, adapter=partial(adapter_for, objects=ClusterObjects(client))))
+    accounts = Accounts(os.environ, adapter=partial(adapter_for, objects=ClusterObjects(client)))
+    return await look_at(chosen, accounts, snapshot)
 
 
-async def look_at(pools: Sequence[Pool], accounts: Accounts) -> Found:
-    """The findings of these pools; the accounts are closed."""
+async def look_at(pools: Sequence[Pool], accounts: Accounts, snapshot: Snapshot) -> Found:
+    """The findings of these pools, and of their Nodes in the snapshot; the accounts are closed."""
     try:
         found = await asyncio.gather(*(findings_of(accounts, pool) for pool in pools))
     finally:
         await accounts.close()
-    return {pool.id: findings for pool, findings in zip(pools, found, strict=True)}
+    nodes = node_findings(snapshot)
+    return {pool.id: (*findings, *nodes.get(pool.id, ())) for pool, findings in zip(pools, found, strict=True)}
 
 
 def preflight_document(found: Found) -> Document:

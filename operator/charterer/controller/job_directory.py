@@ -51,5 +51,5 @@ def _stopping(job: Job, run: Run, snapshot: Snapshot) -> bool:
     if job.deleting or run.suspended or run.deleting or job.allocation is None or job.allocation.run != run.number:
         return True
     rentals = [snapshot.rentals.get(placement.rental) for placement in job.allocation.placements]
-    noticed = {notice.instance for survey in snapshot.surveys.values() for notice in survey.notices}
+    noticed = {notice.instance for survey in snapshot.surveys.values() for notice in survey.notices if notice.certain}
     return any(rental is None or rental.instance in noticed for rental in rentals)

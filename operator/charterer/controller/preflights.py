@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from charterer.controller.node_findings import node_findings
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
+from charterer.domain.snapshot import Snapshot
 from charterer.providers.accounts import Accounts
 from charterer.providers.errors import ProviderError
 from charterer.providers.provider import PreflightFinding
@@ -33,7 +35,8 @@ class _Checked:
 class Preflights:
     """Keeps ``latest`` current until ``run`` is cancelled; ``changed`` is called when a pool's findings do.
 
-    For the running event loop's thread only, whose clock it uses. ``pools`` gives the pools there are.
+    For the running event loop's thread only, whose clock it uses. ``pools`` gives the pools there are, ``snapshot`` the
+    last one, in which their Nodes are. What Nodes showed is kept when they are gone: the next ones are likely alike.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Preflights:
         accounts: Accounts,
         pools: Callable[[], Mapping[PoolId, Pool]],
         changed: Callable[[], None],
+        snapshot: Callable[[], Snapshot | None],
         pace: PreflightPace | None = None,
     ) -> None:
         self._accounts = accounts
@@ -48,7 +52,10 @@ class Preflights:
         self._changed = changed
         self._pace = PreflightPace() if pace is None else pace
         self._clock = asyncio.get_running_loop().time
+        self._snapshot = snapshot
         self._checked: dict[PoolId, _Checked] = {}
+        self._of_clouds: dict[PoolId, Sequence[PreflightFinding]] = {}
+        self._of_nodes: dict[PoolId, Sequence[PreflightFinding]] = {}
         self.latest: dict[PoolId, Sequence[PreflightFinding]] = {}
 
     async def run(self) -> None:
@@ -56,8 +63,10 @@ class Preflights:
         while True:
             pools = {name: pool for name, pool in self._pools().items() if not pool.gone and not pool.deleting}
             for name in self.latest.keys() - pools.keys():
-                del self.latest[name]
+                for by_pool in (self.latest, self._of_clouds, self._of_nodes):
+                    by_pool.pop(name, None)
             await asyncio.gather(*(self._check(pool) for pool in pools.values() if self._is_due(pool)))
+            self._look_at_nodes(pools)
             await asyncio.sleep(self._pace.look_seconds)
 
     def _is_due(self, pool: Pool) -> bool:
@@ -69,8 +78,20 @@ class Preflights:
         well = all(finding.well for finding in findings)
         due = self._clock() + (self._pace.well_seconds if well else self._pace.failed_seconds)
         self._checked[pool.id] = _Checked((pool.uid, pool.generation), due)
-        if self.latest.get(pool.id) != findings:
-            self.latest[pool.id] = findings
+        self._of_clouds[pool.id] = findings
+        self._tell(pool.id)
+
+    def _look_at_nodes(self, pools: Mapping[PoolId, Pool]) -> None:
+        snapshot = self._snapshot()
+        for name, found in {} if snapshot is None else node_findings(snapshot).items():
+            if name in pools:
+                self._of_nodes[name] = found
+                self._tell(name)
+
+    def _tell(self, pool: PoolId) -> None:
+        findings = (*self._of_clouds.get(pool, ()), *self._of_nodes.get(pool, ()))
+        if self.latest.get(pool) != findings:
+            self.latest[pool] = findings
             self._changed()
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from charterer.domain.ids import InstanceId, OrderToken, RentalId
+from charterer.domain.ids import InstanceId, OrderToken, PoolId, RentalId
 from charterer.domain.time import Instant, after, seconds_between
 
 LONGEST_SECONDS: Final = 3600.0
@@ -121,7 +121,8 @@ class Traits:
 class CoolDown:
     """What a cloud refused, from ``since`` on, and until when it is not asked for again.
 
-    ``kind``, ``scope``, ``where``, ``code`` and ``message`` are the refusal's. ``times``: how often in a row.
+    ``kind``, ``scope``, ``where``, ``code`` and ``message`` are the refusal's. ``times``: how often in a row. ``by``:
+    the other pool of the account that was refused; None for the pool's own.
     """
 
     kind: RefusalKind
@@ -132,11 +133,21 @@ class CoolDown:
     since: Instant
     until: Instant
     times: int = 1
+    by: PoolId | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasts. It is the expected wait for a node, too: as long again as it has been refused so far.
+
+        What has lasted t is expected to last t longer (Lindy's law: the mean residual life of a Pareto distribution
+        with exponent 2). A cool-down is as long as its row of refusals before it, since each is twice the one before.
+        """
+        return seconds_between(self.since, self.until)
 
     @property
     def doubted_until(self) -> Instant:
         """Until when it is in doubt whether the offer is back: as long again as it cooled."""
-        return after(self.until, seconds_between(self.since, self.until))
+        return after(self.until, self.seconds)
 
 
 def cool_down(
@@ -144,10 +155,11 @@ def cool_down(
 ) -> CoolDown:
     """The cool-down after a refusal: ``seconds`` at first, twice as long each time that it is refused again.
 
-    ``known``: the pool's earlier ones. One that is no longer in doubt, or after which a node was launched
-    (``last_launch``), counts no more.
+    ``known``: the pool's earlier ones, and those of others that reach it. One that is no longer in doubt, or after
+    which a node was launched (``last_launch``), counts no more.
     """
-    before = next((each for each in known if (each.scope, each.where) == (refusal.scope, refusal.where)), None)
+    alike = (each for each in known if (each.scope, each.where) == (refusal.scope, refusal.where))
+    before = max(alike, key=lambda each: each.since, default=None)
     if before is not None and last_launch is not None and last_launch > before.since:
         before = None
     times = 1 if before is None or now >= before.doubted_until else before.times + 1

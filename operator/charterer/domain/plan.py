@@ -173,6 +173,7 @@ class Limit(StrEnum):
     MAX_NODES = "MaxNodes"
     STOCK = "StockOut"
     QUOTA = "QuotaExceeded"
+    OPERATOR = "OperatorLimit"
 
 
 @dataclass(frozen=True, slots=True)

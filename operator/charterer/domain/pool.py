@@ -46,7 +46,8 @@ class AwsFleet:
     ``subnets``: where they may be launched, in any of them. ``instance_types``: of equal GPUs. ``version``: of the
     template; a number, $Default or $Latest. ``gpu_type``: as in the label nvidia.com/gpu.product, where it is not known
     of the types. ``assume_role``: the role to act with, otherwise the SDK's own credentials. ``queue``: the URL of the
-    SQS queue that gets the interruption warnings. Empty: none.
+    SQS queue that gets the interruption warnings. Empty: none. ``abandon_seconds``: an instance ends itself when no
+    operator has renewed it for that long; None: never.
     """
 
     region: str
@@ -59,6 +60,7 @@ class AwsFleet:
     capacity_reservation: str = ""
     placement_group: str = ""
     queue: str = ""
+    abandon_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class AwsGroup:
     gpu_type: str = ""
     assume_role: str = ""
     queue: str = ""
+    abandon_seconds: int | None = None
 
 
 TaintEffect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
@@ -77,11 +80,16 @@ TaintEffect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 @dataclass(frozen=True, slots=True)
 class NodeTaint:
-    """A taint that nodes are to have from their beginning."""
+    """A taint of a node."""
 
     key: str
     value: str
     effect: TaintEffect
+
+    @property
+    def text(self) -> str:
+        """As kubectl writes it."""
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +162,7 @@ class Pool:
     ``labels``: those of its metadata, by which budgets select pools.
     ``start_seconds``: from asking for a node to its readiness, declared until observed.
     ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is asked for before that.
+    ``reached``: what it refused another pool of the account and would refuse this one too.
     ``guarded``: it has the finalizer ``charterer.dev/in-use``, which keeps it while rentals name it.
     ``price_override`` and ``price_adjustment`` (hundredths of a percent) correct the list price: see ``priced``.
     ``offer_recorded``: whether the object's status holds this offering and (its time aside) this quote.
@@ -180,6 +189,7 @@ class Pool:
     guarded: bool = False
     price_adjustment: int = 0
     cooled: tuple[CoolDown, ...] = ()
+    reached: CoolDown | None = None
     offer_recorded: bool = True
     taken_by: PoolId | None = None
     gone: bool = False
@@ -190,8 +200,13 @@ class Pool:
 
     @property
     def cool_down(self) -> CoolDown | None:
-        """The last one, also after its end."""
-        return self.cooled[-1] if self.cooled else None
+        """The one that ends last, its own or another pool's, also after its end."""
+        return max(self.cool_downs, key=lambda cooled: cooled.until, default=None)
+
+    @property
+    def cool_downs(self) -> tuple[CoolDown, ...]:
+        """Its own, and that of another pool which reaches it."""
+        return self.cooled if self.reached is None else (*self.cooled, self.reached)
 
     def cooling(self, now: Instant) -> CoolDown | None:
         """The one that keeps the pool from being asked now."""
@@ -268,10 +283,21 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """The cloud's warning that it will take a spot instance back at ``at``."""
+    """Warning that an instance is taken back at ``at``; None: soon, nobody says when.
+
+    ``certain``: False where it only may be: what runs there goes on, and nothing new begins there. ``why``: in whose
+    words, where the reader would not know.
+    """
 
     instance: InstanceId
-    at: Instant
+    at: Instant | None
+    certain: bool = True
+    why: str = ""
+
+    @property
+    def because(self) -> str:
+        """``why`` at the end of a sentence."""
+        return f" ({self.why})" if self.why else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job, Orphan
 from charterer.domain.money import Price
-from charterer.domain.pool import Pool, Survey
+from charterer.domain.pool import NodeTaint, Pool, Survey
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
 from charterer.domain.time import Instant, after
@@ -22,10 +22,19 @@ LOST_AFTER_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
+class Departure:
+    """That a Node's machine goes away, in the words ``why`` of whoever wrote it on the Node; or may go away."""
+
+    why: str
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A Kubernetes Node. ``run_labels``: its ``run.charterer.dev/*`` labels. ``foreign_gpus``: GPUs of pods not ours.
 
-    ``not_ready_since``: since when its kubelet is silent or reports trouble; None while it is ready.
+    ``not_ready_since``: since when its kubelet is silent or reports trouble; None while it is ready. ``departure``:
+    what others wrote on it of its end. ``taints``: those that keep pods off.
     """
 
     name: NodeName
@@ -39,6 +48,8 @@ class Node:
     foreign_gpus: int
     run_labels: Mapping[str, str]
     not_ready_since: Instant | None = None
+    departure: Departure | None = None
+    taints: tuple[NodeTaint, ...] = ()
 
     @property
     def lost_at(self) -> Instant | None:

@@ -188,7 +188,7 @@ def _adjust_orders(inventory: _PoolInventory, view: LifecycleView) -> PoolStep |
     cooling = pool.cooling(now)
     if refusal is not None and cooling is None and not pool.deleting:
         launched = _last_useful_launch(inventory, view)
-        return Cool(pool.id, cool_down(pool.cooled, refusal, pool.cooldown_seconds, now, launched))
+        return Cool(pool.id, cool_down(pool.cool_downs, refusal, pool.cooldown_seconds, now, launched))
     closing = cooling is not None or pool.deleting or view.snapshot.stop is not None
     staying = [rental for rental in inventory.rentals if _holds(rental, inventory.survey, view)]
     wanted = () if closing else _askable(inventory)
@@ -330,6 +330,8 @@ def _unfulfilled(rental: Rental, pool: Pool, view: LifecycleView, cooling: CoolD
         return rental.released_because or "it was released before an instance came"
     if view.snapshot.stop is not None:
         return "a person has stopped the operator"
+    if cooling is not None and cooling.by is not None:
+        return f"GPUPool {pool.id} asks for the same as GPUPool {cooling.by}, which was refused: {cooling.kind}"
     if cooling is not None:
         return f"GPUPool {pool.id} could not give a node: {cooling.kind}"
     return f"GPUPool {pool.id} is being deleted"

@@ -156,7 +156,7 @@ def _health(placement: Placement, failed: Instant, view: LifecycleView) -> str |
         return Wait(f"the cloud to list instance {rental.instance}")
     if instance.state is not InstanceState.RUNNING:
         return f"instance {instance.id}, the machine of {rental.id}, is {instance.state}"
-    if any(notice.instance == instance.id for notice in survey.notices):
+    if any(notice.instance == instance.id and notice.certain for notice in survey.notices):
         return f"the cloud takes back instance {instance.id}, the machine of {rental.id}"
     if not must_show(survey, after(failed, _CLOCK_SKEW_SECONDS)):
         return Wait(f"the cloud to say that {rental.instance} is still healthy")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias, assert_never
+from typing import Protocol, TypeAlias, assert_never
 
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import AwsFleet, AwsGroup, FakeGroup, NodeClaims, Pool
@@ -15,9 +15,18 @@ from charterer.providers.fleet import Fleet
 from charterer.providers.guarded import Guarded, Guards
 from charterer.providers.karpenter.objects import Objects
 from charterer.providers.provider import Provider
+from charterer.providers.reach import Account, account_of
 
 Environment: TypeAlias = Mapping[str, str]
 """Where credentials come from. ``CHARTERER_FAKECLOUD_TOKEN``: the bearer token for fake clouds, if they ask for one."""
+
+
+class Adapters(Protocol):
+    """Makes the vendor's adapter for a pool's account, as ``adapter_for`` does."""
+
+    def __call__(self, pool: Pool, environ: Environment, objects: Objects | None = None) -> Provider:
+        """The adapter. ``objects``: those of the cluster, where there is one."""
+        ...
 
 
 def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None) -> Provider:
@@ -44,19 +53,6 @@ def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None
             assert_never(never)
 
 
-def _account_key(pool: Pool) -> tuple[str, str]:
-    """Vendor and account."""
-    match pool.cloud:
-        case FakeGroup():
-            return "fake", pool.cloud.account
-        case NodeClaims():
-            return "karpenter", ""
-        case AwsFleet(region=region, assume_role=role) | AwsGroup(region=region, assume_role=role):
-            return "aws", f"{region} {role}"
-        case _ as never:
-            assert_never(never)
-
-
 class Accounts:
     """The accounts of all pools, each opened when a pool first needs it and kept until ``close``."""
 
@@ -70,11 +66,11 @@ class Accounts:
         self._guards = Guards() if guards is None else guards
         self._adapter = adapter
         self._fleet = Fleet(self._guards.limits, lambda: asyncio.get_running_loop().time())
-        self._accounts: dict[tuple[str, str], Guarded] = {}
+        self._accounts: dict[Account, Guarded] = {}
 
     def account_of(self, pool: Pool) -> Guarded:
         """The account that the pool is in."""
-        key = _account_key(pool)
+        key = account_of(pool)
         account = self._accounts.get(key)
         if account is None:
             adapter = self._adapter(pool, self._environ)

@@ -125,7 +125,7 @@ class FakeCloud:
             return Reply()
         body = {"orders": [order.token for order in ask.orders], "together": ask.together}
         answer = await self._mutate(pool, "POST", f"{path}/orders", body)
-        return _decoded(pool, f"POST {path}/orders", lambda: answers.reply(_group(pool), answer))
+        return _decoded(pool, f"POST {path}/orders", lambda: answers.reply(group, answer))
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
         """Withdraw each order; where the group counts, read the target, and set it only if it is higher."""
@@ -168,6 +168,9 @@ class FakeCloud:
                 raise
         logger.info("GPUPool %s: ended instance %s, whose node %s was empty", pool.id, instance, proof.node)
 
+    async def renew(self, pools: Sequence[Pool]) -> None:
+        """Nothing: machines of the fake cloud never end themselves."""
+
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """Whether the group is there, sells what the pool says and has a price, and how many of maxNodes fit in it."""
         path = _group_path(pool)
@@ -177,7 +180,7 @@ class FakeCloud:
             price = await self.quote(pool)
         except ProviderError as error:
             return [PreflightFinding("group", False, str(error))]
-        sells = f"{group.get('instanceType')} in {group.get('zone')} at {price.price} an hour"
+        sells = f"{group.get('instanceType')} in {group.get('zone')} at {price.price}"
         found = [PreflightFinding("group", True, f"{_group(pool)} sells {sells}")]
         fits = _decoded(pool, f"GET {path}", lambda: int(group["maxSize"]))
         if pool.max_nodes > fits:

@@ -20,12 +20,13 @@ from charterer.domain.pool import (
     Survey,
 )
 from charterer.domain.time import Instant, parse_instant
+from charterer.providers.reach import of_fake
 
 Json = Mapping[str, Any]
 
 _REFUSALS = {
     "InsufficientInstanceCapacity": (RefusalKind.STOCK_OUT, Scope.POOL),
-    "InstanceLimitExceeded": (RefusalKind.QUOTA_EXCEEDED, Scope.ACCOUNT),
+    "InstanceLimitExceeded": (RefusalKind.QUOTA_EXCEEDED, Scope.FAMILY),
 }
 
 
@@ -55,16 +56,16 @@ def _refusals(group: Json, answer: Json) -> tuple[Refusal, ...]:
     if group["orders"] == "replying":
         return ()
     failed = (activity for activity in answer["activities"] if activity["status"] == "Failed")
-    return tuple([_refusal(group["name"], each, parse_instant(each["at"]), _order(each)) for each in failed])
+    return tuple([_refusal(group, each, parse_instant(each["at"]), _order(each)) for each in failed])
 
 
-def _refusal(group: str, error: Json, at: Instant, order: OrderToken | None) -> Refusal:
+def _refusal(group: Json, error: Json, at: Instant, order: OrderToken | None) -> Refusal:
     kind, scope = _REFUSALS.get(error["code"], (RefusalKind.UNKNOWN_CODE, Scope.POOL))
-    where = group if scope is Scope.POOL else ""
+    where = group["name"] if scope is Scope.POOL else of_fake(group["gpuType"]).within(scope)
     return Refusal(kind, scope, where, error["code"], error["message"], at, order)
 
 
-def reply(group: str, answer: Json) -> Reply:
+def reply(group: Json, answer: Json) -> Reply:
     """What became of each order."""
     launched: dict[OrderToken, InstanceId] = {}
     refused: dict[OrderToken, Refusal] = {}

@@ -51,6 +51,7 @@ class CallLimits:
     ask: float = 60.0
     withdraw: float = 30.0
     terminate: float = 30.0
+    renew: float = 60.0
     preflight: float = 60.0
     at_once: int = 8
 
@@ -154,6 +155,13 @@ class Guarded:
             self._begin(pool, "terminate", f"instance {instance}, whose node is {proof.node}")
             seconds = self._guards.calls.terminate
             await self._mutate(pool, "terminate", seconds, lambda: self._adapter.terminate(pool, instance, proof))
+
+    async def renew(self, pools: Sequence[Pool]) -> None:
+        """As the adapter does; one call for all pools."""
+        first = pools[0]
+        async with self._mutations:
+            self._begin(first, "renew", f"what ends itself in {', '.join(pool.id for pool in pools)}")
+            await self._mutate(first, "renew", self._guards.calls.renew, lambda: self._adapter.renew(pools))
 
     async def close(self) -> None:
         """Close all connections."""

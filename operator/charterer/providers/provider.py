@@ -67,6 +67,14 @@ class Provider(Protocol):
         """End that one instance, and nothing takes its place; succeeds when the instance is not there any more."""
         ...
 
+    async def renew(self, pools: Sequence[Pool]) -> None:
+        """The operator lives: keep the machines of these pools from ending themselves, where it is time to.
+
+        Called as often as a quiet pool is surveyed. What nobody renews for the pool's ``abandonAfterSeconds`` ends
+        itself, whoever is down.
+        """
+        ...
+
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """What would fail or cost money by surprise before the first dollar: rights, settings, quota, price."""
         ...

@@ -36,6 +36,8 @@ def _instance(account: Account, m: Machine) -> Params:
         row["InstanceLifecycle"] = "spot"
     if m.reservation:
         row["CapacityReservationId"] = m.reservation
+    if m.reservation in account.blocks:
+        row["InstanceLifecycle"] = "capacity-block"
     if state in ("shutting-down", "terminated") and m.ending is not None:
         code, by = m.reason
         row["StateReason"] = {"Code": code, "Message": f"{code}: {by}"}
@@ -52,6 +54,7 @@ def _values(account: Account, m: Machine, name: str) -> list[str]:
         "instance-state-name": [m.state_at(account.listed_at)],
         "client-token": [m.token],
         "instance-id": [m.id],
+        "instance-type": [m.type],
     }[name]
 
 
@@ -181,7 +184,9 @@ def describe_capacity_reservations(account: Account, params: Params, region: str
         type_name, zone, total = account.reservations[id]
         used = sum(m.reservation == id for m in account.alive())
         facts = {"CapacityReservationId": id, "InstanceType": type_name, "AvailabilityZone": zone, "State": "active"}
-        rows.append({**facts, "TotalInstanceCount": total, "AvailableInstanceCount": total - used})
+        facts["ReservationType"] = "capacity-block" if id in account.blocks else "default"
+        end: Params = {"EndDate": account.blocks[id]} if id in account.blocks else {}
+        rows.append({**facts, **end, "TotalInstanceCount": total, "AvailableInstanceCount": total - used})
     return {"CapacityReservations": rows}
 
 

@@ -26,6 +26,7 @@ OPERATIONS: Mapping[str, Callable[[Account, Params, str], Params]] = {
     "autoscaling:LaunchInstances": autoscaling.launch_instances,
     "autoscaling:TerminateInstanceInAutoScalingGroup": autoscaling.terminate_instance_in_auto_scaling_group,
     "pricing:GetProducts": services.get_products,
+    "servicequotas:GetServiceQuota": services.get_service_quota,
     "sqs:DeleteMessage": services.delete_message,
     "sqs:ReceiveMessage": services.receive_message,
     "sts:AssumeRole": services.assume_role,

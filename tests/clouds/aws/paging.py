@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from tests.clouds.aws.protocol import Fault, Params
@@ -26,7 +27,7 @@ def filtered(params: Params, rows: Sequence[T], values: Callable[[T, str], Seque
         if len(wanted) > 200:
             raise Fault("FilterLimitExceeded", "The maximum number of filter values specified on a single call is 200")
         try:
-            left = [row for row in left if set(map(str, values(row, name))) & set(wanted)]
+            left = [row for row in left if any(fnmatchcase(str(v), want) for v in values(row, name) for want in wanted)]
         except KeyError as error:
             raise Fault("InvalidParameterValue", f"The filter '{name}' is invalid") from error
     return left

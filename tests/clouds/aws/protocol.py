@@ -21,7 +21,8 @@ from botocore import parsers, serialize, validate
 
 Params = dict[str, Any]
 
-SERVICES = {"ec2": "ec2", "autoscaling": "autoscaling", "sqs": "sqs", "pricing": "pricing", "sts": "sts"}
+SERVICES = {name: name for name in ("ec2", "autoscaling", "sqs", "pricing", "sts")}
+SERVICES |= {"servicequotas": "service-quotas"}
 """The service's name in a request's signature, and in botocore."""
 
 

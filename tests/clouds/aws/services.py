@@ -45,6 +45,24 @@ def assume_role(account: Account, params: Params, region: str) -> Params:
     return {"Credentials": {**keys, **expiry}, "AssumedRoleUser": user}
 
 
+VCPU_QUOTAS = {
+    "L-417A185B": ("Running On-Demand P instances", "on-demand"),
+    "L-DB2E81BA": ("Running On-Demand G and VT instances", "on-demand"),
+    "L-7212CCBC": ("All P4, P3 and P2 Spot Instance Requests", "spot"),
+    "L-C4BD4855": ("All P5 Spot Instance Requests", "spot"),
+    "L-3819A6DF": ("All G and VT Spot Instance Requests", "spot"),
+}
+"""Name and lifecycle of each quota, by its code."""
+
+
+def get_service_quota(account: Account, params: Params, region: str) -> Params:
+    """The quotas that GPUs need; this account has one number for all families of a lifecycle."""
+    if params["ServiceCode"] != "ec2" or params["QuotaCode"] not in VCPU_QUOTAS:
+        raise Fault("NoSuchResourceException", "The request failed because the specified quota does not exist.")
+    name, lifecycle = VCPU_QUOTAS[params["QuotaCode"]]
+    return {"Quota": {**params, "QuotaName": name, "Value": float(account.quota[lifecycle]), "Unit": "None"}}
+
+
 def get_products(account: Account, params: Params, region: str) -> Params:
     """List prices by type and region. Without the usual filters a type has many rows, as in reality."""
     want = {each["Field"]: each["Value"] for each in params["Filters"]}

@@ -9,7 +9,7 @@ import pytest
 
 from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Job, PodPhase, RunOutcome, RunRecord
-from charterer.domain.plan import ReasonCode
+from charterer.domain.plan import Allocate, ReasonCode
 from charterer.domain.pool import Notice
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import after
@@ -72,6 +72,23 @@ def test_an_idle_machine_that_the_cloud_takes_back_is_released_for_that_reason()
     assert instance is not None
     world.notices[PoolId("a100")] = (Notice(instance, after(world.now, 120)),)
     assert releases(plan(world.snapshot())) == {"a100-1": ReasonCode.INTERRUPTION}
+
+
+def test_a_machine_that_may_be_taken_back_keeps_its_job_and_gets_no_other() -> None:
+    world = simple()
+    for _ in range(2):
+        world.rental()
+    world.job("train", gpus=4)
+    world.runs_on("train", "a100-1", gpus=4)
+    world.job("other", gpus=4)
+    instance = world.rentals[RentalId("a100-1")].instance
+    assert instance is not None
+    world.notices[PoolId("a100")] = (Notice(instance, None, certain=False),)
+    decided = plan(world.snapshot())
+    [allocated] = [c for c in decided.commands if isinstance(c, Allocate)]
+    assert allocated.job == "other"
+    assert allocated.allocation is not None
+    assert [place.rental for place in allocated.allocation.placements] == ["a100-2"]
 
 
 def stuck(world: World) -> Job:

@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sort"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +21,7 @@ import (
 	kwok "sigs.k8s.io/karpenter/kwok/cloudprovider"
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
 )
 
 // offer is how the cloud treats launches of one instance type, capacity type and zone; an empty field means any.
@@ -35,8 +39,8 @@ type offer struct {
 	// LaunchSeconds pass before an instance is there; AnswerSeconds pass then, until the cloud says so.
 	LaunchSeconds float64 `json:"launchSeconds"`
 	AnswerSeconds float64 `json:"answerSeconds"`
-	// Silent instances never become Nodes.
-	Silent bool `json:"silent"`
+	// StartSeconds pass from an instance's launch until it becomes a Node, in turn; a second where this is empty.
+	StartSeconds []float64 `json:"startSeconds"`
 }
 
 // behaviour is the content of the file that CLOUD_FILE names.
@@ -59,17 +63,6 @@ func read() behaviour {
 	return told
 }
 
-// movedClock is ahead of the real one by what the cloud's file says.
-type movedClock struct{ clock.RealClock }
-
-func (c movedClock) Now() time.Time { return time.Now().Add(span(read().AdvancedSeconds)) }
-
-func (c movedClock) Since(t time.Time) time.Duration {
-	return c.Now().Sub(t) + span(read().WaitedSeconds)
-}
-
-func span(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
-
 // line is a line of the bill: an instance was launched, or has ended. Times are microseconds since 1970.
 type line struct {
 	Instance string `json:"instance"`
@@ -79,16 +72,39 @@ type line struct {
 	Ended    int64  `json:"ended,omitempty"`
 }
 
+// startSeconds is the annotation of Nodes that says how long they take to start.
+const startSeconds = "testbed.charterer.dev/start-seconds"
+
+// starting makes Nodes when their machines have started.
+type starting struct{ client.Client }
+
+func (s starting) Create(ctx context.Context, made client.Object, options ...client.CreateOption) error {
+	if seconds, err := strconv.ParseFloat(made.GetAnnotations()[startSeconds], 64); err == nil {
+		pause(seconds)
+	}
+	return s.Client.Create(ctx, made, options...)
+}
+
+// rememberedFull is how long Karpenter does not try an offering again that was out of stock, as its AWS provider does.
+const rememberedFull = 3 * time.Minute
+
 type cloud struct {
 	*kwok.CloudProvider
 	nodes client.Client
+	clock clock.Clock
 	mu    sync.Mutex
-	// live has the offer of each instance that runs.
+	// live has the offer of each instance that runs, full the time at which an offer was out of stock.
 	live map[string]string
+	full map[string]time.Time
+	// launched counts the launches of each offer.
+	launched map[string]int
 }
 
-func newCloud(ctx context.Context, inner *kwok.CloudProvider, nodes client.Client) *cloud {
-	made := &cloud{CloudProvider: inner, nodes: nodes, live: map[string]string{}}
+func newCloud(ctx context.Context, inner *kwok.CloudProvider, nodes client.Client, clock clock.Clock) *cloud {
+	made := &cloud{
+		CloudProvider: inner, nodes: nodes, clock: clock,
+		live: map[string]string{}, full: map[string]time.Time{}, launched: map[string]int{},
+	}
 	bill, err := os.Open(os.Getenv("BILL_FILE"))
 	if err != nil {
 		return made
@@ -127,68 +143,149 @@ func (c *cloud) tell(told line) {
 	}
 }
 
-func required(claim *v1.NodeClaim, key string) string {
-	for _, requirement := range claim.Spec.Requirements {
-		if requirement.Key == key && len(requirement.Values) == 1 {
-			return requirement.Values[0]
-		}
-	}
-	return ""
+// choice is an offering that a claim may be served by.
+type choice struct {
+	kind, capacity, zone string
+	price                float64
 }
 
-// offered is what the cloud's file says of the claim's launch, and the offer's name.
-func offered(claim *v1.NodeClaim) (offer, string) {
-	kind := required(claim, corev1.LabelInstanceTypeStable)
-	capacity := required(claim, v1.CapacityTypeLabelKey)
-	zone := required(claim, corev1.LabelTopologyZone)
-	for _, told := range read().Offers {
-		if (told.InstanceType == "" || told.InstanceType == kind) && (told.CapacityType == "" || told.CapacityType == capacity) &&
-			(told.Zone == "" || told.Zone == zone) {
-			return told, kind + "/" + capacity + "/" + zone
+func (c choice) name() string { return c.kind + "/" + c.capacity + "/" + c.zone }
+
+func chosen(kind *cloudprovider.InstanceType, offering *cloudprovider.Offering) choice {
+	return choice{
+		kind.Name,
+		offering.Requirements.Get(v1.CapacityTypeLabelKey).Any(),
+		offering.Requirements.Get(corev1.LabelTopologyZone).Any(),
+		offering.Price,
+	}
+}
+
+// choices are the claim's offerings, the cheapest first.
+func (c *cloud) choices(ctx context.Context, claim *v1.NodeClaim) ([]choice, error) {
+	wanted := scheduling.NewNodeSelectorRequirementsWithMinValues(claim.Spec.Requirements...)
+	kinds, err := c.CloudProvider.GetInstanceTypes(ctx, nil)
+	var found []choice
+	for _, kind := range kinds {
+		if wanted.Get(corev1.LabelInstanceTypeStable).Has(kind.Name) {
+			for _, offering := range kind.Offerings.Compatible(wanted) {
+				found = append(found, chosen(kind, offering))
+			}
 		}
 	}
-	return offer{}, kind + "/" + capacity + "/" + zone
+	sort.SliceStable(found, func(i, j int) bool { return found[i].price < found[j].price })
+	return found, err
+}
+
+// offered is what the cloud's file says of launches of the choice.
+func offered(c choice) offer {
+	for _, told := range read().Offers {
+		if (told.InstanceType == "" || told.InstanceType == c.kind) && (told.CapacityType == "" || told.CapacityType == c.capacity) &&
+			(told.Zone == "" || told.Zone == c.zone) {
+			return told
+		}
+	}
+	return offer{}
 }
 
 func pause(seconds float64) { time.Sleep(span(seconds)) }
 
-// Create launches an instance as the cloud's file says.
+// Create launches the cheapest instance that the claim allows and the cloud's file does not refuse.
 func (c *cloud) Create(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim, error) {
-	told, name := offered(claim)
-	pause(told.LaunchSeconds)
-	switch {
-	case told.NotReady != "":
-		return nil, cloudprovider.NewNodeClassNotReadyError(errors.New(told.NotReady))
-	case told.Error != "" && told.Reason != "":
-		return nil, cloudprovider.NewCreateError(errors.New(told.Error), told.Reason, told.Error)
-	case told.Error != "":
-		return nil, cloudprovider.NewInsufficientCapacityError(fmt.Errorf("with fleet error(s), %s", told.Error))
+	choices, err := c.choices(ctx, claim)
+	if err != nil || len(choices) == 0 {
+		return nil, errors.Join(fmt.Errorf("the cloud sells nothing that claim %s allows", claim.Name), err)
 	}
+	var refused []string
+	for _, choice := range choices {
+		told := offered(choice)
+		pause(told.LaunchSeconds)
+		switch {
+		case told.NotReady != "":
+			return nil, cloudprovider.NewNodeClassNotReadyError(errors.New(told.NotReady))
+		case told.Error != "" && told.Reason != "":
+			return nil, cloudprovider.NewCreateError(errors.New(told.Error), told.Reason, told.Error)
+		case told.Error != "":
+			refused = append(refused, told.Error)
+			continue
+		}
+		made, err := c.launch(ctx, claim, choice, told)
+		if made != nil || err != nil {
+			pause(told.AnswerSeconds)
+			return made, err
+		}
+		refused = append(refused, fmt.Sprintf(
+			"InsufficientInstanceCapacity: We currently do not have sufficient %s capacity in zone %s", choice.kind, choice.zone))
+	}
+	return nil, cloudprovider.NewInsufficientCapacityError(fmt.Errorf("with fleet error(s), %s", strings.Join(refused, "; ")))
+}
+
+// launch makes an instance; nothing, where the choice is out of stock.
+func (c *cloud) launch(ctx context.Context, claim *v1.NodeClaim, choice choice, told offer) (*v1.NodeClaim, error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	running := 0
 	for _, of := range c.live {
-		if of == name {
+		if of == choice.name() {
 			running++
 		}
 	}
 	if told.Stock != nil && running >= *told.Stock {
-		c.mu.Unlock()
-		return nil, cloudprovider.NewInsufficientCapacityError(fmt.Errorf(
-			"with fleet error(s), InsufficientInstanceCapacity: We currently do not have sufficient %s capacity in zone %s",
-			required(claim, corev1.LabelInstanceTypeStable), required(claim, corev1.LabelTopologyZone)))
+		c.full[choice.name()] = c.clock.Now()
+		return nil, nil
 	}
-	asked := claim
-	if told.Silent {
-		asked = claim.DeepCopy()
-		asked.Spec.NodeClassRef.Name = "silent"
+	asked := claim.DeepCopy()
+	asked.Spec.Requirements = narrowed(claim.Spec.Requirements, map[string]string{
+		corev1.LabelInstanceTypeStable: choice.kind,
+		v1.CapacityTypeLabelKey:        choice.capacity,
+		corev1.LabelTopologyZone:       choice.zone,
+	})
+	start := 1.0
+	if starts := told.StartSeconds; len(starts) > 0 {
+		start = starts[c.launched[choice.name()]%len(starts)]
 	}
+	metav1.SetMetaDataAnnotation(&asked.ObjectMeta, startSeconds, strconv.FormatFloat(start, 'f', -1, 64))
 	made, err := c.CloudProvider.Create(ctx, asked)
 	if err == nil {
-		c.tell(line{Instance: made.Status.ProviderID, Claim: claim.Name, Offer: name, Launched: time.Now().UnixMicro()})
+		c.launched[choice.name()]++
+		c.tell(line{Instance: made.Status.ProviderID, Claim: claim.Name, Offer: choice.name(), Launched: time.Now().UnixMicro()})
 	}
-	c.mu.Unlock()
-	pause(told.AnswerSeconds)
 	return made, err
+}
+
+// narrowed are the requirements with only these values of these keys.
+func narrowed(of []v1.NodeSelectorRequirementWithMinValues, values map[string]string) []v1.NodeSelectorRequirementWithMinValues {
+	var kept []v1.NodeSelectorRequirementWithMinValues
+	for _, requirement := range of {
+		if _, known := values[requirement.Key]; !known {
+			kept = append(kept, requirement)
+		}
+	}
+	for key, value := range values {
+		kept = append(kept, v1.NodeSelectorRequirementWithMinValues{
+			Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value},
+		})
+	}
+	return kept
+}
+
+// GetInstanceTypes says also what was out of stock a moment ago.
+func (c *cloud) GetInstanceTypes(ctx context.Context, pool *v1.NodePool) ([]*cloudprovider.InstanceType, error) {
+	kinds, err := c.CloudProvider.GetInstanceTypes(ctx, pool)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	told := make([]*cloudprovider.InstanceType, len(kinds))
+	for i, kind := range kinds {
+		told[i] = &cloudprovider.InstanceType{
+			Name: kind.Name, Requirements: kind.Requirements, Capacity: kind.Capacity, Overhead: kind.Overhead,
+		}
+		for _, offering := range kind.Offerings {
+			now := *offering
+			since, known := c.full[chosen(kind, offering).name()]
+			now.Available = offering.Available && !(known && c.clock.Since(since) < rememberedFull)
+			told[i].Offerings = append(told[i].Offerings, &now)
+		}
+	}
+	return told, err
 }
 
 // Delete ends the claim's instance at once.

@@ -2,20 +2,21 @@
 //
 // Everything of Karpenter is as its authors released it; only the cloud behind it is ours. The file that CLOUD_FILE
 // names says how the cloud behaves (see behaviour) and is read again at every call. To the file that BILL_FILE names a
-// line of JSON is added when an instance is launched and when it has ended.
+// line of JSON is added when an instance is launched and when it has ended. Karpenter's waits are PACE times
+// shorter than they say (see clock.go).
 package main
 
 import (
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	kwok "sigs.k8s.io/karpenter/kwok/cloudprovider"
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/controllers"
+	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 	"sigs.k8s.io/karpenter/pkg/controllers/state"
 	"sigs.k8s.io/karpenter/pkg/operator"
 
@@ -30,12 +31,21 @@ func main() {
 		os.Exit(1)
 	}
 	tellPrices(types)
-	provider := newCloud(ctx, kwok.NewCloudProvider(ctx, op.GetClient(), types), op.GetClient())
-	time := movedClock{clock.RealClock{}}
+	time, err := newClock()
+	if err != nil {
+		log.FromContext(ctx).Error(err, "no clock")
+		os.Exit(1)
+	}
+	provider := newCloud(ctx, kwok.NewCloudProvider(ctx, starting{op.GetClient()}, types), op.GetClient(), time)
 	cluster := state.NewCluster(time, op.GetClient(), provider)
 	all := controllers.NewControllers(
 		ctx, op.Manager, time, op.GetClient(), op.EventRecorder, provider, provider, cluster, op.InstanceTypeStore,
 	)
+	for i, controller := range all {
+		if found, is := controller.(*disruption.Controller); is {
+			all[i] = paced{found, time}
+		}
+	}
 	op.WithControllers(ctx, all...).Start(ctx)
 }
 

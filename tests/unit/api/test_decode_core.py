@@ -213,6 +213,15 @@ class TestNodes:
         assert (node.name, node.provider_id, node.ready, node.unschedulable) == ("node-1", "fake:///i-1", True, True)
         assert (node.gpus, node.foreign_gpus, node.run_labels) == (8, 0, {"run.charterer.dev/0a1b2c3d": "r2"})
 
+    def test_of_its_taints_those_count_that_keep_pods_off(self) -> None:
+        taints = [
+            {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"},
+            {"key": "soft", "effect": "PreferNoSchedule"},
+            {"key": "nvidia.com/gpu", "effect": "NoExecute", "timeAdded": "2026-01-31T12:00:00Z"},
+        ]
+        node = decode.node(values.raw("Node", {"taints": taints}, name="node-1", status={}))
+        assert [taint.text for taint in node.taints] == ["dedicated=gpu:NoSchedule", "nvidia.com/gpu:NoExecute"]
+
     def test_a_node_whose_kubelet_is_silent_is_not_ready(self) -> None:
         status = {"conditions": [{"type": "Ready", "status": "Unknown"}]}
         node = decode.node(values.raw("Node", {}, name="node-1", status=status))

@@ -14,7 +14,7 @@ from tests.unit.controller.test_preflights import FAILS, WELL, Checked
 async def test_each_finding_is_a_line_and_the_last_one_counts() -> None:
     cloud = Checked()
     cloud.finds = (WELL, FAILS)
-    found = await look_at([make.pool()], Accounts({}, adapter=lambda *_: cloud))
+    found = await look_at([make.pool()], Accounts({}, adapter=lambda *_: cloud), make.snapshot())
     text = TextRenderer(None, colour=False).render(preflight_document(found))
     assert "GPUPool a100: group: sells g.4" in text
     assert "GPUPool a100: size: lower maxNodes" in text
@@ -31,6 +31,13 @@ async def test_each_finding_is_a_line_and_the_last_one_counts() -> None:
             }
         ]
     }
+
+
+async def test_the_pools_nodes_are_looked_at_too() -> None:
+    seen = make.snapshot(make.rental("a100-1", make.instance()), make.node(gpus=0))
+    found = await look_at([make.pool()], Accounts({}, adapter=lambda *_: Checked()), seen)
+    text = TextRenderer(None, colour=False).render(preflight_document(found))
+    assert "GPUPool a100: device plugin: no nvidia.com/gpu on Node n-i1: install the NVIDIA device plugin" in text
 
 
 def test_a_pool_in_which_nothing_would_fail_is_well() -> None:

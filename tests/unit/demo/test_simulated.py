@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -66,6 +67,13 @@ def test_all_three_columns_have_the_same_jobs_and_are_read_back_as_they_were_wri
     again = Columns.read(columns.json())
     assert again.json() == columns.json()
     assert again.budget.mean_completion_seconds == columns.budget.mean_completion_seconds
+
+
+def test_where_today_was_really_run_that_column_takes_the_place_of_the_simulated_one() -> None:
+    measured = Column([], 30.0, 3, [], measured="2026-11-22, Karpenter v1.14.0")
+    columns = simulate(made((0.0, 4, 3600.0)), NOW, Column.of(json.loads(measured.json())))
+    assert columns.autoscaler == measured
+    assert columns.same_money.dollars <= 30.0 * 1.01
 
 
 def costing(dollars: float) -> Column:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from demo import picture
 from demo.cloud import Bill
-from demo.columns import ColumnJob, really_run
+from demo.columns import Column, ColumnJob, really_run
 from demo.money import micros
 from demo.summary import Summary, fastest, jobs_csv, rendered, summarise
 from demo.view import View
@@ -26,7 +26,8 @@ def a_summary(ledger: int = 3_500_000, bill: Bill | None = None) -> Summary:
         of,
         samples.replayed(of),
         columns=samples.columns(of),
-        run=really_run(samples.replayed(of), [samples.a_view()], 61.5, 22),
+        run=really_run(samples.replayed(of), [(0.0, 0.0)], 61.5, 22),
+        cloud="the fake cloud",
         ledger_micros=ledger,
         bill=bill or Bill(3_500_000, machines=2, open_lines=0),
         demo_seconds=150.0,
@@ -59,12 +60,10 @@ def test_a_machine_that_is_still_billed_is_a_failure() -> None:
 
 
 def test_the_summary_says_what_the_numbers_are() -> None:
-    console = Console(file=io.StringIO(), width=120, record=True)
-    console.print(rendered(a_summary(ledger=3_500_001)))
-    text = " ".join(console.export_text().split())
+    text = printed(a_summary(ledger=3_500_001))
     for words in (
         "1 of 28 jobs completed",
-        "today no more money $60 an hour really run difference",
+        "today no more money $45 an hour really run difference",
         "mean completion time 20.0 min 16.0 min 21.0 min 17.5 min -16.7%",
         "spent $80.00 $79.50 $60.00 $61.50 +2.5%",
         "40 times faster",
@@ -73,14 +72,46 @@ def test_the_summary_says_what_the_numbers_are() -> None:
         assert words in text
 
 
+def test_where_today_was_really_run_the_summary_says_when_and_on_what() -> None:
+    told = "2026-11-22, Karpenter v1.14.0"
+    text = printed(replace(a_summary(), today=told, cloud="Karpenter"))
+    assert "Today: plain Jobs on a NodePool of Karpenter with its defaults, each with the GPUs" in text
+    assert f"really run ({told})" in text
+    assert "with nodes of Karpenter." in text
+    assert "a cluster autoscaler" not in text
+
+
+def test_a_bill_that_is_not_the_clouds_own_is_named_and_shown_beside_what_the_machines_cost() -> None:
+    bill = Bill(3_500_000, machines=2, open_lines=0, made_of="the sum over the claims", metered_micros=3_450_000)
+    text = printed(a_summary(bill=bill))
+    assert "the sum over the claims $3.500000 for" in text
+    assert "from launch to end the machines cost $3.45" in text
+
+
+def test_a_job_that_got_gpus_again_was_stopped_or_moved() -> None:
+    jobs = [
+        ColumnJob("once", 0.0, 10.0, 90.0, [(10.0, 4), (90.0, 0)]),
+        ColumnJob("stopped", 0.0, 10.0, 90.0, [(10.0, 4), (20.0, 0), (30.0, 4), (90.0, 0)]),
+        ColumnJob("moved", 0.0, 10.0, 90.0, [(10.0, 4), (20.0, 8), (30.0, 4), (90.0, 0)]),
+        ColumnJob("waits", 0.0, None, None, []),
+    ]
+    assert Column(jobs, 1.0, 1, []).interruptions == 3
+
+
+def printed(summary: Summary) -> str:
+    console = Console(file=io.StringIO(), width=120, record=True)
+    console.print(rendered(summary))
+    return " ".join(console.export_text().split())
+
+
 def test_the_headline_compares_with_today_at_the_same_money_and_at_the_budget() -> None:
-    told = "For no more money jobs end 20% earlier; at $60 an hour they cost 23% less and end 2.5 min earlier"
+    told = "For no more money jobs end 20% earlier; at $45 an hour they cost 23% less and end 2.5 min earlier"
     assert a_summary().headline == told
 
 
 def test_the_headline_says_how_much_less_is_spent_where_more_money_buys_nothing_faster() -> None:
     summary = a_summary()
-    told = "For 19% less money jobs end 20% earlier; at $60 an hour they cost 23% less and end 2.5 min earlier"
+    told = "For 19% less money jobs end 20% earlier; at $45 an hour they cost 23% less and end 2.5 min earlier"
     assert replace(summary, same_money=replace(summary.same_money, dollars=64.8)).headline == told
 
 
@@ -114,7 +145,8 @@ def test_narrowed_jobs_are_those_that_never_had_their_fastest_width() -> None:
         of,
         jobs,
         columns=samples.columns(of),
-        run=really_run(jobs, [samples.a_view()], 61.5, 22),
+        run=really_run(jobs, [(0.0, 0.0)], 61.5, 22),
+        cloud="the fake cloud",
         ledger_micros=0,
         bill=Bill(0, 0, 0),
         demo_seconds=1.0,
@@ -131,7 +163,7 @@ def test_dollars_finer_than_a_micro_dollar_are_refused() -> None:
 
 def drawn(files: list[Path], views: list[View]) -> None:
     of = samples.scenario()
-    real = really_run(samples.replayed(of), views, 61.5, 22)
+    real = really_run(samples.replayed(of), [(view.at, view.money.spent) for view in views], 61.5, 22)
     picture.draw(of, views, samples.columns(of), real, "What to remember", files)
 
 
@@ -143,7 +175,7 @@ def test_the_picture_has_a_row_for_each_job_in_both_formats_and_its_words_are_te
     for words in (
         "What to remember",
         "imagenet-79",
-        "Charterer, at $60 an hour (really run)",
+        "Charterer, at $45 an hour (really run)",
         "20.0 min",
         "$80.00 in all",
     ):

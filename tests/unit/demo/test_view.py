@@ -52,7 +52,7 @@ def test_the_table_says_who_has_what_and_why() -> None:
     console = Console(file=io.StringIO(), width=140, height=50, record=True)
     console.print(rendered(samples.a_view(), 40, 50))
     text = console.export_text()
-    for words in ("minute 20", "$3.50 spent", "$20.00 allowed", "pays up to $4.60 per job-hour saved", "cifar10-53"):
+    for words in ("minute 20", "$3.50 spent", "$15.00 allowed", "pays up to $4.60 per job-hour saved", "cifar10-53"):
         assert words in text
     assert "a second saved costs $0.0012" in text
     assert "Cooling (StockOut)" in text
@@ -81,6 +81,19 @@ def test_what_a_job_held_and_when_is_kept_over_its_runs() -> None:
     assert job.held == [(20.0, 4), (40.0, 0), (50.0, 8), (60.0, 0), (60.0, 16)]
     assert (job.began, job.widths) == (20.0, [4, 8, 16])
     assert job.gpu_seconds(70.0) == 4 * 20.0 + 8 * 10.0 + 16 * 10.0
+
+
+def test_training_since_the_last_checkpoint_is_repeated_when_a_pod_is_disrupted_and_only_then() -> None:
+    job = samples.replayed(samples.scenario())["yolov3-59"]
+    condition = {"type": "DisruptionTarget", "status": "True"}
+    evicted = {"metadata": {"labels": {"charterer.dev/run": "1"}}, "status": {"conditions": [condition]}}
+    job.follow(RunningRun(1, 4), 0.0, 30.0)
+    job.follow(None, 100.0, 30.0)
+    assert job.repeated == 0.0
+    job.follow(RunningRun(1, 4), 200.0, 30.0)
+    job.pods = [evicted]
+    job.follow(None, 200.0 + 30.0 + 300.0 + 120.0, 30.0)
+    assert job.repeated == pytest.approx(120.0)
 
 
 def test_messages_of_the_operator_are_told_in_the_times_and_rates_of_the_workload() -> None:

@@ -26,6 +26,14 @@ def test_each_refusal_in_a_row_doubles_it_up_to_an_hour() -> None:
     assert cooled.times == 10
 
 
+def test_the_expected_wait_is_as_long_as_the_row_of_refusals_before_it() -> None:
+    cooled = FIRST
+    for _ in range(5):
+        cooled = again(cooled, cooled.until)
+        lasted = seconds_between(FIRST.since, cooled.since)
+        assert cooled.seconds == lasts(cooled) == lasted + lasts(FIRST)
+
+
 def test_a_pools_own_longer_cool_down_is_kept() -> None:
     assert lasts(cool_down((), refusal(0), 7200.0, at(0), None)) == 7200.0
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from charterer.domain.budget import Mode
 from charterer.domain.errors import Problem
-from charterer.domain.ids import InstanceId
+from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.order import RefusalKind
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
@@ -170,6 +170,15 @@ def test_a_failed_launch_cools_the_pool_then_lowers_the_target_then_closes_the_r
     closed = step(snapshot(survey(target=0, refusals=(refusal(5),)), ASKED, COOLING))
     assert isinstance(closed, CloseUnfulfilled)
     assert "StockOut" in closed.because
+
+
+def test_what_waits_in_a_pool_that_another_ones_refusal_reaches_is_closed_and_not_asked_for_again() -> None:
+    (told,) = cooled(at(700), by=PoolId("other"))
+    reached = pool(reached=told)
+    assert step(snapshot(survey(target=1), ASKED, reached)) == Withdraw(POOL, (), 0)
+    closed = step(snapshot(survey(target=0), ASKED, reached))
+    assert isinstance(closed, CloseUnfulfilled)
+    assert closed.because == "GPUPool a100 asks for the same as GPUPool other, which was refused: StockOut"
 
 
 def test_what_was_launched_is_kept_when_the_rest_fails() -> None:

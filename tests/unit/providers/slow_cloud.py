@@ -21,7 +21,7 @@ from tests import factory as make
 POOL = make.pool()
 NAMED = Traits(named=True, keeps_trying=True, together=False, lag_seconds=20.0, listed_seconds=60.0)
 COUNTED = replace(NAMED, named=False, lag_seconds=0.0)
-LIMITS = CallLimits(survey=5.0, quote=6.0, ask=7.0, withdraw=8.0, terminate=9.0, preflight=10.0, at_once=2)
+LIMITS = CallLimits(survey=5.0, quote=6.0, ask=7.0, withdraw=8.0, terminate=9.0, renew=11.0, preflight=10.0, at_once=2)
 
 
 class SlowCloud:
@@ -53,6 +53,9 @@ class SlowCloud:
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
         await self._call("terminate")
+
+    async def renew(self, pools: Sequence[Pool]) -> None:
+        await self._call("renew")
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         await self._call("preflight")

@@ -32,6 +32,7 @@ MUTATIONS: Mapping[str, Callable[[Guarded], Awaitable[object]]] = {
     "ask": lambda account: account.ask(POOL, ask("c1")),
     "withdraw": lambda account: account.withdraw(POOL, [], 0),
     "terminate": lambda account: account.terminate(POOL, InstanceId("i1"), Drained(None, make.T0)),
+    "renew": lambda account: account.renew([POOL]),
 }
 READS: Mapping[str, Callable[[Guarded], Awaitable[object]]] = {
     "quote": lambda account: account.quote(POOL),
@@ -99,7 +100,7 @@ def test_a_read_that_takes_too_long_may_be_repeated(call: str, seconds: float) -
     run_in_virtual_time(main())
 
 
-@pytest.mark.parametrize(("call", "seconds"), [("ask", 7.0), ("withdraw", 8.0), ("terminate", 9.0)])
+@pytest.mark.parametrize(("call", "seconds"), [("ask", 7.0), ("withdraw", 8.0), ("terminate", 9.0), ("renew", 11.0)])
 def test_nobody_knows_what_a_mutation_did_that_takes_too_long(call: str, seconds: float) -> None:
     async def main() -> None:
         cloud = SlowCloud()
@@ -198,7 +199,8 @@ def test_a_dry_run_logs_each_mutation_once_and_sends_none(call: str, caplog: pyt
     caplog.set_level(logging.INFO)
     run_in_virtual_time(main())
     (line,) = [record.getMessage() for record in caplog.records if "dry run" in record.getMessage()]
-    content = {"ask": "orders a100-c1 (c1); at least 1 nodes", "withdraw": "0 nodes stay", "terminate": "instance i1"}
+    content = {"ask": "orders a100-c1 (c1); at least 1 nodes", "withdraw": "0 nodes stay"}
+    content |= {"terminate": "instance i1", "renew": "what ends itself in a100"}
     assert f"GPUPool a100: fake {call}" in line
     assert content[call] in line
 

@@ -175,7 +175,7 @@ class TestSurveys:
         survey = await w.survey()
         (refusal,) = survey.refusals
         assert (refusal.order, refusal.kind, refusal.scope) == ("c1", RefusalKind.STOCK_OUT, Scope.ZONE)
-        assert (refusal.where, refusal.code) == ("us-east-1a", "InsufficientInstanceCapacity")
+        assert (refusal.where, refusal.code) == ("p5.48xlarge OnDemand us-east-1a", "InsufficientInstanceCapacity")
         assert refusal.message == "with fleet error(s), InsufficientInstanceCapacity: none left"
         assert (survey.ordered, survey.instances) == (frozenset(), ())
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from charterer.api.decode.departures import departure
 from charterer.api.metadata import ObjectMeta, Raw, gpus_of, true_condition, whole_quantity
 from charterer.api.names import (
     ANNOTATION_ALLOCATION,
@@ -20,6 +21,7 @@ from charterer.api.names import (
 from charterer.api.stored_size import tail
 from charterer.domain.ids import JobId, NodeName
 from charterer.domain.job import RUN_LABEL_PREFIX, Pod, PodPhase, run_number
+from charterer.domain.pool import NodeTaint
 from charterer.domain.snapshot import Node, Stop
 from charterer.domain.time import Instant, parse_instant
 
@@ -57,6 +59,14 @@ def node(raw: Raw) -> Node:
         foreign_gpus=0,
         run_labels={key: value for key, value in meta.labels.items() if key.startswith(RUN_LABEL_PREFIX)},
         not_ready_since=_not_ready_since(status, meta.created),
+        departure=departure(spec, status),
+        taints=tuple(
+            [
+                NodeTaint(taint["key"], taint.get("value") or "", taint["effect"])
+                for taint in spec.get("taints") or ()
+                if taint.get("key") and taint.get("effect") in ("NoSchedule", "NoExecute")
+            ]
+        ),
     )
 
 

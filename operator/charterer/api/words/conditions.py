@@ -30,7 +30,7 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "Look the price up; then annotate the pool as the message says, or set `spec.price.hourly`.",
     ),
     ConditionType.PREFLIGHT: Meaning(
-        "The operator looked for what would fail in the pool before the first dollar: rights, settings, quota, price.",
+        "What would fail in the pool before the first dollar was looked for: rights, settings, quota, price, Nodes.",
         "If False: correct what its message names; `charterer preflight POOL` looks again.",
     ),
     ConditionType.ADMITTED: Meaning("The template is accepted and a budget pays.", "If False: read its message."),

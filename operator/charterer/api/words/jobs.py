@@ -140,7 +140,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ),
     ReasonCode.POOL_DELETED: Meaning("The pool is being deleted, or its group cannot be used: its nodes are ended."),
     ReasonCode.INTERRUPTION: Meaning(
-        "The cloud has announced that it takes the spot machine back; the job stops in time and starts elsewhere.",
+        "The cloud, or a taint of its Node, says that the machine goes; the job stops in time and starts elsewhere.",
         "If it happens too often: `spec.spotPolicy: Never`.",
     ),
     ReasonCode.OBSERVE_ONLY: Meaning(

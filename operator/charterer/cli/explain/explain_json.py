@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from charterer.cli.explain.document import headline, limits_of
+from charterer.cli.explain.document import headline, late_pools, limits_of
 from charterer.cli.explain.explanation import Explanation
-from charterer.cli.shared.json_values import dollars_json, option_json, rate_json
+from charterer.cli.shared.json_values import dollars_json, late_pool_json, option_json, rate_json
 from charterer.cli.shared.output import JsonValue
 from charterer.controller.status.jobs import job_state
 from charterer.domain.time import format_instant
@@ -35,6 +35,7 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         "workSecondsLeft": None if options is None else options.position.left,
         "workKnown": None if options is None else options.known_work,
         "options": None if options is None else [_option(option) for option in options.rows],
+        "latePools": [late_pool_json(name, doubt) for name, doubt in late_pools(explanation).items()],
         "leftAlone": None if options is None else [_left_alone(width) for width in options.left_alone],
         "changes": None if options is None else [_change(change) for change in options.changes],
     }
@@ -45,6 +46,7 @@ def _option(option: Alternative) -> JsonValue:
         **option_json(option.option),
         "chosen": option.rank is Rank.CHOSEN,
         "secondsLeft": option.seconds,
+        "secondsUntilNode": option.launch_delay,
         "costLeft": dollars_json(option.dollars),
         "roomHourly": option.room_price.decimal(),
         "roomLeft": dollars_json(option.room),

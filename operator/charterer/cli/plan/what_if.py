@@ -275,6 +275,7 @@ def _pool_of(source: ManifestSource, new: Pool, before: Pool | None, others: Ite
         kept,
         uid=before.uid,
         cooled=before.cooled,
+        reached=before.reached,
         labels=new.labels or before.labels,
     )
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from charterer.domain.ids import BudgetId, ClassId, PoolId
+from charterer.domain.order import CoolDown
 from charterer.domain.plan import Allocate, Command, PathVerdict, Plan, Release, Rent
 from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, expected
+from charterer.policy.nodes.pool_size import in_doubt
+from charterer.policy.nodes.rental_index import rental_index
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.planner import solve_budgets
 from charterer.policy.set_aside import plan_around, without
@@ -74,6 +77,11 @@ class PlanReport:
     solutions: tuple[BudgetSolution, ...]
     actions: tuple[Action, ...]
     frontiers: dict[BudgetId, Frontier]
+
+    @property
+    def late_pools(self) -> Mapping[PoolId, CoolDown]:
+        """The pools whose next node is expected late, because the cloud refused one not long ago."""
+        return dict(sorted(in_doubt(self.snapshot, rental_index(self.snapshot.rentals, Memo())).items()))
 
     @property
     def classes(self) -> list[ClassRow]:

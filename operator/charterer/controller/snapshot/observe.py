@@ -13,10 +13,12 @@ from charterer.controller.known_pools import first_come, known_pools
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.doubts import Suspicion, doubts, not_believed, rented_nodes, suspicions
 from charterer.controller.snapshot.job_work import total_work
+from charterer.controller.snapshot.node_notices import node_notices, with_notices
 from charterer.controller.snapshot.offers import believed, with_offer
 from charterer.controller.snapshot.paid_prices import paid, recorded_segments
 from charterer.controller.snapshot.payers import overlaps_of, payers_of
 from charterer.controller.snapshot.problems import without_profile, without_weight
+from charterer.controller.snapshot.refused_alike import refused_alike
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
@@ -60,7 +62,8 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     unread = {problem.name for problem in state.problems if problem.kind == "GPUPool"}
     declared = known_pools(state.pools, state.rentals, unread)
     known = {name: with_offer(pool, state) for name, pool in declared.items()}
-    pools = memo.stable(first_come(known, state.surveys), "pools")
+    acting = first_come(known, state.surveys)
+    pools = memo.stable(refused_alike(acting, state.rentals.values()), "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     decoded = memo(_by_id, state.jobs)
     own = memo(_own_runs, state.runs, decoded, state.warnings)
@@ -75,13 +78,15 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     jobs = memo.each(_joined, parts, _gpu_types(pools))
     foreign = memo(_sum_by_node, memo.each(_not_for_runs, (pods, own)))
     prices = memo(recorded_segments, state.rentals)
+    leaving = memo(node_notices, state.nodes, state.rentals)
+    surveys = {name: with_notices(survey, leaving.get(name, ())) for name, survey in state.surveys.items()}
     return Snapshot(
         now=now,
         budgets=memo(_budgets_by_id, state.budgets),
         pools=pools,
         surveys={
             name: paid(pools[name], survey, prices, believed(pools[name], state.quotes.get(name)))
-            for name, survey in state.surveys.items()
+            for name, survey in surveys.items()
             if name in pools
         },
         profiles=profiles,

@@ -250,7 +250,8 @@ def _pool_state(
         )
         return PoolState.INVALID, ReasonCode.RENTAL_UNREADABLE.value, message
     if (cooling := pool.cooling(snapshot.now)) is not None:
-        return PoolState.COOLING, cooling.kind.value, f"{cooling.code}: {cooling.message}"
+        whose = "" if cooling.by is None else f"GPUPool {cooling.by} was refused what this pool asks for: "
+        return PoolState.COOLING, cooling.kind.value, f"{whose}{cooling.code}: {cooling.message}"
     if live >= pool.max_nodes:
         return PoolState.FULL, "MaxNodesReached", f"all {pool.max_nodes} nodes of spec.maxNodes are rented"
     return PoolState.READY, "Available", ""

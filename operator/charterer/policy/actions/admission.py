@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 
 from charterer.domain.ids import JobId, PoolId
-from charterer.domain.job import Job, Placement
+from charterer.domain.job import Job, Placement, SpotPolicy
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
-from charterer.domain.pool import Pool
+from charterer.domain.pool import CapacityType, Pool
 from charterer.policy.actions.path_mixing import in_order, last_option, ranked_options
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.triage import JobTriage, KeptRuns
@@ -145,14 +146,14 @@ class Admission:
                 text = f"it costs about {cost}, and {left} may be committed to jobs now"
                 self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, text))
                 return
-            block = self._try(job, option, share)
+            block = self._try(job, option, share, wanted)
             if block is None:
                 self._commit(job, outcomes)
                 return
             blocks.append(block)
         if any(block in _LIMITS for block in blocks):
             for option in sorted(share.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):
-                if self._try(job, option, share) is None:
+                if self._try(job, option, share, wanted) is None:
                     self._commit(job, outcomes)
                     return
         first = blocks[0]
@@ -181,28 +182,44 @@ class Admission:
 
         An outcome counts a whole start-up: where all nodes are ready or boot, what is over of it is taken off. So a job
         waits for the last of its nodes while that costs less than to begin without it, and the machine is not wasted.
-        A job of a class that mixes takes the path given to it, or the mix would not be met.
+        A job of a class that mixes takes the path given to it, or the mix would not be met; unless that needs a node
+        which the cloud is not expected to give soon.
         """
-        start_up, worth, least = self._draft.start_up, share.values.worth, inf
-        dearest = [(worth + outcome.option.price.dollars_per_second) * start_up(outcome.option) for outcome in outcomes]
+        worth, least = share.values.worth, inf
+        totals = self._with_delays(job, outcomes, worth)
+        start_up = self._draft.start_up
+        dearest = [(worth + option.price.dollars_per_second) * start_up(option) for _, option in totals]
         most = max(dearest)
         if share.mixes or not most:
-            return [outcome.option for outcome in outcomes]
+            return [option for _, option in totals]
         ranked: list[tuple[float, int, Option]] = []
-        for rank, outcome in enumerate(outcomes):
-            total = outcome.worth
+        for rank, (total, option) in enumerate(totals):
             if total - most >= least:
                 break
             if total - dearest[rank] < least:
-                seconds, dollars = self._draft.start_up_over(job, outcome.option)
+                seconds, dollars = self._draft.start_up_over(job, option)
                 total -= worth * seconds + dollars
             least = min(least, total)
-            ranked.append((total, rank, outcome.option))
+            ranked.append((total, rank, option))
         first = [option for _, _, option in sorted(ranked, key=lambda entry: entry[:2])]
-        return [*first, *(outcome.option for outcome in outcomes[len(first) :])]
+        return [*first, *(option for _, option in totals[len(first) :])]
 
-    def _try(self, job: Job, option: Option, share: GroupAssignment) -> ReasonCode | None:
-        """Place the job or let it wait for nodes; the reason when neither can be."""
+    def _with_delays(self, job: Job, outcomes: Sequence[Completion], worth: float) -> Sequence[tuple[float, Option]]:
+        """What each option costs with time, the best first, where a node is expected late: that is paid with time only.
+
+        ``worth``: dollars of a second of the job's life.
+        """
+        totals = [(outcome.worth, outcome.option) for outcome in outcomes]
+        if not self._draft.launches_in_doubt:
+            return totals
+        delayed = [(total + worth * self._draft.launch_delay(job, option), option) for total, option in totals]
+        return sorted(delayed, key=lambda entry: entry[0])
+
+    def _try(self, job: Job, option: Option, share: GroupAssignment, wanted: Option) -> ReasonCode | None:
+        """Place the job or let it wait for nodes; the reason when neither can be.
+
+        ``wanted``: what it would have, did all nodes come in time.
+        """
         claim = self._draft.claim(job, option)
         if claim.blocked is not None:
             return claim.blocked
@@ -210,14 +227,19 @@ class Admission:
             feasible = self._solution.feasible
             why = reasons.choice(option, share.values, share.group.weight, share.position(job), feasible=feasible)
             why = self._solution.with_deadline_note(job, why)
+            why = replace(why, message=f"{why.message}{self._passed_over(job, option, wanted)}")
             self._place(job, option, claim.placements, why)
             return None
         self._rate += option.price.dollars_per_second
         nodes = ", ".join(claim.nodes[:3]) + (f" and {len(claim.nodes) - 3} more" if len(claim.nodes) > 3 else "")
-        self._draft.judge(
-            job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, f"waits until {nodes} can take it")
-        )
+        text = f"waits until {nodes} can take it{self._passed_over(job, option, wanted)}"
+        self._draft.judge(job, option, reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, text))
         return None
+
+    def _passed_over(self, job: Job, option: Option, wanted: Option) -> str:
+        """That a pool which would be better gives its nodes too late for the job; empty where that is not why."""
+        doubt = None if wanted.pool == option.pool else self._draft.doubt(job, wanted)
+        return "" if doubt is None else f"; {reasons.late(wanted.pool, doubt)}"
 
     def _place(self, job: Job, option: Option, placements: Sequence[Placement], why: Reason) -> None:
         self._rate += option.price.dollars_per_second
@@ -238,7 +260,7 @@ def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
     types = f" of type {', '.join(job.gpu_types)}" if job.gpu_types else ""
     text = f"no GPUPool with a known price offers {gpus}{types}"
     offers = [
-        (pool.offering.gpu_type, pool.offering.gpus_per_node * pool.max_nodes, pool.id)
+        (pool.offering.gpu_type, pool.offering.gpus_per_node * pool.max_nodes, pool)
         for pool in pools.values()
         if pool.offering is not None and pool.quote is not None and not pool.deleting
     ]
@@ -247,7 +269,13 @@ def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
         return f"{text}: no pool has a known price and size yet"
     if not fitting:
         return f"{text}: pools have {', '.join(sorted({gpu_type for gpu_type, _, _ in offers}))}"
-    gpu_type, most, pool_id = max(fitting, key=lambda offer: offer[1])
+    if job.spot is not SpotPolicy.ALLOWED:
+        fitting = [offer for offer in fitting if offer[2].capacity_type is not CapacityType.SPOT]
+    if not fitting:
+        return (
+            f"{text} that the cloud cannot take back: set spec.spotPolicy to Allowed, or add a pool of on-demand nodes"
+        )
+    gpu_type, most, pool = max(fitting, key=lambda offer: offer[1])
     if most < widths.min:
-        return f"{text}: the largest pool is {pool_id} with {most} GPUs of type {gpu_type}"
+        return f"{text}: the largest pool is {pool.id} with {most} GPUs of type {gpu_type}"
     return f"{text}: widen spec.gpus or spec.gpuTypes, or add a pool"

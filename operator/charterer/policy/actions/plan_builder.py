@@ -9,6 +9,7 @@ from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, Placement
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
+from charterer.domain.order import CoolDown
 from charterer.domain.plan import Allocate, Command, Reason, ReasonCode, Release, Rent, TargetOutlook, Verdict
 from charterer.domain.rental import Gang, Rental
 from charterer.domain.snapshot import LOST_AFTER_SECONDS, Node, Snapshot, Stop
@@ -221,6 +222,22 @@ class PlanBuilder:
         """Which limit of the operator's forbids the nodes that the option needs at least, with its numbers."""
         pool = self.snapshot.pools[option.pool]
         return self._quota.room.why_not(pool) or self._quota.room.why_not(pool, self.pods(option))
+
+    @property
+    def launches_in_doubt(self) -> bool:
+        """Whether there is a pool with a ``launch_delay``."""
+        return bool(self._quota.doubts)
+
+    def doubt(self, job: Job, option: Option) -> CoolDown | None:
+        """Why it is in doubt when the cloud gives the nodes that the job would have to rent; None where it is not."""
+        if option.pool not in self._quota.doubts or not self.must_rent(job, option):
+            return None
+        return self._quota.doubt(option.pool)
+
+    def launch_delay(self, job: Job, option: Option) -> float:
+        """Seconds that the cloud is expected to take until it gives those nodes."""
+        doubt = self.doubt(job, option)
+        return 0.0 if doubt is None else doubt.seconds
 
     def start_up(self, option: Option) -> float:
         """Seconds that a node of the option's pool takes to be ready."""

@@ -141,8 +141,11 @@ def _seen(rental: Rental, listed: Mapping[PoolId, frozenset[InstanceId]]) -> boo
 def _reason(rental: Rental, snapshot: Snapshot) -> Reason:
     saved = Money(-rental.worst.cost(3600).micros)
     survey = snapshot.surveys.get(rental.pool)
-    if survey is not None and any(notice.instance == rental.instance for notice in survey.notices):
-        return Reason(ReasonCode.INTERRUPTION, 0.0, saved, f"the cloud takes back {rental.instance} of {rental.id}")
+    notices = () if survey is None else [notice for notice in survey.notices if notice.instance == rental.instance]
+    for notice in notices:
+        verb = "takes" if notice.certain else "may take"
+        text = f"the cloud {verb} back {rental.instance} of {rental.id}{notice.because}"
+        return Reason(ReasonCode.INTERRUPTION, 0.0, saved, text)
     if rental.phase is RentalPhase.READY:
         return Reason(ReasonCode.IDLE, 0.0, saved, f"no job uses {rental.id} and none waits for it")
     return Reason(ReasonCode.NOT_NEEDED, 0.0, saved, f"no job waits for {rental.id} any more")

@@ -169,11 +169,15 @@ def _threatened(rentals: RentalIndex, snapshot: Snapshot) -> dict[RentalId, Reas
         for pool in rentals.by_pool.values()
         for rental in pool.deleting
     }
-    noticed = {notice.instance for survey in snapshot.surveys.values() for notice in survey.notices}
+    noticed = {
+        notice.instance: notice for survey in snapshot.surveys.values() for notice in survey.notices if notice.certain
+    }
     if noticed:
-        live = [rental for pool in rentals.by_pool.values() for rental in pool.live if rental.instance in noticed]
-        taken = {rental.id: f"the cloud takes back {rental.instance} of {rental.id}" for rental in live}
-        found |= {name: reason(ReasonCode.INTERRUPTION, text) for name, text in taken.items()}
+        for rental in (rental for pool in rentals.by_pool.values() for rental in pool.live):
+            if rental.instance is not None and rental.instance in noticed:
+                why = noticed[rental.instance].because
+                text = f"the cloud takes back {rental.instance} of {rental.id}{why}"
+                found[rental.id] = reason(ReasonCode.INTERRUPTION, text)
     return found
 
 

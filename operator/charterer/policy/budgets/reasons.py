@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from charterer.domain.ids import Rate
+from charterer.domain.ids import PoolId, Rate
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
+from charterer.domain.order import CoolDown
 from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.time import moment
 from charterer.policy.options.option_value import Completion, JobPosition, Move, OptionValues
 from charterer.policy.solve.phase_dp import key_of
 
@@ -29,6 +31,14 @@ def format_money(amount: float) -> str:
 def name(option: Option) -> str:
     """``8 GPUs on a100``."""
     return f"{option.gpus} GPU{'' if option.gpus == 1 else 's'} on {option.pool}"
+
+
+def late(pool: PoolId, doubt: CoolDown) -> str:
+    """``a100 is expected to give a node only after 4 min (refused 3 times in a row, last at 2026-05-01T10:07Z: X)``."""
+    whose = "" if doubt.by is None else f"GPUPool {doubt.by} was "
+    times = "" if doubt.times == 1 else f" {doubt.times} times in a row, last"
+    told = f"{whose}refused{times} at {moment(doubt.since):%Y-%m-%dT%H:%MZ}: {doubt.code}"
+    return f"{pool} is expected to give a node only after {format_duration(doubt.seconds)} ({told})"
 
 
 def pays(rate: Rate) -> str:

@@ -92,6 +92,7 @@ class Alternative:
 
     ``per_hour_saved``: dollars, room included, for each hour that it saves over the chosen option, if it is faster, or
     that the chosen one saves over it, if it is slower; None where one of the two is both faster and cheaper.
+    ``launch_delay``: of the seconds, those in which the cloud is expected to give no node.
     """
 
     option: Option
@@ -104,6 +105,7 @@ class Alternative:
     rank: Rank
     per_hour_saved: float | None
     reports: int = 0
+    launch_delay: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,10 +287,11 @@ class _Weighing:
         return points
 
     def _entering(self, completion: Completion) -> _OptionPoint:
-        """As the queue is served: without what is over of the start-up."""
-        seconds, dollars = self._draft.start_up_over(self._job, completion.option)
+        """As the queue is served: without what is over of the start-up, and with the wait for nodes that come late."""
         option = completion.option
-        return _OptionPoint(option, completion.seconds - seconds, completion.dollars - dollars, completion.room)
+        over, dollars = self._draft.start_up_over(self._job, option)
+        seconds = completion.seconds - over + self._draft.launch_delay(self._job, option)
+        return _OptionPoint(option, seconds, completion.dollars - dollars, completion.room)
 
     def row(self, point: _OptionPoint, here: _OptionPoint, worth: float) -> Alternative:
         """The option against the chosen one, for which a second is worth ``worth`` dollars."""
@@ -310,6 +313,7 @@ class _Weighing:
             nodes=NodeSource.HERE if chosen and self._runs else self._nodes(option),
             rank=Rank.CHOSEN if chosen else rank,
             per_hour_saved=None if chosen or price is None else price * 3600.0,
+            launch_delay=0.0 if self._runs else self._draft.launch_delay(self._job, option),
         )
 
     def _nodes(self, option: Option) -> NodeSource:

@@ -159,7 +159,7 @@ class Capacity:
         return rental.id not in self._leaving and not rental.deleting and rental.instance not in closed
 
     def _noticed(self, name: PoolId) -> frozenset[InstanceId]:
-        """Instances that the cloud takes back."""
+        """Instances that the cloud takes back, or may take back soon: nothing new begins there."""
         survey = self._snapshot.surveys.get(name)
         return frozenset() if survey is None else frozenset(notice.instance for notice in survey.notices)
 

@@ -7,11 +7,13 @@ the operator is stopped or has as many as it may.
 from __future__ import annotations
 
 from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.order import CoolDown
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.policy.nodes.operator_limits import OperatorRoom
+from charterer.policy.nodes.pool_size import in_doubt
 from charterer.policy.nodes.rental_index import RentalIndex
 
 
@@ -33,7 +35,11 @@ def refusal(pool: Pool, surveyed: bool, live_rentals: int, more: int, now: Insta
 
 
 class PoolQuota:
-    """The pools' rooms and names; renting uses them up. Budgets come to it in order, see ``planner``."""
+    """The pools' rooms and names; renting uses them up. Budgets come to it in order, see ``planner``.
+
+    ``doubts``: the cool-downs of pools of which it is not known whether they have nodes again. ``cooled``: until when
+    pools that were wanted cool, or are in doubt.
+    """
 
     def __init__(self, snapshot: Snapshot, rentals: RentalIndex) -> None:
         self._snapshot = snapshot
@@ -42,6 +48,7 @@ class PoolQuota:
             self._live[pool] = self._live.get(pool, 0) + len(here.live)
         self._next: dict[PoolId, int] = {}
         self.cooled: set[Instant] = set()
+        self.doubts = in_doubt(snapshot, rentals)
         self.room = OperatorRoom(snapshot)
 
     def refusal(self, pool: Pool, nodes: int) -> ReasonCode | None:
@@ -57,6 +64,13 @@ class PoolQuota:
         if code is None and not self.room.allows(pool, nodes):
             return ReasonCode.OPERATOR_LIMIT
         return code
+
+    def doubt(self, pool: PoolId) -> CoolDown | None:
+        """The pool's cool-down if a node of it comes late; notes in ``cooled`` until when that is so."""
+        doubt = self.doubts.get(pool)
+        if doubt is not None:
+            self.cooled.add(doubt.doubted_until)
+        return doubt
 
     def name(self, pool: PoolId) -> RentalId:
         """Take a room of the pool: ``<pool>-<ordinal>`` with the smallest ordinal that no rental has."""

@@ -3,6 +3,9 @@
 A pool that had no node to give is as large as what it has. It is asked again after its cooldown, and then has as long
 again to show that there are nodes: without that, every end of a cooldown would move prices and exchange rates, and the
 next failure, seconds later, would move them back. A node launched after the failure ends the doubt at once.
+
+The operator's own limits are of all pools together. Here each pool has all that they allow; ``pool_quota`` keeps to
+them.
 """
 
 from __future__ import annotations
@@ -11,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.ids import PoolId
-from charterer.domain.order import RefusalKind
+from charterer.domain.order import CoolDown, RefusalKind
 from charterer.domain.plan import Limit
 from charterer.domain.pool import Pool
-from charterer.domain.snapshot import Snapshot
+from charterer.domain.snapshot import OperatorLimits, Snapshot
 from charterer.domain.time import Instant
 from charterer.policy.nodes.rental_index import PoolRentals, RentalIndex
 
@@ -37,17 +40,43 @@ class PoolSize:
 def pool_sizes(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, PoolSize]:
     """The room of every pool that may be rented from, by name."""
     return {
-        name: _pool_size(pool, pool.offering.gpus_per_node, rentals.of(name), snapshot.now)
+        name: _pool_size(pool, pool.offering.gpus_per_node, rentals.of(name), snapshot.now, snapshot.limits)
         for name, pool in sorted(snapshot.pools.items())
         if pool.offering is not None and not pool.closed_because
     }
 
 
-def _pool_size(pool: Pool, gpus_per_node: int, by_budget: Sequence[PoolRentals], now: Instant) -> PoolSize:
-    if (cooled := pool.cool_down) is not None:
-        has = min(sum([len(here.launched) for here in by_budget]), pool.max_nodes)
-        gave = any(launched > cooled.since for here in by_budget for launched in here.launched)
-        if now < cooled.doubted_until and has < pool.max_nodes and not gave:
-            limit = Limit.QUOTA if cooled.kind is RefusalKind.QUOTA_EXCEEDED else Limit.STOCK
-            return PoolSize(has, gpus_per_node, limit, cooled.doubted_until)
+def in_doubt(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, CoolDown]:
+    """The cool-downs of pools of which it is not known whether they have nodes again."""
+    doubts = {
+        name: _doubt(pool, rentals.of(name), snapshot.now) for name, pool in snapshot.pools.items() if pool.cool_down
+    }
+    return {name: cooled for name, cooled in doubts.items() if cooled is not None}
+
+
+def _doubt(pool: Pool, by_budget: Sequence[PoolRentals], now: Instant) -> CoolDown | None:
+    cooled = pool.cool_down
+    if cooled is None or now >= cooled.doubted_until:
+        return None
+    gave = any(launched > cooled.since for here in by_budget for launched in here.launched)
+    return None if gave else cooled
+
+
+def _pool_size(
+    pool: Pool, gpus_per_node: int, by_budget: Sequence[PoolRentals], now: Instant, limits: OperatorLimits
+) -> PoolSize:
+    has = min(sum([len(here.launched) for here in by_budget]), pool.max_nodes)
+    if (cooled := _doubt(pool, by_budget, now)) is not None and has < pool.max_nodes:
+        limit = Limit.QUOTA if cooled.kind is RefusalKind.QUOTA_EXCEEDED else Limit.STOCK
+        return PoolSize(has, gpus_per_node, limit, cooled.doubted_until)
+    allowed = max(_allowed(pool, limits), has)
+    if allowed < pool.max_nodes:
+        return PoolSize(allowed, gpus_per_node, Limit.OPERATOR, None)
     return PoolSize(pool.max_nodes, gpus_per_node, Limit.MAX_NODES, None)
+
+
+def _allowed(pool: Pool, limits: OperatorLimits) -> int:
+    """The most nodes that the operator's limits allow, were all of them in this pool."""
+    most = pool.max_nodes if limits.nodes is None else min(limits.nodes, pool.max_nodes)
+    worst = 0 if pool.quote is None else pool.quote.worst.micros_per_hour
+    return most if limits.hourly is None or worst <= 0 else min(most, limits.hourly.micros_per_hour // worst)

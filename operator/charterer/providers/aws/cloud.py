@@ -10,8 +10,9 @@ from typing import Final
 
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Reply, Traits
-from charterer.domain.pool import AwsFleet, AwsGroup, CapacityType, Offering, Pool, Quote, Survey
+from charterer.domain.pool import AwsFleet, AwsGroup, Offering, Pool, Quote, Survey
 from charterer.domain.time import Instant
+from charterer.providers.aws.blocks import CapacityBlocks
 from charterer.providers.aws.calls import Answer, Calls, Params, Sdk, Sleep
 from charterer.providers.aws.fleet import FleetLauncher
 from charterer.providers.aws.group import GroupLauncher
@@ -21,6 +22,7 @@ from charterer.providers.aws.notices import Notices
 from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
 from charterer.providers.aws.preflight import Preflight
 from charterer.providers.aws.prices import Prices
+from charterer.providers.aws.renewals import InstanceRenewals
 from charterer.providers.errors import (
     CloudOutcomeUnknown,
     InvalidRequest,
@@ -59,8 +61,10 @@ class AwsCloud:
         self._hardware = AwsHardware(self._calls)
         self._prices = Prices(self._calls, region, clock)
         self._notices = Notices(self._calls)
+        self._blocks = CapacityBlocks(self._calls, clock)
+        self._renewals = InstanceRenewals(self._calls, clock)
         self._fleets = FleetLauncher(self._calls)
-        self._groups = GroupLauncher(self._calls, clock)
+        self._groups = GroupLauncher(self._calls, clock, sleep)
         self._preflight = Preflight(self._calls, self._hardware, self._groups, self._prices)
 
     async def survey(self, pools: Sequence[Pool]) -> Mapping[PoolId, Survey | ProviderError]:
@@ -70,6 +74,7 @@ class AwsCloud:
         first = pools[0].id
         with _understood(first, "survey", Transient):
             rows, asked = await instances_of(self._calls, first, await self._cluster(first))
+            self._renewals.listed(rows, asked)
         answers = await asyncio.gather(*(self._survey_or_error(pool, rows, asked) for pool in pools))
         return {pool.id: answer for pool, answer in zip(pools, answers, strict=True)}
 
@@ -85,6 +90,8 @@ class AwsCloud:
         with _understood(pool.id, "ask", CloudOutcomeUnknown):
             match pool.cloud:
                 case AwsFleet() as fleet:
+                    if (refused := await self._blocks.refusals(pool, fleet, ask)) is not None:
+                        return refused
                     return await self._fleets.ask(pool, fleet, ask, cluster)
                 case AwsGroup() as group:
                     return await self._groups.ask(pool, group, ask, cluster)
@@ -115,6 +122,11 @@ class AwsCloud:
         except NotFoundInCloud:
             return
 
+    async def renew(self, pools: Sequence[Pool]) -> None:
+        """Renew the instances of these pools that would end themselves, if it is time."""
+        with _understood(pools[0].id, "renew", CloudOutcomeUnknown):
+            await self._renewals.renew(pools)
+
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """What would fail, or cost money by surprise, before the first dollar."""
         with _understood(pool.id, "preflight", UnknownCode):
@@ -138,8 +150,10 @@ class AwsCloud:
         offering = await self._offering(pool, types, zones, group)
         segments = await self._prices.segments(pool, sorted({*types, *(row.type for row in rows)}), rows)
         alive = {row.id for row in rows if row.ended is None}
-        spot = pool.capacity_type is CapacityType.SPOT
-        notices = await self._notices.of_queue(pool.id, queue, alive, asked) if queue and spot else ()
+        notices = [
+            *(await self._notices.of_queue(pool.id, queue, alive, asked) if queue else ()),
+            *await self._blocks.notices(pool.id, rows, asked),
+        ]
         fleet = isinstance(pool.cloud, AwsFleet) and not pool.cloud.capacity_reservation
         return Survey(
             pool=pool.id,

@@ -28,6 +28,7 @@ from charterer.providers.errors import (
     Transient,
     UnknownCode,
 )
+from charterer.providers.reach import of_aws
 
 logger = logging.getLogger(__name__)
 
@@ -126,6 +127,9 @@ CODES: Final[Mapping[str, Code]] = {
     "InvalidNextTokenException": _SERVER,  # M: pricing
     "ExpiredNextTokenException": _SERVER,  # M: pricing
     "NotFoundException": _INVALID,  # M: pricing
+    "NoSuchResourceException": _INVALID,  # M: servicequotas
+    "IllegalArgumentException": _INVALID,  # M: servicequotas
+    "ServiceException": _SERVER,  # M: servicequotas
     "ServiceLinkedRoleFailure": _UNAUTHORIZED,  # M: autoscaling
     "MalformedPolicyDocument": _INVALID,  # M: sts
     "PackedPolicyTooLarge": _INVALID,  # M: sts
@@ -250,7 +254,7 @@ def call_error(
     if known.meaning in (CodeMeaning.CAPACITY, CodeMeaning.QUOTA):
         return LaunchRefused(pool, call, LaunchError(code, message), at)
     if code in _CLOCK:
-        message = f"{message} Check that the credentials are not expired and that the operator's clock is right"
+        message = f"{message.rstrip('.')}: check that the credentials are not expired and the operator's clock is right"
     return _KINDS[known.meaning](pool, call, code, message)
 
 
@@ -299,16 +303,15 @@ def _reach_of_one(pool: PoolId, error: LaunchError, region: str, sold: CapacityT
     scope = Scope.POOL if known is None else known.scope
     if scope is Scope.ZONE and "placement group" in error.message.lower():
         scope = Scope.POOL
+    way = of_aws(error.instance_type, sold.value, error.zone, region)
     match scope:
-        case Scope.ZONE if error.zone and error.instance_type:
-            return scope, f"{error.instance_type} {sold.value} {error.zone}"
         case Scope.SUBNET if error.subnet:
             return scope, error.subnet
+        case Scope.ZONE if error.zone and error.instance_type:
+            return scope, way.within(scope)
         case Scope.FAMILY if error.instance_type:
-            return scope, f"{error.instance_type.split('.')[0]} {sold.value} {region}"
-        case Scope.CAPACITY_TYPE:
-            return scope, f"{sold.value} {region}"
-        case Scope.ACCOUNT:
-            return scope, region
+            return scope, way.within(scope)
+        case Scope.CAPACITY_TYPE | Scope.ACCOUNT:
+            return scope, way.within(scope)
         case _:
             return Scope.POOL, pool

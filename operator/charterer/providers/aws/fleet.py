@@ -15,6 +15,7 @@ from charterer.providers.aws.calls import Answer, Calls, Params, time_of
 from charterer.providers.aws.errors import LaunchError, LaunchRefused, refusal
 from charterer.providers.aws.listing import MOST_TOGETHER, gang_tags, gangs_of, instances_of
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, RENTAL_TAG, Call
+from charterer.providers.aws.renewals import abandon_tags
 from charterer.providers.errors import InvalidRequest, ProviderError
 
 logger = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class FleetLauncher:
 
     async def ask(self, pool: Pool, fleet: AwsFleet, ask: Ask, cluster: str) -> Reply:
         """One call for orders that are needed together, otherwise one for each. ``cluster``: for the tags."""
-        tags = {CLUSTER_TAG: cluster, POOL_TAG: pool.id}
+        tags = {CLUSTER_TAG: cluster, POOL_TAG: pool.id, **abandon_tags(fleet)}
         if ask.together and len(ask.orders) > 1 and not fleet.capacity_reservation:
             return await self._together(pool, fleet, ask.orders, tags)
         return await in_waves(ask.orders, lambda order: self._one(pool, fleet, order, tags))

@@ -11,10 +11,12 @@ from typing import Any, Final
 from charterer.domain.ids import InstanceId
 from charterer.domain.order import Ask, Order, Refusal, Reply
 from charterer.domain.pool import AwsGroup, CapacityType, Pool
-from charterer.providers.aws.calls import Calls, time_of
+from charterer.providers.aws.calls import Calls, Sleep, time_of
 from charterer.providers.aws.errors import CodeMeaning, LaunchError, LaunchRefused, meaning_of, refusal
 from charterer.providers.aws.fleet import in_waves
+from charterer.providers.aws.launch_template import read_template
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, RENTAL_TAG, Call
+from charterer.providers.aws.renewals import abandon_tags
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud, ProviderError
 
 logger = logging.getLogger(__name__)
@@ -22,6 +24,8 @@ logger = logging.getLogger(__name__)
 _SETTINGS_SECONDS: Final = 300.0
 """For how long a group's settings are used before they are read again."""
 _FIGHTING: Final = ("AZRebalance", "ReplaceUnhealthy", "InstanceRefresh")
+_UNKNOWN_PAUSES: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Seconds after each try to tag an instance that EC2 does not know yet."""
 _NO_MEMBER: Final = "No managed instance found"
 
 
@@ -38,11 +42,15 @@ class GroupSettings:
 
 
 class GroupLauncher:
-    """Launches the orders of pools with an Auto Scaling group; ``clock``: seconds that only grow."""
+    """Launches the orders of pools with an Auto Scaling group.
 
-    def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
+    ``clock``: seconds that only grow. ``sleep``: waits between tries.
+    """
+
+    def __init__(self, calls: Calls, clock: Callable[[], float], sleep: Sleep) -> None:
         self._calls = calls
         self._clock = clock
+        self._sleep = sleep
         self._settings: dict[str, tuple[float, GroupSettings]] = {}
 
     async def settings(self, pool: Pool, group: AwsGroup) -> GroupSettings:
@@ -92,12 +100,19 @@ class GroupLauncher:
         return refusal(pool.id, errors, group.region, pool.capacity_type, at, order.token)
 
     async def _name(self, pool: Pool, id: InstanceId, order: Order) -> None:
-        """Tag an instance with its order; the same order again tags it again."""
+        """Tag an instance with its order; the same order again tags it again. EC2 may know it only seconds later."""
         tags = [{"Key": ORDER_TAG, "Value": order.token}, {"Key": RENTAL_TAG, "Value": order.rental}]
-        try:
-            await self._calls(pool.id, Call.CREATE_TAGS, {"Resources": [id], "Tags": tags})
-        except ProviderError as error:
-            logger.warning("%s", error)
+        for pause in _UNKNOWN_PAUSES:
+            try:
+                await self._calls(pool.id, Call.CREATE_TAGS, {"Resources": [id], "Tags": tags})
+            except NotFoundInCloud:
+                await self._sleep(pause)
+            except ProviderError as error:
+                logger.warning("%s", error)
+                return
+            else:
+                return
+        logger.warning("GPUPool %s: EC2 does not know instance %s, which was just launched", pool.id, id)
 
     async def terminate(self, pool: Pool, instance: InstanceId) -> bool:
         """End a member of the group, and nothing takes its place; False when no group has it."""
@@ -133,30 +148,30 @@ class GroupLauncher:
 
     async def _template_types(self, pool: Pool, row: dict[str, Any]) -> Sequence[str]:
         """The instance type of the group's launch template."""
-        template = row.get("LaunchTemplate") or _template(row).get("LaunchTemplateSpecification")
-        if not template:
-            message = "spec.aws.autoScalingGroup: the group has no launch template: give it one"
-            raise InvalidRequest(pool.id, Call.DESCRIBE_GROUPS.full_name, "NoLaunchTemplate", message)
-        params = {
-            "LaunchTemplateName": template["LaunchTemplateName"],
-            "Versions": [template.get("Version", "$Default")],
-        }
-        answer = await self._calls(pool.id, Call.DESCRIBE_TEMPLATE, params)
-        [version] = answer["LaunchTemplateVersions"]
-        type_name = version["LaunchTemplateData"].get("InstanceType")
+        name, version = template_of(pool, row)
+        data = (await read_template(self._calls, pool, name, version))["LaunchTemplateData"]
+        type_name = data.get("InstanceType")
         if type_name is None:
-            message = (
-                f"spec.aws.autoScalingGroup: launch template {params['LaunchTemplateName']} names no instance type"
-            )
+            message = f"spec.aws.autoScalingGroup: launch template {name} names no instance type"
             raise InvalidRequest(pool.id, Call.DESCRIBE_TEMPLATE.full_name, "NoInstanceType", message)
         return [type_name]
+
+
+def template_of(pool: Pool, row: dict[str, Any]) -> tuple[str, str]:
+    """Name and version of a group's launch template; InvalidRequest when it has none."""
+    template = row.get("LaunchTemplate") or _template(row).get("LaunchTemplateSpecification")
+    if not template:
+        message = "spec.aws.autoScalingGroup: the group has no launch template: give it one"
+        raise InvalidRequest(pool.id, Call.DESCRIBE_GROUPS.full_name, "NoLaunchTemplate", message)
+    return template["LaunchTemplateName"], template.get("Version", "$Default")
 
 
 def problems_of(pool: Pool, settings: GroupSettings, cluster: str) -> Sequence[str]:
     """What in the group's settings would end or add nodes behind our back, hide them, or sell the wrong kind."""
     row, name = settings.row, settings.row["AutoScalingGroupName"]
     wrong = []
-    for key, value in ((CLUSTER_TAG, cluster), (POOL_TAG, pool.id)):
+    abandon = abandon_tags(pool.cloud) if isinstance(pool.cloud, AwsGroup) else {}
+    for key, value in {CLUSTER_TAG: cluster, POOL_TAG: pool.id, **abandon}.items():
         if settings.tags.get(key) != value:
             has = settings.tags.get(key)
             found = f"{has!r} is another's" if has is not None else "is missing"

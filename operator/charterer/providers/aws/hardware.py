@@ -45,6 +45,7 @@ class InstanceType:
 
     name: str
     gpus: Gpus
+    vcpus: int
     classes: frozenset[str]
 
 
@@ -80,6 +81,10 @@ class AwsHardware:
         """How an instance type is sold."""
         return (await self._type(pool, name)).classes
 
+    async def vcpus(self, pool: Pool, name: str) -> int:
+        """Virtual CPUs of an instance type, by which quotas count."""
+        return (await self._type(pool, name)).vcpus
+
     async def zones(self, pool: Pool, subnets: Sequence[str]) -> Sequence[str]:
         """The zone of each subnet; InvalidRequest when one does not exist."""
         if any(subnet not in self._zones for subnet in subnets):
@@ -91,8 +96,13 @@ class AwsHardware:
         if name not in self._types:
             answer = await self._calls(pool.id, Call.DESCRIBE_TYPES, {"InstanceTypes": [name]})
             [row] = answer["InstanceTypes"]
-            self._types[name] = InstanceType(name, _gpus(row), frozenset(row.get("SupportedUsageClasses", ())))
+            self._types[name] = _read(row)
         return self._types[name]
+
+
+def _read(row: Mapping[str, Any]) -> InstanceType:
+    vcpus = int(row.get("VCpuInfo", {}).get("DefaultVCpus", 0))
+    return InstanceType(row["InstanceType"], _gpus(row), vcpus, frozenset(row.get("SupportedUsageClasses", ())))
 
 
 def _gpus(row: Mapping[str, Any]) -> Gpus:

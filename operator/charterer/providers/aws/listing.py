@@ -37,19 +37,33 @@ _ENDED_AT: Final = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)
 
 @dataclass(frozen=True, slots=True)
 class ListedInstance:
-    """An instance of EC2's list. ``order``: what it is for; None if nobody can tell (yet)."""
+    """An instance of EC2's list. ``order``: what it is for; None if nobody can tell (yet).
+
+    ``lifecycle``: spot, capacity-block and so on, empty on demand. ``reservation``: the id of the one that it is in.
+    """
 
     id: InstanceId
     pool: PoolId
     type: str
     zone: str
-    spot: bool
+    lifecycle: str
+    reservation: str
     state: InstanceState
     launched: Instant
     ended: Instant | None
     because: str
     tags: Mapping[str, str]
     order: OrderToken | None
+
+    @property
+    def spot(self) -> bool:
+        """Whether it is billed at spot prices."""
+        return self.lifecycle == "spot"
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not begun to end."""
+        return self.state in (InstanceState.PENDING, InstanceState.RUNNING)
 
     def to_domain(self, segments: Sequence[PriceSegment]) -> Instance:
         """The instance, at those prices."""
@@ -96,7 +110,8 @@ def _listed(row: Mapping[str, Any]) -> ListedInstance:
         pool=PoolId(tags.get(POOL_TAG, "")),
         type=row["InstanceType"],
         zone=row["Placement"]["AvailabilityZone"],
-        spot=row.get("InstanceLifecycle") == "spot",
+        lifecycle=row.get("InstanceLifecycle", ""),
+        reservation=row.get("CapacityReservationId", ""),
         state=state,
         launched=instant(row["LaunchTime"]),
         ended=None if ended is None else instant(ended),

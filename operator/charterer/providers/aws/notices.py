@@ -1,4 +1,4 @@
-"""Warnings of interruption from an SQS queue that EventBridge fills."""
+"""Warnings of interruption, and recommendations to rebalance, from an SQS queue that EventBridge fills."""
 
 from __future__ import annotations
 
@@ -23,14 +23,24 @@ _HIDDEN_SECONDS: Final = 20
 _LEAD_SECONDS: Final[dict[str, float]] = {
     "EC2 Spot Instance Interruption Warning": 120.0,
     "EC2 Capacity Reservation Instance Interruption Warning": 120.0,
+    "EC2 Interruptible Capacity Reservation Instance Interruption Warning": 120.0,
 }
-"""From the event to the end of the instance, by the event's detail-type; other events say no time and are deleted."""
+"""From the event to the end of the instance, by the event's detail-type. All other events but the next are deleted.
+Source: EC2 User Guide, spot-instance-termination-notices and monitor-interruptible-cr."""
+_REBALANCE: Final = "EC2 Instance Rebalance Recommendation"
+"""The instance is at elevated risk; no time is said, and the interruption may never come.
+Source: EC2 User Guide, rebalance-recommendations."""
+_RISK_SECONDS: Final = 3600.0
+"""For how long a recommendation counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Message:
+    """``until``: when its time has passed."""
+
     receipt: str
-    notice: Notice | None
+    notice: Notice
+    until: Instant
 
 
 class Notices:
@@ -44,19 +54,26 @@ class Notices:
     async def of_queue(self, pool: PoolId, queue: str, alive: Collection[InstanceId], now: Instant) -> Sequence[Notice]:
         """The warnings about instances that are alive. ``pool``: the pool that errors name."""
         messages = self._known.setdefault(queue, {})
+        over: list[str] = []
         for _ in range(_MOST_BATCHES):
             params = {"QueueUrl": queue, "MaxNumberOfMessages": _BATCH, "VisibilityTimeout": _HIDDEN_SECONDS}
             received = (await self._calls(pool, Call.RECEIVE, params)).get("Messages", ())
             for message in received:
-                messages[message["MessageId"]] = _Message(message["ReceiptHandle"], _notice(message["Body"]))
+                read = _read(message["ReceiptHandle"], message["Body"])
+                if read is None:
+                    over.append(message["ReceiptHandle"])
+                else:
+                    messages[message["MessageId"]] = read
             if len(received) < _BATCH:
                 break
         for id, message in list(messages.items()):
-            if message.notice is None or message.notice.at < now:
-                await self._delete(pool, queue, message.receipt)
+            if message.until < now:
+                over.append(message.receipt)
                 del messages[id]
-        told = (message.notice for message in messages.values() if message.notice is not None)
-        return sorted({notice for notice in told if notice.instance in alive}, key=lambda notice: notice.at)
+        for receipt in over:
+            await self._delete(pool, queue, receipt)
+        told = {message.notice: message.until for message in messages.values() if message.notice.instance in alive}
+        return sorted(told, key=lambda notice: (told[notice], notice.instance))
 
     async def _delete(self, pool: PoolId, queue: str, receipt: str) -> None:
         try:
@@ -65,14 +82,19 @@ class Notices:
             logger.warning("%s", error)
 
 
-def _notice(body: str) -> Notice | None:
+def _read(receipt: str, body: str) -> _Message | None:
     """The warning in a message; None for another event."""
     try:
         event: Any = json.loads(body)
-        seconds = _LEAD_SECONDS.get(event["detail-type"])
-        if seconds is None:
+        kind = event["detail-type"]
+        if kind == _REBALANCE:
+            until = after(parse_instant(event["time"]), _RISK_SECONDS)
+            notice = Notice(InstanceId(event["detail"]["instance-id"]), None, certain=False, why=kind)
+            return _Message(receipt, notice, until)
+        if kind not in _LEAD_SECONDS:
             return None
-        return Notice(InstanceId(event["detail"]["instance-id"]), after(parse_instant(event["time"]), seconds))
+        until = after(parse_instant(event["time"]), _LEAD_SECONDS[kind])
+        return _Message(receipt, Notice(InstanceId(event["detail"]["instance-id"]), until), until)
     except (ValueError, KeyError, TypeError):
         logger.warning("a message of the interruption queue is no event of EC2: %.200s", body)
         return None

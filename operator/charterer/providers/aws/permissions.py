@@ -8,11 +8,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
-CLUSTER_TAG: Final = "charterer.dev/cluster"
-POOL_TAG: Final = "charterer.dev/pool"
-RENTAL_TAG: Final = "charterer.dev/rental"
-ORDER_TAG: Final = "charterer.dev/order"
-GANG_TAG: Final = "charterer.dev/orders."
+CLUSTER_TAG: Final = "charterer.dev:cluster"
+POOL_TAG: Final = "charterer.dev:pool"
+RENTAL_TAG: Final = "charterer.dev:rental"
+ORDER_TAG: Final = "charterer.dev:order"
+GANG_TAG: Final = "charterer.dev:orders."
+ABANDON_TAG: Final = "charterer.dev:abandon-after"
+"""Seconds without renewal after which an instance ends itself, or ``never``."""
+RENEWED_TAG: Final = "charterer.dev:renewed"
+"""When the operator last renewed an instance. Tags have no slash: EC2 shows such tags to no instance (docs:
+work-with-tags-in-IMDS)."""
 
 _OWN = {"StringEquals": {f"aws:ResourceTag/{CLUSTER_TAG}": "CLUSTER"}}
 _TAGGED = {"StringEquals": {f"aws:RequestTag/{CLUSTER_TAG}": "CLUSTER"}}
@@ -67,6 +72,7 @@ class Call(Enum):
     LIST_PRICES = ("pricing", "GetProducts", False)
     RECEIVE = ("sqs", "ReceiveMessage", False)
     DELETE_MESSAGE = ("sqs", "DeleteMessage", True)
+    QUOTA = ("service-quotas", "GetServiceQuota", False)
     IDENTITY = ("sts", "GetCallerIdentity", False)
     ASSUME_ROLE = ("sts", "AssumeRole", False)
 
@@ -78,7 +84,7 @@ class Call(Enum):
     @property
     def full_name(self) -> str:
         """Service and operation, as IAM writes it."""
-        return f"{self.service}:{self.operation}"
+        return f"{self.service.replace('-', '')}:{self.operation}"
 
 
 _CREATE = {"StringEquals": {"ec2:CreateAction": ["CreateFleet", "RunInstances"]}}
@@ -103,7 +109,7 @@ RIGHTS: Final[Mapping[Call, tuple[For, tuple[IamRight, ...]]]] = {
     Call.DESCRIBE_OFFERINGS: (For.FLEET, (IamRight("ec2:DescribeInstanceTypeOfferings"),)),
     Call.DESCRIBE_TEMPLATE: (For.ALL, (IamRight("ec2:DescribeLaunchTemplateVersions"),)),
     Call.DESCRIBE_SUBNETS: (For.ALL, (IamRight("ec2:DescribeSubnets"),)),
-    Call.DESCRIBE_RESERVATIONS: (For.FLEET, (IamRight("ec2:DescribeCapacityReservations"),)),
+    Call.DESCRIBE_RESERVATIONS: (For.ALL, (IamRight("ec2:DescribeCapacityReservations"),)),
     Call.SPOT_PRICES: (For.SPOT, (IamRight("ec2:DescribeSpotPriceHistory"),)),
     Call.LAUNCH_INSTANCES: (
         For.GROUP,
@@ -116,6 +122,7 @@ RIGHTS: Final[Mapping[Call, tuple[For, tuple[IamRight, ...]]]] = {
     Call.LIST_PRICES: (For.ALL, (IamRight("pricing:GetProducts"),)),
     Call.RECEIVE: (For.QUEUE, (IamRight("sqs:ReceiveMessage", (_QUEUE,)),)),
     Call.DELETE_MESSAGE: (For.QUEUE, (IamRight("sqs:DeleteMessage", (_QUEUE,)),)),
+    Call.QUOTA: (For.ALL, (IamRight("servicequotas:GetServiceQuota"),)),
     Call.IDENTITY: (For.ALL, ()),  # it needs no right
     Call.ASSUME_ROLE: (For.ROLE, (IamRight("sts:AssumeRole", ("ROLE_ARN",)),)),
 }

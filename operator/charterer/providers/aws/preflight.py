@@ -6,16 +6,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from charterer.domain.pool import AwsFleet, AwsGroup, CapacityType, Pool
+from charterer.domain.time import moment
+from charterer.providers.aws.blocks import ends
 from charterer.providers.aws.calls import Calls
 from charterer.providers.aws.fleet import Tags, fleet_request
-from charterer.providers.aws.group import GroupLauncher, problems_of
+from charterer.providers.aws.group import GroupLauncher, problems_of, template_of
 from charterer.providers.aws.hardware import AwsHardware
+from charterer.providers.aws.launch_template import problems_with_ending_itself, problems_with_tags, read_template
 from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG, Call
 from charterer.providers.aws.prices import Prices
+from charterer.providers.aws.quotas import Quotas
 from charterer.providers.errors import ProviderError
 from charterer.providers.provider import PreflightFinding
 
 _CLASSES: Final = {CapacityType.ON_DEMAND: "on-demand", CapacityType.SPOT: "spot"}
+_ABANDON: Final = "spec.aws.abandonAfterSeconds"
 
 Check = Callable[[], Awaitable[PreflightFinding]]
 
@@ -28,6 +33,7 @@ class Preflight:
         self._hardware = hardware
         self._groups = groups
         self._prices = prices
+        self._quotas = Quotas(calls, hardware)
 
     async def findings(self, pool: Pool, cluster: str) -> Sequence[PreflightFinding]:
         """One finding for each thing that was looked at. Without credentials there is only that one."""
@@ -54,6 +60,11 @@ class Preflight:
         ]
         if fleet.capacity_reservation:
             checks.append(("capacity reservation", lambda: self._reservation(pool, fleet)))
+        else:
+            checks.append(("quota", lambda: self._quotas.finding(pool, fleet.instance_types, tags[CLUSTER_TAG])))
+        if (seconds := fleet.abandon_seconds) is not None:
+            template, version = fleet.launch_template, fleet.version
+            checks.append((_ABANDON, lambda: self._abandons(pool, template, version, seconds)))
         return [await _finding(subject, check) for subject, check in checks]
 
     async def _of_group(self, pool: Pool, group: AwsGroup, cluster: str) -> Sequence[PreflightFinding]:
@@ -67,7 +78,10 @@ class Preflight:
             ("subnets", lambda: self._subnets(pool, settings.subnets)),
             ("GPUs", lambda: self._gpus(pool, settings.types, group.gpu_type)),
             ("price", lambda: self._price(pool, settings.types, settings.subnets)),
+            ("quota", lambda: self._quotas.finding(pool, settings.types, cluster)),
         ]
+        if (seconds := group.abandon_seconds) is not None:
+            checks.append((_ABANDON, lambda: self._abandons(pool, *template_of(pool, settings.row), seconds)))
         whole = [PreflightFinding("group", False, each) for each in wrong]
         whole = whole or [PreflightFinding("group", True, f"{settings.arn} is fit")]
         return [*whole, *[await _finding(subject, check) for subject, check in checks]]
@@ -77,16 +91,19 @@ class Preflight:
         return PreflightFinding("credentials", True, f"account {answer['Account']} as {answer['Arn']}")
 
     async def _template(self, pool: Pool, fleet: AwsFleet) -> PreflightFinding:
-        params = {"LaunchTemplateName": fleet.launch_template, "Versions": [fleet.version]}
-        answer = await self._calls(pool.id, Call.DESCRIBE_TEMPLATE, params)
-        [version] = answer["LaunchTemplateVersions"]
-        data = version["LaunchTemplateData"]
-        if "InstanceMarketOptions" in data:
-            message = "it sets InstanceMarketOptions, which a fleet refuses: make a version without them"
-            return PreflightFinding(
-                "launch template", False, f"{fleet.launch_template} version {fleet.version}: {message}"
-            )
-        return PreflightFinding("launch template", True, f"{fleet.launch_template} version {version['VersionNumber']}")
+        found = await read_template(self._calls, pool, fleet.launch_template, fleet.version)
+        name = f"{fleet.launch_template} version {found['VersionNumber']}"
+        wrong = list(problems_with_tags(found["LaunchTemplateData"]))
+        if "InstanceMarketOptions" in found["LaunchTemplateData"]:
+            wrong.append("it sets InstanceMarketOptions, which a fleet refuses: make a version without them")
+        return PreflightFinding("launch template", not wrong, f"{name}: {'; '.join(wrong)}" if wrong else name)
+
+    async def _abandons(self, pool: Pool, name: str, version: str, seconds: int) -> PreflightFinding:
+        """Whether an instance can read that it was renewed, and is gone when it shuts itself down."""
+        data = (await read_template(self._calls, pool, name, version))["LaunchTemplateData"]
+        wrong = [f"launch template {name} {problem}" for problem in problems_with_ending_itself(data)]
+        well = f"instances that nobody renews for {seconds} s can end themselves, where they run the script"
+        return PreflightFinding(_ABANDON, not wrong, "; ".join(wrong) or well)
 
     async def _subnets(self, pool: Pool, subnets: Sequence[str]) -> PreflightFinding:
         rows, _ = await self._calls.pages(pool.id, Call.DESCRIBE_SUBNETS, {"SubnetIds": list(subnets)}, "Subnets")
@@ -152,6 +169,8 @@ class Preflight:
         what = f"{row['AvailableInstanceCount']} of {row['TotalInstanceCount']} {row['InstanceType']} are free"
         fits = row["InstanceType"] in fleet.instance_types
         advice = "" if fits else ": spec.aws.instanceTypes do not name that type"
+        if (end := ends(row)) is not None:
+            what += f"; EC2 ends its instances from {moment(end):%Y-%m-%d %H:%M} UTC on"
         return PreflightFinding("capacity reservation", fits, f"{fleet.capacity_reservation}: {what}{advice}")
 
     async def _policies(self, pool: Pool, group: AwsGroup) -> PreflightFinding:

@@ -19,7 +19,7 @@ from charterer.domain.ids import OrderToken
 from charterer.domain.order import Refusal, RefusalKind, Scope
 from charterer.domain.pool import NodeClaims, Pool
 from charterer.domain.time import Instant
-from charterer.providers.karpenter.claims import CAPACITY
+from charterer.providers.reach import of_claim
 
 _log = logging.getLogger(__name__)
 
@@ -147,14 +147,10 @@ def _refusal(meaning: _Meaning, code: str, message: str, about: About) -> Refusa
     match scope:
         case Scope.POOL:
             where = str(about.pool.id)
-        case Scope.FAMILY:
-            where = about.cloud.instance_type
-        case Scope.CAPACITY_TYPE:
-            where = CAPACITY[about.pool.capacity_type]
-        case Scope.ACCOUNT:
-            where = about.cloud.class_name
-        case _:  # of a region Karpenter says no more than its zones
+        case Scope.SUBNET:  # Karpenter does not say which
             where = about.cloud.zone
+        case _:
+            where = of_claim(about.pool, about.cloud).within(scope)
     return Refusal(kind, scope, where, code, message, about.at, about.order)
 
 

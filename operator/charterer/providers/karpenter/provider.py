@@ -202,6 +202,9 @@ class KarpenterCloud:
             raise InvalidRequest(pool.id, "quote", "NoPrice", message)
         return quote
 
+    async def renew(self, pools: Sequence[Pool]) -> None:
+        """Nothing: a claim's ``expireAfter`` counts from its creation and cannot be changed."""
+
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """Whether Karpenter, the node class, the rights, the GPUs and the price are there."""
         return await findings(pool, _claims_of(pool), self._objects, self._classes, lambda: self.quote(pool))

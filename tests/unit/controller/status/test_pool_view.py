@@ -61,6 +61,13 @@ def test_a_pool_that_another_one_acts_for_names_it() -> None:
     assert "GPUPool other" in message
 
 
+def test_a_pool_that_cools_because_of_another_ones_refusal_names_it() -> None:
+    (cooled,) = make.cooled(make.at(700), by=OTHER, code="InsufficientInstanceCapacity", message="none left")
+    state, reason, message = shown(make.pool(reached=cooled))
+    assert (state, reason) == ("Cooling", "StockOut")
+    assert message == "GPUPool other was refused what this pool asks for: InsufficientInstanceCapacity: none left"
+
+
 def test_nothing_is_shown_of_a_pool_that_has_no_object() -> None:
     left = make.pool(gone=True, deleting=True, uid="", offering=None, quote=None)
     snapshot = make.snapshot(left)

@@ -54,7 +54,7 @@ def test_a_policy_has_each_action_that_its_pools_need_and_no_other(kinds: tuple[
 
 def test_machines_are_ended_only_with_the_tag_of_the_cluster() -> None:
     ending = [s for s in json.loads(policy(tuple(For)))["Statement"] if "ec2:TerminateInstances" in s["Action"]]
-    assert [s["Condition"] for s in ending] == [{"StringEquals": {"aws:ResourceTag/charterer.dev/cluster": "CLUSTER"}}]
+    assert [s["Condition"] for s in ending] == [{"StringEquals": {"aws:ResourceTag/charterer.dev:cluster": "CLUSTER"}}]
 
 
 @pytest.mark.parametrize("kinds", [(For.ALL, For.FLEET, For.SPOT, For.QUEUE), (For.ALL, For.GROUP)])

@@ -74,13 +74,17 @@ class AwsNodes(ApiModel):
     queue: (
         Annotated[str, Field(pattern=r"^https://sqs[.-][!-~]+/[0-9]{12}/[-A-Za-z0-9_.]+$", max_length=512)] | None
     ) = None
-    """URL of an SQS queue that gets the warnings before spot nodes are taken back."""
+    """URL of an SQS queue that gets the warnings before nodes are taken back."""
+    abandon_after_seconds: Annotated[int, Field(ge=1800, le=31_536_000)] | None = None
+    """An instance ends itself when no operator has renewed it for this many seconds. It needs a script in the instance,
+    see docs/clouds/aws.md. Absent: only Charterer ends it."""
 
     def to_domain(self) -> AwsFleet | AwsGroup:
         """The fleet or group."""
         role, queue, gpu_type = self.assume_role or "", self.queue or "", self.gpu_type or ""
         if self.launch_template is None:
-            return AwsGroup(self.region, self.auto_scaling_group or "", gpu_type, role, queue)
+            group = self.auto_scaling_group or ""
+            return AwsGroup(self.region, group, gpu_type, role, queue, self.abandon_after_seconds)
         return AwsFleet(
             region=self.region,
             launch_template=self.launch_template.name,
@@ -92,6 +96,7 @@ class AwsNodes(ApiModel):
             capacity_reservation=self.capacity_reservation or "",
             placement_group=self.placement_group or "",
             queue=queue,
+            abandon_seconds=self.abandon_after_seconds,
         )
 
     @classmethod
@@ -99,8 +104,14 @@ class AwsNodes(ApiModel):
         """The spec that says the same."""
         role, queue, gpu_type = cloud.assume_role or None, cloud.queue or None, cloud.gpu_type or None
         if isinstance(cloud, AwsGroup):
-            group = cloud.auto_scaling_group
-            return cls(region=cloud.region, auto_scaling_group=group, gpu_type=gpu_type, assume_role=role, queue=queue)
+            return cls(
+                region=cloud.region,
+                auto_scaling_group=cloud.auto_scaling_group,
+                gpu_type=gpu_type,
+                assume_role=role,
+                queue=queue,
+                abandon_after_seconds=cloud.abandon_seconds,
+            )
         return cls(
             region=cloud.region,
             launch_template=AwsLaunchTemplate(name=cloud.launch_template, version=cloud.version),
@@ -111,4 +122,5 @@ class AwsNodes(ApiModel):
             placement_group=cloud.placement_group or None,
             assume_role=role,
             queue=queue,
+            abandon_after_seconds=cloud.abandon_seconds,
         )

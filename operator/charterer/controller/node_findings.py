@@ -1,0 +1,89 @@
+"""What the Nodes that came before show: whether their GPUs are offered, and whether training pods may come."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from charterer.domain.ids import NodeName, PoolId, RentalId
+from charterer.domain.job import Job
+from charterer.domain.pool import NodeClaims, NodeTaint, Pool
+from charterer.domain.rental import RentalPhase
+from charterer.domain.snapshot import Node, Snapshot
+from charterer.domain.time import seconds_between
+from charterer.lifecycle.view import NodeIndex
+from charterer.providers.provider import PreflightFinding
+from charterer.sentences import count, names
+
+_PLUGIN_SECONDS: Final = 120.0
+"""Seconds after a node is ready until which its device plugin may still be starting."""
+_TOLERATED: Final = ("nvidia.com/gpu", "NoSchedule")
+"""Every training pod tolerates this (``workloads.pod_template``)."""
+_PASSING: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "karpenter.sh/")
+"""Beginnings of taints that come and go with a node's state."""
+_UNTOLERATED: Final = "untolerated taint"
+"""Words of the scheduler (kube-scheduler, plugin TaintToleration) about a pod that does not tolerate one."""
+
+
+def node_findings(snapshot: Snapshot) -> Mapping[PoolId, Sequence[PreflightFinding]]:
+    """About device plugin and taints of each pool with Nodes that are ready and stay."""
+    index = NodeIndex.of(snapshot.nodes)
+    came: dict[PoolId, dict[RentalId, Node]] = defaultdict(dict)
+    settled: dict[PoolId, list[Node]] = defaultdict(list)
+    for rental in snapshot.rentals.values():
+        node = index.of_rental(rental) if rental.phase is RentalPhase.READY else None
+        if node is not None and node.ready and not node.deleting and node.departure is None:
+            came[rental.pool][rental.id] = node
+            if rental.ready is not None and seconds_between(rental.ready, snapshot.now) >= _PLUGIN_SECONDS:
+                settled[rental.pool].append(node)
+    return {
+        name: (*_plugin(pool, settled.get(name, ())), _taints(pool, came[name], snapshot.jobs.values()))
+        for name, pool in snapshot.pools.items()
+        if name in came
+    }
+
+
+def _plugin(pool: Pool, nodes: Sequence[Node]) -> Iterable[PreflightFinding]:
+    wanted = 1 if pool.offering is None else pool.offering.gpus_per_node
+    without = sorted(node.name for node in nodes if not node.gpus)
+    fewer = sorted((node.name, node.gpus) for node in nodes if 0 < node.gpus < wanted)
+    if without:
+        advice = "install the NVIDIA device plugin there, or let it tolerate their taints"
+        yield PreflightFinding("device plugin", False, f"no nvidia.com/gpu on {_nodes(without)}: {advice}")
+    for name, gpus in fewer:
+        advice = "see the log of the device plugin there, a GPU may be broken"
+        yield PreflightFinding("device plugin", False, f"Node {name} offers {gpus} of {wanted} GPUs: {advice}")
+    if nodes and not without and not fewer:
+        yield PreflightFinding("device plugin", True, f"each Node offers {count(wanted, 'GPU')}")
+
+
+def _taints(pool: Pool, came: Mapping[RentalId, Node], jobs: Iterable[Job]) -> PreflightFinding:
+    """The taints that a template has to tolerate; wrong where a pod waits because its template does not."""
+    found: dict[NodeTaint, list[NodeName]] = {}
+    for node in came.values():
+        for taint in node.taints:
+            if (taint.key, taint.effect) != _TOLERATED and not taint.key.startswith(_PASSING):
+                found.setdefault(taint, []).append(node.name)
+    declared = pool.cloud.taints if isinstance(pool.cloud, NodeClaims) else ()
+    told = names(f"{taint.text} on {_nodes(sorted(nodes))}" for taint, nodes in found.items())
+    if not found:
+        return PreflightFinding("taints", True, "none that training pods do not tolerate")
+    if waiting := sorted(f"{job.namespace}/{job.name}" for job in jobs if _kept_off(job, came)):
+        advice = "remove the taint, or let the job's template tolerate it"
+        jobs_named = f"{'TrainingJob' if len(waiting) == 1 else 'TrainingJobs'} {names(waiting)}"
+        return PreflightFinding("taints", False, f"{told}, and pods of {jobs_named} do not tolerate it: {advice}")
+    known = " (spec.karpenter.taints)" if found.keys() <= set(declared) else ""
+    return PreflightFinding("taints", True, f"{told}{known}: a job's template has to tolerate it")
+
+
+def _kept_off(job: Job, came: Mapping[RentalId, Node]) -> bool:
+    """Whether a pod of the job is to run on one of these Nodes, and the scheduler says that a taint keeps it off."""
+    if job.allocation is None or job.current_run is None:
+        return False
+    here = any(place.rental in came for place in job.allocation.placements)
+    return here and any(pod.node is None and _UNTOLERATED in pod.trouble for pod in job.current_run.pods)
+
+
+def _nodes(nodes: Sequence[str]) -> str:
+    return f"Node {nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} Nodes ({names(nodes)})"

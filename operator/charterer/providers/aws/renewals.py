@@ -1,0 +1,99 @@
+"""The heartbeat of instances that end themselves when nobody renews them: two tags, which a script in them reads."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from charterer.domain.ids import PoolId
+from charterer.domain.pool import AwsFleet, AwsGroup, Pool
+from charterer.domain.time import Instant, after, format_instant, parse_instant, seconds_between
+from charterer.providers.aws.calls import Calls
+from charterer.providers.aws.listing import ListedInstance
+from charterer.providers.aws.permissions import ABANDON_TAG, RENEWED_TAG, Call
+from charterer.providers.errors import InvalidRequest, NotFoundInCloud, ProviderError
+
+logger = logging.getLogger(__name__)
+
+NEVER: Final = "never"
+_PARTS: Final = 4
+"""An instance is renewed that many times in the time after which it ends itself."""
+_AT_ONCE: Final = 500
+"""Instances of one call; CreateTags takes 1000."""
+
+
+def abandon_tags(cloud: AwsFleet | AwsGroup) -> Mapping[str, str]:
+    """What an instance has to carry from its launch on. It is the same for the same order, as its token demands."""
+    return {} if cloud.abandon_seconds is None else {ABANDON_TAG: str(cloud.abandon_seconds)}
+
+
+class InstanceRenewals:
+    """Renews what the last list showed. ``clock``: seconds that only grow; they count while no list can be had."""
+
+    def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._rows: Sequence[ListedInstance] = ()
+        self._asked = Instant(0)
+        self._since = 0.0
+
+    def listed(self, rows: Sequence[ListedInstance], asked: Instant) -> None:
+        """All instances of this cluster at the cloud's time ``asked``."""
+        self._rows, self._asked, self._since = rows, asked, self._clock()
+
+    async def renew(self, pools: Sequence[Pool]) -> None:
+        """Renew the instances of these pools if that is due for one: those of one limit in one call.
+
+        Which instances end themselves is what their own tags say; where the pool says something else, the tags are
+        corrected. Raises the last error, after everything has been tried.
+        """
+        now = after(self._asked, self._clock() - self._since)
+        wanted = {pool.id: pool.cloud.abandon_seconds for pool in pools if isinstance(pool.cloud, AwsFleet | AwsGroup)}
+        limits: dict[int | None, list[ListedInstance]] = defaultdict(list)
+        for row in self._rows:
+            if row.alive and row.pool in wanted and (wanted[row.pool] is not None or ABANDON_TAG in row.tags):
+                limits[wanted[row.pool]].append(row)
+        failed: ProviderError | None = None
+        for seconds, rows in limits.items():
+            if any(_due(row, seconds, now) for row in rows):
+                tags = {ABANDON_TAG: NEVER if seconds is None else str(seconds), RENEWED_TAG: format_instant(now)}
+                for first in range(0, len(rows), _AT_ONCE):
+                    failed = await self._tag(rows[first : first + _AT_ONCE], tags) or failed
+        if failed is not None:
+            raise failed
+
+    async def _tag(self, rows: Sequence[ListedInstance], tags: Mapping[str, str]) -> ProviderError | None:
+        """Tag all in one call. Where EC2 refuses one of them, each by itself: one may not end the others."""
+        try:
+            await self._create(rows, tags)
+        except (NotFoundInCloud, InvalidRequest) as error:
+            if len(rows) == 1:
+                return error
+            last: ProviderError | None = None
+            for row in rows:
+                last = await self._tag([row], tags) or last
+            return last
+        except ProviderError as error:
+            return error
+        return None
+
+    async def _create(self, rows: Sequence[ListedInstance], tags: Mapping[str, str]) -> None:
+        pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
+        pool = PoolId(rows[0].pool)
+        await self._calls(pool, Call.CREATE_TAGS, {"Resources": [row.id for row in rows], "Tags": pairs})
+
+
+def _due(row: ListedInstance, seconds: int | None, now: Instant) -> bool:
+    if row.tags.get(ABANDON_TAG, "") != (NEVER if seconds is None else str(seconds)):
+        return True
+    return seconds is not None and abs(seconds_between(_renewed(row), now)) >= seconds / _PARTS
+
+
+def _renewed(row: ListedInstance) -> Instant:
+    """When it was last renewed; its launch counts, and stands for what cannot be read."""
+    try:
+        return parse_instant(row.tags[RENEWED_TAG])
+    except (KeyError, ValueError):
+        return row.launched

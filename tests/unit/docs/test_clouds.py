@@ -1,0 +1,33 @@
+"""The page of clouds tells the traits that the code has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from charterer.domain.order import Traits
+from charterer.providers.aws.cloud import FLEET_TRAITS, ONE_BY_ONE
+from charterer.providers.karpenter.provider import TRAITS as KARPENTER
+from tests.unit.docs.test_links import ROOT
+
+PAGE = ROOT / "docs/clouds/README.md"
+ROWS: Mapping[str, Callable[[Traits], str]] = {
+    "a list says which rental a node is for": lambda traits: "yes" if traits.named else "no",
+    "an order that finds no stock stays open": lambda traits: "yes" if traits.keeps_trying else "no",
+    "launches all nodes of a job or none": lambda traits: "yes" if traits.together else "no",
+    "seconds by which its lists may lag": lambda traits: f"{traits.lag_seconds:g}",
+}
+COLUMNS = {"`karpenter`": KARPENTER, "`aws`, launch template": FLEET_TRAITS, "`aws`, group": ONE_BY_ONE}
+
+
+def cells(line: str) -> list[str]:
+    """The cells of a table's row."""
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_the_page_says_what_each_cloud_can_do(column: str) -> None:
+    table = {row[0]: row for line in PAGE.read_text().splitlines() if line.startswith("|") if (row := cells(line))}
+    at, traits = table[""].index(column), COLUMNS[column]
+    assert {row: table[row][at] for row in ROWS} == {row: told(traits) for row, told in ROWS.items()}

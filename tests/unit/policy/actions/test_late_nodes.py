@@ -1,0 +1,110 @@
+"""An offer that keeps failing is an expected delay: a job whose time is worth it goes where nodes are to be had."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from charterer.domain.ids import JobId, PoolId
+from charterer.domain.order import CoolDown, cool_down
+from charterer.domain.plan import Allocate, Plan, Rent
+from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.domain.time import after
+from charterer.policy.planner import plan, solve_budgets
+from tests import factory
+from tests.worlds import World
+
+NEAR = PoolId("near")
+RICH, POOR = "60000", "3000"
+
+
+def two_pools(amount: str = RICH, hours: float = 1.0, gpus: tuple[int, int, int] = (8, 8, 8)) -> World:
+    """A job that runs equally fast in a cheap pool and in one at 1.5 times its price."""
+    world = World()
+    world.budget("research", amount=amount)
+    world.pool("near", price="16")
+    world.pool("far", price="24")
+    form = Amdahl(0.95, 1.0)
+    world.profile("sft", form, gpu_type="near", work_hours=hours, others=[SpeedCurve("far", form)])
+    world.job("train", gpus=gpus, profile="sft")
+    return world
+
+
+def refused(world: World, times: int) -> World:
+    """The world a second after the last of so many cool-downs of the cheap pool in a row, the first of a minute."""
+    cooled: tuple[CoolDown, ...] = ()
+    now = world.now
+    for _ in range(times):
+        new = cool_down(cooled, factory.refusal(0, code="NoneLeft"), 60.0, now, None)
+        cooled, now = (new,), new.until
+    world.pools[NEAR] = replace(world.pools[NEAR], cooled=cooled)
+    world.now = after(now, 1.0)
+    return world
+
+
+def wanted(decided: Plan) -> str:
+    """The pool whose nodes the job is to have, which are rented for it."""
+    pools = {command.pool for command in decided.commands if isinstance(command, Rent)}
+    option = decided.jobs[JobId("train")].option
+    assert option is not None
+    assert pools == {option.pool}
+    return option.pool
+
+
+@pytest.mark.parametrize(("amount", "hours", "times"), [(RICH, 1.0, 1), (RICH, 20.0, 2)])
+def test_the_dearer_pool_is_rented_once_the_expected_wait_costs_more_than_it(
+    amount: str, hours: float, times: int
+) -> None:
+    world = two_pools(amount, hours)
+    assert wanted(plan(world.snapshot())) == "near"
+    assert wanted(plan(refused(two_pools(amount, hours), times - 1).snapshot())) == "near"
+    assert wanted(plan(refused(world, times).snapshot())) == "far"
+
+
+def test_a_job_whose_time_is_worth_little_asks_the_cheap_pool_again() -> None:
+    assert wanted(plan(refused(two_pools(POOR), 7).snapshot())) == "near"
+
+
+def test_the_cheap_pool_is_taken_again_after_a_launch_or_once_it_was_left_alone_as_long_again() -> None:
+    world = refused(two_pools(), 3)
+    assert wanted(plan(world.snapshot())) == "far"
+    world.passes(240.0)
+    assert wanted(plan(world.snapshot())) == "near"
+    world = refused(two_pools(), 3)
+    world.budget("others")
+    world.rental("near", budget="others", age=0.5)
+    assert wanted(plan(world.snapshot())) == "near"
+
+
+def test_a_node_that_is_there_or_boots_comes_in_time() -> None:
+    world = refused(two_pools(), 3)
+    world.rental("near")
+    (place,) = (command for command in plan(world.snapshot()).commands if isinstance(command, Allocate))
+    assert place.allocation is not None
+    assert place.allocation.option.pool == NEAR
+
+
+def test_nobody_pays_for_the_wait_and_it_moves_neither_rate_nor_scarcity_price() -> None:
+    once, often = (solve_budgets(refused(two_pools(), times).snapshot())[0] for times in (1, 6))
+    assert once.rate == often.rate
+    assert once.planned == often.planned
+    assert once.scarce[NEAR].price == often.scarce[NEAR].price
+
+
+def test_jobs_of_a_class_that_mixes_leave_a_late_pool_too() -> None:
+    world = two_pools("80000", 40.0, (8, 8, 16))
+    for number in range(5):
+        world.job(f"j{number}", gpus=(8, 8, 16), profile="sft")
+    refused(world, 7)
+    decided = plan(world.snapshot())
+    assert {verdict.option.gpus for verdict in decided.jobs.values() if verdict.option is not None} == {8, 16}
+    assert {command.pool for command in decided.commands if isinstance(command, Rent)} == {"far"}
+
+
+def test_the_reason_says_what_was_passed_over_and_the_plan_is_made_again_when_that_ends() -> None:
+    world = refused(two_pools(), 3)
+    decided = plan(world.snapshot())
+    said = "waits until far-1 can take it; near is expected to give a node only after 4 min (refused 3 times in a row, "
+    assert said in decided.jobs[JobId("train")].reason.message
+    assert decided.again_at == after(world.now, 239.0)
