@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.testbed.aws_bed import AwsBed, open_aws_bed
 from tests.testbed.bed import Bed, dismantle, group, install_charts, make_bed
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.karpenter_bed import KarpenterBed, clear_claims, make_karpenter_bed
@@ -57,3 +58,12 @@ async def karpenter_bed(
     finally:
         await clear_claims(made)
         await dismantle(made)
+
+
+@pytest.fixture
+async def aws_bed(installed: ControlPlane, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[AwsBed]:
+    """A bed whose nodes come from AWS."""
+    async with open_aws_bed(installed, tmp_path) as made:
+        yield made
+        if not request.node.stash.get(_FAILED, True):
+            await made.close()

@@ -9,10 +9,12 @@ import pytest
 
 from charterer.domain.order import RefusalKind, Scope
 from charterer.domain.pool import CapacityType, InstanceState
+from charterer.providers.aws.calls import Sdk
+from charterer.providers.aws.cloud import AwsCloud
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, RENTAL_TAG
 from charterer.providers.errors import AtMinSize, Busy, CloudOutcomeUnknown, InvalidRequest, NotFoundInCloud
 from tests.clouds.aws.protocol import Fault
-from tests.contract.aws_pools import CLUSTER, GROUP, TYPE
+from tests.contract.aws_pools import CLUSTER, GROUP, REGION, TYPE, AwsMarket, Wire, aws_pool, own_cluster
 from tests.contract.conftest import OpenAws
 
 
@@ -28,6 +30,22 @@ async def test_an_order_is_launched_into_the_group_and_tagged(aws: OpenAws) -> N
     assert [(i.order, i.state) for i in survey.instances] == [("cone", InstanceState.RUNNING)]
     assert survey.offering.group_id == "arn:aws:autoscaling:us-east-1:111122223333:autoScalingGroup:x:gpu-group"
     assert not survey.traits.together
+
+
+async def test_an_instance_that_ec2_does_not_know_yet_is_tagged_seconds_later(aws: OpenAws, aws_clients: Sdk) -> None:
+    """EC2 need not know at once what EC2 Auto Scaling has launched. Without the tag no survey tells it for a minute."""
+    here = aws(GROUP).account
+    here.list_lag = 3
+
+    async def sleep(seconds: float) -> None:
+        here.clock.advance(seconds)
+
+    provider = AwsCloud(REGION, "", own_cluster, Wire(aws_clients), lambda: here.clock.now.timestamp(), sleep)
+    await AwsMarket(here, provider, aws_pool(GROUP)).ask("one")
+    await provider.close()
+    [machine] = here.machines.values()
+    assert machine.tags_at(here.clock.now)[ORDER_TAG] == "cone"
+    assert here.count()["ec2:CreateTags"] == 4
 
 
 async def test_one_zone_after_the_other_is_tried_and_the_same_order_gets_the_same_instance(aws: OpenAws) -> None:

@@ -36,6 +36,7 @@ from charterer.cluster.paths import (
 from charterer.controller.loop import LoopTiming
 from charterer.controller.surveys import SurveyPace
 from charterer.domain.money import Money
+from charterer.providers.accounts import Adapters, adapter_for
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.fakecloud import FakeCloudProcess
 from tests.testbed.gate import Gate
@@ -91,6 +92,8 @@ class Bed:
     directory: Path
     namespace: str
     operators: list[OperatorProcess] = field(default_factory=list)
+    adapters: Adapters = adapter_for
+    """How its operators reach the clouds."""
 
     # --- acting ------------------------------------------------------------------------------------------------------
 
@@ -110,7 +113,7 @@ class Bed:
             timing=LoopTiming(idle_seconds=2.0, batch_idle_seconds=0.1),
             lease=LeaseTimes(duration=6.0, renew=1.0, retry=0.3, renew_deadline=4.0),
         )
-        process = OperatorProcess(replace(settings, **changes), self.directory / f"{name}.log", killer)
+        process = OperatorProcess(replace(settings, **changes), self.directory / f"{name}.log", killer, self.adapters)
         self.operators.append(process)
         return process
 

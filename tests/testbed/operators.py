@@ -22,9 +22,12 @@ from charterer import app
 from charterer.controller.outcome import ActionOutcome, Executor
 from charterer.domain.plan import Command
 from charterer.domain.steps import Step
+from charterer.providers.accounts import Adapters, adapter_for
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["charterer.app", "charterer.providers.fake", "tests.testbed.operators"])
+_FORKS.set_forkserver_preload(
+    ["charterer.app", "charterer.providers.fake", "charterer.providers.aws.cloud", "tests.testbed.operators"]
+)
 
 
 class Around(Protocol):
@@ -36,22 +39,24 @@ class Around(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Killer:
-    """Kills its process just before and just after the first of each type of command and step.
+    """Kills its process just before and just after the first of each type of command and step, or of ``kinds`` only.
 
     ``journal`` holds the points already passed, one a line such as ``before Rent``: each kills once.
     """
 
     journal: Path
+    kinds: frozenset[str] = frozenset()
 
     def around(self, executor: Executor) -> Executor:
         """The executor with this around it."""
-        return _Killing(executor, self.journal)
+        return _Killing(executor, self.journal, self.kinds)
 
 
 @dataclass(slots=True)
 class _Killing:
     inner: Executor
     journal: Path
+    kinds: frozenset[str]
     _passed: set[str] = field(default_factory=set)
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -61,11 +66,14 @@ class _Killing:
 
     async def execute(self, action: Command | Step) -> ActionOutcome:
         """Carry it out, or die on the way. One at a time, or dying of one would hide that another had been done."""
+        kind = type(action).__name__
+        if self.kinds and kind not in self.kinds:
+            return await self.inner.execute(action)
         async with self._one:
-            self._die_once(f"before {type(action).__name__}")
+            self._die_once(f"before {kind}")
             outcome = await self.inner.execute(action)
             if outcome is ActionOutcome.DONE:
-                self._die_once(f"after {type(action).__name__}")
+                self._die_once(f"after {kind}")
             return outcome
 
     def _die_once(self, point: str) -> None:
@@ -82,7 +90,7 @@ def _unwrapped(executor: Executor) -> Executor:
     return executor
 
 
-def _main(settings: app.Settings, log: Path, killer: Around | None) -> None:
+def _main(settings: app.Settings, log: Path, killer: Around | None, adapters: Adapters) -> None:
     import logging
 
     with log.open("a") as stream:
@@ -90,20 +98,25 @@ def _main(settings: app.Settings, log: Path, killer: Around | None) -> None:
         os.dup2(stream.fileno(), sys.stderr.fileno())
     logging.basicConfig(level="INFO", format="%(asctime)s %(process)d %(levelname)-7s %(name)s: %(message)s")
     wrap: Callable[[Executor], Executor] = _unwrapped if killer is None else killer.around
-    asyncio.run(app.run(settings, wrap))
+    asyncio.run(app.run(settings, wrap, adapters))
 
 
 class OperatorProcess:
-    """One ``charterer run``."""
+    """One ``charterer run``. ``adapters`` is pickled into it."""
 
-    def __init__(self, settings: app.Settings, log: Path, killer: Around | None = None) -> None:
+    def __init__(
+        self, settings: app.Settings, log: Path, killer: Around | None = None, adapters: Adapters = adapter_for
+    ) -> None:
         self.settings = settings
         self.log = log
         self._killer = killer
+        self._adapters = adapters
         self._process = self._begin()
 
     def _begin(self) -> multiprocessing.process.BaseProcess:
-        process = _FORKS.Process(target=_main, args=(self.settings, self.log, self._killer), daemon=True)
+        process = _FORKS.Process(
+            target=_main, args=(self.settings, self.log, self._killer, self._adapters), daemon=True
+        )
         process.start()
         return process
 

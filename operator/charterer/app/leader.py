@@ -43,7 +43,7 @@ from charterer.controller.loop import Loop
 from charterer.controller.outcome import Executor
 from charterer.controller.preflights import Preflights
 from charterer.controller.progress_writer import ProgressWriter
-from charterer.controller.renewals import Renewals
+from charterer.controller.renewals import Renewals, pools_to_renew
 from charterer.controller.run_warnings import RunWarnings
 from charterer.controller.snapshot.source import SnapshotSource
 from charterer.controller.status.events import Events
@@ -56,7 +56,7 @@ from charterer.domain.ids import StepKey
 from charterer.domain.snapshot import Stop
 from charterer.domain.time import Instant, instant
 from charterer.metrics import Metrics
-from charterer.providers.accounts import Accounts, adapter_for
+from charterer.providers.accounts import Accounts, Adapters
 from charterer.providers.guarded import Guards
 from charterer.server.http import progress_app, serve
 from charterer.server.progress import ProgressBoard
@@ -79,7 +79,8 @@ def now() -> Instant:
 class Leader:
     """The leader's parts, wired. ``start`` and then ``run``; for the running event loop only.
 
-    ``fence`` returns the seconds for which this process leads. ``wrap`` lets a test stand around the executor.
+    ``fence`` returns the seconds for which this process leads. ``wrap`` lets a test stand around the executor,
+    and ``adapters`` makes the clouds' adapters.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Leader:
         material: TlsMaterial,
         fence: Callable[[], float],
         wrap: Callable[[Executor], Executor],
+        adapters: Adapters,
     ) -> None:
         self._settings = settings
         self._client = client
@@ -108,7 +110,7 @@ class Leader:
             dry_run=settings.dry_run,
             limits=settings.limits,
         )
-        adapter = partial(adapter_for, objects=ClusterObjects(client))
+        adapter = partial(adapters, objects=ClusterObjects(client))
         self._accounts = Accounts(os.environ, guards, adapter)
         self._board = ProgressBoard()
 
@@ -118,7 +120,7 @@ class Leader:
         # Observing
         moving = partial(pools_in_motion, store)
         self._surveys = Surveys(self._accounts, partial(pools_in, store), moving, self._awake.set, settings.surveys)
-        self._renewals = Renewals(self._accounts, partial(pools_in, store))
+        self._renewals = Renewals(self._accounts, partial(pools_to_renew, store), settings.surveys.quiet_seconds)
         templates = Templates(client, INDEXED_JOB, environment, self._awake.set)
         self._warnings = RunWarnings(client, self._awake.set)
         self._source = source = SnapshotSource(

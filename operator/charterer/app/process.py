@@ -16,6 +16,7 @@ from functools import partial
 from math import inf
 
 from charterer import __version__
+from charterer.api.operator_limits import to_annotations
 from charterer.app.certificate import progress_certificate, unshared_certificate
 from charterer.app.dry_run import DryRunLog
 from charterer.app.leader import Leader
@@ -33,7 +34,9 @@ from charterer.cluster.store import Store
 from charterer.cluster.watch import Watch
 from charterer.controller.outcome import Executor
 from charterer.metrics import Metrics
+from charterer.providers.accounts import Adapters, adapter_for
 from charterer.server.http import FEW_CONNECTIONS, health_app, metrics_app, serve
+from charterer.server.tls import TlsMaterial
 from charterer.workloads import ALL_KINDS
 
 _log = logging.getLogger(__name__)
@@ -44,13 +47,19 @@ _LOOP_STALL_SECONDS = 60.0
 """Seconds without a turn of the loop before the liveness probe fails: an idle loop turns every 15 seconds."""
 
 
-async def run(settings: Settings, wrap: Callable[[Executor], Executor] = lambda executor: executor) -> None:
-    """Run until SIGTERM or SIGINT, then give the Lease up. ``wrap`` lets a test stand around the executor.
+async def run(
+    settings: Settings,
+    wrap: Callable[[Executor], Executor] = lambda executor: executor,
+    adapters: Adapters = adapter_for,
+) -> None:
+    """Run until SIGTERM or SIGINT, then give the Lease up.
+
+    ``wrap`` lets a test stand around the executor, and ``adapters`` lets it put a server of its own in a cloud's place.
 
     Raises NoAccess when no cluster can be found. When the lead is lost the process ends at once with status 1.
     """
     access = credentials.load(settings.kubeconfig, settings.context)
-    replica = _Replica(settings, access, wrap)
+    replica = _Replica(settings, access, wrap, adapters)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for received in (signal.SIGTERM, signal.SIGINT):
@@ -71,10 +80,13 @@ async def run(settings: Settings, wrap: Callable[[Executor], Executor] = lambda 
 class _Replica:
     """What every replica runs: the watch, the Lease and the health endpoint; and the leader's parts while it leads."""
 
-    def __init__(self, settings: Settings, access: Access, wrap: Callable[[Executor], Executor]) -> None:
+    def __init__(
+        self, settings: Settings, access: Access, wrap: Callable[[Executor], Executor], adapters: Adapters
+    ) -> None:
         self._settings = settings
         self._access = access
         self._wrap = wrap
+        self._adapters = adapters
         self._metrics = Metrics(__version__, per_job=settings.job_metrics)
         self._store = Store(ALL_KINDS)
         self._heartbeat = Heartbeat()
@@ -97,6 +109,7 @@ class _Replica:
             settings.pod_name,
             on_gained=self._take_over,
             on_lost=lambda reason: _die(f"lost the lead ({reason})"),
+            annotations=to_annotations(settings.limits),
             heartbeat=self._heartbeat,
             silence=self._pulse.silence,
             times=settings.lease,
@@ -146,7 +159,7 @@ class _Replica:
         beating = asyncio.create_task(self._pulse.beat(lease, settings.lease.renew), name="pulse")
         stack.callback(beating.cancel)
         material = await until_answered("the certificate", partial(progress_certificate, client, settings))
-        leader = Leader(settings, client, self._store, self._metrics, material, self._lease.remaining, self._wrap)
+        leader = self._leader_with(client, material, self._lease.remaining)
         await leader.start(stack)
         self._leader = leader
         await leader.run(stack, label.leads)
@@ -156,10 +169,13 @@ class _Replica:
         client = await stack.enter_async_context(Client(self._access, withhold=DryRunLog().withhold))
         _log.info("dry run: nothing is changed, in the cluster or in a cloud; what would be done is logged")
         material = await unshared_certificate(self._settings)
-        leader = Leader(self._settings, client, self._store, self._metrics, material, lambda: inf, self._wrap)
+        leader = self._leader_with(client, material, lambda: inf)
         await leader.start(stack)
         self._leader = leader
         await leader.run(stack, None)
+
+    def _leader_with(self, client: Client, material: TlsMaterial, fence: Callable[[], float]) -> Leader:
+        return Leader(self._settings, client, self._store, self._metrics, material, fence, self._wrap, self._adapters)
 
     def _take_over(self) -> None:
         self._main.call_soon_threadsafe(self._gained.set)

@@ -1,4 +1,4 @@
-"""The operator's heartbeat: machines that would end themselves without it are told every minute that it lives."""
+"""The operator's heartbeat: machines that would end themselves without it are told again and again that it lives."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
+from charterer.cluster import kinds
+from charterer.cluster.store import Store
+from charterer.controller.known_pools import known_pools
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
 from charterer.providers.accounts import Accounts
@@ -15,12 +18,21 @@ from charterer.providers.guarded import Guarded
 _log = logging.getLogger(__name__)
 
 
-class Renewals:
-    """Renews until ``run`` is cancelled. ``pools`` gives the pools there are, also those of which rentals are left."""
+def pools_to_renew(store: Store) -> Mapping[PoolId, Pool]:
+    """The pools there are, and those that are gone or cannot be read, as their rentals remember them.
 
-    def __init__(
-        self, accounts: Accounts, pools: Callable[[], Mapping[PoolId, Pool]], every_seconds: float = 60.0
-    ) -> None:
+    What cannot be read is no reason to let machines go that jobs run on.
+    """
+    return known_pools(store.view(kinds.GPU_POOLS).objects, store.view(kinds.GPU_RENTALS).objects)
+
+
+class Renewals:
+    """Renews until ``run`` is cancelled. ``pools`` gives those that have machines (``pools_to_renew``).
+
+    ``every_seconds``: as often as quiet pools are surveyed, because adapters go by what their last list showed.
+    """
+
+    def __init__(self, accounts: Accounts, pools: Callable[[], Mapping[PoolId, Pool]], every_seconds: float) -> None:
         self._accounts = accounts
         self._pools = pools
         self._every = every_seconds

@@ -16,10 +16,10 @@ from charterer.cluster import kinds
 from charterer.cluster.store import Store
 from charterer.controller.clock import Reading
 from charterer.controller.known_pools import known_pools
-from charterer.domain.ids import OrderToken, PoolId
+from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Refusal, Reply
-from charterer.domain.pool import Cloud, Pool, Quote, Survey
-from charterer.domain.rental import RentalPhase
+from charterer.domain.pool import Cloud, Instance, InstanceState, Pool, Quote, Survey
+from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.time import Instant
 from charterer.providers.accounts import Accounts
 from charterer.providers.errors import ProviderError
@@ -29,6 +29,9 @@ _log = logging.getLogger(__name__)
 
 _REFUSAL_SECONDS = 600.0
 """Seconds for which an order's refusal is remembered: it is on record in the pool's status long before."""
+_MOVING = frozenset({RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.DRAINING})
+_EARLY = 0.5
+"""Part of a pool's interval that must have passed for it to be asked about together with others of its account."""
 _NO_TIME = Instant(0)
 _NEVER = float("-inf")
 """Seconds of the clock at which a pool that was never asked counts as asked."""
@@ -42,9 +45,13 @@ def pools_in(store: Store) -> Mapping[PoolId, Pool]:
 
 
 def pools_in_motion(store: Store) -> frozenset[PoolId]:
-    """Pools with a rental that is being asked for, started, drained or settled."""
-    rentals = store.view(kinds.GPU_RENTALS).objects.values()
-    return frozenset(rental.pool for rental in rentals if rental.phase is not RentalPhase.READY or rental.deleting)
+    """Pools with a rental that is in motion."""
+    return frozenset(rental.pool for rental in store.view(kinds.GPU_RENTALS).objects.values() if in_motion(rental))
+
+
+def in_motion(rental: Rental) -> bool:
+    """Whether it is being asked for, started or drained. A machine that has ended only leaves the cloud's list."""
+    return rental.phase in _MOVING or (rental.deleting and rental.phase is RentalPhase.READY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +65,30 @@ class SurveyPace:
 
 @dataclass(slots=True)
 class _Said:
-    """What the cloud said of orders when it was asked for them; times are seconds of the event loop's clock."""
+    """What the cloud said of orders when it was asked for them, and of instances when it was told to end them.
+
+    Times are seconds of the event loop's clock.
+    """
 
     accepted: dict[OrderToken, float] = field(default_factory=dict)
     refused: dict[OrderToken, tuple[float, Refusal]] = field(default_factory=dict)
+    ending: dict[InstanceId, float] = field(default_factory=dict)
 
     def added_to(self, survey: Survey, now: float) -> Survey:
         """The survey with what its lists may not show yet, or never do."""
         lag = survey.traits.lag_seconds
         self.accepted = {order: since for order, since in self.accepted.items() if now - since < lag}
         self.refused = {order: said for order, said in self.refused.items() if now - said[0] < _REFUSAL_SECONDS}
+        self.ending = {instance: since for instance, since in self.ending.items() if now - since < lag}
         ordered = survey.ordered if survey.target is not None else survey.ordered | self.accepted.keys()
         refusals = (*survey.refusals, *(refusal for _, refusal in self.refused.values()))
-        return replace(survey, ordered=ordered, refusals=refusals)
+        return replace(survey, ordered=ordered, refusals=refusals, instances=tuple(map(self._seen, survey.instances)))
+
+    def _seen(self, instance: Instance) -> Instance:
+        """The instance; one that the cloud was told to end is listed as alive only because lists lag."""
+        if instance.id in self.ending and instance.state in (InstanceState.PENDING, InstanceState.RUNNING):
+            return replace(instance, state=InstanceState.STOPPING)
+        return instance
 
 
 class Surveys:
@@ -127,6 +145,10 @@ class Surveys:
         for order in orders:
             said.accepted.pop(order, None)
 
+    def note_end(self, pool: Pool, instance: InstanceId) -> None:
+        """Remember that the cloud was told to end this instance, until its lists must show it."""
+        self._said.setdefault(pool.id, _Said()).ending[instance] = self._clock()
+
     async def refresh(self, pool_id: PoolId) -> None:
         """Ask about this pool now and wait for the answer, so that no decision rests on an answer before a change."""
         pool = self._pools().get(pool_id)
@@ -139,7 +161,7 @@ class Surveys:
         async with asyncio.TaskGroup() as tasks:
             while True:
                 self._nudge.clear()
-                for account, pools in self._accounts.by_account(self._due()).items():
+                for account, pools in self._due().items():
                     self._in_flight |= {pool.id for pool in pools}
                     tasks.create_task(self._ask_and_notify(account, pools))
                 delay = self._next_in()
@@ -161,10 +183,17 @@ class Surveys:
         waits = (self._due_in(pool, moving) for pool in self._pools() if pool not in self._in_flight)
         return max(min(waits, default=self._pace.quiet_seconds), 0.0)
 
-    def _due(self) -> list[Pool]:
+    def _due(self) -> Mapping[Guarded, Sequence[Pool]]:
+        """The pools that are due, and with them those of their accounts that soon are: one list may tell of all."""
         pools, moving = self._pools(), self._moving()
         self.keep(pools)
-        return [pool for name, pool in pools.items() if name not in self._in_flight and self._due_in(name, moving) <= 0]
+        waits = {name: self._due_in(name, moving) for name in pools if name not in self._in_flight}
+        soon = [pools[name] for name, wait in waits.items() if wait <= _EARLY * self._interval(name, moving)]
+        return {
+            account: together
+            for account, together in self._accounts.by_account(soon).items()
+            if any(waits[pool.id] <= 0 for pool in together)
+        }
 
     async def _ask_and_notify(self, account: Guarded, pools: Sequence[Pool]) -> None:
         names = {pool.id for pool in pools}

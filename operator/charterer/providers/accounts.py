@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias, assert_never
+from typing import Protocol, TypeAlias, assert_never
 
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import AwsFleet, AwsGroup, FakeGroup, NodeClaims, Pool
@@ -19,6 +19,14 @@ from charterer.providers.reach import Account, account_of
 
 Environment: TypeAlias = Mapping[str, str]
 """Where credentials come from. ``CHARTERER_FAKECLOUD_TOKEN``: the bearer token for fake clouds, if they ask for one."""
+
+
+class Adapters(Protocol):
+    """Makes the vendor's adapter for a pool's account, as ``adapter_for`` does."""
+
+    def __call__(self, pool: Pool, environ: Environment, objects: Objects | None = None) -> Provider:
+        """The adapter. ``objects``: those of the cluster, where there is one."""
+        ...
 
 
 def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None) -> Provider:

@@ -180,7 +180,7 @@ class FakeCloud:
             price = await self.quote(pool)
         except ProviderError as error:
             return [PreflightFinding("group", False, str(error))]
-        sells = f"{group.get('instanceType')} in {group.get('zone')} at {price.price} an hour"
+        sells = f"{group.get('instanceType')} in {group.get('zone')} at {price.price}"
         found = [PreflightFinding("group", True, f"{_group(pool)} sells {sells}")]
         fits = _decoded(pool, f"GET {path}", lambda: int(group["maxSize"]))
         if pool.max_nodes > fits:

@@ -70,7 +70,8 @@ class Provider(Protocol):
     async def renew(self, pools: Sequence[Pool]) -> None:
         """The operator lives: keep the machines of these pools from ending themselves, where it is time to.
 
-        Called every minute. What nobody renews for the pool's ``abandonAfterSeconds`` ends itself, whoever is down.
+        Called as often as a quiet pool is surveyed. What nobody renews for the pool's ``abandonAfterSeconds`` ends
+        itself, whoever is down.
         """
         ...
 

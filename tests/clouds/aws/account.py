@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -23,11 +24,32 @@ class Clock:
     """The cloud's time, which only a test moves."""
 
     def __init__(self) -> None:
-        self.now = BEGIN
+        self._now = BEGIN
+
+    @property
+    def now(self) -> datetime:
+        """The time."""
+        return self._now
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
-        self.now += timedelta(seconds=seconds)
+        self._now += timedelta(seconds=seconds)
+
+
+class WallClock(Clock):
+    """The real time in whole seconds, as EC2 tells it, ahead by what a test advances it; ``pace``: seconds of the
+    cloud's that pass in one of the wall's."""
+
+    def __init__(self, pace: float = 1.0) -> None:
+        super().__init__()
+        self._now = datetime.now(UTC).replace(microsecond=0)
+        self._began = time.monotonic()
+        self._pace = pace
+
+    @property
+    def now(self) -> datetime:
+        """The time."""
+        return self._now + timedelta(seconds=int((time.monotonic() - self._began) * self._pace))
 
 
 @dataclass(frozen=True)
@@ -97,6 +119,7 @@ class Account:
 
     ``blocks``: the end dates of reservations that are Capacity Blocks.
     ``calls``: every call that came, with its parameters; ``callers``: the keys that signed those of each operation.
+    ``witness``: is called just before and just after (``before``, ``after``) a call takes effect, with its operation.
     """
 
     clock: Clock = field(default_factory=Clock)
@@ -126,6 +149,7 @@ class Account:
     tokens: dict[tuple[str, str], tuple[Params, Params]] = field(default_factory=dict)
     callers: dict[str, set[str]] = field(default_factory=dict)
     calls: list[tuple[str, Params]] = field(default_factory=list)
+    witness: Callable[[str, str], None] = lambda when, operation: None
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def add_subnet(self, id: str, zone: str, free: int = 250) -> None:

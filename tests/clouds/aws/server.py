@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import sys
 import threading
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -25,8 +26,7 @@ class AwsServer:
 
     def __init__(self, account: Account) -> None:
         self.account = account
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._http.daemon_threads = True
+        self._http = _Threads(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._http.server_port}"
         self._thread = threading.Thread(target=lambda: self._http.serve_forever(0.02), daemon=True)
 
@@ -57,10 +57,22 @@ class AwsServer:
             return fault.status, protocol.error(service, fault)
 
 
+class _Threads(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of callers that were killed."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
 def _act(account: Account, name: str, params: protocol.Params, region: str) -> protocol.Params | None:
     if params.get("DryRun"):
         raise protocol.Fault("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
-    return OPERATIONS[name](account, params, region)
+    account.witness("before", name)
+    result = OPERATIONS[name](account, params, region)
+    account.witness("after", name)
+    return result
 
 
 def _check_time(signed: str, account: Account) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from charterer.domain.ids import JobId
 from charterer.domain.plan import Allocate, ReasonCode
+from charterer.domain.pool import CapacityType
 from charterer.policy import plan
 from tests.scenarios.policy.stories import placed, releases, rents, simple, why
 
@@ -52,6 +53,18 @@ def test_a_width_that_no_pool_has_says_so() -> None:
     decided = plan(world.snapshot())
     assert decided.commands == ()
     assert why(decided, "odd") is ReasonCode.NO_OPTION
+
+
+def test_a_job_that_only_spot_nodes_would_fit_is_told_so() -> None:
+    world = simple()
+    world.pool("a100", gpu_type="a100", capacity=CapacityType.SPOT)
+    world.job("careful", gpus=8)
+    decided = plan(world.snapshot())
+    assert decided.commands == ()
+    assert decided.jobs[JobId("careful")].reason.message == (
+        "no GPUPool with a known price offers 8 GPUs that the cloud cannot take back: set spec.spotPolicy to Allowed, "
+        "or add a pool of on-demand nodes"
+    )
 
 
 def test_a_pool_that_is_deleted_is_emptied_and_its_jobs_go_elsewhere() -> None:

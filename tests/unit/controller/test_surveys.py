@@ -8,15 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.controller.surveys import SurveyPace, Surveys
+from charterer.controller.surveys import SurveyPace, Surveys, in_motion
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Reply
-from charterer.domain.pool import FakeGroup, Pool, Quote, Survey
+from charterer.domain.pool import FakeGroup, Instance, InstanceState, Pool, Quote, Survey
+from charterer.domain.rental import RentalPhase
 from charterer.domain.time import Instant
 from charterer.providers.accounts import Accounts
 from charterer.providers.errors import CloudUnreachable, ProviderError
 from charterer.providers.provider import Drained, PreflightFinding
-from tests.factory.pools import COUNTED, OFFERING, PRICE, fake_group, pool
+from tests.factory.pools import COUNTED, LAG, OFFERING, PRICE, fake_group, instance, pool, rental
 from tests.virtual_time import clock, run_for, run_in_virtual_time
 
 QUIET, MOVING, QUOTED = 15.0, 1.0, 60.0
@@ -28,11 +29,12 @@ def pool_at(endpoint: str, name: str) -> Pool:
 
 
 class Cloud:
-    """A provider that remembers when it was asked; ``target`` and ``fails`` are what it answers with."""
+    """A provider that remembers when it was asked; ``target``, ``machines`` and ``fails`` are what it answers with."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.target = 0
+        self.machines: tuple[Instance, ...] = ()
         self.fails = False
         self.asked: list[tuple[float, frozenset[PoolId]]] = []
         self.quoted: list[float] = []
@@ -44,7 +46,8 @@ class Cloud:
         if self.fails:
             return {pool.id: CloudUnreachable(pool.id, "GET", "Refused", "no answer") for pool in pools}
         at = Instant(round(asked * 1e6))
-        return {pool.id: Survey(pool.id, self.target, frozenset(), (), (), (), at, COUNTED, OFFERING) for pool in pools}
+        told = (self.target, frozenset[OrderToken](), self.machines, (), (), at, COUNTED, OFFERING)
+        return {pool.id: Survey(pool.id, *told) for pool in pools}
 
     async def quote(self, pool: Pool) -> Quote:
         self.quoted.append(clock())
@@ -123,7 +126,9 @@ def test_a_pool_in_motion_is_asked_about_every_second_as_soon_as_it_moves() -> N
         await sky.passes(9.5)
         assert [(round(at - began), pools) for at, pools in sky.near.asked] == [
             (0, frozenset({A.id, B.id})),
-            *((second, frozenset({A.id})) for second in (5, 6, 7, 8, 9)),
+            *((second, frozenset({A.id})) for second in (5, 6, 7)),
+            (8, frozenset({A.id, B.id})),  # half of the quiet pool's time has passed
+            (9, frozenset({A.id})),
         ]
 
     run_in_virtual_time(main())
@@ -137,6 +142,32 @@ def test_pools_of_one_account_are_asked_about_in_one_call() -> None:
         assert [pools for _, pools in sky.clouds[FAR].asked] == [{C.id}]
 
     run_in_virtual_time(main())
+
+
+def test_pools_of_one_account_that_were_asked_about_at_different_times_are_soon_asked_about_together() -> None:
+    """Twenty pools in motion, each in a call of its own, would be twenty calls a second for the same list."""
+
+    async def main() -> None:
+        sky = Sky(A, B)
+        sky.moving |= {A.id, B.id}
+        running = asyncio.create_task(sky.surveys.run())
+        await asyncio.sleep(0.5)
+        await sky.surveys.refresh(A.id)
+        sky.near.asked.clear()
+        await asyncio.sleep(5.0)
+        assert {pools for _, pools in sky.near.asked} == {frozenset({A.id, B.id})}
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    run_in_virtual_time(main())
+
+
+@pytest.mark.parametrize(
+    ("phase", "moves"), [(phase, phase not in (RentalPhase.READY, RentalPhase.ENDED)) for phase in RentalPhase]
+)
+def test_a_pool_is_in_motion_while_a_machine_of_it_starts_or_ends(phase: RentalPhase, moves: bool) -> None:
+    """Not for the hour for which a cloud lists what has ended."""
+    assert in_motion(rental(phase=phase)) is moves
 
 
 def test_a_cloud_that_answers_slowly_holds_up_no_other_and_is_not_asked_again_meanwhile() -> None:
@@ -196,6 +227,25 @@ def test_a_refresh_asks_at_once_and_a_slower_older_answer_does_not_replace_it() 
         assert len(sky.near.asked) == 2
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+    run_in_virtual_time(main())
+
+
+def test_an_instance_that_the_cloud_was_told_to_end_counts_as_ending_for_as_long_as_lists_may_lag() -> None:
+    """Otherwise it would be ended again with every list that does not show it yet."""
+
+    async def main() -> None:
+        sky = Sky(A)
+        sky.near.machines = (instance("one"), instance("two"))
+        sky.surveys.note_end(A, InstanceId("one"))
+
+        async def states() -> list[InstanceState]:
+            await sky.surveys.refresh(A.id)
+            return [machine.state for machine in sky.surveys.latest[A.id].instances]
+
+        assert await states() == [InstanceState.STOPPING, InstanceState.RUNNING]
+        await asyncio.sleep(LAG + 1)
+        assert await states() == [InstanceState.RUNNING, InstanceState.RUNNING]
 
     run_in_virtual_time(main())
 

@@ -39,7 +39,12 @@ class CloudWriter:
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
         """End one instance."""
-        await self._then_survey(pool, self._accounts.account_of(pool).terminate(pool, instance, proof))
+
+        async def ended() -> None:
+            await self._accounts.account_of(pool).terminate(pool, instance, proof)
+            self._surveys.note_end(pool, instance)
+
+        await self._then_survey(pool, ended())
 
     async def _then_survey(self, pool: Pool, call: Awaitable[T]) -> T:
         try:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from math import inf
 
 from charterer.domain.ids import JobId, PoolId
-from charterer.domain.job import Job, Placement
+from charterer.domain.job import Job, Placement, SpotPolicy
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
-from charterer.domain.pool import Pool
+from charterer.domain.pool import CapacityType, Pool
 from charterer.policy.actions.path_mixing import in_order, last_option, ranked_options
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.triage import JobTriage, KeptRuns
@@ -260,7 +260,7 @@ def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
     types = f" of type {', '.join(job.gpu_types)}" if job.gpu_types else ""
     text = f"no GPUPool with a known price offers {gpus}{types}"
     offers = [
-        (pool.offering.gpu_type, pool.offering.gpus_per_node * pool.max_nodes, pool.id)
+        (pool.offering.gpu_type, pool.offering.gpus_per_node * pool.max_nodes, pool)
         for pool in pools.values()
         if pool.offering is not None and pool.quote is not None and not pool.deleting
     ]
@@ -269,7 +269,13 @@ def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
         return f"{text}: no pool has a known price and size yet"
     if not fitting:
         return f"{text}: pools have {', '.join(sorted({gpu_type for gpu_type, _, _ in offers}))}"
-    gpu_type, most, pool_id = max(fitting, key=lambda offer: offer[1])
+    if job.spot is not SpotPolicy.ALLOWED:
+        fitting = [offer for offer in fitting if offer[2].capacity_type is not CapacityType.SPOT]
+    if not fitting:
+        return (
+            f"{text} that the cloud cannot take back: set spec.spotPolicy to Allowed, or add a pool of on-demand nodes"
+        )
+    gpu_type, most, pool = max(fitting, key=lambda offer: offer[1])
     if most < widths.min:
-        return f"{text}: the largest pool is {pool_id} with {most} GPUs of type {gpu_type}"
+        return f"{text}: the largest pool is {pool.id} with {most} GPUs of type {gpu_type}"
     return f"{text}: widen spec.gpus or spec.gpuTypes, or add a pool"

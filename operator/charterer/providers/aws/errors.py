@@ -254,7 +254,7 @@ def call_error(
     if known.meaning in (CodeMeaning.CAPACITY, CodeMeaning.QUOTA):
         return LaunchRefused(pool, call, LaunchError(code, message), at)
     if code in _CLOCK:
-        message = f"{message} Check that the credentials are not expired and that the operator's clock is right"
+        message = f"{message.rstrip('.')}: check that the credentials are not expired and the operator's clock is right"
     return _KINDS[known.meaning](pool, call, code, message)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from charterer.domain.ids import InstanceId
 from charterer.domain.order import Ask, Order, Refusal, Reply
 from charterer.domain.pool import AwsGroup, CapacityType, Pool
-from charterer.providers.aws.calls import Calls, time_of
+from charterer.providers.aws.calls import Calls, Sleep, time_of
 from charterer.providers.aws.errors import CodeMeaning, LaunchError, LaunchRefused, meaning_of, refusal
 from charterer.providers.aws.fleet import in_waves
 from charterer.providers.aws.launch_template import read_template
@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 _SETTINGS_SECONDS: Final = 300.0
 """For how long a group's settings are used before they are read again."""
 _FIGHTING: Final = ("AZRebalance", "ReplaceUnhealthy", "InstanceRefresh")
+_UNKNOWN_PAUSES: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Seconds after each try to tag an instance that EC2 does not know yet."""
 _NO_MEMBER: Final = "No managed instance found"
 
 
@@ -40,11 +42,15 @@ class GroupSettings:
 
 
 class GroupLauncher:
-    """Launches the orders of pools with an Auto Scaling group; ``clock``: seconds that only grow."""
+    """Launches the orders of pools with an Auto Scaling group.
 
-    def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
+    ``clock``: seconds that only grow. ``sleep``: waits between tries.
+    """
+
+    def __init__(self, calls: Calls, clock: Callable[[], float], sleep: Sleep) -> None:
         self._calls = calls
         self._clock = clock
+        self._sleep = sleep
         self._settings: dict[str, tuple[float, GroupSettings]] = {}
 
     async def settings(self, pool: Pool, group: AwsGroup) -> GroupSettings:
@@ -94,12 +100,19 @@ class GroupLauncher:
         return refusal(pool.id, errors, group.region, pool.capacity_type, at, order.token)
 
     async def _name(self, pool: Pool, id: InstanceId, order: Order) -> None:
-        """Tag an instance with its order; the same order again tags it again."""
+        """Tag an instance with its order; the same order again tags it again. EC2 may know it only seconds later."""
         tags = [{"Key": ORDER_TAG, "Value": order.token}, {"Key": RENTAL_TAG, "Value": order.rental}]
-        try:
-            await self._calls(pool.id, Call.CREATE_TAGS, {"Resources": [id], "Tags": tags})
-        except ProviderError as error:
-            logger.warning("%s", error)
+        for pause in _UNKNOWN_PAUSES:
+            try:
+                await self._calls(pool.id, Call.CREATE_TAGS, {"Resources": [id], "Tags": tags})
+            except NotFoundInCloud:
+                await self._sleep(pause)
+            except ProviderError as error:
+                logger.warning("%s", error)
+                return
+            else:
+                return
+        logger.warning("GPUPool %s: EC2 does not know instance %s, which was just launched", pool.id, id)
 
     async def terminate(self, pool: Pool, instance: InstanceId) -> bool:
         """End a member of the group, and nothing takes its place; False when no group has it."""

@@ -1,0 +1,157 @@
+"""Whole lives on machines of AWS: rented, run on, given back and billed, with the operator killed around every call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from charterer.cluster.paths import GPU_POOLS
+from charterer.domain.time import instant, parse_instant
+from charterer.providers.aws.permissions import ORDER_TAG, RENTAL_TAG
+from tests.clouds.aws.faults import AnswerLost
+from tests.testbed.aws_bed import GPU_TYPE, KEY, TYPE, AwsBed, node_name, provider_id
+from tests.testbed.operators import Killer, OperatorProcess
+
+_FLEET_OR_GROUP = pytest.mark.parametrize("group", [False, True], ids=["fleet", "group"])
+
+
+@_FLEET_OR_GROUP
+async def test_a_job_runs_on_two_machines_that_are_ended_after_it_and_paid_to_the_second(
+    aws_bed: AwsBed, group: bool
+) -> None:
+    """Those of the fleet are spot machines, whose price changes while the job runs."""
+    bed, here = aws_bed, aws_bed.account
+    bed.operator()
+    await bed.aws_pool(group=group, spot=not group)
+    await bed.budget()
+    await bed.job("train", gpus=16, spotPolicy="Allowed")
+    await bed.running("train")
+    machines, rentals = here.alive(), {raw["status"]["instance"]: raw for raw in bed.rentals()}
+    assert {machine.id for machine in machines} == rentals.keys()
+    assert len(machines) == 2
+    for machine in machines:
+        rental, tags = rentals[machine.id], machine.tags_at(here.clock.now)
+        assert tags[RENTAL_TAG] == rental["metadata"]["name"]
+        assert rental["status"]["providerId"] == provider_id(machine)
+        assert rental["status"]["node"] == node_name(machine)
+        assert parse_instant(rental["status"]["launchedAt"]) == instant(machine.launched)
+    assert len({machine.tags_at(here.clock.now)[ORDER_TAG] for machine in machines}) == 2
+    pool = bed.mirror.one(GPU_POOLS, "aws")
+    assert pool is not None
+    offering, quote = pool["status"]["offering"], pool["status"]["quote"]
+    assert (offering["gpuType"], offering["gpusPerNode"], offering["instanceType"]) == (GPU_TYPE, 8, TYPE)
+    assert quote["hourly"] == ("21.957642" if group else "9.50")
+    here.clock.advance(200)
+    here.set_spot_price(TYPE, "us-east-1a", "11.25")
+    here.set_spot_price(TYPE, "us-east-1b", "10.75")
+    here.clock.advance(300)
+    await bed.finish("train")
+    await bed.complete("train")
+    await bed.until(lambda: not here.alive())
+    assert all(cost > 21_957_642 // 24 if group else cost > 1_300_000 for cost in here.bill().values())
+
+
+async def test_a_role_that_expires_and_a_throttled_account_cost_a_running_job_nothing(aws_bed: AwsBed) -> None:
+    """The pool says what is wrong; what was wanted meanwhile is rented and ended once the account answers again."""
+    bed, here = aws_bed, aws_bed.account
+    bed.operator()
+    await bed.aws_pool()
+    await bed.budget()
+    await bed.job("first", gpus=8)
+    await bed.running("first")
+    here.expired = {KEY}
+    await bed.job("second", gpus=8)
+    await bed.until(lambda: "RequestExpired" in _cloud_says(bed))
+    assert bed.state("first") == "Running"
+    here.expired = set()
+    await bed.running("second")
+    assert len(here.machines) == 2
+    here.faults.throttle("*", here.clock.now, 600)
+    await bed.finish("first")
+    await bed.complete("first")
+    await bed.until(lambda: "RequestLimitExceeded" in _cloud_says(bed))
+    assert len(here.alive()) == 2
+    assert bed.state("second") == "Running"
+    here.clock.advance(601)
+    await bed.until(lambda: len(here.alive()) == 1)
+    assert len(here.machines) == 2
+
+
+def _cloud_says(bed: AwsBed) -> str:
+    """Why the pool is not ready."""
+    return bed.condition(bed.mirror.one(GPU_POOLS, "aws"), "Ready").get("message", "")
+
+
+_STEPS = frozenset({"Rent", "AskCloud", "Adopt", "MarkReady", "Release", "Terminate", "MarkEnded", "Fold", "Forget"})
+"""Those of renting and releasing; the others are the same for every cloud."""
+_CALLS = {
+    False: {"ec2:CreateFleet", "ec2:TerminateInstances"},
+    True: {"autoscaling:LaunchInstances", "ec2:CreateTags", "autoscaling:TerminateInstanceInAutoScalingGroup"},
+}
+"""The calls that rent and release a machine: of a fleet, and of a group."""
+
+
+@dataclass(slots=True)
+class _CallKiller:
+    """Kills the operator before a call takes effect, and after it before the answer, once for each of ``points``."""
+
+    operator: OperatorProcess
+    points: set[str]
+
+    def __call__(self, when: str, call: str) -> None:
+        point = f"{when} {call}"
+        if point in self.points:
+            self.points.remove(point)
+            os.kill(self.operator.pid, signal.SIGKILL)
+            raise AnswerLost
+
+
+def _around(things: Iterable[str]) -> set[str]:
+    return {f"{when} {thing}" for when in ("before", "after") for thing in things}
+
+
+@pytest.mark.timeout(300)
+@_FLEET_OR_GROUP
+async def test_killed_around_every_call_and_step_each_of_two_machines_is_launched_once(
+    aws_bed: AwsBed, group: bool
+) -> None:
+    """Lists lag, so that the next operator asks again for what the one before was given."""
+    bed, here = aws_bed, aws_bed.account
+    here.list_lag = 6
+    journal = bed.directory / "journal"
+    operator = bed.operator(killer=Killer(journal, _STEPS))
+    killer = here.witness = _CallKiller(operator, _around(_CALLS[group]))
+
+    async def keep_alive() -> None:
+        while True:
+            await operator.death()
+            operator.restart()
+
+    nurse = asyncio.create_task(keep_alive())
+    try:
+        await bed.aws_pool(group=group)
+        await bed.budget()
+        await bed.job("train", gpus=16)
+        await bed.running("train")
+        assert len(here.machines) == 2
+        await bed.finish("train")
+        await bed.complete("train")
+        await bed.until(lambda: not here.alive())
+        await bed.an_hour_later()
+        await bed.until(lambda: not bed.rentals())
+    finally:
+        nurse.cancel()
+        operator.kill()
+    assert len(here.machines) == 2
+    assert killer.points == set(), "calls around which the operator was not killed"
+    assert _around(_STEPS) - _lines(journal) == set()
+
+
+def _lines(journal: Path) -> set[str]:
+    return {*journal.read_text().splitlines()}
