@@ -133,6 +133,7 @@ class World(Declared):
             reserved=command.reserve,
             worst=command.worst,
             billing_minimum_seconds=0 if quote is None else quote.billing_minimum_seconds,
+            gang=command.gang,
         )
 
     def launches(self, name: str, *, at: Instant | None = None, price: Price | None = None) -> None:

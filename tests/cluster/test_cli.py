@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from charterer.cluster.paths import JOBS
+from charterer.domain.snapshot import OperatorLimits
 from tests.testbed.bed import Bed, group
 
 _CHARTERER = "from charterer.cli import main; main()"
@@ -56,7 +57,7 @@ def person(bed: Bed, *, role: str | None = "charterer-view") -> Path:
 async def test_who_may_view_sees_that_nothing_is_left_to_do_and_why_the_job_has_what_it_has(
     bed: Bed, role: str
 ) -> None:
-    bed.operator()
+    bed.operator(limits=OperatorLimits(nodes=9))
     await bed.pool()
     await bed.budget()
     await bed.job("train", gpus=4)
@@ -65,6 +66,7 @@ async def test_who_may_view_sees_that_nothing_is_left_to_do_and_why_the_job_has_
     planned = await charterer(me, "plan", "-o", "json")
     assert (planned.code, planned.err) == (0, "")
     assert planned.json["actions"] == []
+    assert (planned.json["operatorLimits"]["nodes"], planned.json["operatorLimits"]["hasNodes"]) == (9, 1)
     (job,) = planned.json["jobs"]
     assert (job["name"], job["state"], job["has"]["gpus"], job["has"]["pool"]) == ("train", "Running", 4, "a100")
     (budget,) = planned.json["budgets"]

@@ -18,13 +18,13 @@ from charterer.api.models.gpupool import GPUPoolRecord
 from charterer.api.models.gpurental import GPURentalRecord
 from charterer.api.models.trainingjob_status import TrainingJobRecord
 from charterer.domain.budget import Balance, PastPeriod
-from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
+from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Finish, FinishKind, Placement, Progress, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import Offering, PriceSegment, Quote
-from charterer.domain.rental import RentalPhase
+from charterer.domain.rental import Gang, RentalPhase
 from charterer.domain.time import parse_instant
 from tests import factory
 from tests.cluster.crd_cases import Json, install_crds, make
@@ -111,8 +111,9 @@ def test_a_pools_offer_and_cooling_survive_the_api_server(api: ControlPlane, mak
 
 
 def test_a_rental_is_made_and_its_record_survives_the_api_server(api: ControlPlane, make_kept: Any) -> None:
+    gang = Gang("0c1d2e3f-1", JobId("0c1d2e3f-uid"), "research/sft", 4)
     reason = Reason(ReasonCode.DEMAND, 0.0, Money(0), "8 GPUs are wanted")
-    rent = Rent(RentalId("a100-7"), PoolId("a100"), BudgetId("team"), Money(12_000_000), Price(6_000_000), reason)
+    rent = Rent(RentalId("a100-7"), PoolId("a100"), BudgetId("team"), Money(12_000_000), Price(6_000_000), reason, gang)
     raw = make_kept(manifests.rental(rent, factory.pool()))
     rental = replace(
         decode.rental(raw),

@@ -11,6 +11,7 @@ from typing import Final
 
 from charterer.api.models.base import Json
 from charterer.api.models.gpupool import cloud_fields
+from charterer.api.models.gpurental import GangSpec
 from charterer.api.names import (
     API_VERSION,
     FINALIZER_LEDGER,
@@ -33,7 +34,8 @@ _NOTE_BYTES: Final = 1024
 
 def rental(rent: Rent, pool: Pool) -> Json:
     """The GPURental of a command to rent in the pool."""
-    return _rental(rent.rental, pool, rent.budget, rent.reserve, rent.worst, {})
+    gang = {} if rent.gang is None else {"gang": GangSpec.from_domain(rent.gang).model_dump(mode="json", by_alias=True)}
+    return _rental(rent.rental, pool, rent.budget, rent.reserve, rent.worst, gang)
 
 
 def orphan_rental(step: RecordOrphan, pool: Pool) -> Json:

@@ -33,6 +33,10 @@ ANNOTATION_CONFIRMED_PRICE: Final = f"{GROUP}/confirm-price"
 ANNOTATION_STOP: Final = f"{GROUP}/stop"
 """On the Namespace of the operator: nothing is rented while it is there; with the value ``drain``, all is ended."""
 
+ANNOTATION_MAX_NODES: Final = f"{GROUP}/max-nodes"
+ANNOTATION_MAX_HOURLY: Final = f"{GROUP}/max-dollars-per-hour"
+"""On the Lease, by the operator that leads: its own limits."""
+
 FINALIZER_LEDGER: Final = f"{GROUP}/ledger"
 FINALIZER_BILL: Final = f"{GROUP}/bill"
 """On a NodeClaim: it stays until how it ended has been read."""

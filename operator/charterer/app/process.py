@@ -16,6 +16,7 @@ from functools import partial
 from math import inf
 
 from charterer import __version__
+from charterer.api.operator_limits import to_annotations
 from charterer.app.certificate import progress_certificate, unshared_certificate
 from charterer.app.dry_run import DryRunLog
 from charterer.app.leader import Leader
@@ -108,6 +109,7 @@ class _Replica:
             settings.pod_name,
             on_gained=self._take_over,
             on_lost=lambda reason: _die(f"lost the lead ({reason})"),
+            annotations=to_annotations(settings.limits),
             heartbeat=self._heartbeat,
             silence=self._pulse.silence,
             times=settings.lease,

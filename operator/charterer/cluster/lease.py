@@ -10,8 +10,9 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 from charterer.cluster.blocking import BlockingClient
@@ -40,8 +41,9 @@ class Lease:
 
     ``on_gained()`` is called once, ``on_lost(why)`` at most once and only after it; both from threads of this object.
     After ``on_lost`` the process must end at once: another may lead from then on. ``identity`` is the pod's name, so
-    that a container that starts again takes over from itself without waiting. ``silence``: seconds for which the
-    process got no answer from the API server to what it asked otherwise.
+    that a container that starts again takes over from itself without waiting. ``annotations``: what the holder says of
+    itself on the Lease. ``silence``: seconds for which the process got no answer from the API server to what it asked
+    otherwise.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Lease:
         *,
         on_gained: Callable[[], None],
         on_lost: Callable[[str], None],
+        annotations: Mapping[str, str] = MappingProxyType({}),
         heartbeat: Heartbeat | None = None,
         silence: Callable[[], float] = lambda: 0.0,
         times: LeaseTimes | None = None,
@@ -63,6 +66,7 @@ class Lease:
         self._times = times or LeaseTimes()
         self._name, self._namespace, self._identity = name, namespace, identity
         self._on_gained, self._on_lost, self._heartbeat, self._clock = on_gained, on_lost, heartbeat, clock
+        self._annotations = dict(annotations)
         self._silence = silence
         self._http = BlockingClient(access, timeout=self._times.renew_deadline / 3)
         self._acquired = ""
@@ -185,7 +189,7 @@ class Lease:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         changes = record is None or record.holder != holder
         transitions = 0 if record is None else record.transitions + (changes and bool(holder))
-        metadata = {"name": self._name, "namespace": self._namespace}
+        metadata: dict[str, Any] = {"name": self._name, "namespace": self._namespace, "annotations": self._annotations}
         spec: dict[str, Any] = {
             "holderIdentity": holder,
             "leaseDurationSeconds": math.ceil(self._times.duration) if holder else 1,

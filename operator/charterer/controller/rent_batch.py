@@ -13,7 +13,7 @@ from typing import Final
 
 from charterer.domain.plan import Command, ReasonCode, Release, Rent
 
-_BATCHED_RELEASES: Final = frozenset({ReasonCode.IDLE, ReasonCode.NOT_NEEDED})
+_BATCHED_RELEASES: Final = frozenset({ReasonCode.IDLE, ReasonCode.NOT_NEEDED, ReasonCode.INCOMPLETE_GANG})
 
 _Demand = Counter[tuple[str, str]]
 """Nodes to rent by pool and budget, and rentals to give back by name."""

@@ -143,13 +143,15 @@ class Cause(StrEnum):
     """What a node's time was paid for.
 
     JOB: GPUs that a job held. STARTING: from the launch until the node took pods. IDLE: GPUs of a ready node that no
-    job held. ENDING: from the last job's leaving a released node to the node's end.
+    job held. ENDING: from the last job's leaving a released node to the node's end. INCOMPLETE_GANG: nodes that no job
+    held yet, while too few of the gang had come for the job that needs all of them.
     """
 
     JOB = "job"
     STARTING = "starting"
     IDLE = "idle"
     ENDING = "ending"
+    INCOMPLETE_GANG = "incomplete_gang"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate, RentalI
 from charterer.domain.job import Allocation, Job, moves_in_a_day
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
+from charterer.domain.rental import Gang
 from charterer.domain.time import Instant
 
 
@@ -51,6 +52,7 @@ class ReasonCode(StrEnum):
     BUDGET_DELETED = "BudgetDeleted"
     CLOCK_BEHIND = "ClockBehind"
     POOL_DELETED = "PoolDeleted"
+    INCOMPLETE_GANG = "IncompleteGang"
     INTERRUPTION = "Interruption"
     OBSERVE_ONLY = "ObserveOnly"
     PLANNING_FAILED = "PlanningFailed"
@@ -73,7 +75,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Rent:
-    """Write one GPURental named ``rental``: one node of ``pool`` for ``budget``."""
+    """Write one GPURental named ``rental``: one node of ``pool`` for ``budget``. ``gang``: with which others."""
 
     rental: RentalId
     pool: PoolId
@@ -81,6 +83,7 @@ class Rent:
     reserve: Money
     worst: Price
     reason: Reason
+    gang: Gang | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,7 @@ class Limit(StrEnum):
     MAX_NODES = "MaxNodes"
     STOCK = "StockOut"
     QUOTA = "QuotaExceeded"
+    OPERATOR = "OperatorLimit"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Attribution of spending: to jobs that held the GPUs, and to starting, idle and ending nodes.
+"""Attribution of spending: to jobs that held the GPUs, and to starting, idle and ending nodes and incomplete gangs.
 
 A rental's cost is shared out by GPU-time, each moment at its price, and the shares add up to the cost exactly (the
 largest remainders get the micro-dollars that division leaves over).
@@ -18,8 +18,9 @@ from charterer.domain.job import Job
 from charterer.domain.job_cost import spans
 from charterer.domain.money import ZERO, Money
 from charterer.domain.period import period_bounds
+from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import PriceSegment
-from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.rental import Rental, RentalPhase, incomplete_gangs
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 
@@ -29,6 +30,8 @@ IDLE = "(idle)"
 """GPUs of ready nodes that no existing job held."""
 ENDING = "(ending)"
 """From the last job's leaving a released node to the node's end."""
+INCOMPLETE_GANG = "(incomplete gang)"
+"""Nodes that no job held yet, while too few of those had come that a job needs at once."""
 OPENING = "(opening)"
 """The budget's opening spend."""
 EARLIER = "(earlier)"
@@ -76,10 +79,21 @@ def gpus_of(rental: Rental, snapshot: Snapshot) -> int:
     return offered or (0 if node is None else node.gpus)
 
 
-def by_purpose(rental: Rental, held: Sequence[Holding], gpus: int, start: Instant, now: Instant) -> dict[str, Money]:
+def in_vain(rentals: Sequence[Rental], snapshot: Snapshot) -> frozenset[RentalId]:
+    """The rentals of gangs that are incomplete, or that were given back because they were."""
+    incomplete = incomplete_gangs(rentals, snapshot.jobs)
+    waiting = {rental.id for members in incomplete.values() for rental in members if rental.stays}
+    ended = {rental.id for rental in rentals if rental.released_because == ReasonCode.INCOMPLETE_GANG}
+    return frozenset(waiting | ended)
+
+
+def by_purpose(
+    rental: Rental, held: Sequence[Holding], gpus: int, start: Instant, now: Instant, *, in_vain: bool = False
+) -> dict[str, Money]:
     """The rental's cost in [start, now) by purpose; it adds up to ``accrued_in(rental, start, now)`` exactly.
 
-    ``gpus``: GPUs of the node. ``held``: holdings of this rental. Empty if the rental has cost nothing.
+    ``gpus``: GPUs of the node. ``held``: holdings of this rental. ``in_vain``: it is of an incomplete gang. Empty if
+    the rental has cost nothing.
     """
     amount = accrued_in(rental, start, now)
     if rental.launched is None or amount == ZERO:
@@ -92,9 +106,9 @@ def by_purpose(rental: Rental, held: Sequence[Holding], gpus: int, start: Instan
         for holding in using:
             weights[holding.name] += holding.gpus * (until - since) * price
         free = max(gpus - sum(holding.gpus for holding in using), 0)
-        weights[_without_job(rental, held, since)] += free * (until - since) * price
+        weights[_without_job(rental, held, since, in_vain)] += free * (until - since) * price
     if not any(weights.values()):
-        weights = defaultdict(int, {_without_job(rental, held, begin): 1})
+        weights = defaultdict(int, {_without_job(rental, held, begin, in_vain): 1})
     return share_out(amount, weights)
 
 
@@ -110,7 +124,9 @@ def _intervals(
         yield since, until, begun[-1].price.micros_per_hour
 
 
-def _without_job(rental: Rental, held: Sequence[Holding], at: Instant) -> str:
+def _without_job(rental: Rental, held: Sequence[Holding], at: Instant, in_vain: bool) -> str:
+    if in_vain and all(holding.start > at for holding in held):
+        return INCOMPLETE_GANG
     if rental.ready is None or at < rental.ready:
         return STARTING
     released = rental.phase is RentalPhase.DRAINING or (rental.phase is RentalPhase.ENDED and rental.released_because)
@@ -138,10 +154,11 @@ def attribute(budget: Budget, snapshot: Snapshot) -> list[tuple[str, Money]]:
     start = period_bounds(budget.time_zone, now)[0] if balance is None else balance.period_start
     rentals = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id]
     held = held_on(snapshot.jobs.values(), now)
+    vain = in_vain(rentals, snapshot)
     sums: dict[str, int] = defaultdict(int)
     for rental in rentals:
-        gpus = gpus_of(rental, snapshot)
-        for name, amount in by_purpose(rental, held.get(rental.id, ()), gpus, start, now).items():
+        gpus, used = gpus_of(rental, snapshot), held.get(rental.id, ())
+        for name, amount in by_purpose(rental, used, gpus, start, now, in_vain=rental.id in vain).items():
             sums[name] += amount.micros
     opening = opening_in(budget, start)
     sums[OPENING] += opening.micros

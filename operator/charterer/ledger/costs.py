@@ -22,14 +22,29 @@ from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import AddCosts
 from charterer.domain.time import Instant
-from charterer.ledger.attribution import ENDING, IDLE, STARTING, by_purpose, gpus_of, held_on, share_out
+from charterer.ledger.attribution import (
+    ENDING,
+    IDLE,
+    INCOMPLETE_GANG,
+    STARTING,
+    by_purpose,
+    gpus_of,
+    held_on,
+    in_vain,
+    share_out,
+)
 
 NAMES_KEPT = 500
 """Most pools, and most namespaces, with sums of their own, to bound a status."""
 OTHER = "(other)"
 """Stands for all further pools or namespaces, here and in metrics."""
 
-_CAUSES: Mapping[str, Cause] = {STARTING: Cause.STARTING, IDLE: Cause.IDLE, ENDING: Cause.ENDING}
+_CAUSES: Mapping[str, Cause] = {
+    STARTING: Cause.STARTING,
+    IDLE: Cause.IDLE,
+    ENDING: Cause.ENDING,
+    INCOMPLETE_GANG: Cause.INCOMPLETE_GANG,
+}
 
 
 def next_costs(budget: BudgetId, balance: Balance, rentals: Sequence[Rental], snapshot: Snapshot) -> AddCosts | None:
@@ -61,10 +76,11 @@ def _weights(rentals: Sequence[Rental], snapshot: Snapshot, since: Instant) -> M
     weights: dict[tuple[PoolId, str], int] = defaultdict(int)
     own = {rental.id for rental in rentals}
     held = held_on((job for job in snapshot.jobs.values() if _used(job, own)), snapshot.now)
+    vain = in_vain(rentals, snapshot)
     for rental in rentals:
         start = Instant(0) if rental.created > since else since
-        gpus = gpus_of(rental, snapshot)
-        for purpose, part in by_purpose(rental, held.get(rental.id, ()), gpus, start, snapshot.now).items():
+        gpus, used = gpus_of(rental, snapshot), held.get(rental.id, ())
+        for purpose, part in by_purpose(rental, used, gpus, start, snapshot.now, in_vain=rental.id in vain).items():
             weights[rental.pool, purpose] += part.micros
     return {key: weight for key, weight in weights.items() if weight}
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, OrderToken, PoolId, RentalId
 from charterer.domain.money import Price
-from charterer.domain.order import Ask, CoolDown, Order, Refusal, cool_down
+from charterer.domain.order import Ask, CoolDown, Order, Refusal, RefusalKind, Scope, cool_down
+from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Instance, InstanceState, Pool, Survey
-from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.rental import Rental, RentalPhase, by_gang, gang_deadline, has_machine, incomplete_gangs
 from charterer.domain.steps import (
     Adopt,
     AskCloud,
@@ -30,6 +31,7 @@ from charterer.domain.steps import (
     Wait,
     Withdraw,
 )
+from charterer.domain.time import Instant
 from charterer.lifecycle.rental import may_terminate, note_missing
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, vanished
 from charterer.sentences import count, names
@@ -57,7 +59,8 @@ class _PoolInventory:
     """Rentals and instances of one pool, by what they need of each other.
 
     ``waiting``: Requested rentals without an instance. ``leaving``: released rentals that never got one. ``unclaimed``:
-    instances that no rental names, those still alive first. ``counted``: the number of instances that live.
+    instances that no rental names, those still alive first. ``counted``: the number of instances that live. ``gangs``:
+    by name, the rentals of gangs that are to stay.
     """
 
     pool: Pool
@@ -67,6 +70,7 @@ class _PoolInventory:
     leaving: Sequence[Rental]
     unclaimed: Sequence[Instance]
     counted: int
+    gangs: Mapping[str, Sequence[Rental]]
 
     @classmethod
     def of(cls, pool: Pool, survey: Survey, view: LifecycleView) -> _PoolInventory:
@@ -78,11 +82,25 @@ class _PoolInventory:
             pool=pool,
             survey=survey,
             rentals=rentals,
-            waiting=[rental for rental in without_instance if not draining(rental)],
+            waiting=_gang_by_gang([rental for rental in without_instance if not draining(rental)]),
             leaving=[rental for rental in without_instance if draining(rental)],
             unclaimed=sorted(view.unclaimed(pool.id), key=lambda instance: instance.state not in COUNTED_STATES),
             counted=sum(instance.state in COUNTED_STATES for instance in survey.instances),
+            gangs=by_gang(rental for rental in rentals if rental.stays),
         )
+
+    def lacks_others(self, rental: Rental) -> bool:
+        """Whether rentals of its gang are not there (yet), so that the cloud is asked for none of them."""
+        gang = rental.gang
+        return gang is not None and len(self.gangs.get(gang.name, ())) < gang.nodes
+
+
+def _gang_by_gang(rentals: Sequence[Rental]) -> Sequence[Rental]:
+    """Rentals in order of creation, with all of a gang where its first one is."""
+    first: dict[str, int] = {}
+    for position, rental in enumerate(rentals):
+        first.setdefault(rental.id if rental.gang is None else rental.gang.name, position)
+    return sorted(rentals, key=lambda rental: first[rental.id if rental.gang is None else rental.gang.name])
 
 
 # --- matching: everything that the cloud bills gets a rental ---------------------------------------------------------
@@ -165,20 +183,61 @@ def orphan_name(pool: PoolId, instance: Instance) -> RentalId:
 
 
 def _adjust_orders(inventory: _PoolInventory, view: LifecycleView) -> PoolStep | Wait | None:
-    refusal = _refusal(inventory)
     pool, now = inventory.pool, view.snapshot.now
+    refusal = _refusal(inventory) or _given_up(inventory, now)
     cooling = pool.cooling(now)
     if refusal is not None and cooling is None and not pool.deleting:
-        launched = max((rental.launched for rental in inventory.rentals if rental.launched is not None), default=None)
+        launched = _last_useful_launch(inventory, view)
         return Cool(pool.id, cool_down(pool.cool_downs, refusal, pool.cooldown_seconds, now, launched))
     closing = cooling is not None or pool.deleting or view.snapshot.stop is not None
     staying = [rental for rental in inventory.rentals if _holds(rental, inventory.survey, view)]
-    wanted = () if closing else inventory.waiting
+    wanted = () if closing else _askable(inventory)
     if (withdrawal := _withdrawal(inventory, wanted, staying)) is not None:
         return withdrawal
     for rental in [*inventory.leaving, *(inventory.waiting if closing else ())]:
         return CloseUnfulfilled(rental.id, _unfulfilled(rental, pool, view, cooling))
-    return _ask(inventory, staying, view)
+    return _ask(inventory, wanted, staying, view)
+
+
+def _askable(inventory: _PoolInventory) -> Sequence[Rental]:
+    """The rentals that wait, without gangs that cannot be asked for as a whole now.
+
+    Those are gangs that lack rentals, and gangs of which a cloud that keeps trying has only some on record: it would
+    launch those without the others, so they are withdrawn first.
+    """
+    traits, ordered = inventory.survey.traits, inventory.survey.ordered
+    complete = [rental for rental in inventory.waiting if not inventory.lacks_others(rental)]
+    if not (traits.together and traits.keeps_trying):
+        return complete
+    on_record: dict[str, set[bool]] = {}
+    for rental in complete:
+        if rental.gang is not None:
+            on_record.setdefault(rental.gang.name, set()).add(order_token(rental.uid) in ordered)
+    return [rental for rental in complete if rental.gang is None or len(on_record[rental.gang.name]) == 1]
+
+
+def _last_useful_launch(inventory: _PoolInventory, view: LifecycleView) -> Instant | None:
+    """When a node was launched last, which shows that the offer is back; machines of incomplete gangs do not."""
+    in_vain = incomplete_gangs(inventory.rentals, view.snapshot.jobs)
+    useful = (rental for rental in inventory.rentals if rental.gang is None or rental.gang.name not in in_vain)
+    return max((rental.launched for rental in useful if rental.launched is not None), default=None)
+
+
+def _given_up(inventory: _PoolInventory, now: Instant) -> Refusal | None:
+    """A gang that has machines, which are billed, and that waits for the others for too long without a refusal."""
+    pool = inventory.pool
+    for members in _waited_for(inventory):
+        gang = members[0].gang
+        if gang is not None and now >= gang_deadline(members, pool.start_seconds):
+            came = sum(has_machine(rental) for rental in members)
+            message = f"{came} of the {gang.nodes} nodes that {gang.job_name} needs at once came in time"
+            return Refusal(RefusalKind.LAUNCH_FAILED, Scope.POOL, pool.id, ReasonCode.INCOMPLETE_GANG, message, now)
+    return None
+
+
+def _waited_for(inventory: _PoolInventory) -> Sequence[Sequence[Rental]]:
+    """The gangs of which some have machines and others wait for one."""
+    return [members for members in inventory.gangs.values() if len({has_machine(rental) for rental in members}) == 2]
 
 
 def _refusal(inventory: _PoolInventory) -> Refusal | None:
@@ -215,16 +274,20 @@ def _holds(rental: Rental, survey: Survey, view: LifecycleView) -> bool:
     return not vanished(rental, instance, survey) if instance is None else instance.state in COUNTED_STATES
 
 
-def _ask(inventory: _PoolInventory, staying: Sequence[Rental], view: LifecycleView) -> PoolStep | Wait | None:
+def _ask(
+    inventory: _PoolInventory, wanted: Sequence[Rental], staying: Sequence[Rental], view: LifecycleView
+) -> PoolStep | Wait | None:
     """Ask for the missing nodes, once pool and paying budget have the finalizers that keep them.
+
+    Where the cloud launches all nodes of a gang or none, each gang is asked for by itself.
 
     Where the cloud only counts, a rental whose instance is about to be ended is left out: ending it lowers the target
     too, so that a target which counts it would buy a node too many. Leaving it out can only ask for too few, until the
     next step.
     """
-    asking = [rental for rental in inventory.waiting if not view.observes(rental.budget)]
+    asking = [rental for rental in wanted if not view.observes(rental.budget)]
     if not asking:
-        return None
+        return _others_awaited(inventory)
     if not inventory.pool.guarded:
         return Wait(f"the finalizer of GPUPool {inventory.pool.id}")
     unguarded = {rental.budget for rental in asking if not view.guarded(rental.budget)}
@@ -233,11 +296,28 @@ def _ask(inventory: _PoolInventory, staying: Sequence[Rental], view: LifecycleVi
         return Wait(f"the finalizer of GPUBudget {min(unguarded)}")
     at_least = len(asking) + sum(not may_terminate(rental, view) for rental in staying)
     target, ordered = inventory.survey.target, inventory.survey.ordered
-    orders = tuple([Order(order_token(rental.uid), rental.id) for rental in asking])
-    missing = any(order.token not in ordered for order in orders) if target is None else target < at_least
-    if missing:
-        return AskCloud(inventory.pool.id, Ask(orders, at_least))
-    return Wait(f"{count(len(inventory.waiting), 'node')} of GPUPool {inventory.pool.id} asked for, not launched yet")
+    for part, together in _asked_together(asking) if inventory.survey.traits.together else [(asking, False)]:
+        orders = tuple([Order(order_token(rental.uid), rental.id) for rental in part])
+        missing = any(order.token not in ordered for order in orders) if target is None else target < at_least
+        if missing:
+            return AskCloud(inventory.pool.id, Ask(orders, at_least, together))
+    deadlines = [gang_deadline(members, inventory.pool.start_seconds) for members in _waited_for(inventory)]
+    text = f"{count(len(inventory.waiting), 'node')} of GPUPool {inventory.pool.id} asked for, not launched yet"
+    return Wait(text, until=min(deadlines, default=None))
+
+
+def _asked_together(rentals: Sequence[Rental]) -> Sequence[tuple[Sequence[Rental], bool]]:
+    """What one call asks for, and whether that is a gang: each gang, and the rest, in order of their first rentals."""
+    parts: dict[str, list[Rental]] = {}
+    for rental in rentals:
+        parts.setdefault("" if rental.gang is None else rental.gang.name, []).append(rental)
+    return [(part, bool(name)) for name, part in parts.items()]
+
+
+def _others_awaited(inventory: _PoolInventory) -> Wait | None:
+    """What gangs that lack rentals wait for: the plan makes the others, or releases these."""
+    short = next((rental.gang for rental in inventory.waiting if inventory.lacks_others(rental)), None)
+    return None if short is None else Wait(f"all rentals of the {short.nodes} that {short.job_name} needs at once")
 
 
 def order_token(uid: str) -> OrderToken:

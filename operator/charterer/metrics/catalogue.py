@@ -82,7 +82,7 @@ SPENT = MetricSpec(
     "charterer_spent_dollars_total",
     MetricType.COUNTER,
     ("budget", "pool", "cause"),
-    "Dollars spent on rented nodes since the budget exists, by cause: job, starting, idle or ending.",
+    "Dollars spent on rented nodes since the budget exists, by cause: job, starting, idle, ending or incomplete_gang.",
 )
 NAMESPACE_SPENT = MetricSpec(
     "charterer_namespace_spent_dollars_total",

@@ -17,6 +17,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.policy.actions.budget_actions import decide
+from charterer.policy.actions.gangs import GangMarks
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.triage import triage
 from charterer.policy.budgets.inputs import PlanInputs, plan_inputs
@@ -58,9 +59,11 @@ def _plan(inputs: PlanInputs) -> Plan:
     solutions = _solve_budgets(inputs)
     capacity = Capacity(snapshot, inputs.holdings, inputs.nodes)
     quota = PoolQuota(snapshot, inputs.rentals)
-    drafts = [PlanBuilder(solution, capacity, quota, snapshot) for solution in solutions]
+    gangs = GangMarks(inputs.rentals.by_pool.values(), snapshot)
+    drafts = [PlanBuilder(solution, capacity, quota, gangs, snapshot) for solution in solutions]
     endings = [draft.must_end() for draft in drafts]
-    capacity.open(frozenset(rental for ending in endings for rental in ending))
+    gangs.leaving = frozenset(rental for ending in endings for rental in ending)
+    capacity.open(gangs.leaving)
     enforced = [
         ending for draft, ending in zip(drafts, endings, strict=True) if draft.solution.budget.mode is Mode.ENFORCE
     ]

@@ -77,7 +77,7 @@ class Machine:
 class Cloud:
     """A group that runs out of stock. ``traits``: it holds a target and heals, or takes orders.
 
-    ``waiting``: orders without a machine, of a group that keeps trying.
+    ``waiting``: orders without a machine, of a group that keeps trying; each part is launched whole or not at all.
     """
 
     traits: Traits = make.COUNTED
@@ -87,7 +87,7 @@ class Cloud:
     stock: int = 99
     price: int = 19_800_001
     machines: list[Machine] = field(default_factory=list)
-    waiting: list[OrderToken] = field(default_factory=list)
+    waiting: list[tuple[OrderToken, ...]] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
 
     def members(self) -> list[Machine]:
@@ -109,20 +109,25 @@ class Cloud:
         last = max((item.at for item in self.refusals), default=None)
         if last is not None and self.now < after(last, RETRY) and self.stock <= self.alive():
             return
-        for order in list(self.waiting):
-            if self._one_more(order):
-                self.waiting.remove(order)
+        for part in list(self.waiting):
+            if self._launch_all(part):
+                self.waiting.remove(part)
         while not self.traits.named and len(self.members()) < self.target:
-            if not self._one_more(None):
+            if not self._launch_all((None,)):
                 return
 
-    def _one_more(self, order: OrderToken | None) -> bool:
-        if self.alive() >= self.stock:
+    def _launch_all(self, part: Sequence[OrderToken | None]) -> bool:
+        """All of them or none."""
+        if self.alive() + len(part) > self.stock:
             said = "InsufficientInstanceCapacity", "none left"
-            self.refusals.append(Refusal(RefusalKind.STOCK_OUT, Scope.POOL, "g", *said, self.now, order))
+            self.refusals += [Refusal(RefusalKind.STOCK_OUT, Scope.POOL, "g", *said, self.now, order) for order in part]
             return False
-        self.machines.append(Machine(f"i{len(self.machines)}", self.now, [(self.now, self.price)], order=order))
+        for order in part:
+            self.machines.append(Machine(f"i{len(self.machines)}", self.now, [(self.now, self.price)], order=order))
         return True
+
+    def ordered(self) -> frozenset[OrderToken]:
+        return frozenset(order for part in self.waiting for order in part)
 
     def wants(self) -> bool:
         """Whether it may launch a machine by itself."""
@@ -136,11 +141,11 @@ class Cloud:
             self.target = max(self.target, ask.at_least)
             self._launch()
             return Reply()
-        for order in ask.orders:
-            if order.token in self.waiting or order.token in {machine.order for machine in self.machines}:
-                continue
-            if not self._one_more(order.token) and self.traits.keeps_trying:
-                self.waiting.append(order.token)
+        known = self.ordered() | {machine.order for machine in self.machines}
+        new = [order.token for order in ask.orders if order.token not in known]
+        for part in [tuple(new)] if ask.together else [(token,) for token in new]:
+            if part and not self._launch_all(part) and self.traits.keeps_trying:
+                self.waiting.append(part)
         if self.traits.keeps_trying:
             return Reply()
         asked = {order.token for order in ask.orders}
@@ -148,7 +153,8 @@ class Cloud:
         return Reply({token: name for token, name in launched.items() if token is not None})
 
     def withdraw(self, orders: Sequence[OrderToken], keep: int) -> None:
-        self.waiting = [order for order in self.waiting if order not in orders]
+        left = (tuple(order for order in part if order not in orders) for part in self.waiting)
+        self.waiting = [part for part in left if part]
         if not self.traits.named:
             if keep < len(self.members()):
                 raise Refused
@@ -176,7 +182,7 @@ class Cloud:
         return Survey(
             pool=pool,
             target=None if self.traits.named else self.target,
-            ordered=frozenset(self.waiting),
+            ordered=self.ordered(),
             instances=tuple(listed),
             refusals=refusals,
             notices=(),

@@ -24,7 +24,7 @@ from charterer.domain.pool import (
     Pool,
     Survey,
 )
-from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.rental import Gang, Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.steps import (
     AddCosts,
@@ -142,13 +142,14 @@ class World:
 
     # --- what the planner and people do -------------------------------------------------------------------------------
 
-    def rent(self) -> None:
+    def rent(self, gang: Gang | None = None) -> None:
         """In the pool that acts; nothing where none does."""
         pool = next((pool for pool in self._known().values() if not pool.closed_because), None)
         if pool is None:
             return
         self.rented += 1
-        rental = make.rental(f"{pool.id}-{self.rented}", pool=pool.id, cloud=pool.cloud, created=self.cloud.now)
+        about: dict[str, Any] = {"pool": pool.id, "cloud": pool.cloud, "created": self.cloud.now, "gang": gang}
+        rental = make.rental(f"{pool.id}-{self.rented}", **about)
         self.rentals[rental.id] = rental
 
     def release(self, name: RentalId) -> None:
@@ -225,8 +226,12 @@ class World:
                 self._change_rental(step, decided)
 
     def _ask(self, step: AskCloud, decided: Snapshot) -> None:
-        for order in step.ask.orders:
-            self._fresh(order.rental, decided)
+        gangs = {self._fresh(order.rental, decided).gang for order in step.ask.orders}
+        if step.ask.together:
+            (gang,) = gangs
+            assert gang is not None
+            there = [rental for rental in self.rentals.values() if rental.gang == gang and rental.stays]
+            assert len(there) == gang.nodes, "a gang was asked for without some of its rentals"
         reply = self.cloud.ask(step.ask)
         for order in step.ask.orders:
             if order.token in reply.launched and not self.dies_after_asking:

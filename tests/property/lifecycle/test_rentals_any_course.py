@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from charterer.domain.billing import spent
 from charterer.domain.ids import PoolId, StepKey, StepKind
 from charterer.domain.money import Money, total
-from charterer.domain.rental import RentalPhase
+from charterer.domain.rental import Gang, RentalPhase, by_gang
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
 from charterer.lifecycle import next_steps
@@ -32,6 +32,7 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
         super().__init__()
         self.world = World(Cloud(traits=self.traits))
         self.pending: dict[StepKey, tuple[Step, Snapshot]] = {}
+        self.gangs = 0
 
     # --- the operator ----
 
@@ -95,6 +96,24 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
     def rent(self, nodes: int) -> None:
         for _ in range(nodes):
             self.world.rent()
+
+    @precondition(lambda self: sum(rental.phase is not RentalPhase.ENDED for rental in self._rentals()) < 5)
+    @rule(nodes=st.integers(2, 4), unwritten=st.sampled_from([0, 0, 1]))
+    def rent_a_gang(self, nodes: int, unwritten: int) -> None:
+        """For one job; the operator may end before all rentals are written."""
+        self.gangs += 1
+        gang = Gang(f"gang-{self.gangs}", make.job().id, "research/sft", nodes)
+        for _ in range(nodes - unwritten):
+            self.world.rent(gang)
+
+    @rule()
+    def a_gang_is_completed(self) -> None:
+        """By the planner, as long as its job waits for it."""
+        for members in by_gang(self._rentals()).values():
+            gang = members[0].gang
+            assert gang is not None
+            for _ in range(gang.nodes - sum(rental.stays for rental in members)):
+                self.world.rent(gang)
 
     @precondition(lambda self: self.world.rentals)
     @rule(data=st.data(), how=st.sampled_from(["release", "delete", "start a pod"]))

@@ -7,10 +7,11 @@ from typing import Any
 
 from charterer.api import decode, manifests
 from charterer.api.manifests import EventSubject, Reporter
-from charterer.domain.ids import BudgetId, InstanceId, PoolId, RentalId
+from charterer.domain.ids import BudgetId, InstanceId, JobId, PoolId, RentalId
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import Instance, InstanceState
+from charterer.domain.rental import Gang
 from charterer.domain.steps import RecordOrphan
 from charterer.domain.time import Instant
 from tests import factory as make
@@ -29,6 +30,14 @@ class TestRentals:
         assert (rental.id, rental.pool, rental.budget) == (rent.rental, rent.pool, rent.budget)
         assert (rental.cloud, rental.capacity_type) == (POOL.cloud, POOL.capacity_type)
         assert (rental.reserved, rental.worst, rental.instance) == (rent.reserve, rent.worst, None)
+        assert rental.gang is None
+
+    def test_a_rental_of_a_gang_is_read_back_with_it(self) -> None:
+        gang = Gang("0c1d2e3f-1", JobId("0c1d2e3f-uid"), "research/sft", 4)
+        reason = Reason(ReasonCode.DEMAND, 60.0, Money(1), "32 GPUs are wanted")
+        rent = Rent(RentalId("a100-7"), PoolId("a100"), BudgetId("team"), Money(1), Price(6_000_000), reason, gang)
+        made = manifests.rental(rent, POOL)
+        assert decode.rental(values.raw("GPURental", made["spec"], **made["metadata"])).gang == gang
 
     def test_an_orphan_becomes_a_rental_that_knows_its_instance(self) -> None:
         instance = Instance(InstanceId("i-7"), InstanceState.RUNNING, "fake:///i-7", None, Instant(0), None, (), 0)

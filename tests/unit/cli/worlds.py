@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import click
 import pytest
@@ -15,6 +16,7 @@ from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.errors import Problem
+from charterer.domain.snapshot import NO_LIMITS, OperatorLimits
 from tests.unit.cli.dry_runs import DryRuns
 from tests.worlds import NAMESPACE, World
 
@@ -50,13 +52,17 @@ def seen_of(world: World, *problems: Problem) -> ClusterState:
 
 
 def charterer_over(
-    world: World, monkeypatch: pytest.MonkeyPatch, *problems: Problem, others: OtherJobs = NO_OTHERS
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    *problems: Problem,
+    others: OtherJobs = NO_OTHERS,
+    limits: OperatorLimits = NO_LIMITS,
 ) -> Charterer:
     """``charterer`` on the command line, over a cluster that holds the world and ``others``, and accepts all Jobs."""
     DryRuns().serve(monkeypatch)
 
     def read(cluster: ClusterOptions) -> ClusterReading:
-        return ClusterReading(seen_of(world, *problems), world.now, NAMESPACE)
+        return ClusterReading(replace(seen_of(world, *problems), limits=limits), world.now, NAMESPACE)
 
     for command in ("plan", "explain", "simulate"):
         monkeypatch.setattr(f"charterer.cli.{command}.command.read", read)

@@ -94,10 +94,18 @@ def test_after_a_lost_answer_the_lease_is_looked_at_once_and_renewed(
         access = credentials.load(kubeconfig(tmp_path / "config", cluster={"server": api.url}))
         lost: list[str] = []
         lease = Lease(
-            access, "charterer", "ns", "charterer-0", on_gained=lambda: None, on_lost=lost.append, times=TIMES
+            access,
+            "charterer",
+            "ns",
+            "charterer-0",
+            on_gained=lambda: None,
+            on_lost=lost.append,
+            annotations={"said": "by the holder"},
+            times=TIMES,
         )
         lease.start()
         assert api.done.wait(20.0)
         lease.release()
         assert api.log == ["GET 200", "PUT 200", *expected]
+        assert api.lease["metadata"]["annotations"] == {"said": "by the holder"}
         assert lost == []

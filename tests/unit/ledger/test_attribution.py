@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from charterer.domain.ids import RentalId
 from charterer.domain.job import RunOutcome, RunRecord
 from charterer.domain.job_cost import costed, job_cost
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import PriceSegment
-from charterer.domain.rental import RentalPhase
-from charterer.ledger.attribution import ENDING, IDLE, OPENING, STARTING, attribute, holdings, share_out
+from charterer.domain.rental import Gang, RentalPhase
+from charterer.ledger.attribution import (
+    ENDING,
+    IDLE,
+    INCOMPLETE_GANG,
+    OPENING,
+    STARTING,
+    attribute,
+    holdings,
+    share_out,
+)
 from tests.factory import (
     MARCH,
     T0,
@@ -58,6 +68,33 @@ def test_a_node_that_died_was_idle_and_one_that_was_released_was_ending() -> Non
     assert dict(attribute(budget(), snapshot(over, now=at(300))))[IDLE] == Money.parse("400")
     released = replace(over, released_because="idle")
     assert dict(attribute(budget(), snapshot(released, now=at(300))))[ENDING] == Money.parse("400")
+
+
+def test_nodes_of_an_incomplete_gang_were_paid_for_in_vain_until_a_job_holds_them() -> None:
+    """Also after they are released for that reason; a machine of another job's complete gang is not one of them."""
+    gang = Gang("sft-1", job().id, "research/sft", 2)
+    came = replace(NODE, gang=gang)
+    assert dict(attribute(budget(), snapshot(came, job(), now=at(300)))) == {INCOMPLETE_GANG: Money.parse("1200")}
+    released = replace(came, phase=RentalPhase.DRAINING, released_because="IncompleteGang")
+    assert dict(attribute(budget(), snapshot(released, now=at(300)))) == {INCOMPLETE_GANG: Money.parse("1200")}
+    other = job("other", records=(record(1, 150, 200),))
+    found = dict(attribute(budget(), snapshot(came, job(), other, now=at(300))))
+    assert found == {
+        INCOMPLETE_GANG: Money.parse("600"),
+        "research/other": Money.parse("200"),
+        IDLE: Money.parse("400"),
+    }
+
+
+def test_nodes_of_a_gang_that_was_complete_once_are_starting_and_idle() -> None:
+    gang = Gang("sft-1", job().id, "research/sft", 2)
+    came = replace(NODE, gang=gang)
+    second = replace(NODE, id=RentalId("a100-2"), uid="2", gang=gang)
+    both = dict(attribute(budget(), snapshot(came, second, job(), now=at(300))))
+    assert both == {STARTING: Money.parse("800"), IDLE: Money.parse("1600")}
+    trained = job(records=(record(1, 100, 200),))
+    later = dict(attribute(budget(), snapshot(came, trained, now=at(300))))
+    assert later == {STARTING: Money.parse("400"), "research/sft": Money.parse("400"), IDLE: Money.parse("400")}
 
 
 def test_a_pool_that_is_not_yet_discovered_leaves_the_gpus_to_its_node() -> None:

@@ -96,6 +96,8 @@ class PoolCosts(ApiModel):
     """GPUs of ready nodes that no job held."""
     ending: Amount | None = None
     """Nodes from the last job's leaving them to their end."""
+    incomplete_gang: Amount | None = None
+    """Nodes that came for a job which needs several at once, while too few of them had come."""
 
 
 class NamespaceCosts(ApiModel):

@@ -24,9 +24,9 @@ from charterer.api.models.base import (
     rules,
 )
 from charterer.api.models.gpupool import ONE_CLOUD, CloudChoice
-from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
+from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.pool import CapacityType, PriceSegment
-from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.rental import Gang, Rental, RentalPhase
 
 _ORDER = "{" + ", ".join(f"'{phase}': {place}" for place, phase in enumerate(RentalPhase)) + "}"
 
@@ -34,6 +34,28 @@ _Phase = Annotated[
     RentalPhase,
     Field(json_schema_extra=rules(Rule(f"{_ORDER}[self] >= {_ORDER}[oldSelf]", "a rental only moves forward"))),
 ]
+
+
+class GangSpec(ApiModel):
+    """Nodes that a job needs at once, of which this is one. Fewer are of no use to the job."""
+
+    name: Annotated[str, Field(min_length=1, max_length=63)]
+    """Name that the rentals of these nodes share, and no others that exist at the same time."""
+    job: Annotated[str, Field(max_length=317)]
+    """The TrainingJob, as namespace/name."""
+    job_uid: Annotated[str, Field(min_length=1, max_length=63)]
+    """The UID of the TrainingJob."""
+    nodes: Annotated[int, Field(ge=2, le=10_000)]
+    """Number of new nodes that the job needs at least to start."""
+
+    @classmethod
+    def from_domain(cls, gang: Gang) -> Self:
+        """The gang as it is written."""
+        return cls(name=gang.name, job=gang.job_name, job_uid=gang.job, nodes=gang.nodes)
+
+    def to_domain(self) -> Gang:
+        """The gang as it was written."""
+        return Gang(self.name, JobId(self.job_uid), self.job, self.nodes)
 
 
 class GPURentalSpec(CloudChoice):
@@ -56,6 +78,8 @@ class GPURentalSpec(CloudChoice):
     """Maximum dollars per hour that the node can cost."""
     instance: Annotated[str, Field(max_length=253)] | None = None
     """The cloud's identifier of the machine, for a machine that was not asked for."""
+    gang: GangSpec | None = None
+    """The nodes that a job needs at once, of which this is one. Absent: the node is of use alone."""
 
     def to_domain(self, meta: ObjectMeta, record: GPURentalRecord) -> Rental:
         """The rental. That of a machine that was not asked for knows its instance before its status does."""
@@ -86,6 +110,7 @@ class GPURentalSpec(CloudChoice):
             deleting=meta.deleting,
             released=record.released_at or meta.deleted,
             held_by=record.held_by,
+            gang=None if self.gang is None else self.gang.to_domain(),
         )
 
 
@@ -184,6 +209,7 @@ GPU_RENTAL = ResourceKind(
         PrinterColumn("Cost", ".status.cost", description="Dollars, once final"),
         PrinterColumn("Instance", ".status.instance", wide=True),
         PrinterColumn("Reserved", ".spec.reserved", wide=True),
+        PrinterColumn("Gang", ".spec.gang.job", wide=True, description="Job that needs several nodes at once"),
         PrinterColumn("Because", ".status.releasedBecause", wide=True),
         PrinterColumn("Held by", ".status.heldBy", wide=True, description="Pods of others on a node to be ended"),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),

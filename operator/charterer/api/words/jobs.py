@@ -130,6 +130,10 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ),
     ReasonCode.IDLE: Meaning("No job uses the node and none waits for it, so it is given back."),
     ReasonCode.NOT_NEEDED: Meaning("The job that the node was rented for does not wait for it any more."),
+    ReasonCode.INCOMPLETE_GANG: Meaning(
+        "The cloud gave fewer nodes than a job needs at once, and no other job uses them, so they are given back.",
+        "Add a pool in another zone or of another GPU type, or one whose cloud launches all nodes or none.",
+    ),
     ReasonCode.DEMAND: Meaning("A node is rented, because jobs are worth its price."),
     ReasonCode.BUDGET_DELETED: Meaning(
         "The budget is being deleted: its nodes are given back.", "Let another budget select the namespace."

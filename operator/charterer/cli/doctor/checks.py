@@ -13,7 +13,8 @@ from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.payers import budgets_by_namespace, payers_of
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.pool import Pool
-from charterer.domain.snapshot import Stop
+from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Stop
+from charterer.policy.nodes.operator_limits import in_words
 from charterer.policy.options.pool_selection import no_pool
 
 _NAMED = 5
@@ -65,6 +66,12 @@ def check_stopped(stop: Stop | None) -> Iterable[Finding]:
     if stop is not None:
         drains = " and all nodes are ended" if stop is Stop.DRAIN else ""
         yield Finding("stop", "a person", f"has stopped the operator: nothing is rented{drains}", "charterer resume")
+
+
+def check_limits(limits: OperatorLimits) -> Iterable[Finding]:
+    """The operator's own limits."""
+    if limits != NO_LIMITS:
+        yield Finding("limits", "the operator", f"may have {in_words(limits)} in all (chart values limits)")
 
 
 def check_held_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:

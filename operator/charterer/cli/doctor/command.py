@@ -14,6 +14,7 @@ from charterer.cli.doctor.checks import (
     check_budgets,
     check_held_prices,
     check_leader,
+    check_limits,
     check_namespaces,
     check_objects,
     check_pools,
@@ -23,13 +24,13 @@ from charterer.cli.doctor.checks import (
     check_stopped,
 )
 from charterer.cli.shared.cluster import ROLE, ClusterOptions, cluster_options, read_with, wall_clock
-from charterer.cli.shared.leader import LeaderSeen, find_leader
+from charterer.cli.shared.leader import LeaderSeen, as_operated, find_leader
 from charterer.cli.shared.output import FAILED, FORMATS, JsonValue, emit
 from charterer.cluster import paths
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden
 from charterer.cluster.paths import Resource
-from charterer.controller.snapshot.cluster_state import ClusterState, stopped_in
+from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import read_cluster
 from charterer.report.document import Document, Item, Items, Paragraph, Tone
 
@@ -88,7 +89,7 @@ async def read_for_doctor(client: Client) -> DoctorReading:
         leader = None
     if not all(right.allowed for right in rights):
         return DoctorReading(leader, rights, None)
-    state = stopped_in(await read_cluster(client), "" if leader is None else leader.namespace)
+    state = as_operated(await read_cluster(client), leader)
     pools = (await client.list(paths.GPU_POOLS.all())).items
     budgets = (await client.list(paths.GPU_BUDGETS.all())).items
     return DoctorReading(leader, rights, state, pools, budgets)
@@ -113,6 +114,7 @@ def examine(reading: DoctorReading) -> tuple[Finding, ...]:
     state = reading.state
     if state is not None:
         findings += check_stopped(state.stop)
+        findings += check_limits(state.limits)
         findings += check_pools({pool.id: pool for pool in state.pools.values()}, reading.pools)
         findings += check_prices(reading.budgets)
         findings += check_held_prices(reading.pools)

@@ -15,10 +15,12 @@ from charterer.domain.ids import BudgetId, JobId
 from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Limit, PoolVerdict
+from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after
 from charterer.policy.budgets.reasons import late, name
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, FrontierPoint, mean_seconds
+from charterer.policy.nodes.operator_limits import OperatorRoom, in_words
 from charterer.policy.options.pool_selection import no_pool
 from charterer.policy.solve.exchange_rate import BudgetFit
 from charterer.report.document import (
@@ -35,6 +37,7 @@ from charterer.report.document import (
     Tone,
     row,
 )
+from charterer.sentences import count
 
 _SIGNS: Mapping[ActionKind, tuple[str, Tone]] = {
     ActionKind.RENT: ("+", Tone.GOOD),
@@ -56,6 +59,7 @@ def plan_document(
     else:
         blocks += _difference(answer, answer.before)
     blocks += _budgets(report)
+    blocks += _operator(report.snapshot)
     blocks += _pools(report)
     blocks += class_blocks(report.classes)
     blocks += _jobs(report, jobs)
@@ -239,6 +243,15 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
     return f"used in full{observes}", Tone.PLAIN
 
 
+def _operator(snapshot: Snapshot) -> list[Block]:
+    """The operator's own limits, and what counts against them."""
+    if snapshot.limits == NO_LIMITS:
+        return []
+    room = OperatorRoom(snapshot)
+    has = f"it has {count(room.nodes, 'node')}, which cost up to {room.hourly}"
+    return [Paragraph(f"The operator's own limits are {in_words(snapshot.limits)} in all; {has}.")]
+
+
 def _pools(report: PlanReport) -> list[Block]:
     """A line for each pool that is smaller than the demand for it, and for each that gives nodes late."""
     small = [pool_in_words(name, verdict) for name, verdict in sorted(report.plan.pools.items())]
@@ -262,6 +275,8 @@ def pool_in_words(name: str, verdict: PoolVerdict) -> str:
             full = f"the cloud has no more than {nodes} now"
         case Limit.QUOTA:
             full = f"the cloud's quota allows no more than {nodes}"
+        case Limit.OPERATOR:
+            full = f"the operator's own limits allow no more than {nodes}"
     if not verdict.node_scarcity.micros_per_hour:
         return f"pool {name}: {full}, and jobs have to wait for it"
     least, waits = ("at least ", "; jobs have to wait for it") if verdict.short else ("", "")

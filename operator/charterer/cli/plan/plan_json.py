@@ -12,9 +12,11 @@ from charterer.cli.shared.plan_report import Action, ClassRow, PlanReport
 from charterer.controller.status.jobs import job_state
 from charterer.domain.job import Job
 from charterer.domain.plan import PoolVerdict, Stage
+from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after, format_instant
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.frontier import Frontier, FrontierPoint, mean_seconds
+from charterer.policy.nodes.operator_limits import OperatorRoom
 
 
 def plan_json(answer: PlanAnswer) -> dict[str, JsonValue]:
@@ -35,6 +37,7 @@ def _plain(report: PlanReport) -> dict[str, JsonValue]:
     return {
         "actions": _actions(report.actions),
         "budgets": [_budget(solution, report) for solution in report.solutions],
+        "operatorLimits": _limits(report.snapshot),
         "scarcePools": [_pool(name, verdict) for name, verdict in sorted(report.plan.pools.items())],
         "latePools": [late_pool_json(name, doubt) for name, doubt in report.late_pools.items()],
         "classes": [_class(job_class) for job_class in report.classes],
@@ -83,6 +86,20 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
         "feasible": verdict.feasible,
         "meanCompletionSeconds": mean_seconds(solution),
         "moreOrLess": _more_or_less(report.frontiers[budget.id]),
+    }
+
+
+def _limits(snapshot: Snapshot) -> JsonValue:
+    """The operator's own limits, and what counts against them; null where it has none."""
+    limits = snapshot.limits
+    if limits == NO_LIMITS:
+        return None
+    room = OperatorRoom(snapshot)
+    return {
+        "nodes": limits.nodes,
+        "hourly": None if limits.hourly is None else limits.hourly.decimal(),
+        "hasNodes": room.nodes,
+        "hasHourly": room.hourly.decimal(),
     }
 
 

@@ -12,14 +12,14 @@ from typing import Final, TypeVar
 import click
 
 from charterer.api.names import GROUP
-from charterer.cli.shared.leader import leader_if_known
+from charterer.cli.shared.leader import as_operated, leader_if_known
 from charterer.cli.shared.option_groups import option_group
 from charterer.cli.shared.output import announce_when_slow
 from charterer.cluster import credentials
 from charterer.cluster.client import Client
 from charterer.cluster.credentials import Access, NoAccess
 from charterer.cluster.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
-from charterer.controller.snapshot.cluster_state import ClusterState, stopped_in
+from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import OtherJobs, read_cluster, read_other_jobs
 from charterer.domain.time import Instant
 
@@ -78,7 +78,7 @@ def read(cluster: ClusterOptions) -> ClusterReading:
 
 async def _read_all(client: Client) -> tuple[ClusterState, str]:
     state, leader = await asyncio.gather(read_cluster(client), leader_if_known(client, wall_clock))
-    return stopped_in(state, leader.namespace), leader.trouble
+    return as_operated(state, leader), leader.trouble
 
 
 def wall_clock() -> Instant:

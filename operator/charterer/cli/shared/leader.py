@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+import click
+
+from charterer.api.operator_limits import from_annotations
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError
 from charterer.cluster.paths import LEASES
+from charterer.controller.snapshot.cluster_state import ClusterState, stopped_in
+from charterer.domain.snapshot import NO_LIMITS, OperatorLimits
 from charterer.domain.time import Instant, parse_instant, seconds_between
 
 LEASE: Final = "charterer"
@@ -23,26 +28,29 @@ _SECOND_LOOK_SECONDS: Final = 7.0
 class LeaderSeen:
     """The operator that leads, or last led. ``trouble``: why nobody acts; empty while somebody leads.
 
-    ``holder`` and ``namespace`` are empty where there is no Lease.
+    ``holder`` and ``namespace`` are empty where there is no Lease. ``limits``: its own.
     """
 
     holder: str = ""
     namespace: str = ""
     trouble: str = ""
+    limits: OperatorLimits = NO_LIMITS
 
 
 async def find_leader(
     client: Client, now: Callable[[], Instant], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> LeaderSeen:
-    """Read the operator's Lease, a second time where it seems old. Raises ApiError."""
+    """Read the operator's Lease, a second time where it seems old. Raises ApiError; ClickException for a Lease on which
+    somebody else has written other limits."""
     lease = await _latest_lease(client)
     if lease is None:
         return LeaderSeen(trouble="no operator has ever run here (there is no Lease charterer): nobody acts on this")
     spec = lease["spec"]
-    leader = LeaderSeen(spec.get("holderIdentity") or "", lease["metadata"]["namespace"])
-    where = f"the operator's Lease in namespace {leader.namespace}"
+    namespace = lease["metadata"]["namespace"]
+    where = f"the operator's Lease in namespace {namespace}"
+    leader = LeaderSeen(spec.get("holderIdentity") or "", namespace, limits=_limits(lease, where))
     if not leader.holder:
-        return LeaderSeen("", leader.namespace, f"{where} was given up: nobody acts on this")
+        return replace(leader, trouble=f"{where} was given up: nobody acts on this")
     age = _age(spec, now())
     if age is not None and abs(age) <= _FRESH_SECONDS:
         return leader
@@ -51,7 +59,7 @@ async def find_leader(
     if again is not None and again["metadata"]["resourceVersion"] != lease["metadata"]["resourceVersion"]:
         return leader
     old = f"is {age:.0f} s old" if age is not None and age > 0 else f"was not renewed for {_SECOND_LOOK_SECONDS:.0f} s"
-    return LeaderSeen(leader.holder, leader.namespace, f"{where} {old}: nobody acts on this")
+    return replace(leader, trouble=f"{where} {old}: nobody acts on this")
 
 
 async def leader_if_known(client: Client, now: Callable[[], Instant]) -> LeaderSeen:
@@ -60,6 +68,11 @@ async def leader_if_known(client: Client, now: Callable[[], Instant]) -> LeaderS
         return await find_leader(client, now)
     except ApiError:
         return LeaderSeen()
+
+
+def as_operated(state: ClusterState, leader: LeaderSeen | None) -> ClusterState:
+    """The state with what a person and the operator itself forbid; None where the Lease may not be read."""
+    return state if leader is None else replace(stopped_in(state, leader.namespace), limits=leader.limits)
 
 
 async def operator_namespace(client: Client) -> str:
@@ -72,6 +85,15 @@ async def _latest_lease(client: Client) -> RawObject | None:
     """The Lease of that name that was renewed last, in whatever namespace the operator is."""
     leases = (await client.list(LEASES.all(), fields=f"metadata.name={LEASE}")).items
     return max(leases, key=lambda lease: lease["spec"].get("renewTime") or "", default=None)
+
+
+def _limits(lease: RawObject, where: str) -> OperatorLimits:
+    try:
+        return from_annotations(lease["metadata"].get("annotations") or {})
+    except ValueError as error:
+        raise click.ClickException(
+            f"{where}: {error}: remove it, the operator that leads writes its own within seconds"
+        ) from error
 
 
 def _age(spec: RawObject, now: Instant) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
@@ -11,9 +11,10 @@ from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.order import CoolDown
 from charterer.domain.plan import Allocate, Command, Reason, ReasonCode, Release, Rent, TargetOutlook, Verdict
-from charterer.domain.rental import Rental
+from charterer.domain.rental import Gang, Rental
 from charterer.domain.snapshot import LOST_AFTER_SECONDS, Node, Snapshot, Stop
 from charterer.domain.time import Instant, after, seconds_between
+from charterer.policy.actions.gangs import GangMarks
 from charterer.policy.budgets.reasons import name
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.predicates import reason
@@ -49,10 +50,21 @@ class Decisions:
         return [*self.stops, *self.releases, *self.places, *self.rents]
 
 
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """For whom nodes are rented. ``grows``: beside those that the job keeps, without which it runs as well."""
+
+    job: Job
+    option: Option
+    grows: bool = False
+
+
 class PlanBuilder:
     """Claims GPUs for jobs of one budget, renting where that is allowed, and writes down what was decided."""
 
-    def __init__(self, solution: BudgetSolution, capacity: Capacity, quota: PoolQuota, snapshot: Snapshot) -> None:
+    def __init__(
+        self, solution: BudgetSolution, capacity: Capacity, quota: PoolQuota, gangs: GangMarks, snapshot: Snapshot
+    ) -> None:
         self.solution = solution
         self.snapshot = snapshot
         self.decided = Decisions()
@@ -61,7 +73,8 @@ class PlanBuilder:
         self._allocators: dict[PoolId, PoolAllocator] = {}
         self._blocked: dict[tuple[PoolId, int], ReasonCode] = {}
         self._grace = max([group.grace for group in solution.groups.values()], default=0)
-        self._client: tuple[Job, Option] | None = None
+        self._client: _Client | None = None
+        self._gangs = gangs
         budget = solution.budget
         self._behind = budget.begins_after(snapshot.now)
         self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, solution.spent)
@@ -182,7 +195,7 @@ class PlanBuilder:
         place = (option.pool, option.gpus)
         if not own and place in self._blocked:
             return GpuClaim(None, blocked=self._blocked[place])
-        self._client = (job, option)
+        self._client = _Client(job, option)
         claim = self._allocator(option.pool).claim(
             option, own, lambda rentals: self._hosts(rentals, job.grace_seconds), only_ready=only_ready
         )
@@ -194,7 +207,7 @@ class PlanBuilder:
         """GPUs beside those that a job keeps, for a run that grows in place."""
         if self._behind:
             return GpuClaim(None, blocked=ReasonCode.CLOCK_BEHIND)
-        self._client = (job, option)
+        self._client = _Client(job, option, grows=True)
         return self._allocator(option.pool).claim(option, {}, lambda rentals: self._hosts(rentals, job.grace_seconds))
 
     def must_rent(self, job: Job, option: Option) -> bool:
@@ -254,6 +267,24 @@ class PlanBuilder:
         size = pool.offering.gpus_per_node if pool.offering is not None else option.gpus
         return max(option.gpus // size, 1)
 
+    def _fewest_pods(self, client: _Client) -> int:
+        """How many pods the job must have in the option's pool, by its menu; none beside those that it keeps."""
+        if client.grows:
+            return 0
+        share, option = self.solution.share(client.job), client.option
+        others = () if share is None else share.group.menu.options
+        return min([self.pods(each) for each in (option, *others) if each.pool == option.pool])
+
+    def without_their_gang(self, ending: Container[RentalId]) -> Mapping[RentalId, Reason]:
+        """The budget's rentals without a machine whose gang lacks others, and why they go: all are made anew."""
+        text = "GPURentals of the nodes that {} needs at once are gone: all are rented anew"
+        return {
+            rental.id: reason(ReasonCode.NOT_NEEDED, text.format(gang.job_name))
+            for gang, waiting in self._gangs.short()
+            for rental in waiting
+            if rental.budget == self.solution.budget.id and rental.id not in ending
+        }
+
     def allocate(self, job: Job, option: Option, run: int, placements: tuple[Placement, ...], why: Reason) -> None:
         """Give the job its place."""
         allocation = Allocation(run, option, placements, self.snapshot.now)
@@ -298,22 +329,26 @@ class PlanBuilder:
                     return ReasonCode.CLOCK_BEHIND
                 return self._quota.refusal(pool, nodes) or self.purse.refusal(worst, reserved, nodes)
 
-            def rent(nodes: int) -> list[RentalId]:
-                return [self._rent(pool_id, reserved, worst, pool.start_seconds) for _ in range(nodes)]
+            def rent(nodes: int, there: int) -> list[RentalId]:
+                gangs: Sequence[Gang | None] = [None] * nodes
+                if self._client is not None:
+                    needed = self._fewest_pods(self._client) - there
+                    gangs = self._gangs.marks(self._client.job, pool_id, needed, nodes)
+                return [self._rent(pool_id, reserved, worst, pool.start_seconds, gang) for gang in gangs]
 
             cell = self._capacity.cell(budget.id, pool_id)
             allocator = self._allocators[pool_id] = PoolAllocator(cell, size, refusal, rent)
         return allocator
 
-    def _rent(self, pool: PoolId, reserved: Money, worst: Price, start_seconds: float) -> RentalId:
+    def _rent(self, pool: PoolId, reserved: Money, worst: Price, start_seconds: float, gang: Gang | None) -> RentalId:
         rental = self._quota.name(pool)
         self.purse.hold(rental, worst, reserved)
         text = "demand"
         if self._client is not None:
-            job, option = self._client
+            job, option = self._client.job, self._client.option
             text = f"{job.namespace}/{job.name} waits for {name(option)}"
         why = Reason(ReasonCode.DEMAND, start_seconds, reserved, f"{text}; {reserved} are held back for the worst case")
-        self.decided.rents.append(Rent(rental, pool, self.solution.budget.id, reserved, worst, why))
+        self.decided.rents.append(Rent(rental, pool, self.solution.budget.id, reserved, worst, why, gang))
         return rental
 
     def _hosts(self, rentals: tuple[RentalId, ...], grace_seconds: int) -> bool:

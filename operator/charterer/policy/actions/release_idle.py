@@ -1,6 +1,7 @@
 """Nodes that nobody uses and nobody waits for: they are ended, but not before their billing minimum has passed.
 
-Nor are those that a job to come is likely to need (``warm_nodes``), unless they stand in the way of others.
+Nor are those that a job to come is likely to need (``warm_nodes``), unless they stand in the way of others, and those
+that wait for the rest of a gang (``gangs``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after, seconds_between
+from charterer.policy.actions.gangs import IncompleteGangs
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.warm_nodes import warm_nodes
 from charterer.policy.nodes.capacity import Capacity
@@ -32,6 +34,10 @@ def release_idle(
     """
     if any(group.checking for group in draft.solution.groups.values()):
         return
+    lacking = draft.without_their_gang(ending)
+    for unasked, why in lacking.items():
+        draft.release(unasked, why)
+    gangs = IncompleteGangs((nodes.rentals for nodes in draft.solution.nodes.values()), draft.snapshot)
     selected = draft.snapshot.pools_of(draft.solution.budget)
     kept = _kept_for(resting, selected, draft.snapshot.now)
     unused = [
@@ -42,6 +48,7 @@ def release_idle(
         and rental.node not in draft.snapshot.unread_nodes
         and rental.id not in ending
         and rental.id not in kept
+        and rental.id not in lacking
         and rental.id not in capacity.touched(rental)
     ]
     surveys = {pool: draft.snapshot.surveys.get(pool) for pool in {rental.pool for rental in unused}}
@@ -56,8 +63,9 @@ def release_idle(
             continue
         if rental.launched is not None:
             paid_until = after(rental.launched, rental.billing_minimum_seconds)
-            if draft.snapshot.now < paid_until:
-                draft.decided.again_at.append(paid_until)
+            keep_until = max(paid_until, gangs.kept_until(rental, draft.decided.verdicts) or paid_until)
+            if draft.snapshot.now < keep_until:
+                draft.decided.again_at.append(keep_until)
                 continue
         idle[rental.pool].append(rental)
     replaced = _lost(draft)
@@ -65,7 +73,7 @@ def release_idle(
         pool, most_kept = selected.get(name), sorted(rentals, key=_worth)
         surplus = most_kept if pool is None else _surplus(draft, pool, most_kept[replaced[name] :])
         for rental in surplus:
-            draft.release(rental.id, _reason(rental, draft.snapshot))
+            draft.release(rental.id, gangs.reason(rental) or _reason(rental, draft.snapshot))
 
 
 def _lost(draft: PlanBuilder) -> Counter[PoolId]:

@@ -19,6 +19,7 @@ from charterer.domain.plan import Verdict
 from charterer.domain.profile import CurveSource, Profile, ThroughputTable
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
+from charterer.policy.actions.gangs import GangMarks
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.solution import BudgetSolution
@@ -266,8 +267,9 @@ class _Weighing:
         self._snapshot = snapshot
         self._market = PoolQuota(snapshot, solution.inputs.rentals)
         capacity = Capacity(snapshot, solution.inputs.holdings, solution.inputs.nodes)
+        gangs = GangMarks(solution.inputs.rentals.by_pool.values(), snapshot)
         capacity.open(frozenset())
-        self._draft = PlanBuilder(solution, capacity, self._market, snapshot)
+        self._draft = PlanBuilder(solution, capacity, self._market, gangs, snapshot)
         self._runs = job.allocation is not None
 
     def points(self, values: OptionValues, position: JobPosition) -> dict[OptionKey, _OptionPoint]:

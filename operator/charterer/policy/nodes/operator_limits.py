@@ -10,8 +10,14 @@ from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.pool import InstanceState, Pool
 from charterer.domain.rental import RentalPhase
-from charterer.domain.snapshot import NO_LIMITS, Snapshot
+from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Snapshot
 from charterer.sentences import count
+
+
+def in_words(limits: OperatorLimits) -> str:
+    """``40 nodes and $500.00/h``."""
+    nodes = "" if limits.nodes is None else count(limits.nodes, "node")
+    return " and ".join(filter(None, [nodes, "" if limits.hourly is None else str(limits.hourly)]))
 
 
 class OperatorRoom:

@@ -17,7 +17,7 @@ from charterer.domain.plan import ReasonCode
 from charterer.policy.nodes.capacity import FreeNodes
 from charterer.policy.nodes.holdings import HeldGpus, by_rental
 
-RentNodes = Callable[[int], list[RentalId]]
+RentNodes = Callable[[int, int], list[RentalId]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class GpuClaim:
 class PoolAllocator:
     """One pool's nodes of one budget, with ways to get more of them.
 
-    ``refusal(n)`` says why n more nodes cannot be rented (None: they can); ``rent(n)`` rents them and names them.
+    ``refusal(n)`` says why n more nodes cannot be rented (None: they can); ``rent(n, there)`` rents them, beside those
+    that are there already, and names them.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class PoolAllocator:
             refused = self.refusal(missing) if missing else None
             if refused is not None:
                 return GpuClaim(None, blocked=refused)
-            for name in self._rent(missing) if missing else ():
+            for name in self._rent(missing, len(ready) + len(booting)) if missing else ():
                 self._cell.booting.put(name, self._size)
                 booting.append(name)
         elif not hosts(tuple(ready)):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.ids import BudgetId, NodeName, PoolId, RentalId
-from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.rental import Rental, RentalPhase, by_gang
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
 
@@ -20,7 +20,7 @@ class PoolRentals:
     ``live``: those that have not ended; ``staying``: live ones that do not drain. ``ready``: staying ones whose nodes
     take pods; ``booting``: staying ones whose nodes are still to come. ``launched``: when staying ones were launched.
     ``deleting``: live ones whose object is being deleted. ``nodes``: of the live ones, with their rentals.
-    ``billed``: micro-dollars an hour of those that cost money now.
+    ``billed``: micro-dollars an hour of those that cost money now. ``gangs``: those of gangs, by the gang's name.
     """
 
     rentals: Sequence[Rental]
@@ -32,6 +32,7 @@ class PoolRentals:
     deleting: Sequence[Rental]
     nodes: Mapping[NodeName, RentalId]
     billed: Mapping[RentalId, int]
+    gangs: Mapping[str, Sequence[Rental]]
 
 
 def pool_rentals(rentals: Sequence[Rental]) -> PoolRentals:
@@ -48,6 +49,7 @@ def pool_rentals(rentals: Sequence[Rental]) -> PoolRentals:
         deleting=[rental for rental in live if rental.deleting],
         nodes={rental.node: rental.id for rental in live if rental.node is not None},
         billed={rental.id: rental.price.micros_per_hour for rental in rentals if rental.billed},
+        gangs=by_gang(rentals),
     )
 
 

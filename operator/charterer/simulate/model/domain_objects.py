@@ -95,6 +95,7 @@ def gpu_rental(machine: SimMachine) -> Rental:
         cost=None,
         released_because="",
         deleting=False,
+        gang=machine.order.gang,
     )
 
 

@@ -18,7 +18,8 @@ from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Selector
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId
-from charterer.domain.money import ZERO
+from charterer.domain.money import ZERO, Price
+from charterer.domain.snapshot import OperatorLimits
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import NAMESPACE, World
 
@@ -55,6 +56,14 @@ def test_a_healthy_cluster_has_a_line_of_every_check_and_nothing_to_do() -> None
     assert [finding.check for finding in findings] == checks
     assert "8 x" in findings[2].text
     assert "$19.80/h" in findings[2].text
+
+
+def test_the_operators_own_limits_are_a_line_of_their_own() -> None:
+    _, reading = healthy()
+    assert reading.state is not None
+    limited = replace(reading.state, limits=OperatorLimits(40, Price.parse("500")))
+    (limits,) = (finding for finding in examine(replace(reading, state=limited)) if finding.check == "limits")
+    assert (limits.text, limits.remedy) == ("may have 40 nodes and $500.00/h in all (chart values limits)", "")
 
 
 def test_nobody_who_leads_is_said_with_where_to_look() -> None:

@@ -12,6 +12,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.plan import Limit, PoolVerdict
 from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.domain.snapshot import OperatorLimits
 from charterer.domain.time import after
 from tests import factory as make
 from tests.unit.cli.worlds import charterer_over
@@ -43,6 +44,22 @@ def test_where_pools_have_room_nothing_is_said_of_them(monkeypatch: pytest.Monke
     charterer = charterer_over(full(near=40), monkeypatch)
     assert "too small" not in charterer("plan").stdout
     assert json.loads(charterer("plan", "-o", "json").stdout)["scarcePools"] == []
+
+
+def test_the_operators_own_limits_are_said_with_what_counts_against_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = full(near=40)
+    world.rental("near")
+    assert json.loads(charterer_over(world, monkeypatch)("plan", "-o", "json").stdout)["operatorLimits"] is None
+    charterer = charterer_over(world, monkeypatch, limits=OperatorLimits(2, Price.parse("100")))
+    said = charterer("plan").stdout
+    assert (
+        "The operator's own limits are 2 nodes and $100.00/h in all; it has 1 node, which cost up to $16.00/h." in said
+    )
+    assert "pool near: the operator's own limits allow no more than 2 nodes; one more node is worth" in said
+    told = json.loads(charterer("plan", "-o", "json").stdout)
+    assert told["operatorLimits"] == {"nodes": 2, "hourly": "100.00", "hasNodes": 1, "hasHourly": "16.00"}
+    assert "OperatorLimit" in {job["reason"] for job in told["jobs"]}
+    assert sum(action["count"] for action in told["actions"] if action["action"] == "rent") == 1
 
 
 def test_a_pool_whose_nodes_come_late_says_for_how_long_and_after_how_many_refusals(

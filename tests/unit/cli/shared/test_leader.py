@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from charterer.cli.shared.leader import LeaderSeen, find_leader, leader_if_known
+import pytest
+from click import ClickException
+
+from charterer.cli.shared.leader import LeaderSeen, as_operated, find_leader, leader_if_known
 from charterer.cluster.client import Listing
 from charterer.cluster.errors import Forbidden
+from charterer.domain.money import Price
+from charterer.domain.snapshot import NO_LIMITS, OperatorLimits
 from charterer.domain.time import after, format_instant
+from tests.unit.controller.snapshot.test_offers import STATE
 from tests.worlds import MID_MONTH
 
 
@@ -66,6 +72,33 @@ async def test_a_lease_that_was_given_up_or_never_was_names_nobody() -> None:
 async def test_of_two_leases_the_one_renewed_last_counts() -> None:
     leader = await Leases([lease(9_000, namespace="former"), lease(2)]).leader()
     assert leader == LeaderSeen("charterer-0", "operators")
+
+
+def limited(**annotations: str) -> dict[str, Any]:
+    written = lease(5)
+    written["metadata"]["annotations"] = {
+        f"charterer.dev/{name.replace('_', '-')}": text for name, text in annotations.items()
+    }
+    return written
+
+
+async def test_the_operators_own_limits_are_read_and_count_in_what_is_planned() -> None:
+    leader = await Leases([limited(max_nodes="4", max_dollars_per_hour="99.50")]).leader()
+    assert leader.limits == OperatorLimits(4, Price.parse("99.50"))
+    assert as_operated(STATE, leader).limits == leader.limits
+    assert (await Leases([limited()]).leader()).limits == NO_LIMITS
+    assert as_operated(STATE, None) is STATE
+
+
+async def test_limits_that_no_operator_wrote_are_named_with_what_to_do() -> None:
+    for wrong in ({"max_nodes": "-1"}, {"max_nodes": "9" * 99}, {"max_nodes": "٣"}, {"max_dollars_per_hour": "many"}):
+        with pytest.raises(ClickException) as raised:
+            await Leases([limited(**wrong)]).leader()
+        (text,) = wrong.values()
+        said = raised.value.message
+        assert said.startswith("the operator's Lease in namespace operators: annotation charterer.dev/max-")
+        assert repr(text) in said
+        assert "remove it" in said
 
 
 async def test_nothing_is_said_where_the_lease_may_not_be_read() -> None:

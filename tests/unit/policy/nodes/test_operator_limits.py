@@ -6,8 +6,11 @@ from dataclasses import replace
 
 from charterer.domain.ids import JobId
 from charterer.domain.money import Price
-from charterer.domain.plan import Plan, Reason, ReasonCode, Release, Rent
+from charterer.domain.plan import Limit, Plan, Reason, ReasonCode, Release, Rent
 from charterer.domain.snapshot import OperatorLimits, Stop
+from charterer.incremental import Memo
+from charterer.policy.nodes.pool_size import pool_sizes
+from charterer.policy.nodes.rental_index import rental_index
 from charterer.policy.planner import plan
 from tests.worlds import World
 
@@ -73,3 +76,37 @@ def test_while_a_person_has_stopped_the_operator_jobs_wait_and_what_runs_goes_on
     released = [command for command in drained.commands if isinstance(command, Release)]
     assert [command.reason.code for command in released] == [ReasonCode.STOPPED]
     assert rents(drained) == 0
+
+
+def test_a_pool_is_planned_as_large_as_the_limits_allow_or_as_what_it_has() -> None:
+    made = world()
+
+    def size(limits: OperatorLimits) -> tuple[int, Limit]:
+        snapshot = replace(made.snapshot(), limits=limits)
+        (found,) = pool_sizes(snapshot, rental_index(snapshot.rentals, Memo())).values()
+        return found.nodes, found.limit
+
+    most = size(OperatorLimits())
+    assert most[1] is Limit.MAX_NODES
+    assert size(OperatorLimits(nodes=most[0])) == most
+    assert size(OperatorLimits(nodes=3)) == (3, Limit.OPERATOR)
+    assert size(OperatorLimits(nodes=3, hourly=Price.parse("59.99"))) == (2, Limit.OPERATOR)
+    made.rental()
+    assert size(OperatorLimits(nodes=0)) == (1, Limit.OPERATOR)
+
+
+def test_jobs_choose_within_the_operators_limit_as_within_max_nodes() -> None:
+    def crowded(nodes: int) -> World:
+        made = World()
+        made.budget(amount="60000")
+        made.pool(gpus=8, price="16", max_nodes=nodes)
+        for number in range(4):
+            made.job(f"j{number}", gpus=(1, 8, 32))
+        return made
+
+    narrow = plan(crowded(3).snapshot())
+    limited = plan(replace(crowded(40).snapshot(), limits=OperatorLimits(nodes=3)))
+    assert limited.budgets == narrow.budgets
+    assert limited.commands == narrow.commands
+    (verdict,) = limited.pools.values()
+    assert verdict.limit is Limit.OPERATOR

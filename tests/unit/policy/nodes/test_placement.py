@@ -24,7 +24,7 @@ def yard(ready: dict[str, int], booting: Iterable[str] = (), room: int = 0) -> P
     for name in booting:
         cell.booting.put(RentalId(name), 8)
 
-    def rent(nodes: int) -> list[RentalId]:
+    def rent(nodes: int, there: int) -> list[RentalId]:
         return [RentalId(f"new-{at}") for at in range(nodes)]
 
     return PoolAllocator(cell, 8, lambda nodes: None if nodes <= room else ReasonCode.POOL_FULL, rent)
