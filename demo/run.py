@@ -89,7 +89,7 @@ class Simulation:
     def __init__(self, of: Scenario, now: datetime, today: Path | None) -> None:
         """``today``: a file with the column of today's practice, where that was really run."""
         at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        arguments = [f"--pace={of.pace.factor}", f"--jobs={len(of.jobs)}", f"--at={at}"]
+        arguments = [f"--pace={of.pace.factor}", f"--jobs={len(of.jobs)}", f"--share={of.share}", f"--at={at}"]
         arguments += [] if of.most_pays is None else [f"--most-pays={of.most_pays}"]
         arguments += [] if today is None else [f"--today={today}"]
         self._program = subprocess.Popen(

@@ -70,6 +70,7 @@ class Scenario:
     checkpoint_seconds: float = 300.0
     hand_over_seconds: float = 1.5
     most_pays: int | None = None
+    share: float = 1.0
 
     @cached_property
     def applications(self) -> Mapping[str, Application]:
@@ -97,7 +98,7 @@ class Scenario:
     @cached_property
     def hourly_budget(self) -> float:
         """The budget in dollars an hour, in a month of mean length."""
-        return float(load("budget")[0]["spec"]["amount"]) / MEAN_MONTH_HOURS
+        return self.share * float(load("budget")[0]["spec"]["amount"]) / MEAN_MONTH_HOURS
 
     def allowed(self, at: float) -> float:
         """Dollars that the budget allows up to the second ``at``: its hourly share while jobs are submitted."""
@@ -161,7 +162,7 @@ def budget(scenario: Scenario, now: datetime) -> Json:
     here = now.astimezone(ZoneInfo(zone))
     hours = calendar.monthrange(here.year, here.month)[1] * 24
     start = here.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    amount = Decimal(document["spec"]["amount"]) * hours / MEAN_MONTH_HOURS
+    amount = Decimal(document["spec"]["amount"]) * Decimal(scenario.share) * hours / MEAN_MONTH_HOURS
     gone = Decimal((here - start).total_seconds()) / (hours * 3600)
     spec = {"amount": _cents(amount), "openingSpend": _cents(amount * gone), "timeZone": zone}
     if scenario.most_pays is not None:

@@ -208,12 +208,13 @@ class _Hour:
 @click.option("--at", type=click.DateTime(), help="When the demo's budget was made (UTC); now if it is left out.")
 @click.option("--jobs", type=click.Choice(["28", "160"]), default="28", show_default=True, help="The hour's, or all.")
 @click.option("--most-pays", type=int, help="Dollars that the budget pays at most for a job-hour saved.")
+@click.option("--share", type=float, default=1.0, show_default=True, help="The budget as a multiple of the demo's.")
 @click.option("--today", type=click.Path(path_type=Path, exists=True), help="The first column, really run.")
-def main(pace: int, at: datetime | None, jobs: str, most_pays: int | None, today: Path | None) -> None:
+def main(pace: int, at: datetime | None, jobs: str, most_pays: int | None, share: float, today: Path | None) -> None:
     """Print the demo's hour, simulated in three ways, as JSON."""
     now = datetime.now(UTC) if at is None else at.replace(tzinfo=UTC)
     measured = None if today is None else Column.of(json.loads(today.read_text()))
-    of = replace(workload(pace, int(jobs)), most_pays=most_pays)
+    of = replace(workload(pace, int(jobs)), most_pays=most_pays, share=share)
     click.echo(simulate(of, now, measured).json())
 
 

@@ -70,7 +70,7 @@ async def test_a_pool_without_a_limit_costs_no_call(aws: OpenAws) -> None:
     assert ABANDON_TAG not in tags(m)[0]
 
 
-async def test_a_limit_that_the_pool_no_longer_has_is_taken_back_and_a_new_one_is_set(aws: OpenAws) -> None:
+async def test_a_limit_that_the_pool_does_not_have_is_taken_back_and_another_one_is_corrected(aws: OpenAws) -> None:
     m = aws(HOUR)
     await m.ask("one")
     for cloud, limit in ((FLEET, "never"), (replace(FLEET, abandon_seconds=7200), "7200")):
@@ -108,6 +108,17 @@ async def test_instances_are_renewed_while_ec2_gives_no_lists(aws: OpenAws) -> N
         await m.survey()
     await m.provider.renew([m.pool])
     assert tags(m)[0][RENEWED_TAG] == "2026-11-01T00:16:40.000000Z"
+
+
+async def test_instances_of_pools_that_nobody_surveys_are_renewed_by_a_list_of_its_own(aws: OpenAws) -> None:
+    """As where a GPUPool cannot be read, and all that is known of it is what its rentals remember."""
+    m = aws(HOUR)
+    await m.ask("one")
+    for _ in range(6):
+        m.account.clock.advance(600)
+        await m.provider.renew([m.pool])
+    assert tags(m)[0][RENEWED_TAG] == "2026-11-01T01:00:00.000000Z"
+    assert m.account.count()["ec2:DescribeInstances"] == 6
 
 
 async def test_what_cannot_be_read_of_the_last_renewal_is_written_anew(aws: OpenAws) -> None:

@@ -43,7 +43,7 @@ from charterer.controller.loop import Loop
 from charterer.controller.outcome import Executor
 from charterer.controller.preflights import Preflights
 from charterer.controller.progress_writer import ProgressWriter
-from charterer.controller.renewals import Renewals
+from charterer.controller.renewals import Renewals, pools_to_renew
 from charterer.controller.run_warnings import RunWarnings
 from charterer.controller.snapshot.source import SnapshotSource
 from charterer.controller.status.events import Events
@@ -120,7 +120,7 @@ class Leader:
         # Observing
         moving = partial(pools_in_motion, store)
         self._surveys = Surveys(self._accounts, partial(pools_in, store), moving, self._awake.set, settings.surveys)
-        self._renewals = Renewals(self._accounts, partial(pools_in, store), settings.surveys.quiet_seconds)
+        self._renewals = Renewals(self._accounts, partial(pools_to_renew, store), settings.surveys.quiet_seconds)
         templates = Templates(client, INDEXED_JOB, environment, self._awake.set)
         self._warnings = RunWarnings(client, self._awake.set)
         self._source = source = SnapshotSource(

@@ -6,6 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
+from charterer.cluster import kinds
+from charterer.cluster.store import Store
+from charterer.controller.known_pools import known_pools
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
 from charterer.providers.accounts import Accounts
@@ -15,8 +18,16 @@ from charterer.providers.guarded import Guarded
 _log = logging.getLogger(__name__)
 
 
+def pools_to_renew(store: Store) -> Mapping[PoolId, Pool]:
+    """The pools there are, and those that are gone or cannot be read, as their rentals remember them.
+
+    What cannot be read is no reason to let machines go that jobs run on.
+    """
+    return known_pools(store.view(kinds.GPU_POOLS).objects, store.view(kinds.GPU_RENTALS).objects)
+
+
 class Renewals:
-    """Renews until ``run`` is cancelled. ``pools`` gives the pools there are, also those of which rentals are left.
+    """Renews until ``run`` is cancelled. ``pools`` gives those that have machines (``pools_to_renew``).
 
     ``every_seconds``: as often as quiet pools are surveyed, because adapters go by what their last list showed.
     """

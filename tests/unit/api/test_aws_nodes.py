@@ -20,11 +20,12 @@ LARGEST = AwsFleet(
     capacity_reservation="cr-0a",
     placement_group="near",
     queue="https://sqs.us-east-1.amazonaws.com/444455556666/charterer",
+    abandon_seconds=21_600,
 )
 
 
 @pytest.mark.parametrize(
-    "cloud", [SMALLEST, LARGEST, AwsGroup("eu-west-1", "gpu"), AwsGroup("eu-west-1", "g", "A", "")]
+    "cloud", [SMALLEST, LARGEST, AwsGroup("eu-west-1", "gpu"), AwsGroup("eu-west-1", "g", "A", abandon_seconds=1800)]
 )
 def test_what_is_written_is_what_is_read(cloud: AwsFleet | AwsGroup) -> None:
     assert AwsNodes.model_validate(cloud_fields(cloud)["aws"]).to_domain() == cloud

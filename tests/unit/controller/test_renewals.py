@@ -7,12 +7,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from charterer.controller.renewals import Renewals
+from charterer.cluster import kinds
+from charterer.cluster.store import Store
+from charterer.controller.renewals import Renewals, pools_to_renew
 from charterer.domain.pool import Pool
 from charterer.providers.accounts import Accounts
 from charterer.providers.errors import CloudUnreachable
 from charterer.providers.guarded import Guards
 from tests.factory.pools import fake_group
+from tests.unit.api import values
 from tests.unit.controller.test_surveys import FAR, NEAR, Cloud, pool_at
 from tests.virtual_time import run_for, run_in_virtual_time
 
@@ -61,3 +64,16 @@ def test_whoever_does_not_lead_or_runs_dry_renews_nothing(guards: Guards, caplog
     with caplog.at_level(logging.WARNING):
         assert told(guards=guards) == {NEAR: [], FAR: []}
     assert caplog.text == ""
+
+
+def test_a_pool_that_cannot_be_read_is_renewed_as_its_rentals_remember_it() -> None:
+    store = Store([kinds.GPU_POOLS, kinds.GPU_RENTALS])
+    unread = values.raw("GPUPool", {"fake": {}}, name="a100")
+    store.put(kinds.GPU_POOLS, unread)
+    assert store.view(kinds.GPU_POOLS).problems
+    assert pools_to_renew(store) == {}
+    rental = values.raw_rental()
+    store.put(kinds.GPU_RENTALS, rental)
+    [(name, kept)] = pools_to_renew(store).items()
+    assert (name, kept.gone) == (rental["spec"]["pool"], True)
+    assert name == unread["metadata"]["name"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ from charterer.providers.errors import (
     UnknownCode,
 )
 from charterer.providers.provider import Drained, PreflightFinding
+
+_log = logging.getLogger(__name__)
 
 FLEET_TRAITS: Final = Traits(
     named=True, keeps_trying=False, together=True, lag_seconds=LAG_SECONDS, listed_seconds=LISTED_SECONDS
@@ -124,7 +127,13 @@ class AwsCloud:
 
     async def renew(self, pools: Sequence[Pool]) -> None:
         """Renew the instances of these pools that would end themselves, if it is time."""
-        with _understood(pools[0].id, "renew", CloudOutcomeUnknown):
+        first = pools[0].id
+        with _understood(first, "renew", CloudOutcomeUnknown):
+            if self._renewals.outdated:
+                try:
+                    self._renewals.listed(*await instances_of(self._calls, first, await self._cluster(first)))
+                except ProviderError as error:  # what an older list shows is renewed all the same
+                    _log.warning("%s", error)
             await self._renewals.renew(pools)
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:

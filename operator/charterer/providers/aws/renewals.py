@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 NEVER: Final = "never"
 _PARTS: Final = 4
 """An instance is renewed that many times in the time after which it ends itself."""
+_FRESH_SECONDS: Final = 300.0
+"""Age of a list up to which it serves; surveys make newer ones, while there are pools to survey."""
 _AT_ONCE: Final = 500
 """Instances of one call; CreateTags takes 1000."""
 
@@ -37,11 +39,16 @@ class InstanceRenewals:
         self._clock = clock
         self._rows: Sequence[ListedInstance] = ()
         self._asked = Instant(0)
-        self._since = 0.0
+        self._since: float | None = None
 
     def listed(self, rows: Sequence[ListedInstance], asked: Instant) -> None:
         """All instances of this cluster at the cloud's time ``asked``."""
         self._rows, self._asked, self._since = rows, asked, self._clock()
+
+    @property
+    def outdated(self) -> bool:
+        """Whether there has been no list for so long that one is to be made."""
+        return self._since is None or self._clock() - self._since > _FRESH_SECONDS
 
     async def renew(self, pools: Sequence[Pool]) -> None:
         """Renew the instances of these pools if that is due for one: those of one limit in one call.
@@ -49,6 +56,8 @@ class InstanceRenewals:
         Which instances end themselves is what their own tags say; where the pool says something else, the tags are
         corrected. Raises the last error, after everything has been tried.
         """
+        if self._since is None:
+            return
         now = after(self._asked, self._clock() - self._since)
         wanted = {pool.id: pool.cloud.abandon_seconds for pool in pools if isinstance(pool.cloud, AwsFleet | AwsGroup)}
         limits: dict[int | None, list[ListedInstance]] = defaultdict(list)
