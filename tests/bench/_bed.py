@@ -12,16 +12,23 @@ from tests.testbed.controlplane import ControlPlane
 
 
 @asynccontextmanager
-async def measuring_bed(*groups: Mapping[str, object], close: bool = True) -> AsyncIterator[Bed]:
-    """A control plane of its own with the charts, a fake cloud that sells these groups, and the closing checks."""
+async def measuring_plane() -> AsyncIterator[tuple[ControlPlane, Path]]:
+    """A control plane of its own with the charts, and a folder."""
     with tempfile.TemporaryDirectory(prefix="charterer-bench-") as folder:
         directory = Path(folder)
         with ControlPlane.start(directory / "control-plane") as plane:
             install_charts(plane)
-            bed = await make_bed(plane, directory, groups)
-            try:
-                yield bed
-                if close:
-                    await bed.close()
-            finally:
-                await dismantle(bed)
+            yield plane, directory
+
+
+@asynccontextmanager
+async def measuring_bed(*groups: Mapping[str, object], close: bool = True) -> AsyncIterator[Bed]:
+    """A fake cloud that sells these groups, on a control plane of its own, and the closing checks."""
+    async with measuring_plane() as (plane, directory):
+        bed = await make_bed(plane, directory, groups)
+        try:
+            yield bed
+            if close:
+                await bed.close()
+        finally:
+            await dismantle(bed)

@@ -1,10 +1,11 @@
 """Calls of AWS by an operator with 20 pools and 1,000 nodes: in an hour without events, and for each node rented.
 
-    python -m tests.bench.calls [--pools 20] [--nodes 1000]
+    python -m tests.bench.calls [--pools 20] [--nodes 900]
 
 Surveys, quotes, preflights and renewals run for an hour of virtual time at their usual pace. Their calls are counted by
-the account of the AWS of the tests, without HTTP in between. Then five nodes of each pool are rented, start in four
-minutes, run for ten and take one to end, at different times; what that adds to the hour is divided by their number.
+the account of the AWS of the tests, without HTTP in between. Then a node is rented, starts in four minutes, runs for
+ten and takes one to end; and then five more of each pool within five minutes, 1,000 in all. What that adds to the calls
+of the idle time is divided by the number of nodes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, TypeVarTuple
@@ -48,7 +49,8 @@ _CLUSTER = "11111111-2222-3333-4444-555555555555"
 _QUEUE = "https://sqs.us-east-1.amazonaws.com/111122223333/charterer"
 _METADATA = {"HttpEndpoint": "enabled", "InstanceMetadataTags": "enabled"}
 _RENTED = 5
-"""Nodes that each pool rents in the hour with events."""
+_SPREAD = 299.3
+"""Nodes that each pool rents, at different moments of so many seconds."""
 _START, _RUN, _END = 240.0, 600.0, 60.0
 """Seconds from the launch of a node to its readiness, of its job, and until the cloud lists it as ended."""
 _KINDS: Mapping[str, tuple[AwsFleet | AwsGroup, CapacityType]] = {
@@ -131,7 +133,7 @@ class _World:
 
     def _send(self, call: Call, params: Params) -> Answer:
         name = call.full_name
-        self.account.calls.append((name, params))
+        self.account.calls.append((f"{name} (dry run)" if params.get("DryRun") else name, params))
         date = {"ResponseMetadata": {"HTTPHeaders": {"date": f"{self.account.clock.now:%a, %d %b %Y %H:%M:%S GMT}"}}}
         try:
             if params.get("DryRun"):
@@ -174,20 +176,27 @@ async def _measure(kind: str, pools: int, nodes: int) -> None:
     world.account.calls.clear()
     await asyncio.sleep(_HOUR)
     idle = Counter(world.account.count())
-    print(f"{pools} {kind}, {nodes} nodes: {_told(idle, 1)} in an idle hour")
-    world.account.calls.clear()
+    print(f"{pools} {kind}, {nodes} nodes: {_told(idle, 1)} in an idle hour", flush=True)
+    names = list(world.pools.values())
+    await _rented(world, idle, [(names[0], 0, 0.0)])
+    pause = _SPREAD / (pools * _RENTED)
     lives = [
-        asyncio.create_task(world.rent(pool, number, (at * _RENTED + number) * 2600 / (pools * _RENTED)))
-        for at, pool in enumerate(world.pools.values())
-        for number in range(_RENTED)
+        (pool, at + 1, (number + at * pools) * pause) for number, pool in enumerate(names) for at in range(_RENTED)
     ]
-    await asyncio.sleep(_HOUR)
-    await asyncio.gather(*lives)
-    more = Counter(world.account.count())
-    more.subtract(idle)
-    print(f"  {_told(+more, len(lives))} for each of {len(lives)} nodes rented in an hour")
+    await _rented(world, idle, lives)
     operating.cancel()
     await asyncio.gather(operating, return_exceptions=True)
+
+
+async def _rented(world: _World, idle: Counter[str], lives: Sequence[tuple[Pool, int, float]]) -> None:
+    """Rent nodes, each after some seconds, and print what that adds to the calls of the idle time."""
+    world.account.calls.clear()
+    began = world.account.clock.now
+    await asyncio.gather(*(world.rent(*life) for life in lives))
+    hours = (world.account.clock.now - began).total_seconds() / _HOUR
+    more = Counter({name: number - round(idle[name] * hours) for name, number in world.account.count().items()})
+    each = "for one node" if len(lives) == 1 else f"for each of {len(lives)} nodes that start within {_SPREAD:.0f} s"
+    print(f"  {_told(+more, len(lives))} {each}", flush=True)
 
 
 def _told(calls: Counter[str], by: int) -> str:
@@ -198,7 +207,7 @@ def _told(calls: Counter[str], by: int) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pools", type=int, default=20, help="how many pools (20)")
-    parser.add_argument("--nodes", type=int, default=1000, help="how many nodes in all (1000)")
+    parser.add_argument("--nodes", type=int, default=900, help="how many nodes run all the time (900)")
     given = parser.parse_args()
     for each_kind in _KINDS:
         with asyncio.Runner(loop_factory=_AtOnceLoop) as runner:

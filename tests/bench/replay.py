@@ -1,10 +1,12 @@
-"""Bill minus ledger over a replay of a whole measured workload: it must be 0 micro-dollars.
+"""Bill minus ledger over a replay of a whole measured workload on each cloud: it must be 0 micro-dollars.
 
-    python -m tests.bench.replay [--jobs 160] [--workload 1] [--faults]
+    python -m tests.bench.replay [--cloud fake-counted ...] [--jobs 160] [--workload 1] [--faults]
 
 The 160 submissions of a Pollux workload (CHARTERER_DATA_DIR or ../shared/data), eight hours in about two and a half
-minutes, each at the number of GPUs its owner asked for; how long each runs is drawn by its application. With --faults
-the cloud throttles, errs and loses answers and requests all the while.
+minutes, each at the number of GPUs its owner asked for; how long each runs is drawn by its application. The bill is
+what the cloud saw. AWS is our own server of its protocol, whose clock runs twenty times as fast; the price of its spot
+nodes changes all the while. Karpenter is a real one, with a cloud of ours behind it. With --faults the fake clouds
+throttle, err and lose answers and requests.
 """
 
 from __future__ import annotations
@@ -12,16 +14,26 @@ from __future__ import annotations
 import argparse
 import asyncio
 import csv
+import itertools
 import os
 import random
 import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from charterer.cluster.paths import GPU_BUDGETS, TRAINING_JOBS
-from tests.bench._bed import measuring_bed
-from tests.testbed.bed import Bed, group
+from tests.bench._bed import measuring_bed, measuring_plane
+from tests.testbed import karpenter
+from tests.testbed.aws_bed import TYPE, AwsBed, open_aws_bed
+from tests.testbed.bed import Bed, dismantle, group
+from tests.testbed.karpenter_bed import clear_claims, make_karpenter_bed
+from tests.testbed.karpenter_process import KarpenterProcess
 
 _FACTOR = 180.0
+_AWS_PACE, _AWS_BEHIND = 20.0, 4 * 3600.0
+_SPOT_SECONDS = 5.0
 _SECONDS = {"ncf": 2, "cifar10": 6, "bert": 8, "deepspeech2": 10, "yolov3": 14, "imagenet": 25}
 
 
@@ -35,28 +47,84 @@ def _submissions(workload: int, jobs: int) -> list[tuple[str, float, str, int]]:
     return [(row["name"], float(row["time"]), row["application"], int(row["num_replicas"])) for row in rows]
 
 
-async def measure(workload: int, jobs: int, faults: bool) -> None:
+async def measure(cloud: str, workload: int, jobs: int, faults: bool) -> None:
     """Replay and print the difference."""
     submissions = _submissions(workload, jobs)
-    async with measuring_bed(
-        group("a100", startupSeconds="K80", startupScale=0.02, maxSize=100, listedSeconds=60)
-    ) as bed:
+    async with _CLOUDS[cloud](faults) as (bed, node_gpus):
+        bed.operator()
+        await bed.budget(amount="10000000")
+        began = time.monotonic()
+        draw = random.Random(workload)
+        await asyncio.gather(*(_submit(bed, node_gpus, *row, draw.uniform(0.5, 1.5)) for row in submissions))
+        await bed.until(lambda: _complete(bed) == len(submissions), 1200)
+        seconds = time.monotonic() - began
+        await bed.settle()
+        await bed.until(lambda: not bed.rentals(), 600)
+        lines, bill = await bed.bill()
+        ledger = sum(bed.lifetime(raw) for raw in bed.mirror.all(GPU_BUDGETS))
+        print(f"{cloud}: {len(submissions)} jobs complete in {seconds:.0f} s on {len(lines)} machines")
+        print(f"  bill {bill} - ledger {ledger} = {bill - ledger} micro-dollars", flush=True)
+
+
+@asynccontextmanager
+async def _fake(orders: str, faults: bool) -> AsyncIterator[tuple[Bed, int]]:
+    sold = group("a100", orders=orders, startupSeconds="K80", startupScale=0.02, maxSize=100, listedSeconds=60)
+    async with measuring_bed(sold) as bed:
         if faults:
             for kind in ("throttle", "error", "lost-answer", "lost-request"):
                 fault = {"match": {"path": "/v1/*"}, "times": None, "probability": 0.02, "kind": kind}
                 await bed.cloud.admin("POST", "/faults", fault)
-        bed.operator()
         await bed.pool(maxNodes=100)
-        await bed.budget(amount="10000000")
-        began = time.monotonic()
-        draw = random.Random(workload)
-        await asyncio.gather(*(_submit(bed, *row, draw.uniform(0.5, 1.5)) for row in submissions))
-        await bed.until(lambda: _complete(bed) == len(submissions) and not bed.rentals(), 600)
-        seconds = time.monotonic() - began
-        lines, bill = await bed.cloud.bill()
-        ledger = sum(bed.lifetime(raw) for raw in bed.mirror.all(GPU_BUDGETS))
-        print(f"{len(submissions)} jobs complete in {seconds:.0f} s on {len(lines)} machines")
-        print(f"bill {bill} - ledger {ledger} = {bill - ledger} micro-dollars")
+        yield bed, 4
+
+
+@asynccontextmanager
+async def _aws(is_group: bool, faults: bool) -> AsyncIterator[tuple[Bed, int]]:
+    async with (
+        measuring_plane() as (plane, directory),
+        open_aws_bed(plane, directory, pace=_AWS_PACE, behind_seconds=_AWS_BEHIND) as bed,
+    ):
+        await bed.aws_pool(group=is_group, spot=not is_group, maxNodes=100)
+        changing = asyncio.create_task(_change_prices(bed))
+        try:
+            yield bed, 8
+            await bed.close()
+        finally:
+            changing.cancel()
+
+
+async def _change_prices(bed: AwsBed) -> None:
+    for dollars in itertools.cycle(("10.25", "9.75", "11.125", "8.999999")):
+        await asyncio.sleep(_SPOT_SECONDS)
+        for zone in ("us-east-1a", "us-east-1b"):
+            bed.account.set_spot_price(TYPE, zone, dollars)
+
+
+@asynccontextmanager
+async def _karpenter(faults: bool) -> AsyncIterator[tuple[Bed, int]]:
+    files = karpenter.find()
+    if files is None:
+        raise SystemExit("skipped: Karpenter has not been built: run `make karpenter`")
+    async with measuring_plane() as (plane, directory):
+        with KarpenterProcess.start(plane, files, directory / "karpenter") as running:
+            bed = await make_karpenter_bed(plane, directory, running)
+            try:
+                await bed.claim_pool(max_nodes=100)
+                yield bed, 8
+                await bed.close()
+            finally:
+                await clear_claims(bed)
+                await dismantle(bed)
+
+
+_CLOUDS: Mapping[str, Callable[[bool], AbstractAsyncContextManager[tuple[Bed, int]]]] = {
+    "fake-counted": partial(_fake, "counted"),
+    "fake-named": partial(_fake, "named"),
+    "fake-replying": partial(_fake, "replying"),
+    "aws-fleet": partial(_aws, False),
+    "aws-group": partial(_aws, True),
+    "karpenter": _karpenter,
+}
 
 
 def _complete(bed: Bed) -> int:
@@ -64,17 +132,20 @@ def _complete(bed: Bed) -> int:
     return sum((raw.get("status") or {}).get("state") == "Complete" for raw in jobs)
 
 
-async def _submit(bed: Bed, name: str, at: float, application: str, asked: int, spread: float) -> None:
+async def _submit(bed: Bed, node_gpus: int, name: str, at: float, application: str, asked: int, spread: float) -> None:
     await asyncio.sleep(at / _FACTOR)
-    gpus = asked if asked < 4 else -(-asked // 4) * 4
+    gpus = 2 ** (asked - 1).bit_length() if asked < node_gpus else -(-asked // node_gpus) * node_gpus
     lasts = f"{_SECONDS[application] * spread:.1f}s"
-    await bed.job(name, gpus=2 if gpus == 3 else gpus, annotations={"testbed.charterer.dev/complete-after": lasts})
+    annotations = {"testbed.charterer.dev/complete-after": lasts}
+    await bed.job(name, gpus=gpus, annotations=annotations, spotPolicy="Allowed")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cloud", action="append", choices=tuple(_CLOUDS), help="which one, may be repeated (all)")
     parser.add_argument("--jobs", type=int, default=160, help="the first so many of the workload (160)")
     parser.add_argument("--workload", type=int, default=1, choices=(1, 2, 3, 4), help="which one (1)")
-    parser.add_argument("--faults", action="store_true", help="a cloud that errs")
+    parser.add_argument("--faults", action="store_true", help="fake clouds that err")
     given = parser.parse_args()
-    asyncio.run(measure(given.workload, given.jobs, given.faults))
+    for each in given.cloud or _CLOUDS:
+        asyncio.run(measure(each, given.workload, given.jobs, given.faults))

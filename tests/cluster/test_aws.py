@@ -143,7 +143,7 @@ async def test_killed_around_every_call_and_step_each_of_two_machines_is_launche
         await bed.finish("train")
         await bed.complete("train")
         await bed.until(lambda: not here.alive())
-        await bed.an_hour_later()
+        await bed.settle()
         await bed.until(lambda: not bed.rentals())
     finally:
         nurse.cancel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sized
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,14 +81,14 @@ class AwsBed(Bed):
         with self.account.lock:
             return [{"id": machine.id} for machine in self.account.alive()]
 
-    async def bill(self) -> tuple[object, int]:
+    async def bill(self) -> tuple[Sized, int]:
         """What each machine that ever was costs, and the sum."""
         with self.account.lock:
             lines = self.account.bill()
         return lines, sum(lines.values())
 
-    async def an_hour_later(self) -> None:
-        """When all machines have ended: the time at which the account lists none of them any more."""
+    async def settle(self) -> None:
+        """When all machines have ended: an hour later, when the account lists none of them any more."""
         await self.until(lambda: len(self.rentals("Ended")) == len(self.rentals()))
         self.account.clock.advance(TERMINATED_LISTED.total_seconds() + LAG_SECONDS)
 
@@ -96,7 +96,7 @@ class AwsBed(Bed):
         """As every bed, but jobs are deleted and their machines ended an hour before."""
         for raw in self.mirror.all(TRAINING_JOBS, self.namespace):
             await self.delete("TrainingJob", raw["metadata"]["name"])
-        await self.an_hour_later()
+        await self.settle()
         await Bed.close(self)
 
     async def join(self) -> None:
@@ -157,13 +157,15 @@ def provider_id(machine: Machine) -> str:
 
 
 @asynccontextmanager
-async def open_aws_bed(plane: ControlPlane, directory: Path, *, pace: float = 1.0) -> AsyncIterator[AwsBed]:
+async def open_aws_bed(
+    plane: ControlPlane, directory: Path, *, pace: float = 1.0, behind_seconds: float = _BEHIND_SECONDS
+) -> AsyncIterator[AwsBed]:
     """A bed with an account of two subnets, a launch template and room for any number of machines.
 
-    ``pace``: seconds of the account's that pass in one of the operator's.
+    ``pace``: seconds of the account's that pass in one of the operator's, which it is ``behind_seconds`` behind.
     """
     account = Account(clock=WallClock(pace), pending_seconds=1.0)
-    account.clock.advance(-_BEHIND_SECONDS)
+    account.clock.advance(-behind_seconds)
     for subnet, zone in _SUBNETS.items():
         account.add_subnet(subnet, zone)
         account.set_spot_price(TYPE, zone, SPOT_PRICE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -216,7 +216,7 @@ class Bed:
         answer = await self.cloud.admin("GET", "/instances")
         return [instance for instance in answer["instances"] if instance["state"] != "Ended"]
 
-    async def bill(self) -> tuple[object, int]:
+    async def bill(self) -> tuple[Sized, int]:
         """What the cloud charges for: its lines, and their sum in micro-dollars."""
         return await self.cloud.bill()
 
@@ -301,6 +301,9 @@ class Bed:
         await self.until(lambda: not self.mirror.all(GPU_POOLS) and not self.mirror.all(GPU_BUDGETS), 90)
         for operator in self.operators:
             await operator.stop()
+
+    async def settle(self) -> None:
+        """Let the time pass for which the cloud lists machines that have ended, where a test does not wait for it."""
 
     def lifetime(self, raw: RawObject) -> int:
         """Micro-dollars of all rentals that a budget's ledger has ever folded."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -42,7 +42,7 @@ class KarpenterBed(Bed):
 
     karpenter: KarpenterProcess = field(kw_only=True)
 
-    async def claim_pool(self, name: str = "a100", zone: str = "zone-a", **claims: object) -> None:
+    async def claim_pool(self, name: str = "a100", zone: str = "zone-a", max_nodes: int = 4, **claims: object) -> None:
         """A pool of machines with eight A100s each, whose price Karpenter knows."""
         cloud = {
             "nodeClassRef": NODE_CLASS,
@@ -55,7 +55,7 @@ class KarpenterBed(Bed):
             "billingMinimumSeconds": 0,
             **claims,
         }
-        spec = {"karpenter": cloud, "maxNodes": 4, "startSeconds": 3, "cooldownSeconds": 300}
+        spec = {"karpenter": cloud, "maxNodes": max_nodes, "startSeconds": 3, "cooldownSeconds": 300}
         await self.create("GPUPool", name, spec)
 
     def claims(self) -> list[RawObject]:
@@ -78,7 +78,7 @@ class KarpenterBed(Bed):
             if machine.ended is None
         ]
 
-    async def bill(self) -> tuple[object, int]:
+    async def bill(self) -> tuple[Sized, int]:
         """The sum over all claims that had a machine, whose times are checked against those of the cloud itself."""
         lines = {}
         machines = {machine.claim: machine for machine in self.karpenter.instances(self._names())}
