@@ -51,6 +51,8 @@ def rental_step(rental_id: RentalId, view: LifecycleView) -> RentalStep | Wait |
         return _remove_from_kubernetes(rental, view) or _settle(rental, view)
     if rental.phase is not RentalPhase.DRAINING and (rental.deleting or view.snapshot.stop is Stop.DRAIN):
         return MarkDraining(rental.id, (ReasonCode.DELETED if rental.deleting else ReasonCode.STOPPED).value)
+    if rental.missing_since is not None and view.instance(rental) is not None:
+        return MarkMissing(rental.id, None)
     if rental.instance is None or rental.phase is RentalPhase.REQUESTED:
         return Wait(f"an instance of GPUPool {rental.pool}")
     if (step := cloud_update(rental, view)) is not None:
@@ -84,8 +86,6 @@ def cloud_update(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | M
         if vanished(rental, instance, survey) and rental.missing_since is not None:
             return MarkEnded(rental.id, rental.missing_since, accrued(rental, rental.missing_since), estimated=True)
         return note_missing(rental, instance, survey)
-    if rental.missing_since is not None:
-        return MarkMissing(rental.id, None)
     if _differs_from_record(instance, rental):
         return Refresh(rental.id, instance)
     if instance.state is not InstanceState.ENDED:

@@ -302,7 +302,7 @@ class World:
                 rental = self._fresh(name, decided)
                 self._belongs(machine, rental)
                 phase = RentalPhase.STARTING if rental.phase is RentalPhase.REQUESTED else rental.phase
-                self.write(rental, phase=phase, **_told(machine))
+                self.write(rental, phase=phase, missing_since=None, **_told(machine))
             case Refresh(rental=name, instance=machine):
                 rental = self._fresh(name, decided)
                 self._belongs(machine, rental)

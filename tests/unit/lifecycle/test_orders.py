@@ -25,6 +25,7 @@ from charterer.domain.steps import (
 )
 from charterer.lifecycle.guard import pool_guard
 from charterer.lifecycle.pool import order_token, pool_step
+from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.view import LifecycleView
 from tests import factory as make
 from tests.factory import NAMED, POOL, REPLYING, at, cooled, instance, pool, refusal, rental, snapshot
@@ -107,6 +108,15 @@ def test_an_instance_that_the_reply_named_is_not_asked_for_again_and_is_missed_w
     assert step(snapshot(survey(traits=REPLYING, asked=60), named)) == MarkMissing(ASKED.id, at(60))
     lost = replace(named, missing_since=at(60))
     assert isinstance(step(snapshot(survey(traits=REPLYING, asked=120), lost)), CloseUnfulfilled)
+
+
+def test_an_instance_that_is_listed_again_before_its_turn_to_be_adopted_is_missed_no_more() -> None:
+    """A pool adopts one at a time; a second incomplete list, later, must not count as the second that lacks it."""
+    missed = replace(LATER, instance=InstanceId("i2"), missing_since=at(60))
+    first, second = instance(order=TOKEN), instance("i2", order=NEXT)
+    seen = snapshot(survey(first, second, traits=REPLYING), replace(ASKED, instance=InstanceId("i1")), missed)
+    assert step(seen) == Adopt(ASKED.id, first)
+    assert rental_step(missed.id, LifecycleView.of(seen)) == MarkMissing(missed.id, None)
 
 
 def test_a_pool_is_kept_while_the_cloud_has_orders_of_it() -> None:

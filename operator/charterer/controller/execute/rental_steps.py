@@ -109,7 +109,7 @@ async def adopt(context: ExecutionContext, step: Adopt) -> ActionOutcome:
     """Record which instance is this rental's."""
     rental = context.decided.rental(step.rental)
     phase = RentalPhase.STARTING if rental.phase is RentalPhase.REQUESTED else rental.phase
-    await context.objects.record_rental(_as_listed(replace(rental, phase=phase), step.instance))
+    await context.objects.record_rental(_as_listed(replace(rental, phase=phase, missing_since=None), step.instance))
     return ActionOutcome.DONE
 
 

@@ -3,7 +3,8 @@
 Two things take more than one round:
 
 - Jobs in sight (``demand``) are N, not λ: with other options they take longer, and then λ = N / a is smaller. Each
-  round corrects λ by the secant through the last two, on a logarithmic scale.
+  round corrects λ by the secant through the last two, on a logarithmic scale. A λ beyond the interval between those
+  that were too small and those that were too large is not tried, but the middle: where options change, λ jumps.
 - Only some of the paths over several phases are in the program. Each round adds the one that each group would take at
   the prices found, if it is better (column generation).
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import exp, log
+from math import exp, inf, log
 
 from charterer.domain.ids import BudgetId, PoolId, Rate
 from charterer.domain.money import Price
@@ -32,8 +33,8 @@ from charterer.policy.solve.hull import Path
 from charterer.policy.solve.phase_dp import key_of
 from charterer.policy.solve.scarcity import LpClass, LpColumn, ScarceSolution, solve_scarce
 
-_ROUNDS = 6
-"""Programs solved at most: loads and paths are usually settled after two or three."""
+_ROUNDS = 8
+"""Programs solved at most: loads and paths are usually settled after two or three, and seldom after seven."""
 _SETTLED = 0.02
 """A change of λ by a smaller fraction moves less than one job of fifty."""
 _BETTER = 1e-6
@@ -127,7 +128,12 @@ class _GroupProgram:
             last_load, last_aim = self.tried[-1]
             slope = min((aim - last_aim) / (load - last_load), 0.0) if load != last_load else 0.0
         self.tried.append((load, aim))
-        self.load = exp(load + (aim - load) / (1.0 - slope if self.tried[1:] else 2.0))
+        found = load + (aim - load) / (1.0 - slope if self.tried[1:] else 2.0)
+        least = max((tried for tried, led in self.tried if led > tried), default=-inf)
+        most = min((tried for tried, led in self.tried if led <= tried), default=inf)
+        if -inf < least < most < inf and not least < found < most:
+            found = (least + most) / 2.0
+        self.load = exp(found)
         return abs(exp(aim - load) - 1.0)
 
     def extend(self, worth: float, charge: ScarcityCharge) -> bool:

@@ -88,7 +88,31 @@ def test_nothing_that_is_said_of_a_budget_contradicts_anything_else(world: World
             assert now.fit is BudgetFit.MET
         if "too small" in state:  # in a pool that is shared, it may be the room that more money alone does not buy
             assert now.fit is BudgetFit.INFEASIBLE or now.served < 1.0
-        if verdict.feasible and now.fit is BudgetFit.INFEASIBLE:
-            assert "for the jobs in sight" in state
-        elif now.fit is not BudgetFit.INFEASIBLE:
+        if "for the jobs in sight" in state:  # its rate is theirs, the frontier's that of the long run
+            assert verdict.feasible
+        elif now.fit is BudgetFit.INFEASIBLE:
+            assert not verdict.feasible
+        else:
             assert now.rate == pytest.approx(solution.rate, rel=1e-4)
+
+
+def test_a_budget_with_enough_money_is_not_too_small_because_loads_in_sight_jump() -> None:
+    world = World()
+    world.budget("left", amount="5000")
+    world.budget("right", amount="100")
+    world.pool("near", gpus=1, price="3.2", max_nodes=1, start_seconds=0.0)
+    world.pool("far", gpus=4, price="12.8", max_nodes=100, start_seconds=120.0)
+    for name, parallel, gpu_type, hours, arrivals in (
+        ("class-0", 0.5, "far", 0.5, None),
+        ("class-2", 0.5, "far", 0.5, None),
+        ("class-3", 0.5, "near", 0.5, 0.1),
+        ("class-4", 0.99, "far", 4.0, None),
+    ):
+        world.profile(name, Amdahl(parallel, 1.0), gpu_type=gpu_type, work_hours=hours, arrivals_per_hour=arrivals)
+    for number, budget in enumerate(("left", "right", "right", "left", "left")):
+        world.job(f"j{number}", gpus=(1, 4, 16), profile=None if number == 1 else f"class-{number}", budget=budget)
+    world.job("j5", gpus=(1, 1, 1), budget="right")
+    left = next(solution for solution in solve_budgets(world.snapshot()) if solution.budget.id == "left")
+    assert left.feasible
+    assert left.planned == pytest.approx(left.allowed)
+    assert budget_state(left, Frontier(left))[0] == "used in full"
