@@ -13,7 +13,7 @@ import pytest
 
 from charterer.cluster.paths import GPU_POOLS
 from charterer.domain.time import instant, parse_instant
-from charterer.providers.aws.permissions import ORDER_TAG, RENTAL_TAG
+from charterer.providers.aws.permissions import ORDER_TAG, RENEWED_TAG, RENTAL_TAG
 from tests.clouds.aws.faults import AnswerLost
 from tests.testbed.aws_bed import GPU_TYPE, KEY, TYPE, AwsBed, node_name, provider_id
 from tests.testbed.operators import Killer, OperatorProcess
@@ -25,10 +25,10 @@ _FLEET_OR_GROUP = pytest.mark.parametrize("group", [False, True], ids=["fleet", 
 async def test_a_job_runs_on_two_machines_that_are_ended_after_it_and_paid_to_the_second(
     aws_bed: AwsBed, group: bool
 ) -> None:
-    """Those of the fleet are spot machines, whose price changes while the job runs."""
+    """Those of the fleet are spot machines, whose price changes while the job runs. All are renewed meanwhile."""
     bed, here = aws_bed, aws_bed.account
     bed.operator()
-    await bed.aws_pool(group=group, spot=not group)
+    await bed.aws_pool(group=group, spot=not group, abandon=1800)
     await bed.budget()
     await bed.job("train", gpus=16, spotPolicy="Allowed")
     await bed.running("train")
@@ -51,6 +51,7 @@ async def test_a_job_runs_on_two_machines_that_are_ended_after_it_and_paid_to_th
     here.set_spot_price(TYPE, "us-east-1a", "11.25")
     here.set_spot_price(TYPE, "us-east-1b", "10.75")
     here.clock.advance(300)
+    await bed.until(lambda: all(RENEWED_TAG in machine.tags_at(here.clock.now) for machine in machines))
     await bed.finish("train")
     await bed.complete("train")
     await bed.until(lambda: not here.alive())

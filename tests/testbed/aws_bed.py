@@ -19,7 +19,7 @@ from charterer.providers.aws.calls import Sdk
 from charterer.providers.aws.cloud import AwsCloud
 from charterer.providers.aws.listing import LAG_SECONDS
 from charterer.providers.aws.own_cluster import OwnCluster
-from charterer.providers.aws.permissions import CLUSTER_TAG, POOL_TAG
+from charterer.providers.aws.permissions import ABANDON_TAG, CLUSTER_TAG, POOL_TAG
 from charterer.providers.karpenter.objects import Objects
 from charterer.providers.provider import Provider
 from tests.clouds.aws.account import TERMINATED_LISTED, Account, Group, Machine, WallClock
@@ -62,16 +62,23 @@ class AwsBed(Bed):
 
     account: Account = field(kw_only=True)
 
-    async def aws_pool(self, name: str = "aws", *, group: bool = False, spot: bool = False, **spec: object) -> None:
-        """A pool of machines with eight A100s each: of a fleet or, if so said, of an Auto Scaling group of its own."""
+    async def aws_pool(
+        self, name: str = "aws", *, group: bool = False, spot: bool = False, abandon: int | None = None, **spec: object
+    ) -> None:
+        """A pool of machines with eight A100s each: of a fleet or, if so said, of an Auto Scaling group of its own.
+
+        ``abandon``: its abandonAfterSeconds.
+        """
         if group:
             system = await self.kube.get(NAMESPACES.one("kube-system"))
             tags = {CLUSTER_TAG: system["metadata"]["uid"], POOL_TAG: name}
+            tags |= {} if abandon is None else {ABANDON_TAG: str(abandon)}
             sold = "spot" if spot else "on-demand"
             self.account.groups[name] = Group(name, "gpu", (TYPE,), tuple(_SUBNETS), tags, sold)
             cloud: dict[str, object] = {"autoScalingGroup": name}
         else:
             cloud = {"launchTemplate": {"name": "gpu"}, "subnets": [*_SUBNETS], "instanceTypes": [TYPE]}
+        cloud |= {} if abandon is None else {"abandonAfterSeconds": abandon}
         common = {"maxNodes": 10, "startSeconds": 3, "cooldownSeconds": 300}
         capacity = {"capacityType": "Spot" if spot else "OnDemand"}
         await self.create("GPUPool", name, {"aws": {"region": REGION, **cloud}, **common, **capacity, **spec})
