@@ -11,6 +11,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.order import RefusalKind, Scope
 from charterer.domain.pool import CapacityType, InstanceState, Offering, Survey
 from charterer.domain.time import instant
+from charterer.providers.aws import fleet
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, RENTAL_TAG
 from charterer.providers.errors import (
     CloudOutcomeUnknown,
@@ -109,6 +110,16 @@ async def test_orders_that_are_needed_together_come_in_one_zone_or_not_at_all(aw
     assert (none.launched, len(m.truth())) == ({}, 3)
     assert {refusal.kind for refusal in none.refused.values()} == {RefusalKind.STOCK_OUT}
     assert none.refused.keys() == {"cfour", "cfive", "csix"}
+
+
+async def test_more_than_one_instance_can_name_in_its_tags_come_one_by_one(
+    aws: OpenAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "MOST_TOGETHER", 2)
+    m = aws()
+    m.account.stock = {(TYPE, "us-east-1a", "on-demand"): 2, (TYPE, "us-east-1b", "on-demand"): 0}
+    reply = await m.ask("one", "two", "three", together=True)
+    assert (len(reply.launched), len(reply.refused)) == (2, 1)
 
 
 async def test_after_a_lost_answer_the_same_orders_get_the_instances_that_were_launched(aws: OpenAws) -> None:

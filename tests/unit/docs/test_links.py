@@ -26,6 +26,11 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
     assert not [target for target in own if not (page.parent / target).exists()]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_has_the_marks_of_an_unfinished_merge(page: Path) -> None:
+    assert not re.findall(r"^(?:<{7}|>{7}) .*$", page.read_text(), flags=re.MULTILINE)
+
+
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)

@@ -16,7 +16,7 @@ from charterer.providers.aws.errors import LaunchError, LaunchRefused, refusal
 from charterer.providers.aws.listing import MOST_TOGETHER, gang_tags, gangs_of, instances_of
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, RENTAL_TAG, Call
 from charterer.providers.aws.renewals import abandon_tags
-from charterer.providers.errors import InvalidRequest, ProviderError
+from charterer.providers.errors import ProviderError
 
 logger = logging.getLogger(__name__)
 
@@ -62,9 +62,12 @@ class FleetLauncher:
         self._calls = calls
 
     async def ask(self, pool: Pool, fleet: AwsFleet, ask: Ask, cluster: str) -> Reply:
-        """One call for orders that are needed together, otherwise one for each. ``cluster``: for the tags."""
+        """One call for orders that are needed together, otherwise one for each. ``cluster``: for the tags.
+
+        More orders than one instance's tags have room for are launched one by one, too.
+        """
         tags = {CLUSTER_TAG: cluster, POOL_TAG: pool.id, **abandon_tags(fleet)}
-        if ask.together and len(ask.orders) > 1 and not fleet.capacity_reservation:
+        if ask.together and 1 < len(ask.orders) <= MOST_TOGETHER and not fleet.capacity_reservation:
             return await self._together(pool, fleet, ask.orders, tags)
         return await in_waves(ask.orders, lambda order: self._one(pool, fleet, order, tags))
 
@@ -83,9 +86,6 @@ class FleetLauncher:
         missing = sorted((order for order in orders if order.token not in known), key=lambda order: order.token)
         if not missing:
             return Reply(launched)
-        if len(missing) > MOST_TOGETHER:
-            message = f"{len(missing)} nodes at once are more than {MOST_TOGETHER}: lower the job's number of nodes"
-            raise InvalidRequest(pool.id, Call.CREATE_FLEET.full_name, "TooManyTogether", message)
         tokens = [order.token for order in missing]
         token = f"g{hashlib.sha256(' '.join(tokens).encode()).hexdigest()[:40]}"
         ids, refused = await self._create(pool, fleet, missing, token, {**own, **gang_tags(tokens)})
