@@ -112,9 +112,7 @@ async def test_orders_that_are_needed_together_come_in_one_zone_or_not_at_all(aw
     assert none.refused.keys() == {"cfour", "cfive", "csix"}
 
 
-async def test_more_than_one_instance_can_name_in_its_tags_come_one_by_one(
-    aws: OpenAws, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_more_than_tags_can_name_come_one_by_one(aws: OpenAws, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleet, "MOST_TOGETHER", 2)
     m = aws()
     m.account.stock = {(TYPE, "us-east-1a", "on-demand"): 2, (TYPE, "us-east-1b", "on-demand"): 0}

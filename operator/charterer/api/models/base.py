@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from charterer.api.stored_size import cut
 from charterer.domain.money import Money, Price
-from charterer.domain.time import Instant, format_instant, parse_instant
+from charterer.domain.time import Instant, format_instant, moment, parse_instant
 
 Json = dict[str, Any]
 """A JSON object as the API server sends or takes it."""
@@ -119,6 +119,10 @@ def _writable(at: Instant) -> Instant:
     return at
 
 
+def _whole_minute(at: Instant) -> str:
+    return f"{moment(at):%Y-%m-%dT%H:%M:00Z}"
+
+
 def _up_to_minute(at: Instant) -> Instant:
     return Instant(-(-at // _MICROSECONDS_PER_MINUTE) * _MICROSECONDS_PER_MINUTE)
 
@@ -212,10 +216,10 @@ Time = Annotated[
 Minute = Annotated[
     Instant,
     _reads(int, parse_instant, _up_to_minute),
-    PlainSerializer(format_instant),
+    PlainSerializer(_whole_minute),
     WithJsonSchema(_TIME),
 ]
-"""As ``Time``, rounded up to the minute: a view is then written less often."""
+"""RFC 3339, rounded up to the minute: a view is then written less often, and a person can read it."""
 
 ObjectName = Annotated[str, Field(min_length=1, max_length=253)]
 

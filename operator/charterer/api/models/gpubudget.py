@@ -268,17 +268,17 @@ GPU_BUDGET = ResourceKind(
     status=GPUBudgetStatus,
     columns=(
         PrinterColumn("Mode", ".spec.mode"),
-        PrinterColumn("Amount", ".spec.amount", description="Dollars per month"),
-        PrinterColumn("Spent", ".status.spent"),
-        PrinterColumn("Committed", ".status.committed"),
-        PrinterColumn("Forecast", ".status.forecast"),
+        PrinterColumn("Amount($)", ".spec.amount", description="Dollars per month"),
+        PrinterColumn("Spent($)", ".status.spent"),
+        PrinterColumn("Committed($)", ".status.committed"),
+        PrinterColumn("Forecast($)", ".status.forecast"),
         PrinterColumn(
             "Pays/h-saved", ".status.paysPerHourSaved", description="Dollars paid to complete a job an hour earlier"
         ),
         PrinterColumn("State", ".status.state"),
-        PrinterColumn("Hard-Limit", ".spec.hardLimit", wide=True),
-        PrinterColumn("Hourly", ".status.hourly", wide=True),
-        PrinterColumn("Remaining", ".status.remaining", wide=True),
+        PrinterColumn("Hard-Limit($)", ".spec.hardLimit", wide=True),
+        PrinterColumn("Hourly($/h)", ".status.hourly", wide=True),
+        PrinterColumn("Remaining($)", ".status.remaining", wide=True),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
     root_rules=(

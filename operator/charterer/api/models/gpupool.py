@@ -368,7 +368,7 @@ GPU_POOL = ResourceKind(
         PrinterColumn("GPUs/Node", ".status.offering.gpusPerNode", "integer"),
         PrinterColumn("Nodes", ".status.nodes", "integer", description="Nodes rented"),
         PrinterColumn("Max", ".spec.maxNodes", "integer"),
-        PrinterColumn("Price", ".status.quote.hourly", description="Dollars per hour of one node"),
+        PrinterColumn("Price($/h)", ".status.quote.hourly", description="Dollars per hour of one node"),
         PrinterColumn("State", ".status.state"),
         PrinterColumn("Capacity", ".spec.capacityType", wide=True),
         PrinterColumn("Ready", ".status.readyNodes", "integer", wide=True),

@@ -246,9 +246,9 @@ SPEEDUP_PROFILE = ResourceKind(
     status=SpeedupProfileStatus,
     columns=(
         PrinterColumn("GPU-Types", ".spec.curves[*].gpuType"),
-        PrinterColumn("Mean-Work", ".spec.meanWork", "number", description="Seconds on the reference"),
+        PrinterColumn("Mean-Work(s)", ".spec.meanWork", "number", description="Seconds on the reference"),
         PrinterColumn("Arrivals/h", ".spec.arrivalsPerHour", "number"),
-        PrinterColumn("Restart", ".spec.restartSeconds", "number", description="Seconds that a change of width costs"),
+        PrinterColumn("Restart(s)", ".spec.restartSeconds", "number", description="What a change of width costs"),
         PrinterColumn(
             "Reports",
             ".status.learned.reports",
