@@ -48,6 +48,7 @@ def test_a_hard_limit_is_told_with_what_a_node_may_cost_and_what_is_left() -> No
     ("asked", "sentence"),
     [
         ({"gpus": 4, "gpu_types": ("A100",)}, "of type A100: pools have NVIDIA-A100-SXM4-40GB, Tesla-T4"),
+        ({"gpus": 1, "gpu_types": ("A100",)}, "offers 1 GPU of type A100: pools have"),
         ({"gpus": 128}, "offers 128 GPUs: the largest pool is t4 with 48 GPUs of type Tesla-T4"),
     ],
 )

@@ -121,6 +121,9 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     ),
     "Readable": Meaning("The profile can be used; nothing was learned yet."),
     "Stale": Meaning("A price is older than 15 minutes.", "See the condition `Ready` of the pool that is named."),
+    "HourlyLimitTooLow": Meaning(
+        "Not one node of the budget's pools fits under `spec.maxHourlyRate`.", "Raise it, or add a cheaper pool."
+    ),
     "StatisticsUnreadable": Meaning("What was learned of costs cannot be read and is learned anew."),
     "Steady": Meaning("The job does not change its width."),
     "SuspendRequested": Meaning("`spec.suspend` is true."),

@@ -34,6 +34,7 @@ from charterer.report.document import (
     Tone,
     row,
 )
+from charterer.sentences import count
 
 _LIMITS: Mapping[str, str] = {
     ConditionType.ON_TARGET: "Its targetCompletionTime",
@@ -200,12 +201,10 @@ def late_pools(explanation: Explanation) -> Mapping[PoolId, CoolDown]:
 def _left_alone(width: LeftAlone) -> str:
     """Why a width is not among the options."""
     message = f": {width.message}" if width.message else ""
+    gpus = f"{count(width.gpus, 'GPU')} ({width.gpu_type}) {'is' if width.gpus == 1 else 'are'} no option"
     if width.until is None:
-        return f"{width.gpus} GPUs ({width.gpu_type}) are no option: a run of this job failed there{message}."
-    until = formatting.when(width.until)
-    return (
-        f"{width.gpus} GPUs ({width.gpu_type}) are no option until {until}: a run of its class failed there{message}."
-    )
+        return f"{gpus}: a run of this job failed there{message}."
+    return f"{gpus} until {formatting.when(width.until)}: a run of its class failed there{message}."
 
 
 def _other_pools(explanation: Explanation) -> list[Block]:

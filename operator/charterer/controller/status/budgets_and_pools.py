@@ -72,7 +72,7 @@ def _budget_state(budget: Budget, snapshot: Snapshot, verdict: BudgetVerdict | N
         return BudgetState.NO_POOL
     if budget.mode is Mode.OBSERVE:
         return BudgetState.OBSERVING
-    if budget.amount <= ZERO or (verdict is not None and not verdict.feasible):
+    if budget.amount <= ZERO or (verdict is not None and not verdict.feasible) or _hourly_too_low(budget, snapshot):
         return BudgetState.TOO_SMALL
     if verdict is not None and verdict.spent > budget.aim:
         return BudgetState.OVERSPENT
@@ -101,6 +101,8 @@ def _budget_conditions(
     elif budget.amount <= ZERO:
         message = 'spec.amount is "0": nothing can be rented; set the dollars to spend in a month'
         ready = observed(ConditionType.READY, False, "ZeroAmount", message)
+    elif too_low := _hourly_too_low(budget, snapshot):
+        ready = observed(ConditionType.READY, False, "HourlyLimitTooLow", too_low)
     elif verdict is not None and not verdict.feasible:
         message = (
             f"even the cheapest options of the jobs in sight would spend {verdict.planned} but {verdict.allowed} is "
@@ -124,6 +126,18 @@ def _budget_conditions(
     if overlap is not None:
         conditions.append(observed(ConditionType.OVERLAPS, True, "NamespaceShared", overlap))
     return (*conditions, _prices(budget, snapshot), *stopped(snapshot, budget.generation))
+
+
+def _hourly_too_low(budget: Budget, snapshot: Snapshot) -> str:
+    """That not one node of the pools with a price fits under ``maxHourlyRate``; empty where one does."""
+    worst = {name: pool.quote.worst for name, pool in snapshot.pools_of(budget).items() if pool.quote is not None}
+    if budget.max_hourly_rate is None or not worst or min(worst.values()) <= budget.max_hourly_rate:
+        return ""
+    name = min(worst, key=lambda each: worst[each])
+    return (
+        f"spec.maxHourlyRate is {budget.max_hourly_rate}, and a node of the cheapest GPUPool, {name}, may cost "
+        f"{worst[name]}: nothing can be rented until it is raised"
+    )
 
 
 def _fault(kind: str, name: str, plan: Plan) -> Problem | None:

@@ -22,6 +22,7 @@ from charterer.policy.nodes.hard_limit import reserve
 from charterer.policy.nodes.max_cost import affordable, too_dear
 from charterer.policy.options.option_value import Completion
 from charterer.policy.options.pool_selection import left_out
+from charterer.sentences import count
 
 _LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT, ReasonCode.OPERATOR_LIMIT)
 _BLOCKED = {
@@ -256,7 +257,7 @@ def next_run(job: Job) -> int:
 def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
     """What a job without any option asks for, and what there is in the pools that its budget may rent, in words."""
     widths = job.widths
-    gpus = f"{widths.min} GPUs" if widths.min == widths.max else f"{widths.min} to {widths.max} GPUs"
+    gpus = count(widths.min, "GPU") if widths.min == widths.max else f"{widths.min} to {widths.max} GPUs"
     types = f" of type {', '.join(job.gpu_types)}" if job.gpu_types else ""
     text = f"no GPUPool with a known price offers {gpus}{types}"
     offers = [
@@ -277,5 +278,5 @@ def no_option(job: Job, pools: Mapping[PoolId, Pool]) -> str:
         )
     gpu_type, most, pool = max(fitting, key=lambda offer: offer[1])
     if most < widths.min:
-        return f"{text}: the largest pool is {pool.id} with {most} GPUs of type {gpu_type}"
+        return f"{text}: the largest pool is {pool.id} with {count(most, 'GPU')} of type {gpu_type}"
     return f"{text}: widen spec.gpus or spec.gpuTypes, or add a pool"

@@ -8,6 +8,7 @@ from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant, after
 from charterer.policy.options.market import Market
+from charterer.sentences import count
 
 
 def reason(code: ReasonCode, message: str) -> Reason:
@@ -63,7 +64,7 @@ def must_move(job: Job, market: Market) -> str:
         return ""
     option = job.allocation.option
     if not job.widths.min <= option.gpus <= job.widths.max:
-        return f"{option.gpus} GPUs are outside {job.widths.min} to {job.widths.max}"
+        return f"it has {count(option.gpus, 'GPU')}, and spec.gpus says {job.widths.min} to {job.widths.max}"
     offer = market.offers.get(option.pool)
     if offer is None or not offer.gpu_type:
         return ""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from charterer.api.models.base import dump
@@ -11,15 +14,18 @@ from charterer.policy.planner import plan
 from tests.worlds import World
 
 
-def pays(world: World) -> object:
-    """``status.paysPerHourSaved`` of the world's one budget, None where it is absent."""
+def status(world: World, kind: str = "GPUBudget") -> Mapping[str, Any]:
+    """The status of the world's one object of the kind."""
     snapshot = world.snapshot()
     (view,) = [
-        viewed.make(snapshot)
-        for viewed in viewed_objects(snapshot, plan(snapshot), {})
-        if viewed.kind.name == "GPUBudget"
+        viewed.make(snapshot) for viewed in viewed_objects(snapshot, plan(snapshot), {}) if viewed.kind.name == kind
     ]
-    return dump(view).get("paysPerHourSaved")
+    return dump(view)
+
+
+def pays(world: World) -> object:
+    """``status.paysPerHourSaved`` of the world's one budget, None where it is absent."""
+    return status(world).get("paysPerHourSaved")
 
 
 def a_world(amount: str, *, jobs: int) -> World:
@@ -41,3 +47,27 @@ def test_a_budget_that_pays_for_jobs_shows_its_exchange_rate() -> None:
     shown = pays(a_world("60000", jobs=1))
     assert isinstance(shown, str)
     assert float(shown) > 0.0
+
+
+def test_a_job_says_which_budget_pays_for_it() -> None:
+    assert status(a_world("60000", jobs=1), "TrainingJob")["budget"] == "research"
+
+
+@pytest.mark.parametrize(
+    ("most", "state", "told"),
+    [
+        ("16", "Ready", ""),
+        (
+            "15.99",
+            "TooSmall",
+            "spec.maxHourlyRate is $15.99/h, and a node of the cheapest GPUPool, a100, may cost $16.00/h: "
+            "nothing can be rented until it is raised",
+        ),
+    ],
+)
+def test_an_hourly_limit_below_every_nodes_price_is_told_with_both_numbers(most: str, state: str, told: str) -> None:
+    world = a_world("60000", jobs=0)
+    world.budget(amount="60000", max_hourly=most)
+    shown = status(world)
+    (ready,) = [each for each in shown["conditions"] if each["type"] == "Ready"]
+    assert (shown["state"], ready["message"]) == (state, told)
