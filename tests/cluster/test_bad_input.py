@@ -180,6 +180,7 @@ async def test_a_profile_that_does_not_exist_leaves_its_job_at_preferred_until_i
 
 async def test_jobs_that_fit_nowhere_say_what_to_widen_and_rent_nothing(bed: Bed) -> None:
     await _ground(bed)
+    await bed.until(lambda: bed.condition(bed.mirror.one(GPU_POOLS, "a100", ""), "Ready").get("status") == "True")
     await bed.job("type", gpus=3, gpuTypes=["NVIDIA-H100-80GB-HBM3"])
     await bed.job("many", gpus=44)
     await bed.job("odd", gpus=6)
