@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from collections.abc import Iterable
@@ -128,14 +127,7 @@ async def test_killed_around_every_call_and_step_each_of_two_machines_is_launche
     journal = bed.directory / "journal"
     operator = bed.operator(killer=Killer(journal, _STEPS))
     killer = here.witness = _CallKiller(operator, _around(_CALLS[group]))
-
-    async def keep_alive() -> None:
-        while True:
-            await operator.death()
-            operator.restart()
-
-    nurse = asyncio.create_task(keep_alive())
-    try:
+    async with operator.revived():
         await bed.aws_pool(group=group)
         await bed.budget()
         await bed.job("train", gpus=16)
@@ -146,9 +138,6 @@ async def test_killed_around_every_call_and_step_each_of_two_machines_is_launche
         await bed.until(lambda: not here.alive())
         await bed.settle()
         await bed.until(lambda: not bed.rentals())
-    finally:
-        nurse.cancel()
-        operator.kill()
     assert len(here.machines) == 2
     assert killer.points == set(), "calls around which the operator was not killed"
     assert _around(_STEPS) - _lines(journal) == set()

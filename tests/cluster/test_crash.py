@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -49,18 +48,9 @@ def _cloud(orders: str) -> Any:
 async def test_killed_around_every_step_nothing_is_rented_twice_and_nothing_forgotten(bed: Bed, orders: str) -> None:
     journal = bed.directory / "journal"
     operator = bed.operator(killer=Killer(journal))
-
-    async def keep_alive() -> None:
-        while True:
-            await operator.death()
-            operator.restart()
-
-    nurse = asyncio.create_task(keep_alive())
-    try:
+    async with operator.revived():
         await _a_life_with_every_step(bed)
         await bed.until(lambda: _missing(journal, orders) == set(), 60)
-    finally:
-        nurse.cancel()
     assert _missing(journal, orders) == set()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
 from charterer.cluster.paths import GPU_POOLS, NODES
@@ -190,14 +189,7 @@ async def test_killed_around_every_step_each_of_two_nodes_is_asked_for_once(karp
     """The operator dies before and after each kind of step, from the first claim to the end of both."""
     bed = karpenter_bed
     operator = bed.operator(killer=Killer(bed.directory / "journal"))
-
-    async def keep_alive() -> None:
-        while True:
-            await operator.death()
-            operator.restart()
-
-    nurse = asyncio.create_task(keep_alive())
-    try:
+    async with operator.revived():
         await bed.claim_pool()
         await bed.budget()
         await bed.job("train", gpus=16)
@@ -207,9 +199,6 @@ async def test_killed_around_every_step_each_of_two_nodes_is_asked_for_once(karp
         await bed.finish("train")
         await bed.complete("train")
         await bed.until(lambda: not bed.rentals())
-    finally:
-        nurse.cancel()
-        operator.kill()  # it would die again at the steps that were not passed yet, and nobody would restart it
     passed = (bed.directory / "journal").read_text().splitlines()
     assert {f"{when} {step}" for when in ("before", "after") for step in ("AskCloud", "Adopt", "Terminate")} <= {
         *passed

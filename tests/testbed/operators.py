@@ -10,8 +10,8 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -138,6 +138,22 @@ class OperatorProcess:
         """Start it again under the same name."""
         self.kill()
         self._process = self._begin()
+
+    @asynccontextmanager
+    async def revived(self) -> AsyncIterator[None]:
+        """Started again whenever it ends by itself. Killed at the end: later nobody would start it again."""
+
+        async def keep_alive() -> None:
+            while True:
+                await self.death()
+                self.restart()
+
+        nurse = asyncio.create_task(keep_alive())
+        try:
+            yield
+        finally:
+            nurse.cancel()
+            self.kill()
 
     def kill(self) -> None:
         """SIGKILL, and wait."""
