@@ -108,6 +108,12 @@ def mean_rate(rates: Sequence[float], hours: float) -> float:
     return (1.0 - alive) / lived
 
 
+def events_at_ages(hazard: Hazard, ages: Sequence[float]) -> float:
+    """Interruptions an hour of a job that has nodes of these ages, in hours."""
+    rate = sum(hazard.at_age(hours) for hours in ages) / len(ages) if ages else 0.0
+    return events_per_hour(rate, hazard.joint, len(ages))
+
+
 def events_per_hour(rate: float, joint: float, nodes: int) -> float:
     """Interruptions an hour of a job on ``nodes`` nodes that die at ``rate`` each: h·(q + (1 − q)·n)."""
     return rate * (joint + (1.0 - joint) * nodes)
