@@ -35,7 +35,7 @@ def band_of(hours: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Lifetimes:
+class NodeLifetimes:
     """What was counted of a pool's nodes that have ended; all numbers are of ``at`` and count for less later.
 
     ``at``: None where nothing was counted yet. ``deaths``: nodes that the cloud took, by band of age; ``hours``:
@@ -56,7 +56,7 @@ class Lifetimes:
     counted: tuple[str, ...] = ()
 
 
-NOTHING_COUNTED: Final = Lifetimes()
+NOTHING_COUNTED: Final = NodeLifetimes()
 
 
 @dataclass(frozen=True, slots=True)
