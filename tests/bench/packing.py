@@ -54,6 +54,7 @@ APPLICATIONS = (
 RATES = (0.3, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0)
 """Dollars that a budget pays for an hour of a job's life."""
 START = parse_instant("2026-06-01T00:00:00Z")
+GPU_TYPE = "v100"
 DOLLARS_PER_GPU_HOUR = 2.48
 SECONDS = 43_200
 AS_ASKED = 2
@@ -87,7 +88,7 @@ def need_data() -> bool:
 def applications(seed: int = 4) -> Mapping[str, Application]:
     """The applications, each of a size that the seed draws, at all widths from 1 to 8 GPUs."""
     with (data_dir() / "gavel" / "simulation_throughputs.json").open() as file:
-        measured = json.load(file)["v100"]
+        measured = json.load(file)[GPU_TYPE]
     return _applications(random.Random(seed), measured)
 
 
@@ -108,7 +109,7 @@ def _applications(rng: random.Random, measured: Mapping[str, Mapping[str, float 
             for gpus in range(low + 1, high):
                 rates[gpus] = rates[low] + (rates[high] - rates[low]) * (gpus - low) / (high - low)
         found[name] = Application(
-            name, (1.0,), ({gpus: rate / base / (hours * 3600) for gpus, rate in sorted(rates.items())},)
+            name, (1.0,), {GPU_TYPE: ({gpus: rate / base / (hours * 3600) for gpus, rate in sorted(rates.items())},)}
         )
     return found
 
@@ -135,7 +136,7 @@ def scenario(load: str, nodes: str, rate: float, start_seconds: float, restart_s
             f"v100-{size}",
             size,
             Price.parse(f"{DOLLARS_PER_GPU_HOUR * size:.2f}"),
-            "v100",
+            GPU_TYPE,
             start_seconds=start_seconds,
             max_nodes=10_000,
         )
@@ -151,10 +152,8 @@ def simulate(load: str, nodes: str, rate: float, start_seconds: float, restart_s
     began = process_time()
     world = scenario(load, nodes, rate or 1.0, start_seconds, restart_seconds)
     classes = {class_of(name): application for name, application in world.applications.items()}
-    knowledge = ExactKnowledge(exact_profiles(classes, "v100", restart_seconds))
-    widths = {
-        name: max(gpus for gpus in each.rates[0] if gpus <= AS_ASKED) for name, each in world.applications.items()
-    }
+    knowledge = ExactKnowledge(exact_profiles(classes, restart_seconds))
+    widths = {name: max(gpus for gpus in each.widths if gpus <= AS_ASKED) for name, each in world.applications.items()}
     memo = Memo()
     policy: Policy | Planner = RequestedWidth(lambda submission: widths[submission.application])
     if rate:
