@@ -3,10 +3,10 @@
     python -m tests.bench.capacity [--jobs 150] [--seeds 4 5] [--rates 7] [--processes 1]
 
 Jobs of Gavel's measurements arrive over 12 hours. Nodes with eight V100 on demand are always there; added are spot
-nodes (a third of the price, lifetimes of 1,442 preemptible machines of Google), nodes with K80 and P100, and V100 nodes
-with one, two and four GPUs. Each is compared with each job on the two GPUs that its owner asks for: mean completion time
-at equal dollars, and dollars at an equal time. Curves are exact; hazards are learned. Each row is a sweep of the exchange
-rate, read log-log on its lower envelope.
+nodes (a third of the price, lifetimes of 1,442 preemptible machines of Google), nodes with K80 and P100, and V100
+nodes with one, two and four GPUs. Each is compared with each job on the two GPUs that its owner asks for: mean
+completion time at equal dollars, and dollars at an equal time. Curves are exact; hazards are learned. Each row is a
+sweep of the exchange rate, read log-log on its lower envelope.
 """
 
 from __future__ import annotations
