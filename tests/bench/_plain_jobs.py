@@ -23,7 +23,7 @@ from tests.testbed.karpenter_process import GPU, NODE_CLASS, CloudInstance, Karp
 
 _JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 _POLL_SECONDS = 0.5
-_MOST_HOURS = 4
+_MOST_HOURS = 24
 """Workload hours after the last submission in which all jobs have to end, and all nodes after them."""
 
 
