@@ -71,7 +71,7 @@ class SaveClock:
 
 
 saves = SaveClock()
-"""Of this process."""
+"""The saves of this process."""
 
 
 @contextmanager
