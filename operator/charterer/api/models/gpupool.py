@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Final, Self, assert_never
@@ -28,16 +27,13 @@ from charterer.api.models.base import (
 )
 from charterer.api.models.clouds.aws import AwsNodes
 from charterer.api.models.clouds.karpenter import KarpenterNodes
-from charterer.api.models.machine_state import PackedStatistics, packed
-from charterer.api.models.pool_statistics import PoolStatistics
+from charterer.api.models.machine_state import PackedStatistics
+from charterer.api.models.pool_statistics import InterruptionsStatus, packed_lifetimes, recorded_lifetimes
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
-from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, NodeLifetimes
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
 from charterer.domain.pool import AwsFleet, AwsGroup, CapacityType, Cloud, FakeGroup, NodeClaims, Offering, Pool, Quote
-
-_log = logging.getLogger(__name__)
 
 
 class FakeCloudGroup(ApiModel):
@@ -184,7 +180,7 @@ class GPUPoolSpec(CloudChoice):
             cooled=tuple([each.to_domain() for each in record.cooled]),
             labels=dict(meta.labels),
             confirmed_price=_confirmed_price(meta),
-            lifetimes=record.lifetimes,
+            lifetimes=recorded_lifetimes(record.machine_state),
         )
 
 
@@ -311,22 +307,11 @@ class GPUPoolRecord(ApiModel):
     machine_state: PackedStatistics | None = None
     """The statistics behind interruptions. If this is deleted, they are learned anew."""
 
-    @property
-    def lifetimes(self) -> NodeLifetimes:
-        """What was counted of the pool's nodes; nothing where that cannot be read."""
-        try:
-            statistics = PackedStatistics.unpacked(self.machine_state, PoolStatistics)
-        except ValueError as error:
-            _log.warning("what was learned of interruptions is learned anew: %s", error)
-            statistics = None
-        return NOTHING_COUNTED if statistics is None else statistics.to_domain()
-
     @classmethod
     def from_domain(cls, pool: Pool) -> Self:
         """The pool's record."""
-        statistics = PoolStatistics.from_domain(pool.lifetimes)
         return cls(
-            machine_state=None if statistics is None else packed(statistics)[0],
+            machine_state=packed_lifetimes(pool.lifetimes),
             offering=None if pool.offering is None else OfferingStatus.from_domain(pool.offering),
             quote=None if pool.quote is None else QuoteStatus.from_domain(pool.quote),
             cooled=tuple([CoolDownStatus.from_domain(each) for each in pool.cooled]),
@@ -346,41 +331,6 @@ class PoolState(StrEnum):
     UNKNOWN = "Unknown"
     INVALID = "Invalid"
     DELETING = "Deleting"
-
-
-class InterruptionsStatus(ApiModel):
-    """How often the cloud takes back a node of the pool."""
-
-    per_node_hour: Annotated[float, Field(ge=0)]
-    """Expected interruptions of a node in an hour."""
-    low: Annotated[float, Field(ge=0)]
-    """Lower end of the 90 % interval of perNodeHour."""
-    high: Annotated[float, Field(ge=0)]
-    """Upper end of it."""
-    seen: Annotated[float, Field(ge=0)]
-    """Number of nodes that were taken back. Older ones count for less: half after a month."""
-    node_hours: Annotated[float, Field(ge=0)]
-    """Node-hours in which that was."""
-    first_half_hour: Annotated[float, Field(ge=0)]
-    """Expected interruptions an hour of a node in its first half hour."""
-    after_four_hours: Annotated[float, Field(ge=0)]
-    """The same of a node that is older than four hours."""
-    together: Annotated[float, Field(ge=0, le=1)]
-    """Fraction of the interruptions that take the pool's other nodes too."""
-
-    @classmethod
-    def from_domain(cls, hazard: Hazard) -> Self:
-        """As people read it: three decimals."""
-        return cls(
-            per_node_hour=round(hazard.overall, 4),
-            low=round(hazard.low, 4),
-            high=round(hazard.high, 4),
-            seen=round(hazard.deaths, 1),
-            node_hours=round(hazard.node_hours, 1),
-            first_half_hour=round(hazard.rates[0], 3),
-            after_four_hours=round(hazard.rates[-1], 4),
-            together=round(hazard.joint, 2),
-        )
 
 
 class GPUPoolView(ApiModel):

@@ -7,7 +7,8 @@ from functools import partial
 
 from charterer.api.models.base import Condition, ConditionType
 from charterer.api.models.gpubudget_status import ATTRIBUTIONS_SHOWN, BudgetState, GPUBudgetView, SpentOn
-from charterer.api.models.gpupool import GPUPoolView, InterruptionsStatus, PoolState
+from charterer.api.models.gpupool import GPUPoolView, PoolState
+from charterer.api.models.pool_statistics import InterruptionsStatus
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE
 from charterer.controller.status.conditions import condition, stopped
 from charterer.controller.status.tally import Tally
