@@ -40,7 +40,7 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _NamedCells:
     where: str
     cells: Mapping[str, str]
 
@@ -73,7 +73,7 @@ def read_pools(
         raise BadRow(f"{file}: column {unknown[0]!r} is not known: use any of {', '.join(_COLUMNS)}")
     pools: dict[str, PoolModel] = {}
     for cells in reader:
-        row = _Row(
+        row = _NamedCells(
             f"{file} line {reader.line_num}",
             {name: (text or "").strip() for name, text in zip(names, cells.values(), strict=False)},
         )
@@ -97,7 +97,7 @@ def read_lifetimes(lines: Iterable[str], file: str) -> tuple[tuple[float, bool],
         raise BadRow(f"{file}: no column lifetime_seconds: its first line must name lifetime_seconds, and may censored")
     rows = []
     for cells in reader:
-        row = _Row(
+        row = _NamedCells(
             f"{file} line {reader.line_num}",
             {name: (cells.get(header) or "").strip() for name, header in names.items()},
         )
@@ -116,7 +116,7 @@ _NODES = f"number of nodes: give 1 to {MOST_NODES:,}"
 _SPAN = f"number of seconds: give 0 to {_LONGEST_SECONDS:,.0f}"
 
 
-def _pool(row: _Row, default: PoolModel, seed: int, lines_of: Callable[[str], Iterable[str]]) -> PoolModel:
+def _pool(row: _NamedCells, default: PoolModel, seed: int, lines_of: Callable[[str], Iterable[str]]) -> PoolModel:
     name = row.cells.get("name", "")
     for field in _NEEDED:
         if not row.cells.get(field):
@@ -161,7 +161,7 @@ def _pool(row: _Row, default: PoolModel, seed: int, lines_of: Callable[[str], It
     )
 
 
-def _lifetimes(row: _Row, seed: int, lines_of: Callable[[str], Iterable[str]]) -> Lifetimes | None:
+def _lifetimes(row: _NamedCells, seed: int, lines_of: Callable[[str], Iterable[str]]) -> Lifetimes | None:
     """Measured ones where the cell names a file, otherwise exponential ones of the mean that it gives."""
     most = row.get("most_lifetime_seconds", _positive, _LIFETIME, float("inf"))
     text = row.cells.get("lifetimes", "")
@@ -219,7 +219,7 @@ def _price(text: str) -> Price:
 
 
 def _series(
-    row: _Row, field: str, parse: Callable[[str], V], what: str, like: str, default: V
+    row: _NamedCells, field: str, parse: Callable[[str], V], what: str, like: str, default: V
 ) -> tuple[V, tuple[tuple[float, V], ...]]:
     """Parse ``0:4 3600:0``: the first amount, and later ones by the second from which they hold."""
 
