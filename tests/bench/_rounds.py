@@ -108,7 +108,7 @@ def max_min(waiting: Waiting) -> Numbers:
 
 def max_min_agnostic(waiting: Waiting) -> Numbers:
     """The same by a scheduler to which all types are alike (the comparison of Gavel's paper)."""
-    alike = Waiting(waiting.gpus, (waiting.speeds > 0.0) * 1.0, waiting.left, waiting.ages, waiting.counts)
+    alike = Waiting(waiting.gpus, np.where(waiting.speeds > 0.0, 1.0, 0.0), waiting.left, waiting.ages, waiting.counts)
     of_time = max_min(alike).sum(axis=1)
     spread = (waiting.speeds > 0.0) * waiting.counts
     shares: Numbers = of_time[:, None] * spread / spread.sum(axis=1, keepdims=True)

@@ -79,12 +79,17 @@ class Bed:
     clusters: Mapping[str, int]
     node_gpus: Mapping[str, int]
     widths: tuple[int, ...]
-    """Those on which an elastic job may run."""
+    """Those on which the policies of the literature run a job."""
     elastic: bool
 
     def width(self, job: SimJob) -> int:
         """The width that was asked for, or the next one on which the job can run."""
-        return asked_width(self.applications[job.submission.application], job.submission.gpus)
+        return self.asked(job.submission)
+
+    def asked(self, submission: Submission) -> int:
+        """The same for a submission."""
+        possible = [gpus for gpus in self.applications[submission.application].widths if gpus in self.widths]
+        return min((gpus for gpus in possible if gpus >= submission.gpus), default=possible[-1])
 
     @property
     def hourly(self) -> float:
@@ -105,15 +110,10 @@ class Bed:
 
     def _terms(self, submission: Submission) -> JobTerms:
         application = self.applications[submission.application]
-        asked = asked_width(application, submission.gpus)
+        asked = self.asked(submission)
         if self.elastic:
             return JobTerms(Widths(application.widths[0], asked, application.widths[-1]))
         return JobTerms(Widths(asked, asked, asked), ResizePolicy.RESTART)
-
-
-def asked_width(application: Application, gpus: int) -> int:
-    """The least width of the application from ``gpus`` on, or its widest."""
-    return min((width for width in application.widths if width >= gpus), default=application.widths[-1])
 
 
 # --- Gavel's jobs -----------------------------------------------------------------------------------------------------
@@ -121,7 +121,8 @@ def asked_width(application: Application, gpus: int) -> int:
 _GAVEL_TYPES = {"V100": "v100", "P100": "p100", "K80": "k80"}
 _SCALES = ((1, 0.70), (2, 0.10), (4, 0.15), (8, 0.05))
 """GPUs of a job and how often (Gavel, §7.1, after Microsoft's trace)."""
-_JOBS_PER_HOUR = 0.55
+_JOBS_PER_HOUR = 0.7
+"""With them the cluster is nearly full, as where Gavel's paper compares."""
 
 
 @cache
@@ -191,7 +192,7 @@ def _sia_applications() -> Mapping[str, Application]:
                 for kind in ("placements", "scalability")
             ]
             tables = read_tables(name, validations, texts[0], texts[1], node_gpus)
-            widths = [gpus for gpus in (1, 2, 4, 8, 16) if gpus <= count]
+            widths = [1, 2, *(4,) * (node_gpus > 4), *range(node_gpus, count + 1, node_gpus)]
             of_type.append(tables.application(pollux.PINNED.get(name, widths), gpu_type))
         made[name] = joined(of_type)
     return made
@@ -275,7 +276,9 @@ def _fixed(bed: Bed, seed: int, policy: str) -> Outcome:
 
 
 def _sia_widths(bed: Bed, job: SimJob) -> Sequence[int]:
-    return job.application.widths if bed.elastic else (bed.width(job),)
+    if not bed.elastic:
+        return (bed.width(job),)
+    return [gpus for gpus in job.application.widths if gpus in bed.widths]
 
 
 def _outcome(bed: Bed, seed: int, policy: str, rate: float | None, result: SimulationResult, billed: float) -> Outcome:
@@ -319,7 +322,7 @@ def fairness(bed: Bed, outcome: Outcome, reference: Outcome) -> list[float]:
         begin, end = reference.times[submission.name]
         there = sum(max(0.0, min(end, other_end) - max(begin, other)) for other, other_end in spans) / (end - begin)
         application = bed.applications[submission.application]
-        gpus = asked_width(application, submission.gpus)
+        gpus = bed.asked(submission)
         of_time = min(1.0, total / (gpus * max(there, 1.0)))
         speed = sum(
             count / total / application.seconds_left(0.0, gpu_type, gpus)
