@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from charterer.domain.gpu_types import RelativeSpeed, relative_speeds
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, RunOutcome
 from charterer.domain.money import Price
@@ -25,7 +26,6 @@ from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.capacity import Capacity
 from charterer.policy.nodes.pool_quota import PoolQuota
-from charterer.policy.options.gpu_types import RelativeSpeed, relative_speeds
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import Completion, JobPosition, OptionValues
 from charterer.policy.options.width_backoff import is_quarantined, untested
