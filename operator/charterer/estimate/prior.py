@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 
-from charterer.domain.gpu_types import relative_speeds
 from charterer.estimate.noise import BINS, LEVEL_START, Noise, NoisePrior
 from charterer.estimate.observation import Shape
 from charterer.estimate.throughput import (
@@ -25,6 +24,7 @@ from charterer.estimate.throughput import (
     StepTimeFit,
     Unknown,
 )
+from charterer.gpu_types import relative_speeds
 
 BASE: tuple[Normal, ...] = (
     (log(0.5), 4.0),  # a full pass takes from 10 ms to half a minute

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from charterer.domain.gpu_types import RelativeSpeed, relative_speeds
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, RunOutcome
 from charterer.domain.money import Price
@@ -20,6 +19,7 @@ from charterer.domain.plan import Verdict
 from charterer.domain.profile import CurveSource, Profile, ThroughputTable
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
+from charterer.gpu_types import RelativeSpeed, relative_speeds
 from charterer.policy.actions.gangs import GangMarks
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.budgets.assignment import GroupAssignment

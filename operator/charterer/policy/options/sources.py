@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from charterer.domain.gpu_types import relative_speeds
 from charterer.domain.job import MOST_PODS, Widths
 from charterer.domain.money import Price
 from charterer.domain.option import Interruptions, Option
 from charterer.domain.profile import Profile
+from charterer.gpu_types import relative_speeds
 from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS, RunTimes, interruptions
 from charterer.policy.options.market import Market, PoolOffer
 from charterer.policy.options.menu_key import MenuKey
