@@ -186,7 +186,7 @@ def read_tables(
 ) -> Tables:
     """The tables of an application from the texts of its files: ``validations`` by total batch size.
 
-    Only whole nodes of ``node_gpus`` and packed widths on one node are kept: of 4, these are 1 to 4 GPUs, 8, 12, 16, …
+    Only whole nodes and packed widths on one node are kept: with ``node_gpus`` of 4 these are 1, 2, 3, 4, 8, 12, …
     """
     epochs = {
         batch: [

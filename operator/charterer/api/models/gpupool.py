@@ -27,6 +27,8 @@ from charterer.api.models.base import (
 )
 from charterer.api.models.clouds.aws import AwsNodes
 from charterer.api.models.clouds.karpenter import KarpenterNodes
+from charterer.api.models.machine_state import PackedStatistics
+from charterer.api.models.pool_statistics import InterruptionsStatus, packed_lifetimes, recorded_lifetimes
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
@@ -178,6 +180,7 @@ class GPUPoolSpec(CloudChoice):
             cooled=tuple([each.to_domain() for each in record.cooled]),
             labels=dict(meta.labels),
             confirmed_price=_confirmed_price(meta),
+            lifetimes=recorded_lifetimes(record.machine_state),
         )
 
 
@@ -301,11 +304,14 @@ class GPUPoolRecord(ApiModel):
     """Price of one node, as the cloud last reported it. Used until the cloud answers again."""
     cooled: Annotated[tuple[CoolDownStatus, ...], Field(max_length=KEPT, json_schema_extra=ATOMIC)] = ()
     """Recent refusals of the cloud, by the end of their cool-downs. No node is asked for before the last one ends."""
+    machine_state: PackedStatistics | None = None
+    """The statistics behind interruptions. If this is deleted, they are learned anew."""
 
     @classmethod
     def from_domain(cls, pool: Pool) -> Self:
         """The pool's record."""
         return cls(
+            machine_state=packed_lifetimes(pool.lifetimes),
             offering=None if pool.offering is None else OfferingStatus.from_domain(pool.offering),
             quote=None if pool.quote is None else QuoteStatus.from_domain(pool.quote),
             cooled=tuple([CoolDownStatus.from_domain(each) for each in pool.cooled]),
@@ -345,6 +351,8 @@ class GPUPoolView(ApiModel):
     scarcity_price: Hourly | None = None
     """Dollars per hour that one more GPU would be worth on top of its price, if the pool is too small for the jobs that
     would choose it; otherwise 0. Jobs choose as if they paid it. It is never paid."""
+    interruptions: InterruptionsStatus | None = None
+    """How often the cloud takes back a node: of spot pools, and of others from which a node was taken."""
     conditions: Conditions = ()
     """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed; Preflight: what
     would fail before the first dollar; Stopped while a

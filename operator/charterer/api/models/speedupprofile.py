@@ -16,7 +16,7 @@ from charterer.api.models.learned_profile import learned_profile
 from charterer.api.models.machine_state import PackedStatistics
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
-from charterer.policy.options.gpu_types import relative_speeds
+from charterer.gpu_types import relative_speeds
 from charterer.policy.options.speedup import reference_width, throughput
 
 _MOST_APART: Final = 1e9
@@ -206,6 +206,9 @@ class SpeedupProfileSpec(ApiModel):
     resize_seconds: Annotated[float, Field(ge=0, le=86_400)] = 0
     """Seconds without training when pods are added to or removed from a job of this class (resizePolicy InPlace)."""
 
+    checkpoint_seconds: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    """Seconds for which training stops while a checkpoint is written. Absent: as reported, and 30 before that."""
+
     def to_domain(self, meta: ObjectMeta, record: SpeedupProfileRecord, unreadable: str = "") -> Profile:
         """The profile with what was learned of its class; InvalidObject when a declared curve cannot be used.
 
@@ -221,6 +224,7 @@ class SpeedupProfileSpec(ApiModel):
             arrivals_per_hour=self.arrivals_per_hour,
             restart_seconds=self.restart_seconds,
             resize_seconds=self.resize_seconds,
+            checkpoint_seconds=self.checkpoint_seconds,
             declared=curves,
             batch=None if self.batch is None else self.batch.to_domain(),
             unreadable=unreadable,
