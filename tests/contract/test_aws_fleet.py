@@ -21,6 +21,7 @@ from charterer.providers.errors import (
     Transient,
     UnknownCode,
 )
+from tests.clouds.aws.faults import AnswerLost
 from tests.clouds.aws.protocol import Fault
 from tests.contract.aws_pools import CLUSTER, FLEET, TYPE, aws_pool
 from tests.contract.conftest import OpenAws
@@ -143,6 +144,38 @@ async def test_whose_instance_it_is_follows_from_the_tags_of_all_when_the_own_ta
     assert len(m.truth()) == 2
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("named", [0, 1, 2])
+async def test_a_process_that_dies_while_it_names_what_was_launched_together_leaves_nothing_to_be_launched_twice(
+    aws: OpenAws, when: str, named: int
+) -> None:
+    """``named``: instances whose tags were being set, or were set, before the one around which it dies."""
+    m, left = aws(), named
+    dying = asyncio.create_task(m.ask("one", "two", "three", together=True))
+    loop = asyncio.get_running_loop()
+
+    def die(at: str, call: str) -> None:
+        nonlocal left
+        if (at, call) == (when, "ec2:CreateTags"):
+            left -= 1
+            if left < 0:
+                loop.call_soon_threadsafe(dying.cancel)
+                raise AnswerLost
+
+    m.account.witness = die
+    with pytest.raises(asyncio.CancelledError):
+        await dying
+    m.account.witness = lambda at, call: None
+    again = aws()
+    m.account.list_lag = 30
+    blind = await again.ask("one", "two", "three", together=True)
+    m.account.list_lag = 0
+    reply = await again.ask("one", "two", "three", together=True)
+    assert blind.launched == reply.launched
+    assert (sorted(reply.launched), len(m.machines)) == (["cone", "cthree", "ctwo"], 3)
+    assert await again.held() == {id: token for token, id in reply.launched.items()}
+
+
 async def test_an_order_of_a_group_is_not_launched_again_when_the_others_already_have_their_nodes(aws: OpenAws) -> None:
     m = aws()
     first = await m.ask("one", "two", "three", together=True)
@@ -182,7 +215,7 @@ async def test_many_orders_are_asked_for_one_by_one_until_the_first_refusal(aws:
     assert m.account.count()["ec2:CreateFleet"] == 8
     assert {refusal.code for refusal in reply.refused.values()} == {"VcpuLimitExceeded"}
     assert {(r.kind, r.scope, r.where) for r in reply.refused.values()} == {
-        (RefusalKind.QUOTA_EXCEEDED, Scope.FAMILY, "p4d OnDemand us-east-1")
+        (RefusalKind.QUOTA_EXCEEDED, Scope.FAMILY, "P OnDemand us-east-1")
     }
 
 
@@ -210,14 +243,14 @@ async def test_a_stock_out_in_one_zone_names_it_and_one_in_all_zones_is_the_pool
     assert near.order == "cone"
 
 
-async def test_a_spot_quota_reaches_all_spot_of_the_region(aws: OpenAws) -> None:
+async def test_a_spot_quota_reaches_the_spot_instances_that_it_counts(aws: OpenAws) -> None:
     m = aws(capacity=CapacityType.SPOT)
     m.account.quota["spot"] = 0
     [refusal] = (await m.ask("one")).refused.values()
     assert (refusal.kind, refusal.scope, refusal.where) == (
         RefusalKind.QUOTA_EXCEEDED,
-        Scope.CAPACITY_TYPE,
-        "Spot us-east-1",
+        Scope.FAMILY,
+        "P4, P3 and P2 Spot us-east-1",
     )
 
 
