@@ -87,7 +87,7 @@ def test_small_jobs_share_a_node() -> None:
 
 def test_a_path_is_followed_and_its_restart_paid() -> None:
     """The first half is no faster on four GPUs, the second four times as fast."""
-    late = Application("late", (0.5, 1.0), ({1: 0.5 / 400, 4: 0.5 / 400}, {1: 0.5 / 400, 4: 0.5 / 100}))
+    late = Application("late", (0.5, 1.0), {"gpu": ({1: 0.5 / 400, 4: 0.5 / 400}, {1: 0.5 / 400, 4: 0.5 / 100})})
     result = run(scenario(0.0, application=late, restart_seconds=10.0, budget=budget(rate=10.0)))
     (job,) = result.jobs
     assert job.restarts == 1
@@ -96,7 +96,7 @@ def test_a_path_is_followed_and_its_restart_paid() -> None:
 
 @pytest.mark.parametrize(("resize", "restarts", "lost"), [(ResizePolicy.RESTART, 1, 10), (ResizePolicy.IN_PLACE, 0, 0)])
 def test_whole_nodes_are_added_in_place_without_a_restart(resize: ResizePolicy, restarts: int, lost: int) -> None:
-    late = Application("late", (0.5, 1.0), ({8: 0.5 / 400, 16: 0.5 / 400}, {8: 0.5 / 400, 16: 0.5 / 100}))
+    late = Application("late", (0.5, 1.0), {"gpu": ({8: 0.5 / 400, 16: 0.5 / 400}, {8: 0.5 / 400, 16: 0.5 / 100})})
     pays = budget(rate=10.0)
     terms = JobTerms(Widths(8, 8, 16), resize=resize)
     result = run(scenario(0.0, application=late, restart_seconds=10.0, budget=pays, terms=lambda _: terms))
@@ -107,7 +107,7 @@ def test_whole_nodes_are_added_in_place_without_a_restart(resize: ResizePolicy, 
 
 
 def test_a_resize_in_place_takes_as_long_as_the_profile_says() -> None:
-    late = Application("late", (0.5, 1.0), ({8: 0.5 / 400, 16: 0.5 / 400}, {8: 0.5 / 400, 16: 0.5 / 100}))
+    late = Application("late", (0.5, 1.0), {"gpu": ({8: 0.5 / 400, 16: 0.5 / 400}, {8: 0.5 / 400, 16: 0.5 / 100})})
     terms = JobTerms(Widths(8, 8, 16), resize=ResizePolicy.IN_PLACE)
     given = scenario(0.0, application=late, restart_seconds=10.0, resize_seconds=4.0, budget=budget(rate=10.0))
     (job,) = run(replace(given, terms=lambda _: terms)).jobs
@@ -123,7 +123,7 @@ def test_what_runs_out_is_asked_again_after_its_cooldown() -> None:
 
 def test_a_node_that_is_taken_back_costs_half_a_checkpoint_interval_and_a_restart() -> None:
     lifetimes = iter([100.0, 10_000.0])
-    pool = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=lambda: next(lifetimes))
+    pool = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=lambda _: next(lifetimes))
     slow = application_from_speeds("slow", {4: 300.0})
     result = run(scenario(0.0, application=slow, pool=pool, checkpoint_seconds=40.0, restart_seconds=10.0, terms=spot))
     (job,) = result.jobs
@@ -171,7 +171,7 @@ def test_a_plan_with_a_memo_is_the_plan_without() -> None:
         assert plain == quick
         return quick
 
-    late = Application("late", (0.5, 1.0), ({1: 0.5 / 400, 4: 0.5 / 300}, {1: 0.5 / 400, 4: 0.5 / 100}))
+    late = Application("late", (0.5, 1.0), {"gpu": ({1: 0.5 / 400, 4: 0.5 / 300}, {1: 0.5 / 400, 4: 0.5 / 100})})
     arrivals = sorted(draw.uniform(0, 3000) for _ in range(15))
     result = run(scenario(*arrivals, application=late, restart_seconds=10.0, budget=budget(amount="20000")), both)  # type: ignore[arg-type]
     assert len(result.completion_seconds) == 15
@@ -190,7 +190,7 @@ def test_a_fixed_fleet_queues_gangs_in_its_order() -> None:
     two = application_from_speeds("two", {4: 100.0})
     fifo = run(scenario(0.0, 1.0, 2.0, application=two), FixedFleet(1, lambda _: 4))
     assert sorted(job.finished or 0.0 for job in fifo.jobs) == [100.0, 200.0, 300.0]
-    backwards = FixedFleet(1, lambda _: 4, QueueOrder.SHORTEST, lambda submission, _: -float(submission.name[1:]))
+    backwards = FixedFleet(1, lambda _: 4, QueueOrder.SHORTEST, lambda submission, *_: -float(submission.name[1:]))
     last_first = run(scenario(0.0, 1.0, 2.0, application=two), backwards)
     assert [job.name for job in last_first.jobs] == ["j0", "j2", "j1"]
 
@@ -202,7 +202,7 @@ def test_an_autoscaled_fleet_grows_with_its_use_and_ends() -> None:
     assert result.rented_nodes[-1][1] == 0
 
 
-DEAR = PoolModel("b100", 4, Price.parse("18000"), "a100")
+DEAR = PoolModel("b100", 4, Price.parse("18000"))
 POLICIES: dict[str, Callable[[], Policy]] = {
     "as asked": lambda: RequestedWidth(lambda _: 4),
     "fixed": lambda: FixedFleet(7, lambda _: 4),
