@@ -174,7 +174,7 @@ class Pool:
     ``price_held``: the cloud's list price where it moved too far to be believed, so that the one on record counts.
     ``lifetimes``: what was counted of its nodes that have ended; ``hazard``: the rate at which they are taken back,
     None where nothing is known of it. ``answers``: what was counted of its refusals and starts, which options count
-    where ``learns_waits``.
+    where ``learns_waits``; ``shared_answers``: with those of pools that fail together with it, where there are any.
     """
 
     id: PoolId
@@ -206,11 +206,14 @@ class Pool:
     hazard: Hazard | None = None
     answers: Answers = NO_ANSWERS
     learns_waits: bool = True
+    shared_answers: Answers | None = None
 
     @property
     def known_answers(self) -> Answers:
         """What was counted of refusals and starts as far as it is to be used."""
-        return self.answers if self.learns_waits else NO_ANSWERS
+        if not self.learns_waits:
+            return NO_ANSWERS
+        return self.answers if self.shared_answers is None else self.shared_answers
 
     @property
     def likely_start_seconds(self) -> float:

@@ -83,9 +83,9 @@ class LaunchesStatus(ApiModel):
     def from_domain(cls, pool: Pool, now: Instant) -> Self:
         """As of this hour."""
         return cls(
-            available_percent=round(100.0 * availability(pool.answers, now)),
+            available_percent=round(100.0 * availability(pool.known_answers, now)),
             start_seconds=round(pool.likely_start_seconds),
-            hours_seen=round(pool.answers.hours),
+            hours_seen=round(pool.known_answers.hours),
             starts_seen=round(pool.answers.starts),
         )
 

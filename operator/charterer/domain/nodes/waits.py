@@ -32,7 +32,7 @@ STARTS_ASSUMED: Final = 2.0
 _START_GRID: Final = log(1.1)
 """Start-up times are used on a grid of 10 %: every new menu costs time, and a node differs from the next by more."""
 _Z: Final = 1.645
-"""Of the normal distribution: 90 % lie within so many standard deviations of the mean."""
+"""Standard deviations about the mean between which 90 % of a normal distribution lie."""
 _HOUR: Final = 3600.0
 _MINUTE: Final = 60.0
 _NONE: Final = (0.0,) * SLOTS
@@ -123,6 +123,23 @@ def with_start(answers: Answers, start: NodeStart) -> Answers:
         squares=aged.squares + took * took,
         queued=aged.queued + max(seconds_between(start.asked, start.launched), 0.0),
         through=start.ready if aged.through is None else max(start.ready, aged.through),
+    )
+
+
+def with_others(own: Answers, others: Sequence[Answers]) -> Answers:
+    """What was counted of a pool and of others that fail together with it: what they saw of an hour counts once.
+
+    Starts are the pool's own.
+    """
+    known = [each for each in (own, *others) if each.at is not None]
+    if not any(any(each.refused) for each in known):
+        return own
+    at = max(each.at for each in known if each.at is not None)
+    aged = [_aged(each, at) for each in known]
+    return replace(
+        _aged(own, at),
+        given=tuple(map(max, *[each.given for each in aged], _NONE)),
+        refused=tuple(map(max, *[each.refused for each in aged], _NONE)),
     )
 
 
