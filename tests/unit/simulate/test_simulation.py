@@ -10,21 +10,24 @@ from typing import Any
 
 import pytest
 
+from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
-from charterer.domain.money import Money, Price
+from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import CapacityType
 from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
 from charterer.simulate.engine.policy import Policy
 from charterer.simulate.model.ground_truth import Application, application_from_speeds
-from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.node_market import NodeMarket, PoolModel
 from charterer.simulate.model.result import SimulationResult
 from charterer.simulate.model.scenario import JobTerms
 from charterer.simulate.model.workload import Submission
 from charterer.simulate.policies.baselines import FixedFleet, QueueOrder, RequestedWidth, UtilisationAutoscaler
 from tests.bench import year
-from tests.unit.simulate.scenarios import HALVES, NODE, budget, run, scenario
+from tests.unit.simulate.scenarios import HALVES, NODE, START, budget, run, scenario
 
 
 def whole_node(_: Submission) -> JobTerms:
@@ -121,14 +124,39 @@ def test_what_runs_out_is_asked_again_after_its_cooldown() -> None:
     assert sorted(job.finished or 0.0 for job in result.jobs) == [100.0, 200.0]
 
 
-def test_a_node_that_is_taken_back_costs_half_a_checkpoint_interval_and_a_restart() -> None:
+def test_a_node_that_is_taken_back_costs_what_was_done_since_the_last_checkpoint_and_a_restart() -> None:
     lifetimes = iter([100.0, 10_000.0])
     pool = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=lambda _: next(lifetimes))
     slow = application_from_speeds("slow", {4: 300.0})
     result = run(scenario(0.0, application=slow, pool=pool, checkpoint_seconds=40.0, restart_seconds=10.0, terms=spot))
     (job,) = result.jobs
-    assert job.finished == pytest.approx(100 + 10 + (300 - (90 - 20)))
-    assert job.restarts == 1
+    assert job.finished == pytest.approx(100 + 10 + (300 - 2 * 40))
+
+
+def test_on_nodes_that_can_be_taken_back_the_time_for_checkpoints_is_lost() -> None:
+    slow = application_from_speeds("slow", {4: 300.0})
+    on_demand = scenario(0.0, application=slow, checkpoint_seconds=40.0, checkpoint_write_seconds=10.0)
+    spot_pool = replace(NODE, capacity_type=CapacityType.SPOT)
+    seconds = [run(each).jobs[0].finished for each in (on_demand, replace(on_demand, pools=(spot_pool,), terms=spot))]
+    assert seconds == pytest.approx([300.0, 300.0 * 50 / 40])
+
+
+def test_the_rate_at_which_nodes_are_taken_back_is_learned_from_those_that_were() -> None:
+    market = NodeMarket((replace(NODE, capacity_type=CapacityType.SPOT),), START)
+    pool = PoolId(NODE.name)
+    assumed = market.pools[pool].hazard
+    for number in range(10):
+        price = Price.parse("1")
+        why = Reason(ReasonCode.DEMAND, 0.0, ZERO, "")
+        order = Rent(RentalId(f"r{number}"), pool, BudgetId("b"), ZERO, price, why)
+        machine = market.rent(order, after(START, number * 3600.0))
+        assert machine is not None
+        market.end(machine, after(START, number * 3600.0 + 1800.0), taken=True)
+    learned = market.pools[pool].hazard
+    assert assumed is not None
+    assert learned is not None
+    assert learned.deaths == pytest.approx(10.0, rel=0.02)
+    assert learned.overall > 5 * assumed.overall
 
 
 def test_months_are_closed_and_their_spend_is_the_bill() -> None:

@@ -52,6 +52,10 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "Raise the budget's `spec.amount`, or submit less.",
     ),
     ReasonCode.MOVE_PAYS: Meaning("The job moves, because what the move saves is worth more than it costs."),
+    ReasonCode.NODE_EMPTIED: Meaning(
+        "The job moves, with all others on its node, to free GPUs of other nodes, so that its node can be given back.",
+        "If its restarts are not wanted, see docs/capacity/whole-nodes.md.",
+    ),
     ReasonCode.WIDTH_NO_LONGER_ALLOWED: Meaning("`spec.gpus` changed and does not allow the present width any more."),
     ReasonCode.WAITING_FOR_NODE: Meaning(
         "The job waits for nodes that are rented or being rented.",

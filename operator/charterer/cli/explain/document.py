@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from charterer.api.models.base import Condition, ConditionStatus, ConditionType
+from charterer.cli.explain.counted import counted_blocks
 from charterer.cli.explain.explanation import Explanation
 from charterer.cli.shared import formatting
 from charterer.cli.shared.plan_report import PlanReport
@@ -61,7 +62,12 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
         sentences = (_pays(explanation), _mixes(explanation), work_left(job, options), _assumed_speeds(options))
         blocks += [Paragraph(sentence) for sentence in sentences if sentence]
         blocks += _options(options, every=every)
+<<<<<<< HEAD
         blocks += [Paragraph(f"{late(name, wait)}.") for name, wait in late_pools(explanation).items()]
+=======
+        blocks += counted_blocks(options.chosen, explanation)
+        blocks += [Paragraph(f"{late(name, doubt)}.") for name, doubt in late_pools(explanation).items()]
+>>>>>>> main
         blocks += [Paragraph(_left_alone(width)) for width in options.left_alone]
         blocks += _other_pools(explanation)
         blocks += _changes(explanation, options)

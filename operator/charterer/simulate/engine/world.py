@@ -5,6 +5,7 @@ from __future__ import annotations
 from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Allocation, RunOutcome
 from charterer.domain.money import Price
+from charterer.domain.nodes.hazard import BAND_ENDS
 from charterer.domain.plan import Rent
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant
@@ -115,6 +116,7 @@ class World:
             model = self.market.models[allocation.option.pool]
             restart = self.scenario.restart_seconds if model.restart_seconds is None else model.restart_seconds
             job.start_run(allocation, model.gpu_type, clock.now + restart, clock.instant)
+        self._plan_checkpoints(job)
         self._train(job, self.knowledge.batch(job))
         if not resized and self._report_seconds < float("inf"):
             clock.at(job.training_from + self._report_seconds, self._report, job, allocation.run)
@@ -214,20 +216,45 @@ class World:
             held = job.allocation
             assert held is not None
             job.advance(self.clock.now)
-            trained = max(self.clock.now - job.training_from, 0.0)
-            job.lose_progress(min(self.scenario.checkpoint_seconds / 2, trained))
+            job.lose_progress()
             self._free(job, held)
             job.stop_run(self.clock.instant, RunOutcome.INTERRUPTED)
             self.interruptions += 1
             self._listener.job_interrupted(job, held)
         if not machine.ended:
-            self.ledger.end(machine, self.clock.instant)
+            self.ledger.end(machine, self.clock.instant, taken=True)
         self.changed = True
         self._listener.machine_lost(machine)
 
     def _wake(self) -> None:
         self._next_wake = float("inf")
         self.changed = True
+
+    def _plan_checkpoints(self, job: SimJob) -> None:
+        """Choose the interval between checkpoints; where it follows the nodes' ages, look again at each band's end."""
+        scenario, held = self.scenario, job.allocation
+        assert held is not None
+        model = self.market.models[held.option.pool]
+        if model.draw_lifetime is None and model.capacity_type is not CapacityType.SPOT:
+            job.checkpoint_every(0.0, 0.0)
+            return
+        interval = scenario.checkpoint_seconds
+        if interval is None:
+            nodes = [place.rental for place in held.placements]
+            interval = self.market.checkpoint_seconds(nodes, scenario.checkpoint_write_seconds, self.clock.instant)
+            for hours in BAND_ENDS[:-1]:
+                self.clock.at(self.clock.now + 3600.0 * hours, self._replan_checkpoints, job, job.runs)
+        job.checkpoint_every(interval, scenario.checkpoint_write_seconds)
+
+    def _replan_checkpoints(self, job: SimJob, run: int) -> None:
+        held, scenario = job.allocation, self.scenario
+        if job.runs != run or held is None or job.finished is not None:
+            return
+        job.advance(self.clock.now)
+        nodes = [place.rental for place in held.placements]
+        interval = self.market.checkpoint_seconds(nodes, scenario.checkpoint_write_seconds, self.clock.instant)
+        job.checkpoint_every(interval, scenario.checkpoint_write_seconds)
+        self._train(job, job.batch)
 
     # --- consequences -------------------------------------------------------------------------------------------------
 

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field, replace
 from charterer.domain.billing import cost
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.nodes.hazard import events_at_ages
 from charterer.domain.order import Refusal, RefusalKind, Scope, cool_down, with_cool_down
 from charterer.domain.plan import Rent
 from charterer.domain.pool import CapacityType, Cloud, FakeGroup, Offering, Pool, PriceSegment, Quote
 from charterer.domain.time import Instant, seconds_between
+from charterer.estimate.nodes.hazard import EndedNode, hazard, with_ended, without_rentals
+from charterer.policy.options.interruptions import checkpoint_interval
 from charterer.simulate.model.ground_truth import GPU_TYPE
 from charterer.simulate.model.sim_job import SimJob
 
@@ -153,6 +156,8 @@ class NodeMarket:
         self.rented_total = 0
         self._launched: dict[PoolId, Instant] = {}
         self.version = 0
+        for name in self.models:
+            self._learn(name, now)
 
     def reprice(self, name: PoolId, hourly: Price, now: Instant) -> None:
         """Change the price of the pool's nodes from now on, those that are rented already included."""
@@ -205,14 +210,15 @@ class NodeMarket:
         """The machine takes pods from now on."""
         machine.ready = now
         self.version += 1
+        self._learn(machine.order.pool, now)
 
     def drain(self, machine: SimMachine) -> None:
         """The machine is to be ended when its last job leaves."""
         machine.draining = True
         self.version += 1
 
-    def end(self, machine: SimMachine, now: Instant) -> Money:
-        """End the machine now; returns its bill."""
+    def end(self, machine: SimMachine, now: Instant, *, taken: bool = False) -> Money:
+        """End the machine now; returns its bill. ``taken``: the cloud takes it back."""
         del self.machines[machine.order.rental]
         machine.ended = True
         self.version += 1
@@ -221,4 +227,28 @@ class NodeMarket:
         self.micros_per_hour -= machine.segments[-1].price.micros_per_hour
         self.spent[pool] += bill
         self.node_seconds[pool] += seconds_between(machine.created, now)
+        hours = seconds_between(machine.created, now) / 3600.0
+        ended = EndedNode(machine.uid, hours, now, taken, self.live[pool])
+        counted = without_rentals(with_ended(self.pools[pool].lifetimes, ended), ())
+        self.pools = {**self.pools, pool: replace(self.pools[pool], lifetimes=counted)}
+        self._learn(pool, now)
         return bill
+
+    def checkpoint_seconds(self, nodes: Sequence[RentalId], write_seconds: float, now: Instant) -> float:
+        """The best interval between checkpoints of a job on these machines of one pool, as far as is known."""
+        machines = [self.machines[name] for name in nodes]
+        known = self.pools[machines[0].order.pool].hazard
+        ages = [seconds_between(machine.created, now) / 3600.0 for machine in machines]
+        return checkpoint_interval(write_seconds, 0.0 if known is None else events_at_ages(known, ages))
+
+    def _learn(self, name: PoolId, now: Instant) -> None:
+        """Estimate anew at which rate nodes of the pool are taken back: where that can be, or has been seen."""
+        pool = self.pools[name]
+        if pool.capacity_type is CapacityType.SPOT or any(pool.lifetimes.deaths):
+            ages = [
+                seconds_between(machine.created, now) / 3600.0
+                for machine in self.machines.values()
+                if machine.order.pool == name
+            ]
+            known = hazard(pool.lifetimes, ages, now, pool.capacity_type)
+            self.pools = {**self.pools, name: replace(pool, hazard=known)}

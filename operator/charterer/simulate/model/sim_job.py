@@ -20,8 +20,9 @@ class SimJob:
     ``done``: fraction of the work done at ``advanced_to``; it was last seen to grow at ``progressed_at``. ``gpu_type``:
     of the present run. ``training_from``: end of its restart. ``version`` grows with each run and batch size, so that
     events of a former one can be told apart. ``batch``: total batch size of the training, 0 for the best one of each
-    epoch. ``predicted`` and ``moves``: what the operator's planner wants remembered of the job (see Job). ``widths``:
-    as in the JobResult.
+    epoch. ``pace``: the part of the time in which it trains and writes no checkpoint; one ends every ``cycle`` seconds
+    from ``cycle_from`` on. ``predicted`` and ``moves``: what the operator's planner wants remembered of the job (see
+    Job). ``widths``: as in the JobResult.
     """
 
     id: JobId
@@ -37,6 +38,9 @@ class SimJob:
     training_from: float = 0.0
     version: int = 0
     batch: int = 0
+    pace: float = 1.0
+    cycle: float = 0.0
+    cycle_from: float = 0.0
     runs: int = 0
     records: tuple[RunRecord, ...] = ()
     started: float | None = None
@@ -55,7 +59,7 @@ class SimJob:
             self._hold(allocation, now - since)
             trained = now - (self.training_from if self.training_from > since else since)
             if trained > 0.0:
-                self.done = self._width_rates.after(self.done, trained)
+                self.done = self._width_rates.after(self.done, trained * self.pace)
                 self.progressed_at = now
         self.advanced_to = now
 
@@ -65,7 +69,7 @@ class SimJob:
         self.batch = batch
         self.version += 1
         self._width_rates = self.application.width_rates(self.gpu_type, self.allocation.option.gpus, batch)
-        return max(self.advanced_to, self.training_from) + self._width_rates.seconds_left(self.done)
+        return max(self.advanced_to, self.training_from) + self._width_rates.seconds_left(self.done) / self.pace
 
     def complete(self, now: float) -> None:
         """Complete the job at ``now``; its allocation stays, for those who free its GPUs."""
@@ -75,9 +79,17 @@ class SimJob:
         self.done = 1.0
         self.widths.append((now, 0))
 
-    def lose_progress(self, seconds: float) -> None:
-        """Lose the progress of the last ``seconds`` of training; the job must run."""
-        self.done = self._width_rates.before(self.done, seconds)
+    def checkpoint_every(self, interval: float, write_seconds: float) -> None:
+        """From now on, or from its first step on, train for ``interval`` seconds and write for ``write_seconds``."""
+        self.cycle = interval + write_seconds
+        self.pace = interval / self.cycle if self.cycle > 0.0 else 1.0
+        self.cycle_from = max(self.advanced_to, self.training_from)
+
+    def lose_progress(self) -> None:
+        """Lose the progress since the last checkpoint; the job must run."""
+        since = max(self.advanced_to - self.cycle_from, 0.0)
+        lost = since % self.cycle if self.cycle > 0.0 else 0.0
+        self.done = self._width_rates.before(self.done, lost * self.pace)
         self.progressed_at = self.advanced_to
 
     def measurement(self) -> TrainerMeasurement:
