@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
-from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, Lifetimes
-from charterer.domain.nodes.waits import NO_ANSWERS, Answers, start_seconds
 from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, NodeLifetimes
+from charterer.domain.nodes.waits import NO_ANSWERS, Answers, start_seconds
 from charterer.domain.order import CoolDown, Refusal, Traits
 from charterer.domain.time import Instant
 

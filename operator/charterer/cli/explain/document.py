@@ -62,12 +62,8 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
         sentences = (_pays(explanation), _mixes(explanation), work_left(job, options), _assumed_speeds(options))
         blocks += [Paragraph(sentence) for sentence in sentences if sentence]
         blocks += _options(options, every=every)
-<<<<<<< HEAD
-        blocks += [Paragraph(f"{late(name, wait)}.") for name, wait in late_pools(explanation).items()]
-=======
         blocks += counted_blocks(options.chosen, explanation)
-        blocks += [Paragraph(f"{late(name, doubt)}.") for name, doubt in late_pools(explanation).items()]
->>>>>>> main
+        blocks += [Paragraph(f"{late(name, wait)}.") for name, wait in late_pools(explanation).items()]
         blocks += [Paragraph(_left_alone(width)) for width in options.left_alone]
         blocks += _other_pools(explanation)
         blocks += _changes(explanation, options)
