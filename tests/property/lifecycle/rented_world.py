@@ -35,6 +35,7 @@ from charterer.domain.steps import (
     CloseUnfulfilled,
     Cool,
     Cordon,
+    CountLifetime,
     DeleteNode,
     DeletePod,
     FailPod,
@@ -55,6 +56,7 @@ from charterer.domain.steps import (
     Withdraw,
 )
 from charterer.domain.time import Instant, after
+from charterer.estimate.nodes.hazard import EndedNode, with_ended, without_rentals
 from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_prune_folded
 from charterer.ledger.costs import apply_costs
 from tests import factory as make
@@ -220,6 +222,8 @@ class World:
                 if step.pool in self.pools:
                     pool = self.pools[step.pool]
                     self.pools[step.pool] = replace(pool, answers=reduce(with_start, step.starts, pool.answers))
+            case CountLifetime():
+                self._count_lifetime(step)
             case Fold() | OpenPeriod() | PruneFolded() | AddCosts():
                 self._keep_books(step)
             case SetFinalizer():
@@ -228,6 +232,14 @@ class World:
                 self._change_cluster(step)
             case _:
                 self._change_rental(step, decided)
+
+    def _count_lifetime(self, step: CountLifetime) -> None:
+        if step.pool in self.pools:
+            pool = self.pools[step.pool]
+            assert step.uid not in pool.lifetimes.counted, "counted a node twice"
+            node = EndedNode(step.uid, step.hours, step.at, step.taken, step.others, step.announced)
+            counted = without_rentals(with_ended(pool.lifetimes, node), step.there)
+            self.pools[step.pool] = replace(pool, lifetimes=counted)
 
     def _ask(self, step: AskCloud, decided: Snapshot) -> None:
         gangs = {self._fresh(order.rental, decided).gang for order in step.ask.orders}

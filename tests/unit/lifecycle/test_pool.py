@@ -7,6 +7,7 @@ from dataclasses import replace
 from charterer.domain.budget import Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import InstanceId, PoolId
+from charterer.domain.nodes.hazard import NodeLifetimes
 from charterer.domain.nodes.waits import NO_ANSWERS, NodeStart, with_start
 from charterer.domain.order import RefusalKind
 from charterer.domain.pool import InstanceState
@@ -159,7 +160,8 @@ def test_an_orphan_whose_instance_left_the_list_unread_is_closed() -> None:
 
 def test_an_instance_of_an_ended_rental_is_not_adopted_again() -> None:
     over = rental("a100-0", instance(), phase=RentalPhase.ENDED, ended=at(9))
-    assert isinstance(step(snapshot(survey(ended(instance(), at(9)), target=1), over, ASKED)), Wait)
+    counted = pool(lifetimes=NodeLifetimes(at=at(9), counted=(over.uid,)))
+    assert isinstance(step(snapshot(counted, survey(ended(instance(), at(9)), target=1), over, ASKED)), Wait)
 
 
 def test_a_failed_launch_cools_the_pool_then_lowers_the_target_then_closes_the_rental() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Self
@@ -26,15 +25,18 @@ from charterer.api.models.base import (
     rules,
 )
 from charterer.api.models.clouds.choice import CloudChoice, cloud_rules
-from charterer.api.models.machine_state import PackedStatistics, packed
-from charterer.api.models.pool_statistics import LaunchesStatus, PoolStatistics
+from charterer.api.models.machine_state import PackedStatistics
+from charterer.api.models.pool_statistics import (
+    InterruptionsStatus,
+    LaunchesStatus,
+    packed_statistics,
+    recorded_statistics,
+)
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
-
-_log = logging.getLogger(__name__)
 
 
 class PoolPrice(ApiModel):
@@ -87,6 +89,7 @@ class GPUPoolSpec(CloudChoice):
     def to_domain(self, meta: ObjectMeta, record: GPUPoolRecord) -> Pool:
         """The pool, with the offering and the quote that were recorded; InvalidObject when no cloud is set."""
         price = self.price or PoolPrice()
+        statistics = recorded_statistics(record.machine_state)
         return Pool(
             id=PoolId(meta.name),
             uid=meta.uid,
@@ -107,7 +110,8 @@ class GPUPoolSpec(CloudChoice):
             cooled=tuple([each.to_domain() for each in record.cooled]),
             labels=dict(meta.labels),
             confirmed_price=_confirmed_price(meta),
-            answers=record.statistics.known_answers,
+            lifetimes=statistics.known_lifetimes,
+            answers=statistics.known_answers,
             learns_waits=self.learn_waits,
         )
 
@@ -233,23 +237,13 @@ class GPUPoolRecord(ApiModel):
     cooled: Annotated[tuple[CoolDownStatus, ...], Field(max_length=KEPT, json_schema_extra=ATOMIC)] = ()
     """Recent refusals of the cloud, by the end of their cool-downs. No node is asked for before the last one ends."""
     machine_state: PackedStatistics | None = None
-    """The statistics behind expected waits and start-up times. If this is deleted, they are learned anew."""
-
-    @property
-    def statistics(self) -> PoolStatistics:
-        """What was counted of the pool's nodes; nothing where that cannot be read."""
-        try:
-            return PackedStatistics.unpacked(self.machine_state, PoolStatistics) or PoolStatistics()
-        except ValueError as error:
-            _log.warning("what was learned of a GPUPool's nodes is learned anew: %s", error)
-            return PoolStatistics()
+    """The statistics behind interruptions, launches and expected waits. If this is deleted, they are learned anew."""
 
     @classmethod
     def from_domain(cls, pool: Pool) -> Self:
         """The pool's record."""
-        statistics = PoolStatistics.from_domain(pool.answers)
         return cls(
-            machine_state=None if statistics is None else packed(statistics)[0],
+            machine_state=packed_statistics(pool.lifetimes, pool.answers),
             offering=None if pool.offering is None else OfferingStatus.from_domain(pool.offering),
             quote=None if pool.quote is None else QuoteStatus.from_domain(pool.quote),
             cooled=tuple([CoolDownStatus.from_domain(each) for each in pool.cooled]),
@@ -291,6 +285,8 @@ class GPUPoolView(ApiModel):
     would choose it; otherwise 0. Jobs choose as if they paid it. It is never paid."""
     launches: LaunchesStatus | None = None
     """What the pool's refusals and starts have been, once there were any; absent where learnWaits is false."""
+    interruptions: InterruptionsStatus | None = None
+    """How often the cloud takes back a node: of spot pools, and of others from which a node was taken."""
     conditions: Conditions = ()
     """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed; Preflight: what
     would fail before the first dollar; Stopped while a

@@ -28,6 +28,7 @@ from charterer.domain.steps import (
     CloseUnfulfilled,
     Cool,
     CountJobs,
+    CountLifetime,
     Fold,
     Forget,
     MarkDraining,
@@ -42,6 +43,7 @@ from charterer.domain.steps import (
     SetFinalizer,
     Withdraw,
 )
+from charterer.estimate.nodes.hazard import EndedNode, with_ended, without_rentals
 from charterer.ledger import balance, class_history, costs
 
 # --- intents ----------------------------------------------------------------------------------------------------------
@@ -106,6 +108,15 @@ async def record_offer(context: ExecutionContext, step: RecordOffer) -> ActionOu
     pool = context.decided.pool(step.pool)
     answers = reduce(with_start, step.starts, pool.answers)
     await context.objects.record_pool(replace(pool, offering=step.offering, quote=step.quote, answers=answers))
+    return ActionOutcome.DONE
+
+
+async def count_lifetime(context: ExecutionContext, step: CountLifetime) -> ActionOutcome:
+    """Count how long a node lived, once."""
+    pool = context.decided.pool(step.pool)
+    ended = EndedNode(step.uid, step.hours, step.at, step.taken, step.others, step.announced)
+    lifetimes = without_rentals(with_ended(pool.lifetimes, ended), step.there)
+    await context.objects.record_pool(replace(pool, lifetimes=lifetimes))
     return ActionOutcome.DONE
 
 
@@ -272,6 +283,7 @@ RENTAL_HANDLERS: Mapping[type, Handler] = {
     Cool: cool,
     Adopt: adopt,
     RecordOffer: record_offer,
+    CountLifetime: count_lifetime,
     RecordOrphan: record_orphan,
     CloseUnfulfilled: close_unfulfilled,
     Refresh: refresh,

@@ -9,6 +9,7 @@ from charterer.domain.money import Price
 from charterer.domain.nodes.waits import NodeStart
 from charterer.domain.order import Ask, CoolDown
 from charterer.domain.pool import Instance, Offering, Quote
+from charterer.domain.time import Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +81,22 @@ class RecordOffer:
     starts: tuple[NodeStart, ...] = ()
 
 
-PoolStep = AskCloud | Withdraw | Cool | Adopt | RecordOrphan | CloseUnfulfilled | RecordOffer
+@dataclass(frozen=True, slots=True)
+class CountLifetime:
+    """Add a rental that has ended to what the pool's status says of its nodes' lifetimes.
+
+    ``uid``: of the rental, whose node lived ``hours`` and ended ``at``, with ``others`` of the pool still there.
+    ``taken``: by the cloud; ``announced``: with a notice. ``there``: uids of the pool's rentals.
+    """
+
+    pool: PoolId
+    uid: str
+    hours: float
+    at: Instant
+    taken: bool
+    announced: bool
+    others: int
+    there: tuple[str, ...]
+
+
+PoolStep = AskCloud | Withdraw | Cool | Adopt | RecordOrphan | CloseUnfulfilled | RecordOffer | CountLifetime
