@@ -12,6 +12,7 @@ from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType, Pool
+from charterer.policy.actions.hole_waits import HoleWaits
 from charterer.policy.actions.path_mixing import in_order, last_option, ranked_options
 from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.triage import JobTriage, KeptRuns
@@ -20,6 +21,7 @@ from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.hard_limit import reserve
 from charterer.policy.nodes.max_cost import affordable, too_dear
+from charterer.policy.nodes.node_fit import snuggest_first
 from charterer.policy.options.option_value import Completion
 from charterer.policy.options.pool_selection import left_out
 from charterer.sentences import count
@@ -47,6 +49,7 @@ class Admission:
         self._too_dear: set[JobId] = set()
         self._queue_ends = False
         self._committed = 0.0
+        self._waits = HoleWaits(draft)
         self._rate = Price(sum([kept.micros for kept in running])).dollars_per_second
 
     def admit(self, triaged: JobTriage) -> None:
@@ -61,7 +64,9 @@ class Admission:
         for job in waiting:
             if job.id not in wanted and job.id not in self._too_dear:
                 self._draft.judge(job, None, reason(ReasonCode.NO_OPTION, self._no_option(job)))
-        for job in in_order([job for job in waiting if job.id not in self._placed], wanted, self._solution):
+        queue = in_order([job for job in waiting if job.id not in self._placed], wanted, self._solution)
+        self._waits.look([(job, self._snuggest(job, [way.option for way in wanted[job.id]])[0]) for job in queue])
+        for job in queue:
             share = self._solution.share(job)
             if share is not None:
                 self._admit(job, wanted[job.id], share)
@@ -140,7 +145,7 @@ class Admission:
     def _admit(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> None:
         wanted = outcomes[0].option
         blocks: list[ReasonCode] = []
-        for option in self._by_availability(job, outcomes, share):
+        for option in self._snuggest(job, self._by_availability(job, outcomes, share)):
             if not self._affords(job, option, outcomes):
                 left = reasons.format_money(max(self._solution.committable - self._committed, 0.0))
                 cost = reasons.format_money(self._cost(job, outcomes))
@@ -178,7 +183,7 @@ class Admission:
             return self._draft.operator_limit(option)
         return _BLOCKED.get(block, "no node can be had now")
 
-    def _by_availability(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> Iterable[Option]:
+    def _by_availability(self, job: Job, outcomes: Sequence[Completion], share: GroupAssignment) -> Sequence[Option]:
         """The options, best first, now that some could begin at once and others wait for nodes to start up.
 
         An outcome counts a whole start-up: where all nodes are ready or boot, what is over of it is taken off. So a job
@@ -205,6 +210,12 @@ class Admission:
         first = [option for _, _, option in sorted(ranked, key=lambda entry: entry[:2])]
         return [*first, *(option for _, option in totals[len(first) :])]
 
+    def _snuggest(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
+        """The options, best first; where a node must be rented for the best, the one of the pool that it fits best."""
+        if len(options) < 2 or not self._draft.must_rent(job, options[0]):
+            return options
+        return snuggest_first(options, self._solution.inputs.market)
+
     def _with_delays(self, job: Job, outcomes: Sequence[Completion], worth: float) -> Sequence[tuple[float, Option]]:
         """What each option costs with time, the best first, where a node is expected late: that is paid with time only.
 
@@ -221,6 +232,10 @@ class Admission:
 
         ``wanted``: what it would have, did all nodes come in time.
         """
+        waits = self._waits.reason(job, option)
+        if waits is not None:
+            self._draft.judge(job, option, waits)
+            return None
         claim = self._draft.claim(job, option)
         if claim.blocked is not None:
             return claim.blocked

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from charterer.domain.budget import Budget
-from charterer.domain.ids import JobId, PoolId, Rate
+from charterer.domain.ids import JobId, PoolId, Rate, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.period import period_bounds, period_end
@@ -24,6 +24,7 @@ from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import job_position
 from charterer.policy.nodes.accrued_cost import spent
+from charterer.policy.nodes.guests import Guest, all_guests, guests
 from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.options.option_value import OptionValues
 from charterer.policy.solve.exchange_rate import BudgetFit, Demand, solve
@@ -89,6 +90,12 @@ class BudgetSolution:
     def share(self, job: Job) -> GroupAssignment | None:
         """The assignment of the job's group; None when nothing is on its menu."""
         return self.shares.get(self.key(job))
+
+    def guests(self) -> Mapping[RentalId, Sequence[Guest]]:
+        """The jobs on each node that have no other node."""
+        memo = self.inputs.memo
+        each = [(self.groups[key], share.group.work) for key, share in self.shares.items() if key in self.groups]
+        return memo(all_guests, tuple([memo(guests, group, work) for group, work in each]))
 
     def key(self, job: Job) -> GroupKey:
         """The group to which a job of the snapshot belongs."""
