@@ -83,3 +83,40 @@ def minimise(
         shares=[float(share) if share > _ROUNDING else 0.0 for share in solved.x],
         prices=[price * dearest / scale if price > least else 0.0 for price, scale in zip(prices, scales, strict=True)],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class WholeChoice:
+    """``shares``: 0 or 1 by column. ``bound``: no choice costs less."""
+
+    shares: Sequence[float]
+    bound: float
+
+
+def choose_whole(
+    costs: Sequence[float], classes: Sequence[int], uses: Sequence[Uses], limits: Sequence[float], tree: int, gap: float
+) -> WholeChoice | None:
+    """The same with one column for each class, by branch and bound; None where none was found.
+
+    It ends within the fraction ``gap`` of the optimum, or after ``tree`` nodes: never by the clock.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
+    count, mixtures = len(costs), max(classes, default=-1) + 1
+    rows = [row for used in uses for row, _ in used]
+    amounts = [amount for used in uses for _, amount in used]
+    columns = [column for column, used in enumerate(uses) for _ in used]
+    solved = milp(
+        costs,
+        integrality=[1] * count,
+        bounds=Bounds(0.0, 1.0),
+        constraints=[
+            LinearConstraint(csr_array((amounts, (rows, columns)), shape=(len(limits), count)), ub=limits),
+            LinearConstraint(csr_array(([1.0] * count, (classes, range(count))), shape=(mixtures, count)), 1.0, 1.0),
+        ],
+        options={"node_limit": tree, "mip_rel_gap": gap},
+    )
+    if solved.x is None or solved.mip_dual_bound is None:
+        return None
+    return WholeChoice([float(share) for share in solved.x], float(solved.mip_dual_bound))

@@ -1,0 +1,305 @@
+"""Who gets which nodes where there are too few for all: a mixed-integer program, with a proof of how good its answer is.
+
+    max Σ_j Σ_o v_jo·x_jo    s.t.  Σ_o x_jo ≤ 1 per job (= 1 for one that runs),   the nodes hold what is chosen
+
+A way to run takes ``gpus`` of one node, or whole nodes, all at once. A job that runs may stay where it is, and then
+takes just those GPUs. Let a_jo be the GPUs that a way takes of each node, n_jo the nodes, f_i what is free on node i:
+
+    Σ_j Σ_o n_jo·⌊a_jo/k⌋·x_jo ≤ Σ_i ⌊f_i/k⌋       for each width k and pool
+
+holds for every placement, because parts of a node cannot be put together; where each width divides the next one it is
+also enough for jobs that do not stay. So no variable says which node: the relaxation has a row for each pool and width.
+Its optimum is the bound. Its choices are placed on the nodes; what does not fit is repaired; and the best of that and
+of the first come, first served start is the answer. Where it is not yet within ``NEAR`` of the bound, branch and bound
+goes on from there for a number of nodes of its tree: never for a time, so that the same program always has the same
+answer (docs/development/adr/0045).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from charterer.domain.ids import PoolId
+from charterer.policy.solve.linear_program import SolverGaveUp, Uses, choose_whole, minimise
+
+NEAR = 0.01
+"""Gap from which on nothing more is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to run: ``gpus`` of a pool, worth ``value`` dollars a second more than to wait."""
+
+    pool: PoolId
+    gpus: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A job that asks for room: its ``ways``, the best for itself first.
+
+    ``stays``: the way that it has now, on the nodes ``held`` (node → GPUs); None for a job that waits. A job that runs
+    keeps a way in any case, and leaves its nodes for another one; what that costs is taken off the way's value.
+    """
+
+    ways: Sequence[Way]
+    stays: int | None = None
+    held: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolNodes:
+    """``free[i]``: GPUs of node i that no other job holds, those that claimants hold included. All of one zone."""
+
+    size: int
+    free: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``chosen[j]``: the way of claimant j, None where it waits. ``value`` ≤ ``bound``, in dollars a second.
+
+    ``node_worth``: by pool, what one more node would add to the bound. ``first``: the value of first come, first served.
+    """
+
+    chosen: tuple[int | None, ...]
+    value: float
+    bound: float
+    first: float
+    node_worth: Mapping[PoolId, float]
+
+    @property
+    def gap(self) -> float:
+        """The fraction of the bound by which a better answer could be better at most."""
+        return max(1.0 - self.value / self.bound, 0.0) if self.bound > 0.0 else 0.0
+
+
+def fits(wanted: Iterable[Way], pools: Mapping[PoolId, PoolNodes]) -> bool:
+    """Whether there may be nodes for all: so it is for sure where each width divides the next one."""
+    ways = tuple(wanted)
+    program = _Rows(pools, {(way.pool, way.gpus) for way in ways})
+    used = [0.0] * len(program.limits)
+    for way in ways:
+        for row, amount in program.uses(way):
+            used[row] += amount
+    return all(amount <= limit for amount, limit in zip(used, program.limits, strict=True))
+
+
+def share_out(claimants: Sequence[Claimant], pools: Mapping[PoolId, PoolNodes], tree: int) -> Answer:
+    """The best allocation found. ``tree``: nodes of the tree that branch and bound may look at."""
+    return _Program(claimants, pools).solve(tree)
+
+
+class _Rows:
+    """The rows of the relaxation: a row for each pool and each width up to a node."""
+
+    def __init__(self, pools: Mapping[PoolId, PoolNodes], widths: Iterable[tuple[PoolId, int]]) -> None:
+        self._pools = pools
+        parts = sorted({(pool, min(gpus, pools[pool].size)) for pool, gpus in widths})
+        self.widths: dict[PoolId, list[int]] = {}
+        self._first: dict[PoolId, int] = {}
+        self.limits: list[float] = []
+        for row, (pool, width) in enumerate(parts):
+            self._first.setdefault(pool, row)
+            self.widths.setdefault(pool, []).append(width)
+            self.limits.append(float(sum(max(free, 0) // width for free in pools[pool].free)))
+        self._known: dict[tuple[PoolId, int], Uses] = {}
+
+    def uses(self, way: Way) -> Uses:
+        """What a way takes of each row."""
+        key = way.pool, way.gpus
+        if key not in self._known:
+            size, first = self._pools[way.pool].size, self._first[way.pool]
+            part, nodes = min(way.gpus, size), max(way.gpus // size, 1)
+            taken = [(first + at, float(nodes * (part // width))) for at, width in enumerate(self.widths[way.pool])]
+            self._known[key] = [(row, amount) for row, amount in taken if amount]
+        return self._known[key]
+
+    def worth(self, pool: PoolId, prices: Sequence[float]) -> float:
+        """What one more whole node is worth at the rows' prices."""
+        size, first = self._pools[pool].size, self._first.get(pool, 0)
+        return sum(prices[first + at] * (size // width) for at, width in enumerate(self.widths.get(pool, ())))
+
+
+class _Placement:
+    """Which GPUs are taken, node by node, as claimants are given their ways."""
+
+    def __init__(self, claimants: Sequence[Claimant], pools: Mapping[PoolId, PoolNodes]) -> None:
+        self._claimants = claimants
+        self._pools = pools
+        self._free = {name: list(pool.free) for name, pool in pools.items()}
+        self._on: list[Mapping[int, int]] = [{}] * len(claimants)
+        self.chosen: list[int | None] = [None] * len(claimants)
+        for number, claimant in enumerate(claimants):
+            if claimant.stays is not None:
+                self._take(number, claimant.stays, claimant.held)
+
+    @property
+    def value(self) -> float:
+        """Dollars a second of what is chosen."""
+        return sum(
+            claimant.ways[at].value
+            for claimant, at in zip(self._claimants, self.chosen, strict=True)
+            if at is not None
+        )
+
+    def give(self, number: int, at: int) -> bool:
+        """Give the claimant that way instead of what it has; False, and nothing is changed, where it does not fit."""
+        claimant, before, on = self._claimants[number], self.chosen[number], self._on[number]
+        self.drop(number)
+        nodes = claimant.held if at == claimant.stays else self._find(claimant.ways[at])
+        if nodes is not None and at == claimant.stays:
+            free = self._free[claimant.ways[at].pool]
+            nodes = nodes if all(free[node] >= gpus for node, gpus in nodes.items()) else None
+        if nodes is None:
+            if before is not None:
+                self._take(number, before, on)
+            return False
+        self._take(number, at, nodes)
+        return True
+
+    def drop(self, number: int) -> None:
+        """Take away what the claimant has."""
+        at = self.chosen[number]
+        if at is not None:
+            free = self._free[self._claimants[number].ways[at].pool]
+            for node, gpus in self._on[number].items():
+                free[node] += gpus
+            self.chosen[number] = None
+
+    def _take(self, number: int, at: int, nodes: Mapping[int, int]) -> None:
+        free = self._free[self._claimants[number].ways[at].pool]
+        for node, gpus in nodes.items():
+            free[node] -= gpus
+        self.chosen[number], self._on[number] = at, nodes
+
+    def _find(self, way: Way) -> Mapping[int, int] | None:
+        """The fullest node that has the GPUs, or as many whole nodes as are needed."""
+        free, size = self._free[way.pool], self._pools[way.pool].size
+        if way.gpus < size:
+            found = min((node for node, gpus in enumerate(free) if gpus >= way.gpus), key=free.__getitem__, default=None)
+            return None if found is None else {found: way.gpus}
+        whole = [node for node, gpus in enumerate(free) if gpus >= size][: way.gpus // size]
+        return dict.fromkeys(whole, size) if len(whole) * size == way.gpus else None
+
+
+class _Program:
+    def __init__(self, claimants: Sequence[Claimant], pools: Mapping[PoolId, PoolNodes]) -> None:
+        self._claimants = claimants
+        self._pools = pools
+        self._columns = [(number, at) for number, one in enumerate(claimants) for at in _worthwhile(one)]
+        self._rows = _Rows(pools, {(way.pool, way.gpus) for way in map(self._way, self._columns)})
+
+    def _way(self, column: tuple[int, int]) -> Way:
+        return self._claimants[column[0]].ways[column[1]]
+
+    def solve(self, tree: int) -> Answer:
+        first = self._first_come()
+        base = first.value
+        waiting = [number for number, one in enumerate(self._claimants) if one.stays is None]
+        ways = [self._way(column) for column in self._columns]
+        costs = [-way.value for way in ways] + [0.0] * len(waiting)
+        owners = [number for number, _ in self._columns] + waiting
+        uses: list[Uses] = [*(self._rows.uses(way) for way in ways), *([()] * len(waiting))]
+        limits = self._rows.limits
+        best = self._improved(first)
+        optimum = minimise(costs, owners, uses, limits)
+        if optimum is None:
+            raise SolverGaveUp("jobs that run fit where they are")
+        bound = max(-optimum.cost, best.value)
+        best = self._better(best, optimum.shares)
+        if best.value < bound * (1.0 - NEAR) and tree:
+            found = choose_whole(costs, owners, uses, limits, tree, NEAR / 2)
+            if found is not None:
+                best = self._better(best, found.shares)
+                bound = max(min(bound, -found.bound), best.value)
+        worth = {pool: self._rows.worth(pool, optimum.prices) for pool in self._pools}
+        return Answer(tuple(best.chosen), best.value, bound, base, worth)
+
+    def _first_come(self) -> _Placement:
+        """Who runs stays; the others take, one after the other, the first of their ways that fits."""
+        placed = _Placement(self._claimants, self._pools)
+        for number, claimant in enumerate(self._claimants):
+            if claimant.stays is None:
+                any(placed.give(number, at) for at, way in enumerate(claimant.ways) if way.value > 0.0)
+        return placed
+
+    def _better(self, best: _Placement, shares: Sequence[float]) -> _Placement:
+        found = self._improved(self._rounded(shares))
+        return found if found.value > best.value else best
+
+    def _rounded(self, shares: Sequence[float]) -> _Placement:
+        """The larger shares of a relaxed optimum, placed: who leaves makes room first, then the widest come first."""
+        placed = _Placement(self._claimants, self._pools)
+        wanted: dict[int, tuple[float, int]] = {}
+        for (number, at), share in zip(self._columns, shares, strict=False):
+            if share > wanted.get(number, (0.0, 0))[0]:
+                wanted[number] = share, at
+        order = sorted(
+            ((self._way((number, at)).gpus, share, number, at) for number, (share, at) in wanted.items()),
+            key=lambda entry: (-entry[0], -entry[1], entry[2]),
+        )
+        movers = [entry for entry in order if self._claimants[entry[2]].stays is not None]
+        for _, _, number, at in reversed(movers):
+            placed.give(number, at)
+        for _, share, number, at in order:
+            if self._claimants[number].stays is None and (share > 0.5 or at is not None):
+                placed.give(number, at)
+        return placed
+
+    def _improved(self, placed: _Placement) -> _Placement:
+        """With every claimant on the most valuable way that fits beside the others, until nothing changes."""
+        for _ in range(3):
+            changed = False
+            for number, at in self._by_gain(placed):
+                now = placed.chosen[number]
+                ways = self._claimants[number].ways
+                if (now is None or ways[at].value > ways[now].value) and placed.give(number, at):
+                    changed = True
+            if not changed:
+                break
+        return placed
+
+    def _by_gain(self, placed: _Placement) -> list[tuple[int, int]]:
+        """The columns that are worth more than what their claimants have, the most for each GPU more first."""
+        found = []
+        for number, at in self._columns:
+            way, now = self._way((number, at)), placed.chosen[number]
+            had = None if now is None else self._claimants[number].ways[now]
+            gain = way.value - (0.0 if had is None else had.value)
+            if gain > 0.0:
+                more = max(way.gpus - (0 if had is None or had.pool != way.pool else had.gpus), 1)
+                found.append((-gain / more, number, at))
+        return [(number, at) for _, number, at in sorted(found)]
+
+
+def _worthwhile(claimant: Claimant) -> list[int]:
+    """The ways on the hull of (GPUs, value) of each pool, and the one that it has now: no other is best at any price."""
+    by_pool: dict[PoolId, list[int]] = {}
+    for at, way in enumerate(claimant.ways):
+        if way.value > 0.0 and at != claimant.stays:
+            by_pool.setdefault(way.pool, []).append(at)
+    kept = set() if claimant.stays is None else {claimant.stays}
+    for found in by_pool.values():
+        chain: list[int] = []
+        for at in sorted(found, key=lambda at: (claimant.ways[at].gpus, -claimant.ways[at].value)):
+            way = claimant.ways[at]
+            if chain and way.value <= claimant.ways[chain[-1]].value:
+                continue
+            while len(chain) > 1 and _steeper(claimant.ways, (*chain[-2:], at)):
+                chain.pop()
+            chain.append(at)
+        kept |= set(chain)
+    return sorted(kept)
+
+
+def _steeper(ways: Sequence[Way], corners: tuple[int, int, int]) -> bool:
+    """Whether the second of three ways is below the line between the others."""
+    first, second = (
+        (ways[wide].value - ways[narrow].value) / (ways[wide].gpus - ways[narrow].gpus)
+        for narrow, wide in pairwise(corners)
+    )
+    return second >= first
