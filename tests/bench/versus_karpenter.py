@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -33,8 +34,8 @@ from demo.columns import Column
 from demo.scenario import Scenario, workload
 from tests.bench import _plain_jobs
 
-_PAYS = (2, 5, 10, 15, 20, 25, 30, 40, 50, 65, 80, 100, 150, 250, 500)
-"""Dollars for a job-hour saved that are tried."""
+_MOST_PAYS = 500
+"""The most dollars for a job-hour saved that are tried."""
 _AMPLE = 3.0
 """A multiple of the demo's budget with which these dollars decide what is spent."""
 _RUNS = ("plain", "same-money", "budget")
@@ -51,9 +52,14 @@ async def ours(of: Scenario, folder: Path) -> Column:
 
 def for_money(of: Scenario, dollars: float, at: Callable[[Scenario], Column]) -> Scenario:
     """The scenario that pays the most for a job-hour and costs at most ``dollars``; ``at`` simulates."""
-    scenarios = [replace(of, most_pays=pays, share=_AMPLE) for pays in _PAYS]
-    within = [tried for tried in scenarios if at(tried).dollars <= dollars * (1 + simulated.CLOSE_ENOUGH)]
-    return within[-1] if within else scenarios[0]
+
+    def paying(pays: int) -> Scenario:
+        return replace(of, most_pays=pays, share=_AMPLE)
+
+    def too_dear(pays: int) -> bool:
+        return at(paying(pays)).dollars > dollars * (1 + simulated.CLOSE_ENOUGH)
+
+    return paying(max(bisect_left(range(1, _MOST_PAYS + 1), True, key=too_dear), 1))
 
 
 async def measure(of: Scenario, name: str, out: Path, done: Mapping[str, Column]) -> Column:

@@ -13,13 +13,32 @@ GPU = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True, slots=True)
+class Interruptions:
+    """What an option counts for nodes that the cloud takes back.
+
+    ``rate``: deaths per node-hour over the job's length; ``joint``: the fraction of them that take all nodes;
+    ``per_hour``: interruptions of the job an hour. ``interval``: seconds of training between checkpoints, each written
+    in ``checkpoint_seconds``. ``kept``: the fraction of the speed that is left. ``measured``: whether deaths were seen.
+    """
+
+    rate: float
+    joint: float
+    per_hour: float
+    interval: float
+    checkpoint_seconds: float
+    kept: float
+    measured: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Option:
     """One way to run a job: a pool, and ``gpus`` GPUs of it, which its nodes name ``resource``.
 
     ``speed`` is units of work per second (the class's reference option has speed 1); ``price`` is the marginal
     bill while it runs (the width's share of its nodes). ``entry_seconds`` and ``entry_cost`` are paid once when the
     option is entered: node start-up, restart, billing minimum. Plan and act use these same two numbers.
-    ``trial``: its speed was never measured, and is as hoped (``policy.options.optimism``).
+    ``trial``: its speed was never measured, and is as hoped (``policy.options.optimism``). ``interruptions``: what is
+    in ``speed`` for them; None where none is expected. It is not recorded.
     """
 
     pool: PoolId
@@ -30,6 +49,7 @@ class Option:
     entry_cost: Money = ZERO
     trial: bool = False
     resource: str = GPU
+    interruptions: Interruptions | None = None
 
     @property
     def resources(self) -> Mapping[str, int]:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
+from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, Lifetimes
 from charterer.domain.order import CoolDown, Refusal, Traits
 from charterer.domain.time import Instant
 
@@ -170,6 +171,8 @@ class Pool:
     ``gone``: no such GPUPool is there any more, and all that is known of it is what its rentals say; ``uid`` is then
     that of another pool of its name, if there is one. ``confirmed_price``: the list price that a person has confirmed.
     ``price_held``: the cloud's list price where it moved too far to be believed, so that the one on record counts.
+    ``lifetimes``: what was counted of its nodes that have ended; ``hazard``: the rate at which they are taken back,
+    None where nothing is known of it.
     """
 
     id: PoolId
@@ -197,6 +200,8 @@ class Pool:
     confirmed_price: Price | None = None
     price_held: Price | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    lifetimes: Lifetimes = NOTHING_COUNTED
+    hazard: Hazard | None = None
 
     @property
     def cool_down(self) -> CoolDown | None:

@@ -146,6 +146,7 @@ class Profile:
     known. ``claims_work``, ``claims_arrivals``: whether a user declares them, so that they count only as far as jobs
     bear them out. ``batch``: the batch sizes that the spec allows; None: every job keeps its own.
     ``restart_seconds``: from stopping one run to training in the next, node start-up not included.
+    ``checkpoint_seconds``: to write a checkpoint; None where nobody knows.
     ``resize_seconds``: pause in the training of a run that is resized in place. ``budget`` pays for the jobs of the
     profile's namespace; None if no budget selects it.
     """
@@ -165,6 +166,7 @@ class Profile:
     resize_seconds: float = 0.0
     claims_arrivals: bool = False
     claims_work: bool = False
+    checkpoint_seconds: float | None = None
 
     @property
     def widest(self) -> int:

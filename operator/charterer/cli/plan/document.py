@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from charterer.cli.plan.capacity_lines import capacity_blocks
 from charterer.cli.plan.class_table import class_blocks
 from charterer.cli.plan.plan_answer import PlanAnswer
 from charterer.cli.shared import formatting
@@ -64,6 +65,7 @@ def plan_document(
     blocks += class_blocks(report.classes)
     blocks += _jobs(report, jobs)
     blocks += _more_or_less(report, pictures)
+    blocks += capacity_blocks(report)
     blocks += savings
     blocks += _problems(report)
     return Document("charterer plan", tuple(blocks))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from charterer.cli.plan.capacity_lines import without_json
 from charterer.cli.plan.document import shown_jobs
 from charterer.cli.plan.plan_answer import PlanAnswer
 from charterer.cli.shared.json_values import dollars_json, late_pool_json, option_json, rate_json
@@ -86,6 +87,7 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
         "feasible": verdict.feasible,
         "meanCompletionSeconds": mean_seconds(solution),
         "moreOrLess": _more_or_less(report.frontiers[budget.id]),
+        "withoutCapacity": without_json(report.without.get(budget.id, ())),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 
 from charterer.domain.ids import BudgetId, ClassId, PoolId
 from charterer.domain.order import CoolDown
@@ -13,6 +14,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.incremental import Memo
 from charterer.policy.budgets import reasons
 from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.explain.capacity_kinds import WithoutKind, without_each_kind
 from charterer.policy.explain.frontier import Frontier, expected
 from charterer.policy.nodes.pool_size import in_doubt
 from charterer.policy.nodes.rental_index import rental_index
@@ -68,7 +70,7 @@ class ClassRow:
     dollars: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlanReport:
     """A snapshot, its plan, and the plan's reasons."""
 
@@ -77,6 +79,12 @@ class PlanReport:
     solutions: tuple[BudgetSolution, ...]
     actions: tuple[Action, ...]
     frontiers: dict[BudgetId, Frontier]
+
+    @cached_property
+    def without(self) -> Mapping[BudgetId, tuple[WithoutKind, ...]]:
+        """What each kind of capacity brings to each budget; only those that have more than one kind."""
+        found = {solution.budget.id: without_each_kind(solution) for solution in self.solutions}
+        return {budget: kinds for budget, kinds in found.items() if kinds}
 
     @property
     def late_pools(self) -> Mapping[PoolId, CoolDown]:

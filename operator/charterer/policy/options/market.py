@@ -12,11 +12,13 @@ from charterer.domain.money import Price
 from charterer.domain.option import GPU
 from charterer.domain.pool import CapacityType, Pool
 from charterer.incremental import Remember
+from charterer.policy.options.interruptions import NodeHazard, node_hazard
 
 
 class PoolOffer(NamedTuple):
     """What a pool offers. ``price``: of a node; None where it has no quote. ``gpus_per_node``: 0 where it has no
     offering; ``resource``: how its nodes name their GPUs. ``start_seconds``: from asking for a node to its readiness.
+    ``hazard``: at which rate nodes are taken back, None where none is.
     """
 
     pool: PoolId
@@ -28,6 +30,7 @@ class PoolOffer(NamedTuple):
     start_seconds: float
     closed: bool
     resource: str = GPU
+    hazard: NodeHazard | None = None
 
 
 def pool_offer(pool: Pool) -> PoolOffer:
@@ -41,6 +44,7 @@ def pool_offer(pool: Pool) -> PoolOffer:
         capacity_type=pool.capacity_type,
         start_seconds=pool.start_seconds,
         closed=bool(pool.closed_because),
+        hazard=node_hazard(pool.hazard),
     )
 
 

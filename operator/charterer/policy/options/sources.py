@@ -11,9 +11,10 @@ from typing import Protocol
 
 from charterer.domain.job import MOST_PODS, Widths
 from charterer.domain.money import Price
-from charterer.domain.option import Option
+from charterer.domain.option import Interruptions, Option
 from charterer.domain.profile import Profile
 from charterer.policy.options.gpu_types import relative_speeds
+from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS, RunTimes, interruptions
 from charterer.policy.options.market import Market, PoolOffer
 from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.options.optimism import exploration_candidates, optimistic_speed
@@ -39,6 +40,20 @@ class Curves:
     def restart_seconds(self) -> float:
         """Seconds from stopping a run to training on in the next."""
         return DEFAULT_RESTART_SECONDS if self.profile is None else self.profile.restart_seconds
+
+    @property
+    def checkpoint_seconds(self) -> float:
+        """Seconds to write a checkpoint."""
+        known = None if self.profile is None else self.profile.checkpoint_seconds
+        return DEFAULT_CHECKPOINT_SECONDS if known is None else known
+
+    def length(self, speeds: Sequence[float]) -> float | None:
+        """Seconds that a job of the class takes with these speeds in its phases; None where its work is not known."""
+        if self.profile is None or self.profile.mean_work is None or not speeds:
+            return None
+        ends = [phase.until for phase in self.profile.phases]
+        parts = zip(ends, [0.0, *ends], speeds, strict=False)
+        return self.profile.mean_work * sum((end - begin) / speed for end, begin, speed in parts)
 
     def speeds(self, gpu_type: str, gpus: int) -> Sequence[float]:
         """The speed in each phase; empty where one is not known."""
@@ -99,13 +114,14 @@ class WholeWidths:
                 width = offer.gpu_type, gpus
                 if width not in speeds_of:
                     speeds_of[width] = curves.speeds(*width)
+                lost = None if offer.hazard is None else _interruptions(offer, gpus, curves, speeds_of[width])
                 if speeds_of[width]:
                     trial = gpus in curves.trials.get(offer.gpu_type, ())
-                    stages = [_option(offer, gpus, price, value, curves, trial) for value in speeds_of[width]]
+                    stages = [_option(offer, gpus, price, value, curves, trial, lost) for value in speeds_of[width]]
                     yield Candidate(offer.gpu_type, tuple(stages), known=True)
                 elif gpus <= key.preferred:
                     assumed = relative[offer.gpu_type].estimate if relative else 1.0
-                    option = _option(offer, gpus, price, assumed * gpus / key.preferred, curves, trial=False)
+                    option = _option(offer, gpus, price, assumed * gpus / key.preferred, curves, False, lost)
                     yield Candidate(offer.gpu_type, (option,), known=False)
 
 
@@ -129,16 +145,36 @@ def offered_widths(gpus_per_node: int, widths: Widths, max_nodes: int) -> list[i
     return sorted(gpus for gpus in offered if widths.min <= gpus <= widths.max)
 
 
-def _option(offer: PoolOffer, gpus: int, price: Price, speed: float, curves: Curves, trial: bool) -> Option:
+def _interruptions(offer: PoolOffer, gpus: int, curves: Curves, speeds: Sequence[float]) -> Interruptions | None:
+    """What nodes that are taken back cost a width; None where none is."""
+    if offer.hazard is None:
+        return None
+    nodes = -(-gpus // offer.gpus_per_node)
+    fewer = curves.speeds(offer.gpu_type, gpus - offer.gpus_per_node) if nodes > 1 else ()
+    times = RunTimes(curves.checkpoint_seconds, curves.restart_seconds, offer.start_seconds)
+    narrower = fewer[0] / speeds[0] if fewer and speeds else None
+    return interruptions(offer.hazard, nodes, curves.length(speeds), times, narrower)
+
+
+def _option(
+    offer: PoolOffer,
+    gpus: int,
+    price: Price,
+    speed: float,
+    curves: Curves,
+    trial: bool,
+    lost: Interruptions | None,
+) -> Option:
     share = price.share(gpus, offer.gpus_per_node)
     entry = offer.start_seconds + curves.restart_seconds
     return Option(
         pool=offer.pool,
         gpus=gpus,
-        speed=speed,
+        speed=speed if lost is None else speed * lost.kept,
         price=share,
         entry_seconds=entry,
         entry_cost=share.cost(round(entry)),
         trial=trial,
         resource=offer.resource,
+        interruptions=lost,
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from charterer.domain.ids import ClassId
 from charterer.domain.job import MOST_PODS, SpotPolicy, Widths
+from charterer.domain.nodes.hazard import Hazard
+from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 from charterer.policy.options.market import market, pool_offer
 from charterer.policy.options.menu import Menu, build_menu
@@ -118,3 +121,35 @@ def test_gpu_types_without_a_curve_are_not_mixed_with_those_that_have_one() -> N
     world.pool("t4", price="1")
     offered = menu(world, profile(SpeedCurve("a100", Amdahl(0.9, 1.0))), Widths(8, 8, 8))
     assert [option.pool for option in offered.options] == ["a100"]
+
+
+def spot_menu(hazard: Hazard | None, capacity: CapacityType = CapacityType.SPOT) -> Menu:
+    world = World()
+    made = world.pool("a100", gpus=8, capacity=capacity)
+    key = MenuKey(ClassId("team", "x"), 8, 8, 32, (), SpotPolicy.ALLOWED)
+    return build_menu(key, profile(SpeedCurve("a100", TABLE)), market([pool_offer(replace(made, hazard=hazard))]))
+
+
+def hazard_of(rate: float) -> Hazard:
+    return Hazard((rate,) * 4, 0.5, 0.0, rate, rate / 2, rate * 2, 5.0, 50.0)
+
+
+def test_an_option_is_as_much_slower_as_interruptions_cost_and_no_dearer() -> None:
+    calm, wild = spot_menu(None).options, spot_menu(hazard_of(0.3)).options
+    for before, option in zip(calm, wild, strict=True):
+        assert option.interruptions is not None
+        assert option.speed == before.speed * option.interruptions.kept < before.speed
+        assert option.price == before.price
+    kept = [option.interruptions.kept for option in wild if option.interruptions is not None]
+    assert kept == sorted(kept, reverse=True), "wide jobs meet more interruptions"
+
+
+def test_where_no_node_is_expected_to_die_options_have_the_numbers_of_their_curves() -> None:
+    assert spot_menu(hazard_of(0.0)).options == spot_menu(None).options
+    assert all(option.interruptions is None for option in spot_menu(None).options)
+
+
+def test_a_rate_that_hardly_changes_changes_no_menu() -> None:
+    pool = World().pool("a100")
+    offers = [pool_offer(replace(pool, hazard=hazard_of(rate))) for rate in (0.1, 0.1001)]
+    assert offers[0] == offers[1]

@@ -1,0 +1,74 @@
+"""What ``charterer plan`` says of each kind of capacity: what the same jobs would cost without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from charterer.cli.shared import formatting
+from charterer.cli.shared.output import JsonValue
+from charterer.cli.shared.plan_report import PlanReport
+from charterer.policy.explain.capacity_kinds import WithoutKind
+from charterer.report.document import Block, Heading, Item, Items
+from charterer.sentences import count
+
+_NOTHING = 0.001
+"""Part of the bill below which a kind brings nothing that is worth a number."""
+
+
+def capacity_blocks(report: PlanReport) -> list[Block]:
+    """A line for each kind of each budget; nothing where every budget has a single kind."""
+    several = len(report.solutions) > 1
+    lines = [
+        (f"{budget}: " if several else "") + without_in_words(lost)
+        for budget, kinds in report.without.items()
+        for lost in kinds
+    ]
+    if not lines:
+        return []
+    return [
+        Heading("What each kind of capacity brings, in the long run"),
+        Items(tuple(Item("-", line) for line in lines)),
+    ]
+
+
+def without_in_words(lost: WithoutKind) -> str:
+    """What the same jobs would cost without the kind, or why they could not be as fast."""
+    pools = f"pool{'' if len(lost.pools) == 1 else 's'} {', '.join(lost.pools)}"
+    without = f"without {lost.kind} ({pools})"
+    jobs = "the same jobs"
+    if lost.impossible:
+        without += f" {lost.impossible * 3600:.3g} jobs an hour have nowhere to run"
+        if not lost.now.micros:
+            return without
+        without, jobs = f"{without}, and", "the others"
+    if lost.more is not None:
+        part = lost.more.dollars / lost.now.dollars if lost.now.micros else 0.0
+        if part < _NOTHING:
+            return f"{without} {jobs} would cost the same"
+        return (
+            f"{without} {jobs} would cost {formatting.whole(lost.more)} a month more ({part:+.0%}) if they were as fast"
+        )
+    if not lost.room:
+        return f"{without} {jobs} could not be as fast: {_others(lost)} no room for that"
+    return f"{without} {jobs} would take {lost.slower:.3g} times as long at the least"
+
+
+def _others(lost: WithoutKind) -> str:
+    return "the other pool has" if lost.others == 1 else f"the {count(lost.others, 'other pool')} have"
+
+
+def without_json(kinds: tuple[WithoutKind, ...]) -> JsonValue:
+    """The same as values; ``more`` is null where the jobs could not be as fast."""
+    found: list[Mapping[str, JsonValue]] = [
+        {
+            "kind": lost.kind,
+            "pools": list(lost.pools),
+            "costs": lost.now.decimal(),
+            "more": None if lost.more is None else lost.more.decimal(),
+            "timesAsLong": lost.slower,
+            "otherPoolsHaveRoom": lost.room,
+            "jobsPerHourWithoutPool": lost.impossible * 3600.0,
+        }
+        for lost in kinds
+    ]
+    return found

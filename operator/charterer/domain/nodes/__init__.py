@@ -1,0 +1,1 @@
+"""What is known of nodes as such, whoever rents them."""

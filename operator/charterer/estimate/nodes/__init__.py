@@ -1,0 +1,1 @@
+"""What is learned of the nodes of a pool."""

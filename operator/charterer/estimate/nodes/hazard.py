@@ -1,0 +1,137 @@
+"""The rate at which a pool's nodes are taken back, from the nodes that it had (docs/theory/estimation.md, section 8).
+
+Deaths ÷ node-hours in each band of age is the Kaplan-Meier estimate of a rate that is constant within a band: a node
+that was given back, or that still runs, has lived its hours and has not died. Before anything was seen, a spot node's
+rate is Gamma-distributed as it was among 20 kinds of machines (zone and type) of Google: shape 1.14, 8.9 node-hours, by
+maximum likelihood. So what is assumed weighs as much as one death in ten node-hours. The bands are drawn to the pool's
+own rate by as much, since machines differ by a factor of ten and their bands' order is always the same.
+
+On-demand nodes are taken to live for ever until one dies; then the rate is what was seen, in a week more than was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from scipy.special import gammaincinv
+
+from charterer.domain.nodes.hazard import Hazard, Lifetimes, band_of, hours_by_band
+from charterer.domain.pool import CapacityType
+from charterer.domain.time import Instant, seconds_between
+
+TOGETHER_SECONDS: Final = 300.0
+"""Seconds within which deaths in one pool are one event. Half of all pairs of Google's machines that started together
+died within it, and a tenth of pairs whose lifetimes were shuffled."""
+HALF_LIFE_SECONDS: Final = 30 * 86_400.0
+"""Seconds after which evidence counts half: a month, over which AWS too averages what its Spot advisor tells."""
+_SHAPE: Final = 1.14
+"""Events that the prior of a spot pool weighs, and that the pool's own rate weighs in each band."""
+_SPOT_HOURS: Final = 8.9
+"""Node-hours of the prior of a spot pool."""
+_ON_DEMAND_HOURS: Final = 168.0
+"""Node-hours without a death that the prior of an on-demand pool weighs: one death in its first hours is bad luck
+rather than a rate (of 16,384 GPUs of Meta one machine in 6,000 node-hours failed), the second one counts twice."""
+_JOINT_WEIGHT: Final = 10.0
+"""Deaths that the prior of q weighs, with mean 1/2: nothing is known of it, and half was measured."""
+_ANNOUNCED_WEIGHT: Final = 2.0
+"""Deaths that the prior of notices weighs: that there is none."""
+_TAIL: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class EndedNode:
+    """A node that has ended at ``at``: ``taken`` by the cloud, or given back. ``uid``: of its rental.
+
+    ``others``: nodes of the pool that were there when it ended. ``announced``: whether there was a notice.
+    """
+
+    uid: str
+    hours: float
+    at: Instant
+    taken: bool
+    others: int
+    announced: bool = False
+
+
+def with_ended(lifetimes: Lifetimes, node: EndedNode) -> Lifetimes:
+    """The numbers with one more node; the same ones where it is counted already."""
+    if node.uid in lifetimes.counted:
+        return lifetimes
+    aged = _aged(lifetimes, node.at)
+    hours = tuple(before + more for before, more in zip(aged.hours, hours_by_band(node.hours), strict=True))
+    counted = (*aged.counted, node.uid)
+    if not node.taken:
+        return replace(aged, hours=hours, counted=counted)
+    recent = tuple([at for at in aged.recent if abs(seconds_between(at, node.at)) <= TOGETHER_SECONDS])
+    others, band = node.others + len(recent), band_of(node.hours)
+    return replace(
+        aged,
+        hours=hours,
+        counted=counted,
+        deaths=tuple(died + (at == band) for at, died in enumerate(aged.deaths)),
+        events=aged.events + (not recent),
+        shared=aged.shared + (others > 0),
+        joint=aged.joint + (2.0 * len(recent) / others if others else 0.0),
+        announced=aged.announced + node.announced,
+        recent=(*recent, node.at),
+    )
+
+
+def without_rentals(lifetimes: Lifetimes, there: Iterable[str]) -> Lifetimes:
+    """The numbers, in which only rentals that are still there are remembered as counted."""
+    known = frozenset(there)
+    return replace(lifetimes, counted=tuple([uid for uid in lifetimes.counted if uid in known]))
+
+
+def hazard(lifetimes: Lifetimes, running_hours: Sequence[float], now: Instant, capacity_type: CapacityType) -> Hazard:
+    """What is known at ``now``. ``running_hours``: the ages of the nodes that are there."""
+    seen = _aged(lifetimes, now)
+    bands = [hours_by_band(hours) for hours in running_hours]
+    hours = [spent + sum(band[at] for band in bands) for at, spent in enumerate(seen.hours)]
+    deaths, exposure = sum(seen.deaths), sum(hours)
+    spot = capacity_type is CapacityType.SPOT
+    shape, weight = (_SHAPE, _SPOT_HOURS) if spot else (0.0, _ON_DEMAND_HOURS)
+    overall = (shape + deaths) / (weight + exposure)
+    rates = [
+        (_SHAPE + died) / (_SHAPE / overall + spent) if overall > 0.0 else 0.0
+        for died, spent in zip(seen.deaths, hours, strict=True)
+    ]
+    low, high = _interval(shape + deaths, weight + exposure, deaths / seen.events if seen.events > 0.0 else 1.0)
+    return Hazard(
+        rates=tuple(rates),
+        joint=min((_JOINT_WEIGHT / 2.0 + seen.joint) / (_JOINT_WEIGHT + seen.shared), 1.0),
+        announced=seen.announced / (_ANNOUNCED_WEIGHT + deaths),
+        overall=overall,
+        low=low,
+        high=high,
+        deaths=deaths,
+        node_hours=exposure,
+    )
+
+
+def _interval(deaths: float, hours: float, together: float) -> tuple[float, float]:
+    """The 90 % interval of a rate after ``deaths`` in ``hours``; deaths that come ``together`` say less."""
+    events = deaths / max(together, 1.0)
+    low = float(gammaincinv(events, _TAIL)) if events > 0.0 else 0.0
+    high = float(gammaincinv(max(events, 1.0), 1.0 - _TAIL))
+    scale = max(together, 1.0) / hours
+    return low * scale, high * scale
+
+
+def _aged(lifetimes: Lifetimes, now: Instant) -> Lifetimes:
+    """The numbers as they count at ``now``, or as they are where ``now`` lies before."""
+    if lifetimes.at is None or now <= lifetimes.at:
+        return replace(lifetimes, at=lifetimes.at or now)
+    keep = 0.5 ** (seconds_between(lifetimes.at, now) / HALF_LIFE_SECONDS)
+    return replace(
+        lifetimes,
+        deaths=tuple(died * keep for died in lifetimes.deaths),
+        hours=tuple(hours * keep for hours in lifetimes.hours),
+        events=lifetimes.events * keep,
+        shared=lifetimes.shared * keep,
+        joint=lifetimes.joint * keep,
+        announced=lifetimes.announced * keep,
+        at=now,
+    )

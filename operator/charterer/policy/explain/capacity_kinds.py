@@ -1,0 +1,180 @@
+"""What each kind of capacity brings: what the same jobs would cost without it, if they were to be as fast.
+
+The jobs are those that the budget pays for now: λ_i jobs a second of each group. Without a kind they are solved again,
+with the pools of that kind left out, for the smallest spend at which the (weighted) mean completion time is the same.
+The mean completion time falls as the spend grows, so that spend is found by halving (``exchange_rate.solve``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from charterer.domain.ids import PoolId
+from charterer.domain.money import Money
+from charterer.domain.period import period_bounds
+from charterer.domain.pool import CapacityType, Pool
+from charterer.domain.time import after, seconds_between
+from charterer.incremental import Memo
+from charterer.policy.budgets.demand import GroupDemand
+from charterer.policy.budgets.inputs import plan_inputs
+from charterer.policy.budgets.pool_program import holding_factor
+from charterer.policy.budgets.pool_usage import expected_use, fits_into, sum_uses, use_of
+from charterer.policy.budgets.solution import BudgetSolution, solve_budget, spend_factor
+from charterer.policy.explain.frontier import expected
+from charterer.policy.jobs.group_key import GroupKey
+from charterer.policy.solve.bisection import bisect
+from charterer.policy.solve.exchange_rate import Demand, Solution, solve
+
+SPOT = "spot"
+"""The kind of all pools whose machines the cloud may take back."""
+_HALVINGS = 40
+"""Halvings of the range of spends: exact to eleven digits."""
+_EQUAL = 1.0 + 1e-9
+"""Factor within which two mean completion times are equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutKind:
+    """A budget without ``pools``, which are all of a ``kind``: spot, or a GPU type; it has ``others`` more pools.
+
+    ``more``: dollars a period that the same jobs would cost beyond ``now``, what they cost with all kinds, if they were
+    as fast; None where they could not be. ``slower``: how many times their mean completion time is then at the least;
+    1 where they could be as fast if the other pools had ``room``. ``impossible``: jobs a second of groups that no other
+    pool can run at all.
+    """
+
+    kind: str
+    pools: tuple[PoolId, ...]
+    others: int
+    now: Money
+    more: Money | None
+    slower: float
+    room: bool
+    impossible: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """A group's jobs: ``arrivals`` a second, for each of which ``factor`` dollars are paid per dollar predicted."""
+
+    arrivals: float
+    factor: float
+    held: float
+
+
+def without_each_kind(solution: BudgetSolution) -> tuple[WithoutKind, ...]:
+    """What the budget's jobs would cost without each kind of capacity that it may rent, the dearest loss first.
+
+    Only kinds that leave something: with a single kind there is nothing to compare. Empty while jobs queue.
+    """
+    shares = {key: share for key, share in solution.shares.items() if share.arrivals}
+    if not shares or not solution.feasible:
+        return ()
+    loads = {
+        key: _Load(
+            share.arrivals,
+            spend_factor(key, share.group, solution.calibration),
+            holding_factor(solution, key, share.group),
+        )
+        for key, share in shares.items()
+    }
+    found = [
+        _without(kind, pools, others, solution, loads)
+        for kind, pools, others in _kinds(solution.inputs.snapshot.pools_of(solution.budget).values())
+    ]
+    return tuple(sorted(found, key=lambda lost: (lost.more is not None, -(lost.more or lost.now).micros, lost.kind)))
+
+
+def _kinds(pools: Iterable[Pool]) -> list[tuple[str, tuple[PoolId, ...], int]]:
+    """The kinds of the pools that are open, each with its pools and the number of others; none that has no others."""
+    of_kind: dict[str, list[PoolId]] = {}
+    number = 0
+    for pool in pools:
+        if pool.offering is None or pool.quote is None or pool.closed_because:
+            continue
+        number += 1
+        of_kind.setdefault(pool.offering.gpu_type, []).append(pool.id)
+        if pool.capacity_type is CapacityType.SPOT:
+            of_kind.setdefault(SPOT, []).append(pool.id)
+    return [(kind, tuple(sorted(names)), number - len(names)) for kind, names in of_kind.items() if len(names) < number]
+
+
+def _without(
+    kind: str, pools: tuple[PoolId, ...], others: int, solution: BudgetSolution, loads: Mapping[GroupKey, _Load]
+) -> WithoutKind:
+    groups = _groups_without(pools, solution, loads)
+    impossible = sum(load.arrivals for key, load in loads.items() if key not in groups)
+    now = sum(
+        loads[key].arrivals * loads[key].factor * expected(share)[1]
+        for key, share in solution.shares.items()
+        if key in groups
+    )
+    aim = sum(
+        loads[key].arrivals * share.group.weight * expected(share)[0]
+        for key, share in solution.shares.items()
+        if key in groups
+    )
+    jobs = [(group, loads[key]) for key, group in groups.items()]
+    demands = [
+        Demand(group.hull.slopes, group.hull.money, load.arrivals * load.factor, group.weight, group.most)
+        for group, load in jobs
+    ]
+
+    def life(found: Solution) -> float:
+        """Weighted seconds of jobs' lives that begin in a second."""
+        return sum(
+            load.arrivals * group.weight * sum(part * group.hull.seconds[corner] for part, corner in _parts(found, at))
+            for at, (group, load) in enumerate(jobs)
+        )
+
+    least, most = (sum(demand.load * demand.spends[end] for demand in demands) for end in (0, -1))
+    fastest = solve(demands, most)
+    more: Money | None = None
+    slower = life(fastest) / aim if aim else 1.0
+    room = True
+    if slower <= _EQUAL:
+        slower = 1.0
+        spend = least
+        if life(solve(demands, least)) > aim * _EQUAL:
+            spend = bisect(least, most, lambda tried: life(solve(demands, tried)) <= aim * _EQUAL, _HALVINGS)[1]
+        found = solve(demands, spend)
+        left = {name: size for name, size in solution.room.items() if name not in pools}
+        room = fits_into(sum_uses(_use(found, at, group, load) for at, (group, load) in enumerate(jobs)), left)
+        more = Money.of(max(spend - now, 0.0) * _period_seconds(solution)) if room else None
+    return WithoutKind(
+        kind=kind,
+        pools=pools,
+        others=others,
+        now=Money.of(now * _period_seconds(solution)),
+        more=more,
+        slower=slower,
+        room=room,
+        impossible=impossible,
+    )
+
+
+def _groups_without(
+    pools: tuple[PoolId, ...], solution: BudgetSolution, loads: Mapping[GroupKey, _Load]
+) -> dict[GroupKey, GroupDemand]:
+    """The groups, with the options that the other pools leave them; without those that have none."""
+    snapshot = solution.inputs.snapshot
+    closed = {name: replace(pool, gone=name in pools or pool.gone) for name, pool in snapshot.pools.items()}
+    other = solve_budget(solution.budget, plan_inputs(replace(snapshot, pools=closed), Memo()))
+    return {key: share.group for key, share in other.shares.items() if key in loads}
+
+
+def _parts(found: Solution, at: int) -> list[tuple[float, int]]:
+    """The corners of a group's hull that its jobs take, each with the fraction that takes it."""
+    level = found.levels[at]
+    return [(1.0 - found.mix, level), (found.mix, level + 1)] if at == found.mixed else [(1.0, level)]
+
+
+def _use(found: Solution, at: int, group: GroupDemand, load: _Load) -> Mapping[PoolId, float]:
+    hull = group.hull
+    uses = ((part, use_of(hull.paths[corner], hull.seconds[corner], group)) for part, corner in _parts(found, at))
+    return expected_use(uses, load.arrivals * load.held)
+
+
+def _period_seconds(solution: BudgetSolution) -> float:
+    return seconds_between(*period_bounds(solution.budget.time_zone, after(solution.period_end, -1.0)))

@@ -1,0 +1,96 @@
+"""What each kind of capacity brings: the dollars that the same jobs would cost without it."""
+
+from __future__ import annotations
+
+import pytest
+
+from charterer.domain.job import SpotPolicy
+from charterer.domain.pool import CapacityType
+from charterer.domain.profile import Amdahl, SpeedCurve
+from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.explain.capacity_kinds import SPOT, WithoutKind, without_each_kind
+from charterer.policy.planner import solve_budgets
+from tests.worlds import World
+
+
+def solved(world: World) -> BudgetSolution:
+    (solution,) = solve_budgets(world.snapshot())
+    return solution
+
+
+def spot_beside_on_demand(amount: str = "60000", spot: SpotPolicy = SpotPolicy.ALLOWED, max_nodes: int = 100) -> World:
+    world = World()
+    world.budget(amount=amount)
+    world.pool("ours", gpu_type="a100", price="16", start_seconds=0, max_nodes=max_nodes)
+    world.pool("cheap", gpu_type="a100", price="4", start_seconds=0, capacity=CapacityType.SPOT)
+    world.profile(
+        "sft", Amdahl(0.95, 1.0), gpu_type="a100", work_hours=40, arrivals_per_hour=0.5, restart_seconds=0,
+        budget="research",
+    )  # fmt: skip
+    world.job("one", gpus=(1, 8, 64), profile="sft", spot=spot)
+    return world
+
+
+def of_kind(world: World) -> dict[str, WithoutKind]:
+    return {lost.kind: lost for lost in without_each_kind(solved(world))}
+
+
+def test_without_spot_the_same_jobs_cost_as_much_more_as_its_price_is_lower() -> None:
+    lost = of_kind(spot_beside_on_demand())[SPOT]
+    assert lost.pools == ("cheap",)
+    assert lost.others == 1
+    assert lost.more is not None
+    # The same widths at $16 instead of $4 a node: four times the bill.
+    assert lost.more.dollars == pytest.approx(3 * lost.now.dollars, rel=1e-3)
+
+
+def test_a_kind_that_no_job_uses_brings_nothing() -> None:
+    world = spot_beside_on_demand(spot=SpotPolicy.NEVER)
+    lost = of_kind(world)[SPOT]
+    assert lost.more is not None
+    assert lost.more.micros == 0
+
+
+def test_pools_of_a_single_kind_have_nothing_to_be_compared_with() -> None:
+    world = World()
+    world.budget(amount="60000")
+    world.pool("one", gpu_type="a100")
+    world.pool("two", gpu_type="a100")
+    world.job("job", gpus=8)
+    assert without_each_kind(solved(world)) == ()
+
+
+def test_without_the_fastest_gpu_type_no_money_makes_jobs_as_fast() -> None:
+    world = World()
+    world.budget(amount="600000")
+    world.pool("a100", price="16", start_seconds=0)
+    world.pool("h100", price="40", start_seconds=0)
+    world.profile(
+        "sft", Amdahl(0.95, 1.0), work_hours=40, arrivals_per_hour=0.1, budget="research",
+        others=[SpeedCurve("h100", Amdahl(0.95, 3.0))],
+    )  # fmt: skip
+    world.job("job", gpus=(1, 8, 16), profile="sft")
+    lost = of_kind(world)["h100"]
+    assert lost.more is None
+    assert lost.slower == pytest.approx(3.0, rel=1e-2)
+
+
+def test_what_has_no_room_in_the_other_pools_is_said_so() -> None:
+    lost = of_kind(spot_beside_on_demand(max_nodes=4))[SPOT]
+    assert lost.more is None
+    assert not lost.room
+    assert lost.slower == 1.0
+
+
+def test_jobs_that_can_run_nowhere_else_are_counted() -> None:
+    world = spot_beside_on_demand()
+    world.pool("h100", price="40", start_seconds=0)
+    world.job("bound", gpus=8, gpu_types=("h100",))
+    lost = of_kind(world)["h100"]
+    assert lost.impossible > 0.0
+    assert lost.more is not None
+    assert lost.more.micros == 0
+
+
+def test_nothing_is_said_while_jobs_queue_for_money() -> None:
+    assert without_each_kind(solved(spot_beside_on_demand(amount="1"))) == ()
