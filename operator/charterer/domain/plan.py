@@ -23,6 +23,7 @@ class ReasonCode(StrEnum):
     NO_CURVE = "NoCurve"
     CHEAPEST_OVER_BUDGET = "CheapestOverBudget"
     MOVE_PAYS = "MovePays"
+    MAKES_ROOM = "MakesRoom"
     WIDTH_NO_LONGER_ALLOWED = "WidthNoLongerAllowed"
     WAITING_FOR_NODE = "WaitingForNode"
     WAITING_FOR_BUDGET = "WaitingForBudget"
@@ -108,8 +109,8 @@ class Allocate:
 
 
 def moves_with(job: Job, command: Allocate) -> tuple[Instant, ...]:
-    """The job's ``moves`` once ``command`` is written: those of the last day that were made because they paid."""
-    if command.allocation is None or command.reason.code is not ReasonCode.MOVE_PAYS:
+    """The job's ``moves`` once ``command`` is written: those of the last day that paid or made room."""
+    if command.allocation is None or command.reason.code not in (ReasonCode.MOVE_PAYS, ReasonCode.MAKES_ROOM):
         return job.moves
     return (*moves_in_a_day(job.moves, command.allocation.since), command.allocation.since)
 

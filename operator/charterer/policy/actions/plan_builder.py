@@ -10,7 +10,17 @@ from charterer.domain.job import Allocation, Job, Placement
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.order import CoolDown
-from charterer.domain.plan import Allocate, Command, Reason, ReasonCode, Release, Rent, TargetOutlook, Verdict
+from charterer.domain.plan import (
+    Allocate,
+    Command,
+    PoolVerdict,
+    Reason,
+    ReasonCode,
+    Release,
+    Rent,
+    TargetOutlook,
+    Verdict,
+)
 from charterer.domain.rental import Gang, Rental
 from charterer.domain.snapshot import LOST_AFTER_SECONDS, Node, Snapshot, Stop
 from charterer.domain.time import Instant, after, seconds_between
@@ -42,6 +52,7 @@ class Decisions:
     places: list[Command] = field(default_factory=list)
     rents: list[Command] = field(default_factory=list)
     verdicts: dict[JobId, Verdict] = field(default_factory=dict)
+    pools: dict[PoolId, PoolVerdict] = field(default_factory=dict)
     again_at: list[Instant] = field(default_factory=list)
 
     @property
@@ -57,6 +68,14 @@ class _Client:
     job: Job
     option: Option
     grows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRoom:
+    """The nodes of a pool, of ``size`` GPUs each, that a budget has or may rent. ``free``: GPUs that no job holds."""
+
+    size: int
+    free: Mapping[RentalId, int]
 
 
 class PlanBuilder:
@@ -213,6 +232,21 @@ class PlanBuilder:
     def must_rent(self, job: Job, option: Option) -> bool:
         """Whether nodes would have to be rented for it."""
         return self._allocator(option.pool).missing(option, self._capacity.held(job)) > 0
+
+    def pool_room(self, pool_id: PoolId, gpus: int) -> PoolRoom:
+        """The nodes there are, ready or booting, and those that the pool may still give, as many as ``gpus`` need."""
+        pool = self.snapshot.pools[pool_id]
+        size = pool.offering.gpus_per_node if pool.offering is not None else 1
+        cell = self._capacity.cell(self.solution.budget.id, pool_id)
+        there = sorted([*cell.ready.free.items(), *cell.booting.free.items()])
+        more = min(self._quota.left(pool), -(-gpus // size))
+        new = {RentalId(f"{pool_id}/{number}"): size for number in range(more)}
+        return PoolRoom(size, {name: max(free, 0) for name, free in there} | new)
+
+    def full(self, option: Option) -> ReasonCode:
+        """Why the option's pool gives no more nodes."""
+        cooling = self.snapshot.pools[option.pool].cooling(self.snapshot.now) is not None
+        return ReasonCode.POOL_COOLING if cooling else ReasonCode.POOL_FULL
 
     def may_rent(self, pool: PoolId) -> bool:
         """Whether one more node of the pool could be had now, within all limits."""

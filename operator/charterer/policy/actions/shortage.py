@@ -1,113 +1,249 @@
-"""proto"""
+"""Where a pool is too small for the jobs in sight: who gets its GPUs, worked out for all of them together.
+
+One after the other, jobs take what is best for each. That is right while there are nodes for all. Where there are not,
+a job that takes a node makes others wait. What that costs is counted for each of them (docs/theory/policy.md):
+
+    ρ_j = Σ_{i waits, w_i·θ/u_i < w_j·θ/u_j} w_i·θ / G    dollars for a GPU-second; u: GPU-seconds needed, G: GPUs
+    V_j = min_o ( w·θ·a_o + m_o + ρ_j·g_o·a_o )           what the job still costs at that price
+    v_jo = (V_j − m_o) / a_o                              dollars a second on o, beside waiting
+
+and ``allocation_program`` shares the nodes out for the largest Σ v. A running job may be made narrower for it, as far
+as moves are allowed; its restart is in its a and m. Nobody is stopped.
+"""
+
 from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from charterer.domain.ids import JobId, PoolId, RentalId
+
+from charterer.domain.ids import JobId, PoolId
 from charterer.domain.job import Job
+from charterer.domain.money import Price
 from charterer.domain.option import Option
-from charterer.policy.actions.plan_builder import PlanBuilder
+from charterer.domain.plan import PoolVerdict
+from charterer.policy.actions.plan_builder import PlanBuilder, PoolRoom
 from charterer.policy.actions.resize_limits import MoveGate
 from charterer.policy.actions.triage import KeptRuns
-from charterer.policy.nodes.holdings import by_rental
+from charterer.policy.budgets.assignment import GroupAssignment
+from charterer.policy.jobs.groups import JobGroup
+from charterer.policy.jobs.predicates import must_move
+from charterer.policy.nodes.holdings import HeldGpus, by_rental, held_by
+from charterer.policy.nodes.max_cost import fits as within_cost
+from charterer.policy.nodes.max_cost import left_of
+from charterer.policy.nodes.pool_size import pool_sizes
 from charterer.policy.options.option_value import Completion
 from charterer.policy.solve.allocation_program import Answer, Claimant, PoolNodes, Way, fits, share_out
+from charterer.policy.solve.linear_program import SolverGaveUp
 
-MOVES = True
-QUEUE = True
-STATS = []
+_TREE = 50
+"""Nodes of the tree that branch and bound may look at: enough for 1 % on most programs of a hundred jobs
+(``tests.bench.exact``). A number, not a time: the same snapshot must give the same plan on a busy machine."""
+
 
 @dataclass(frozen=True, slots=True)
-class Allotment:
+class Shares:
+    """``starts``: the options of waiting jobs that get room. ``narrowed``: of running jobs that make it.
+
+    ``pools``: the verdicts on those that are too small. ``waiting``: jobs that want their GPUs. ``making_room``: not
+    all of the room is there yet. ``gap``: by which fraction a better answer could be better at most.
+    """
+
     starts: Mapping[JobId, Option]
-    moves: Mapping[JobId, Option]
-    answer: Answer
+    narrowed: Mapping[JobId, Option]
+    pools: Mapping[PoolId, PoolVerdict]
+    waiting: int
+    making_room: bool
+    gap: float
 
-@dataclass
+
+@dataclass(frozen=True, slots=True)
 class _Candidate:
-    job: Job
-    ends: Sequence[Completion]   # best first; for runners the first is staying
-    worth: float
-    held: Mapping[RentalId, int]
-    runs: bool
-    own: float = 0.0
+    """A job and its ways to its end, the best first; of a running one, the first is to stay on ``held``."""
 
-def allot(draft: PlanBuilder, waiting: Sequence[Job], wanted: Mapping[JobId, Sequence[Completion]], running: Iterable[KeptRuns]) -> Allotment | None:
+    job: Job
+    worth: float
+    ways: Sequence[Completion]
+    held: HeldGpus | None = None
+
+    @property
+    def index(self) -> float:
+        """Smith's: what a second of the job is worth for each GPU-second that it still needs."""
+        return self.worth / (self.ways[0].option.gpus * self.ways[0].seconds)
+
+
+def share_room(
+    draft: PlanBuilder, queue: Sequence[Job], wanted: Mapping[JobId, Sequence[Completion]], running: Iterable[KeptRuns]
+) -> Shares | None:
+    """The shares of the jobs; None where there is room for what each job of the queue would like best.
+
+    ``queue``: the jobs that wait, in their order; ``wanted``: their options, best first. A budget that is too small has
+    no room to share: jobs wait for money there, in their order.
+    """
+    if not queue or not draft.solution.feasible:
+        return None
+    rooms = _rooms(draft, [wanted[job.id] for job in queue])
+    nodes = {pool: PoolNodes(room.size, tuple(room.free.values())) for pool, room in rooms.items()}
+    best = [wanted[job.id][0].option for job in queue]
+    if fits([Way(option.pool, option.gpus, 0.0) for option in best], nodes):
+        return None
+    return _Shortage(draft, rooms, running).solve([_waiting(draft, job, wanted[job.id]) for job in queue])
+
+
+def _rooms(draft: PlanBuilder, wanted: Sequence[Sequence[Completion]]) -> Mapping[PoolId, PoolRoom]:
+    """The nodes that there are or may be rented, as many as the jobs could want, by pool."""
+    widest: dict[PoolId, int] = {}
+    for ways in wanted:
+        most: dict[PoolId, int] = {}
+        for way in ways:
+            most[way.option.pool] = max(most.get(way.option.pool, 0), way.option.gpus)
+        for pool, gpus in most.items():
+            widest[pool] = widest.get(pool, 0) + gpus
+    return {pool: draft.pool_room(pool, gpus) for pool, gpus in sorted(widest.items())}
+
+
+def _waiting(draft: PlanBuilder, job: Job, ways: Sequence[Completion]) -> _Candidate:
     solution = draft.solution
-    if not waiting or not solution.feasible:
-        return None
-    pools = {e.option.pool for job in waiting for e in wanted[job.id]}
-    need = {p: 0 for p in pools}
-    for job in waiting:
-        for p in pools:
-            need[p] += max([e.option.gpus for e in wanted[job.id] if e.option.pool == p], default=0)
-    rooms = {}; index = {}
-    for p in sorted(pools):
-        names, free, size = draft.nodes_of(p, need[p])
-        rooms[p] = (names, free, size)
-        index[p] = {n: i for i, n in enumerate(names)}
-    plain = {p: PoolNodes(size, free) for p, (names, free, size) in rooms.items()}
-    if fits([Way(wanted[j.id][0].option.pool, wanted[j.id][0].option.gpus, 1.0) for j in waiting], plain):
-        return None
-    cands = []
-    for job in waiting:
-        share = solution.share(job)
-        values = solution.deadline_values(job) or share.drawn_values(job)
-        cands.append(_Candidate(job, wanted[job.id], values.worth, {}, False))
-    gate = MoveGate(solution.budget, draft.snapshot.now)
-    runners = []
-    for kept in running:
-        share = solution.shares.get(kept.group.key)
-        if share is None: continue
-        for facts in kept.runners.values():
-            job = facts.job
-            if job.allocation is None or not job.remaining: continue
-            values = solution.deadline_values(job) or share.drawn_values(job)
-            pos = share.position(job); here = job.allocation.option
-            stay = values.staying(here, pos)
-            movable = facts.job.id in kept.group.movable and gate.held(job) is None and values.menu.known
-            if here.pool not in rooms: continue
-            held = by_rental(job.allocation.placements)
-            if not all(r in index[here.pool] for r in held): continue
-            ends = [stay]
-            if movable and MOVES:
-                for e in values.entering(pos):
-                    if e.option.pool in rooms and e.option.gpus < here.gpus:
-                        m = values.move(here, e.option, pos, rented=False)
-                        ends.append(Completion(e.option, stay.seconds - m.saved_seconds, stay.dollars + m.cost.dollars, 0.0, e.room))
-            runners.append(_Candidate(job, ends, values.worth, held, True))
-    # queue prices
-    queue = {p: [] for p in pools}
-    for c in cands:
-        best = c.ends[0]
-        queue[best.option.pool].append((c.worth / (best.option.gpus * best.seconds), c.worth))
-    gpus = {p: max(sum(size for _ in names), 1) for p, (names, free, size) in rooms.items()}
-    for p in queue: queue[p].sort()
-    def room(c, e):
-        p = e.option.pool
-        if not QUEUE: return 0.0
-        mine = c.worth / (c.ends[0].option.gpus * c.ends[0].seconds)
-        behind = sum(w for i, w in queue[p] if i < mine)
-        return behind / gpus[p] * e.option.gpus
-    claimants = []
-    nodes = {p: list(free) for p, (names, free, size) in rooms.items()}
-    alls = []
-    order = sorted(cands, key=lambda c: (-c.job.weight / c.ends[0].option.price.micros_per_hour, c.job.created, c.job.id))
-    for c in [*order, *[r for r in runners if len(r.ends) > 1]]:
-        v = min(c.worth * e.seconds + e.dollars + max(room(c, e) * e.seconds, e.room) for e in c.ends)
-        ways = tuple(Way(e.option.pool, e.option.gpus, (v - e.dollars) / e.seconds) for e in c.ends)
-        held = {}
-        if c.runs:
-            p = c.ends[0].option.pool
-            held = {index[p][r]: g for r, g in c.held.items()}
-            for i, g in held.items(): nodes[p][i] += g
-        claimants.append(Claimant(ways, 0 if c.runs else None, held)); alls.append(c)
-    answer = share_out(claimants, {p: PoolNodes(rooms[p][2], nodes[p]) for p in pools}, 0)
-    STATS.append((len(claimants), answer.gap, answer.value / answer.first - 1 if answer.first > 0 else 0))
-    starts, moves = {}, {}
-    for c, at in zip(alls, answer.chosen, strict=True):
-        if at is None: continue
-        if c.runs:
-            if at: moves[c.job.id] = c.ends[at].option
-        else:
-            starts[c.job.id] = c.ends[at].option
-    return Allotment(starts, moves, answer)
+    share = solution.share(job)
+    assert share is not None, "it has options"
+    values = solution.deadline_values(job) or share.drawn_values(job)
+    return _Candidate(job, values.worth, ways)
+
+
+class _Shortage:
+    """One budget's pools, with the nodes that its jobs hold there."""
+
+    def __init__(self, draft: PlanBuilder, rooms: Mapping[PoolId, PoolRoom], running: Iterable[KeptRuns]) -> None:
+        self._draft = draft
+        self._rooms = rooms
+        self._running = running
+        self._gate = MoveGate(draft.solution.budget, draft.snapshot.now)
+        self._free = {pool: dict(room.free) for pool, room in rooms.items()}
+        self._leaving = self._give_back()
+
+    def _give_back(self) -> bool:
+        """Count GPUs as free that runs are about to leave; whether there are any."""
+        pool_of = {rental: pool for pool, room in self._rooms.items() for rental in room.free}
+        rental_of, found = self._draft.solution.inputs.holdings.rental_of, False
+        for group in self._draft.solution.groups.values():
+            for facts in group.members:
+                job = facts.job
+                if not job.replaced and (job.allocation is not None or not facts.nodes):
+                    continue
+                kept = {} if job.allocation is None else by_rental(job.allocation.placements)
+                for rental, gpus in held_by(job, rental_of).items():
+                    pool, more = pool_of.get(rental), gpus - kept.get(rental, 0)
+                    if pool is not None and more > 0:
+                        self._free[pool][rental] += more
+                        found = True
+        return found
+
+    def solve(self, waiting: Sequence[_Candidate]) -> Shares | None:
+        """Who gets what; None where the solver gives up: then one job after the other."""
+        candidates = [*waiting, *self._narrowable()]
+        charges = _Charges(waiting, {pool: room.size * len(room.free) for pool, room in self._rooms.items()})
+        for candidate in candidates:
+            free = self._free[candidate.ways[0].option.pool] if candidate.held else {}
+            for rental, gpus in (candidate.held or {}).items():
+                free[rental] += gpus
+        claimants = [self._claimant(candidate, charges) for candidate in candidates]
+        nodes = {pool: PoolNodes(room.size, tuple(self._free[pool].values())) for pool, room in self._rooms.items()}
+        try:
+            answer = share_out(claimants, nodes, _TREE)
+        except SolverGaveUp:
+            return None
+        given = {
+            candidate.job.id: candidate.ways[at].option
+            for candidate, claimant, at in zip(candidates, claimants, answer.chosen, strict=True)
+            if at is not None and at != claimant.stays
+        }
+        starts = {candidate.job.id: given[candidate.job.id] for candidate in waiting if candidate.job.id in given}
+        narrowed = {name: option for name, option in given.items() if name not in starts}
+        return Shares(
+            starts=starts,
+            narrowed=narrowed,
+            pools=self._verdicts(answer, len(starts) < len(waiting)),
+            waiting=len(waiting),
+            making_room=bool(narrowed) or self._leaving,
+            gap=answer.gap,
+        )
+
+    def _narrowable(self) -> Iterable[_Candidate]:
+        """The running jobs that may go on with fewer GPUs."""
+        for kept in self._running:
+            share = self._draft.solution.shares.get(kept.group.key)
+            if share is not None and share.group.menu.known:
+                found = (self._running_on(name, kept.group, share) for name in kept.runners)
+                yield from (candidate for candidate in found if candidate is not None)
+
+    def _running_on(self, name: JobId, group: JobGroup, share: GroupAssignment) -> _Candidate | None:
+        """The job with the narrower options to which it may be moved; None where there are none.
+
+        What its owner says is not weighed against others: a target, a maximum cost, a move that must be made.
+        """
+        facts = group.movable.get(name)
+        allocation = None if facts is None else facts.job.allocation
+        if (
+            facts is None
+            or allocation is None
+            or not facts.job.remaining
+            or name in self._draft.solution.deadline_needs
+        ):
+            return None
+        job, here, draft = facts.job, allocation.option, self._draft
+        room, held = self._rooms.get(here.pool), by_rental(allocation.placements)
+        if room is None or not held.keys() <= room.free.keys():
+            return None
+        if self._gate.held(job) is not None or must_move(job, draft.solution.inputs.market):
+            return None
+        values, position, left = share.drawn_values(job), share.position(job), left_of(job, draft.snapshot)
+        stay = values.staying(here, position)
+        ways = [stay]
+        for to in (way.option for way in values.entering(position)):
+            if to.pool in self._rooms and to.gpus < here.gpus:
+                move = values.move(here, to, position, rented=False)
+                seconds, dollars = stay.seconds - move.saved_seconds, stay.dollars + move.cost.dollars
+                if within_cost(job, to, dollars, left):
+                    ways.append(Completion(to, seconds, dollars, 0.0, stay.room + move.room))
+        return _Candidate(job, values.worth, ways, held) if len(ways) > 1 else None
+
+    def _claimant(self, candidate: _Candidate, charges: _Charges) -> Claimant:
+        ways = candidate.ways
+        costs = (
+            candidate.worth * way.seconds + way.dollars + max(charges.of(candidate, way.option) * way.seconds, way.room)
+            for way in ways
+        )
+        least = min(costs)
+        values = tuple(Way(way.option.pool, way.option.gpus, (least - way.dollars) / way.seconds) for way in ways)
+        if candidate.held is None:
+            return Claimant(values)
+        at = {rental: number for number, rental in enumerate(self._free[ways[0].option.pool])}
+        return Claimant(values, 0, {at[rental]: gpus for rental, gpus in candidate.held.items()})
+
+    def _verdicts(self, answer: Answer, short: bool) -> Mapping[PoolId, PoolVerdict]:
+        draft, found = self._draft, dict[PoolId, PoolVerdict]()
+        scarce = {pool: worth for pool, worth in answer.node_worth.items() if worth > 0.0}
+        sizes = pool_sizes(draft.snapshot, draft.solution.inputs.rentals) if scarce else {}
+        for pool, worth in scarce.items():
+            if pool in sizes:
+                size, node = sizes[pool], Price.per_second(worth)
+                gpu = Price.per_second(worth / size.gpus_per_node)
+                found[pool] = PoolVerdict(size.limit, size.nodes, gpu, node, short)
+                if size.until is not None:
+                    draft.decided.again_at.append(size.until)
+        return found
+
+
+class _Charges:
+    """What a GPU-second counts for a job whose pool others wait for: the later it is in Smith's order, the less."""
+
+    def __init__(self, waiting: Sequence[_Candidate], gpus: Mapping[PoolId, int]) -> None:
+        self._gpus = gpus
+        self._queues: dict[PoolId, list[tuple[float, float]]] = {}
+        for candidate in waiting:
+            pool = candidate.ways[0].option.pool
+            self._queues.setdefault(pool, []).append((candidate.index, candidate.worth))
+
+    def of(self, candidate: _Candidate, option: Option) -> float:
+        """Dollars a second for the room that the option takes from those behind."""
+        behind = sum(worth for index, worth in self._queues.get(option.pool, ()) if index < candidate.index)
+        return behind / max(self._gpus[option.pool], 1) * option.gpus

@@ -65,6 +65,13 @@ class PoolQuota:
             return ReasonCode.OPERATOR_LIMIT
         return code
 
+    def left(self, pool: Pool) -> int:
+        """How many more nodes the pool may give now, whatever limits the operator and the budgets have."""
+        live, surveyed = self._live.get(pool.id, 0), pool.id in self._snapshot.surveys
+        if self._snapshot.stop is not None or self._snapshot.unread_rental(pool.id) is not None:
+            return 0
+        return max(pool.max_nodes - live, 0) if refusal(pool, surveyed, 0, 0, self._snapshot.now) is None else 0
+
     def doubt(self, pool: PoolId) -> CoolDown | None:
         """The pool's cool-down if a node of it comes late; notes in ``cooled`` until when that is so."""
         doubt = self.doubts.get(pool)

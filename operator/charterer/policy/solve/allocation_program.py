@@ -1,4 +1,4 @@
-"""Who gets which nodes where there are too few for all: a mixed-integer program, with a proof of how good its answer is.
+"""Who gets which nodes where there are too few for all: a whole-number program, with a bound on any answer's value.
 
     max Σ_j Σ_o v_jo·x_jo    s.t.  Σ_o x_jo ≤ 1 per job (= 1 for one that runs),   the nodes hold what is chosen
 
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from charterer.domain.ids import PoolId
 from charterer.policy.solve.linear_program import SolverGaveUp, Uses, choose_whole, minimise
@@ -62,7 +61,7 @@ class PoolNodes:
 class Answer:
     """``chosen[j]``: the way of claimant j, None where it waits. ``value`` ≤ ``bound``, in dollars a second.
 
-    ``node_worth``: by pool, what one more node would add to the bound. ``first``: the value of first come, first served.
+    ``node_worth``: by pool, what one more node would add to the bound. ``first``: the value of one job after the other.
     """
 
     chosen: tuple[int | None, ...]
@@ -141,9 +140,7 @@ class _Placement:
     def value(self) -> float:
         """Dollars a second of what is chosen."""
         return sum(
-            claimant.ways[at].value
-            for claimant, at in zip(self._claimants, self.chosen, strict=True)
-            if at is not None
+            claimant.ways[at].value for claimant, at in zip(self._claimants, self.chosen, strict=True) if at is not None
         )
 
     def give(self, number: int, at: int) -> bool:
@@ -180,7 +177,9 @@ class _Placement:
         """The fullest node that has the GPUs, or as many whole nodes as are needed."""
         free, size = self._free[way.pool], self._pools[way.pool].size
         if way.gpus < size:
-            found = min((node for node, gpus in enumerate(free) if gpus >= way.gpus), key=free.__getitem__, default=None)
+            found = min(
+                (node for node, gpus in enumerate(free) if gpus >= way.gpus), key=free.__getitem__, default=None
+            )
             return None if found is None else {found: way.gpus}
         whole = [node for node, gpus in enumerate(free) if gpus >= size][: way.gpus // size]
         return dict.fromkeys(whole, size) if len(whole) * size == way.gpus else None
@@ -235,7 +234,7 @@ class _Program:
         """The larger shares of a relaxed optimum, placed: who leaves makes room first, then the widest come first."""
         placed = _Placement(self._claimants, self._pools)
         wanted: dict[int, tuple[float, int]] = {}
-        for (number, at), share in zip(self._columns, shares, strict=False):
+        for (number, at), share in zip(self._columns, shares[: len(self._columns)], strict=True):
             if share > wanted.get(number, (0.0, 0))[0]:
                 wanted[number] = share, at
         order = sorted(
@@ -245,8 +244,8 @@ class _Program:
         movers = [entry for entry in order if self._claimants[entry[2]].stays is not None]
         for _, _, number, at in reversed(movers):
             placed.give(number, at)
-        for _, share, number, at in order:
-            if self._claimants[number].stays is None and (share > 0.5 or at is not None):
+        for _, _, number, at in order:
+            if self._claimants[number].stays is None:
                 placed.give(number, at)
         return placed
 
@@ -277,29 +276,12 @@ class _Program:
 
 
 def _worthwhile(claimant: Claimant) -> list[int]:
-    """The ways on the hull of (GPUs, value) of each pool, and the one that it has now: no other is best at any price."""
-    by_pool: dict[PoolId, list[int]] = {}
-    for at, way in enumerate(claimant.ways):
-        if way.value > 0.0 and at != claimant.stays:
-            by_pool.setdefault(way.pool, []).append(at)
-    kept = set() if claimant.stays is None else {claimant.stays}
-    for found in by_pool.values():
-        chain: list[int] = []
-        for at in sorted(found, key=lambda at: (claimant.ways[at].gpus, -claimant.ways[at].value)):
-            way = claimant.ways[at]
-            if chain and way.value <= claimant.ways[chain[-1]].value:
-                continue
-            while len(chain) > 1 and _steeper(claimant.ways, (*chain[-2:], at)):
-                chain.pop()
-            chain.append(at)
-        kept |= set(chain)
-    return sorted(kept)
-
-
-def _steeper(ways: Sequence[Way], corners: tuple[int, int, int]) -> bool:
-    """Whether the second of three ways is below the line between the others."""
-    first, second = (
-        (ways[wide].value - ways[narrow].value) / (ways[wide].gpus - ways[narrow].gpus)
-        for narrow, wide in pairwise(corners)
-    )
-    return second >= first
+    """The ways that are worth something, without those for which fewer GPUs of the pool are worth as much."""
+    found: list[int] = []
+    most: dict[PoolId, float] = {}
+    for at in sorted(range(len(claimant.ways)), key=lambda at: (claimant.ways[at].gpus, -claimant.ways[at].value)):
+        way = claimant.ways[at]
+        if at == claimant.stays or way.value > most.get(way.pool, 0.0):
+            found.append(at)
+            most[way.pool] = max(way.value, most.get(way.pool, 0.0))
+    return sorted(found)
