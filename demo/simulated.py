@@ -162,9 +162,8 @@ class _Hour:
         size = self.of.pools[0].gpus_per_node
         below = [1 << power for power in range(size.bit_length()) if 1 << power < size]
         widths = (*below, *range(size, self.of.widest + 1, size))
-        return Application(
-            job.application.name, (1.0,), ({gpus: 1.0 / self._demo(job.seconds(gpus)) for gpus in widths},)
-        )
+        rates = {gpus: 1.0 / self._demo(job.seconds(gpus)) for gpus in widths}
+        return Application(job.application.name, (1.0,), {pool.gpu_type: (rates,) for pool in self.of.pools})
 
     def _pools(self) -> Iterable[tuple[Json, PoolPlan]]:
         plans = {pool.name: pool for pool in self.of.pools}

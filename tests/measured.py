@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
 
-from charterer.simulate.model.ground_truth import Application, TrainerMeasurement
+from charterer.simulate.model.ground_truth import GPU_TYPE, Application, TrainerMeasurement
 
 EPOCHS: Mapping[str, int] = {"bert": 2, "cifar10": 100, "deepspeech2": 80, "imagenet": 90, "ncf": 10, "yolov3": 50}
 LARGEST_LOCAL_BATCH: Mapping[str, int] = {"yolov3": 8}
@@ -147,7 +147,7 @@ class Tables:
             return None
         return self.gain(epoch, measured.batch) / measured.step_seconds / self.work
 
-    def application(self, widths: Iterable[int]) -> Application:
+    def application(self, widths: Iterable[int], gpu_type: str = GPU_TYPE) -> Application:
         """The application on those widths on which it can run, at the best batch size of each epoch."""
         tried = {gpus: self._tried(gpus) for gpus in widths}
         rates: list[dict[int, float]] = []
@@ -158,7 +158,7 @@ class Tables:
                 if step_seconds
             }
             rates.append({gpus: goodput / self.work for gpus, goodput in fastest.items()})
-        return Application(self.name, [end / self.work for end in self.ends], rates, self)
+        return Application(self.name, [end / self.work for end in self.ends], {gpu_type: rates}, {gpu_type: self})
 
     def _tried(self, gpus: int) -> Mapping[int, float]:
         """Seconds a step by total batch size: the measured sizes, and a fine grid between them."""

@@ -20,6 +20,7 @@ from charterer.estimate.goodput import configurations
 from charterer.estimate.learned import Learned
 from charterer.estimate.learner import Learner
 from charterer.estimate.observation import Observation, Shape
+from charterer.simulate.model.ground_truth import GPU_TYPE
 from tests.bench._pollux import need_data, tables
 from tests.measured import EPOCHS, GPUS_PER_NODE, Tables
 
@@ -107,7 +108,7 @@ def batch_losses(table: Tables, known: Learned, widths: Sequence[int]) -> list[f
         phase = known.phase((begins(table, epoch) + best.ends[epoch]) / 2.0)
         for gpus in best.widths:
             got = table.rate(epoch, gpus, known.batch(phase, gpus))
-            lost.append(1.0 - (got or 0.0) / best.rates[epoch][gpus])
+            lost.append(1.0 - (got or 0.0) / best.rates[GPU_TYPE][epoch][gpus])
     return lost
 
 
@@ -119,8 +120,8 @@ def curve_errors(table: Tables, known: Learned, widths: Sequence[int]) -> list[f
         phase = known.phase((begins(table, epoch) + best.ends[epoch]) / 2.0)
         single = known.entry(phase, 1).goodput
         for gpus in widths:
-            if gpus in best.rates[epoch]:
-                true = best.rates[epoch][gpus] / best.rates[epoch][1]
+            if gpus in best.rates[GPU_TYPE][epoch]:
+                true = best.rates[GPU_TYPE][epoch][gpus] / best.rates[GPU_TYPE][epoch][1]
                 found.append(math.log(known.entry(phase, gpus).goodput / single / true))
     return found
 
@@ -136,7 +137,7 @@ def regrets(table: Tables, known: Learned, widths: Sequence[int]) -> list[float]
             end = best.ends[epoch]
             span = end - begins(table, epoch)
             phase = known.phase(end - span / 2.0)
-            rates = best.rates[epoch]
+            rates = best.rates[GPU_TYPE][epoch]
             guess = min(best.widths, key=lambda gpus: (theta + gpus) / known.entry(phase, gpus).goodput)
             cost += span * (theta + guess) / (table.rate(epoch, guess, known.batch(phase, guess)) or 1e-9)
             least += span * min((theta + gpus) / rates[gpus] for gpus in best.widths)
@@ -152,7 +153,7 @@ def covered(table: Tables, known: Learned, widths: Sequence[int]) -> float:
         phase = known.phase((begins(table, epoch) + best.ends[epoch]) / 2.0)
         for gpus in best.widths:
             entry = known.entry(phase, gpus)
-            true = best.rates[epoch][gpus] * table.ends[-1]
+            true = best.rates[GPU_TYPE][epoch][gpus] * table.ends[-1]
             hits += entry.low <= true <= entry.high
             total += 1
     return hits / total

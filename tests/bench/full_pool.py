@@ -49,13 +49,12 @@ class Kind:
     def application(self) -> Application:
         """The truth."""
         rates = {k: 1.0 / (3600.0 * self.hours * (1.0 - self.parallel + self.parallel / k)) for k in WIDTHS}
-        return Application(self.name, (1.0,), (rates,))
+        return Application(self.name, (1.0,), {"cheap": (rates,), "dear": (rates,)})
 
     def profile(self, *, anywhere: bool) -> Profile:
         """What the planner knows: all of it."""
-        (phase,) = exact_phases(self.application(), "cheap")
-        (curve,) = phase.curves
-        curves = (curve, replace(curve, gpu_type="dear")) if anywhere else (curve,)
+        (phase,) = exact_phases(self.application())
+        curves = phase.curves if anywhere else phase.curves[:1]
         return exact_profile(class_of(self.name), [replace(phase, curves=curves)], RESTART_SECONDS, self.arrivals)
 
 

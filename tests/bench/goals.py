@@ -64,12 +64,12 @@ def simulate(tables: str, workload: int, rate: float, start_seconds: float) -> R
     began = perf_counter()
     scenario = pollux.scenario(workload, rate, start_seconds)
     applications = {class_of(name): application for name, application in pollux.applications().items()}
-    knowledge: Knowledge = ExactKnowledge(exact_profiles(applications, GPU_TYPE, RESTART_SECONDS))
+    knowledge: Knowledge = ExactKnowledge(exact_profiles(applications, RESTART_SECONDS))
     if tables == "estimated":
         noise = random.Random(f"{workload}/{rate}/{start_seconds}")
         reporting = ReportModel(lambda: noise.gauss(0.0, 1.0))
         knowledge = LearnedKnowledge(
-            applications, GPU_TYPE, GPUS_PER_NODE, RESTART_SECONDS, scenario.budget.id, reporting
+            applications, {GPU_TYPE: GPUS_PER_NODE}, RESTART_SECONDS, scenario.budget.id, reporting
         )
     memo = Memo()
     result = Simulation(scenario, lambda snapshot: plan(snapshot, memo), knowledge).run()

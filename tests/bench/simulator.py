@@ -70,7 +70,7 @@ def application(name: str, hours: float, epochs: int, parallel: float) -> Applic
     """``hours`` on one GPU, by Amdahl's law, the more parallel the further it is."""
     parts = [parallel * (0.9 + 0.1 * epoch / epochs) for epoch in range(epochs)]
     rates = [{gpus: 1.0 / (3600.0 * hours * (1.0 - part + part / gpus)) for gpus in WIDTHS} for part in parts]
-    return Application(name, [(epoch + 1) / epochs for epoch in range(epochs)], rates)
+    return Application(name, [(epoch + 1) / epochs for epoch in range(epochs)], {POOL.gpu_type: rates})
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +179,12 @@ def _asked(submission: Submission) -> int:
     return submission.gpus
 
 
-def _seconds(submission: Submission, gpus: int) -> float:
-    return APPLICATIONS[submission.application].seconds_left(0.0, gpus)
+def _seconds(submission: Submission, gpu_type: str, gpus: int) -> float:
+    return APPLICATIONS[submission.application].seconds_left(0.0, gpu_type, gpus)
 
 
 def _rates(job: SimJob, done: float) -> Mapping[int, float]:
-    return job.application.rates[job.application.epoch(done)]
+    return job.application.rates[POOL.gpu_type][job.application.epoch(done)]
 
 
 def _planned() -> Policy:
@@ -195,7 +195,7 @@ def _planned() -> Policy:
 def cases() -> Mapping[str, Case]:
     """By name."""
     curves = {class_of(name): application for name, application in APPLICATIONS.items()}
-    exact = ExactKnowledge(exact_profiles(curves, POOL.gpu_type, RESTART_SECONDS))
+    exact = ExactKnowledge(exact_profiles(curves, RESTART_SECONDS))
     fixed = {
         f"fixed:{NODES}:{order}": Case(lambda order=order: FixedFleet(NODES, _asked, order, _seconds))  # type: ignore[misc]
         for order in QueueOrder

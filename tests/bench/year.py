@@ -26,7 +26,7 @@ from charterer.domain.time import Instant, seconds_between
 from charterer.incremental import Memo
 from charterer.policy.budgets.spend_forecast import Forecast
 from charterer.policy.planner import plan
-from charterer.simulate.model.ground_truth import Application
+from charterer.simulate.model.ground_truth import GPU_TYPE, Application
 from charterer.simulate.model.node_market import PoolModel
 from charterer.simulate.model.result import SimulationResult
 from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
@@ -111,7 +111,7 @@ class Believing:
 
 
 def _application(name: str, exponent: float, seconds: float) -> Application:
-    return Application(name, (1.0,), ({width: width**exponent / seconds for width in WIDTHS},))
+    return Application(name, (1.0,), {GPU_TYPE: ({width: width**exponent / seconds for width in WIDTHS},)})
 
 
 def _profile(name: str, exponent: float, seconds: float) -> Profile:
@@ -179,7 +179,7 @@ def _pool(case: Case, draw: random.Random) -> PoolModel:
         Price.parse(f"{HOURLY * factors[0][1]:.2f}"),
         start_seconds=120.0,
         capacity_type=CapacityType.SPOT if lives else CapacityType.ON_DEMAND,
-        draw_lifetime=None if lives is None else lambda: draw.expovariate(1.0 / (lives * 3600.0)),
+        draw_lifetime=None if lives is None else lambda _: draw.expovariate(1.0 / (lives * 3600.0)),
         later_prices=tuple((day * DAY, Price.parse(f"{HOURLY * factor:.2f}")) for day, factor in steps),
     )
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
-from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, Lifetimes
+from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, NodeLifetimes
 from charterer.domain.order import CoolDown, Refusal, Traits
 from charterer.domain.time import Instant
 
@@ -200,7 +200,7 @@ class Pool:
     confirmed_price: Price | None = None
     price_held: Price | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    lifetimes: Lifetimes = NOTHING_COUNTED
+    lifetimes: NodeLifetimes = NOTHING_COUNTED
     hazard: Hazard | None = None
 
     @property

@@ -25,6 +25,7 @@ from charterer.simulate.policies.baselines import (
     QueueOrder,
     RequestedGpus,
     RequestedWidth,
+    SecondsAt,
     UtilisationAutoscaler,
 )
 from charterer.simulate.simulation import Simulation
@@ -74,15 +75,15 @@ class ApplicationWidths:
 
 def check_policy(text: str) -> None:
     """Raises UnknownPolicy where ``text`` names no policy, or has an invalid setting."""
-    baseline_policy(text, lambda _: 1, lambda _, __: 0.0)
+    baseline_policy(text, lambda _: 1, lambda *_: 0.0)
 
 
 def simulate_scenario(scenario: Scenario, choice: PolicyChoice) -> SimulationResult:
     """Simulate the scenario under that policy; the operator's planner knows the true curves, or learns them."""
     applications = scenario.applications
 
-    def seconds(submission: Submission, gpus: int) -> float:
-        return applications[submission.application].seconds_left(0.0, gpus)
+    def seconds(submission: Submission, gpu_type: str, gpus: int) -> float:
+        return applications[submission.application].seconds_left(0.0, gpu_type, gpus)
 
     policy = baseline_policy(choice.text, ApplicationWidths(applications).asked, seconds)
     if policy is not None:
@@ -92,23 +93,23 @@ def simulate_scenario(scenario: Scenario, choice: PolicyChoice) -> SimulationRes
         scenario = replace(scenario, budget=budget)
     if choice.noise is not None:
         learnable = {
-            name: with_step_times(application, 1.0 / application.rates[0][application.widths[0]])
+            name: with_step_times(application, application.reference_seconds)
             for name, application in applications.items()
         }
         scenario = replace(scenario, applications=learnable)
     by_class = {class_of(name): application for name, application in scenario.applications.items()}
     knowledge: Knowledge
     if choice.noise is None:
-        knowledge = ExactKnowledge(exact_profiles(by_class, scenario.pools[0].gpu_type, scenario.restart_seconds))
+        knowledge = ExactKnowledge(exact_profiles(by_class, scenario.restart_seconds))
     else:
         knowledge = learning_from_reports(scenario, by_class, choice.noise)
     return Simulation(scenario, partial(plan, memo=Memo()), knowledge).run()
 
 
-def baseline_policy(text: str, asked: RequestedGpus, seconds: Callable[[Submission, int], float]) -> Policy | None:
+def baseline_policy(text: str, asked: RequestedGpus, seconds: SecondsAt) -> Policy | None:
     """The policy of a name; None for the operator's own planner. UnknownPolicy for a name that does not exist.
 
-    ``asked``: the width that a job's owner asked for. ``seconds``: seconds that a job takes at a width.
+    ``asked``: the width that a job's owner asked for. ``seconds``: seconds that a job takes on GPUs of a type.
     """
     name, _, setting = text.partition(":")
     match name:

@@ -45,8 +45,8 @@ def replay(past: PastPool, choice: PolicyChoice) -> ReplayResult:
     jobs = {job.name: job for job in past.jobs}
     applications = {job.name: past.application(job) for job in past.jobs}
 
-    def seconds(submission: Submission, gpus: int) -> float:
-        return applications[submission.name].seconds_left(0.0, gpus)
+    def seconds(submission: Submission, gpu_type: str, gpus: int) -> float:
+        return applications[submission.name].seconds_left(0.0, gpu_type, gpus)
 
     rate = None if choice.rate is None else Rate(choice.rate / 3600.0)
     scenario = Scenario(
@@ -78,9 +78,8 @@ def _class_applications(past: PastPool) -> Mapping[ClassId, Application]:
     applications = {}
     for kind in past.mean_work:
         phases = past.curves[kind]
-        application = Application(
-            kind, [phase.until for phase in phases], [dict(curve_points(phase)) for phase in phases]
-        )
+        rates = {past.pool.gpu_type: [dict(curve_points(phase)) for phase in phases]}
+        application = Application(kind, [phase.until for phase in phases], rates)
         applications[class_of(kind)] = with_step_times(application, 1.0)
     return applications
 

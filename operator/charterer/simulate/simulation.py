@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from charterer.domain.ids import PoolId
-from charterer.domain.money import ZERO, Money
+from charterer.domain.money import Money
 from charterer.simulate.engine.knowledge import Knowledge
 from charterer.simulate.engine.policy import Policy
 from charterer.simulate.engine.world import PlannerError, World
@@ -77,7 +77,7 @@ class Simulation:
         return SimulationResult(
             jobs=jobs,
             rented_gpu_hours=gpu_hours,
-            spent=self._spent(),
+            spent_in=self._spent_in(),
             periods=() if balance is None else tuple((period.start, period.spent) for period in balance.history),
             rented_nodes=tuple(self._rented_nodes),
             hourly=tuple(self._hourly),
@@ -85,10 +85,12 @@ class Simulation:
             ended_at=world.clock.now,
         )
 
-    def _spent(self) -> Money:
+    def _spent_in(self) -> Mapping[PoolId, Money]:
         market, now = self._world.market, self._world.clock.instant
-        running = sum((machine.bill(now) for machine in market.machines.values()), ZERO)
-        return sum(market.spent.values(), running)
+        spent = dict(market.spent)
+        for machine in market.machines.values():
+            spent[machine.order.pool] += machine.bill(now)
+        return spent
 
     def _counts(self, jobs: Sequence[JobResult]) -> EventCounts:
         world, market = self._world, self._world.market

@@ -21,6 +21,7 @@ from charterer.incremental import Memo
 from charterer.policy.planner import plan
 from charterer.simulate.engine.policy import Policy
 from charterer.simulate.engine.world import World
+from charterer.simulate.history.history import placeable_width
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
 from charterer.simulate.model.ground_truth import Application, WidthRates
 from charterer.simulate.model.node_market import PoolModel
@@ -37,8 +38,10 @@ from tests.unit.simulate.snapshot_baselines import AsAskedPlanner, FixedFleetPla
 WIDTHS = (1, 2, 3, 4, 8, 12, 16)
 SECONDS = {"even": 500.0, "late": 1500.0}
 APPLICATIONS = {
-    "even": Application("even", (1.0,), ({k: k**0.9 / 500.0 for k in WIDTHS},)),
-    "late": Application("late", (0.4, 1.0), ({k: 1 / 1500.0 for k in WIDTHS}, {k: k**0.8 / 1500.0 for k in WIDTHS})),
+    "even": Application("even", (1.0,), {"gpu": ({k: k**0.9 / 500.0 for k in WIDTHS},)}),
+    "late": Application(
+        "late", (0.4, 1.0), {"gpu": ({k: 1 / 1500.0 for k in WIDTHS}, {k: k**0.8 / 1500.0 for k in WIDTHS})}
+    ),
 }
 UNTIL = 200_000.0
 
@@ -61,7 +64,7 @@ def some_scenario(draw: Random, *, spot: bool, stock: bool = False) -> Scenario:
         stock=draw.choice([2, 5]) if stock else None,
         draw_start_seconds=draw.choice([None, lambda: starts.expovariate(1 / 60.0)]),
         capacity_type=CapacityType.SPOT if spot else CapacityType.ON_DEMAND,
-        draw_lifetime=(lambda: ends.expovariate(1 / 3000.0)) if spot else None,
+        draw_lifetime=(lambda _: ends.expovariate(1 / 3000.0)) if spot else None,
     )
     return Scenario(
         START,
@@ -108,7 +111,7 @@ class CheckedPlanner(PlannerPolicy):
 def test_a_snapshot_is_what_is_seen_at_first_sight_and_what_did_not_change_is_the_same_object(
     draw: Random, spot: bool, stock: bool
 ) -> None:
-    profiles = exact_profiles({class_of(name): application for name, application in APPLICATIONS.items()}, "gpu", 30.0)
+    profiles = exact_profiles({class_of(name): application for name, application in APPLICATIONS.items()}, 30.0)
     policy = CheckedPlanner()
     Simulation(some_scenario(draw, spot=spot, stock=stock), policy, ExactKnowledge(profiles)).run()
     assert policy.plans
@@ -141,7 +144,7 @@ class Advanced(Policy):
         return self.policy.decide()
 
 
-def seconds(submission: Submission, gpus: int) -> float:
+def seconds(submission: Submission, gpu_type: str, gpus: int) -> float:
     return SECONDS[submission.application] / gpus
 
 
@@ -153,7 +156,7 @@ def pairs(asked: dict[str, int]) -> dict[str, tuple[Callable[[], Policy], Callab
         return asked[job.name]
 
     def first(job: Job) -> float:
-        return SECONDS[job.class_id.name] / of(job)
+        return SECONDS[job.class_id.name] / placeable_width(of(job), 4)
 
     return {
         "as asked": (lambda: RequestedWidth(gpus, 300.0), lambda: AsAskedPlanner(of, 300.0)),

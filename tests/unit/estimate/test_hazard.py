@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from charterer.domain.nodes.hazard import NOTHING_COUNTED, Lifetimes, mean_rate
+from charterer.domain.nodes.hazard import NOTHING_COUNTED, NodeLifetimes, mean_rate
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant, after
 from charterer.estimate.nodes.hazard import HALF_LIFE_SECONDS, EndedNode, hazard, with_ended, without_rentals
@@ -17,7 +17,7 @@ NOW = Instant(1_700_000_000_000_000)
 SPOT, ON_DEMAND = CapacityType.SPOT, CapacityType.ON_DEMAND
 
 
-def counted(*nodes: tuple[float, bool], others: int = 0, apart: float = 3600.0) -> Lifetimes:
+def counted(*nodes: tuple[float, bool], others: int = 0, apart: float = 3600.0) -> NodeLifetimes:
     """The numbers after nodes of those hours ended, one after the other; True: the cloud took it."""
     lifetimes = NOTHING_COUNTED
     for number, (hours, taken) in enumerate(nodes):

@@ -16,6 +16,7 @@ from charterer.domain.time import Instant
 from charterer.estimate.goodput import configurations
 from charterer.estimate.learner import Learner
 from charterer.estimate.observation import Configuration, Observation, Shape
+from charterer.simulate.model.ground_truth import GPU_TYPE
 from tests.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
 
 DATA = Path(os.environ.get("CHARTERER_DATA_DIR") or Path(__file__).resolve().parents[4] / "shared" / "data")
@@ -115,5 +116,5 @@ def test_the_chosen_batch_has_nearly_the_best_goodput(name: str) -> None:
         for gpus in SEEN:
             got = one.rate(epoch, gpus, profile.batch(profile.phase(end - 1e-6), gpus))
             assert got is not None
-            lost.append(1.0 - got / best.rates[epoch][gpus])
+            lost.append(1.0 - got / best.rates[GPU_TYPE][epoch][gpus])
     assert sum(lost) / len(lost) < LOSS[name]

@@ -8,7 +8,7 @@ from typing import Any
 
 from charterer.domain.budget import Budget
 from charterer.domain.ids import ClassId, Rate
-from charterer.domain.job import Widths
+from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.profile import Profile
 from charterer.domain.time import parse_instant
@@ -25,7 +25,7 @@ from charterer.simulate.policies.planner_policy import Planner
 from charterer.simulate.simulation import Simulation
 
 START = parse_instant("2026-06-01T00:00:00Z")
-NODE = PoolModel("a100", 4, Price.parse("14400"), "a100")
+NODE = PoolModel("a100", 4, Price.parse("14400"))
 """Four GPUs for four dollars a second."""
 HALVES: Application = application_from_speeds("halves", {1: 1000.0, 2: 500.0, 4: 250.0})
 """Twice the GPUs, half the time."""
@@ -44,19 +44,19 @@ def scenario(*arrivals: float, application: Application = HALVES, pool: PoolMode
         applications={application.name: application},
         pools=(pool,),
         budget=budget(rate=0.0),
-        terms=lambda _: JobTerms(Widths(1, 1, 64)),
+        terms=lambda _: JobTerms(Widths(1, 1, 64), spot=SpotPolicy.ALLOWED),
         restart_seconds=0.0,
     )
     return replace(made, **changes)
 
 
-def exact(applications: Sequence[Application], gpu_type: str, restart: float) -> Mapping[ClassId, Profile]:
+def exact(applications: Sequence[Application], restart: float) -> Mapping[ClassId, Profile]:
     """The exact profiles of the applications."""
-    return exact_profiles({class_of(application.name): application for application in applications}, gpu_type, restart)
+    return exact_profiles({class_of(application.name): application for application in applications}, restart)
 
 
 def run(given: Scenario, planner: Policy | Planner | None = None) -> SimulationResult:
     """Simulate with the operator's planner, which knows the true curves."""
-    profiles = exact(tuple(given.applications.values()), given.pools[0].gpu_type, given.restart_seconds)
+    profiles = exact(tuple(given.applications.values()), given.restart_seconds)
     memo = Memo()
     return Simulation(given, planner or (lambda snapshot: plan(snapshot, memo)), ExactKnowledge(profiles)).run()

@@ -38,8 +38,8 @@ def test_two_phases_take_as_long_as_the_job_did() -> None:
     phases = (curve({1: 1.0, 8: 4.0}, until=0.3), curve({1: 1.0, 8: 7.0}))
     fleet = PastPool(POOL, JOBS[:1], {"sft": phases})
     application = fleet.application(JOBS[0])
-    assert application.seconds_left(0.0, 8) == pytest.approx(7200.0)
-    assert application.seconds_left(0.0, 1) == pytest.approx(7200.0 / (0.3 / 4 + 0.7 / 7))
+    assert application.seconds_left(0.0, POOL.gpu_type, 8) == pytest.approx(7200.0)
+    assert application.seconds_left(0.0, POOL.gpu_type, 1) == pytest.approx(7200.0 / (0.3 / 4 + 0.7 / 7))
 
 
 def test_charterer_widens_what_it_knows_and_leaves_the_unknown_as_it_was() -> None:

@@ -10,21 +10,24 @@ from typing import Any
 
 import pytest
 
+from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
-from charterer.domain.money import Money, Price
+from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import CapacityType
 from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
 from charterer.simulate.engine.policy import Policy
 from charterer.simulate.model.ground_truth import Application, application_from_speeds
-from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.node_market import NodeMarket, PoolModel
 from charterer.simulate.model.result import SimulationResult
 from charterer.simulate.model.scenario import JobTerms
 from charterer.simulate.model.workload import Submission
 from charterer.simulate.policies.baselines import FixedFleet, QueueOrder, RequestedWidth, UtilisationAutoscaler
 from tests.bench import year
-from tests.unit.simulate.scenarios import HALVES, NODE, budget, run, scenario
+from tests.unit.simulate.scenarios import HALVES, NODE, START, budget, run, scenario
 
 
 def whole_node(_: Submission) -> JobTerms:
@@ -87,7 +90,7 @@ def test_small_jobs_share_a_node() -> None:
 
 def test_a_path_is_followed_and_its_restart_paid() -> None:
     """The first half is no faster on four GPUs, the second four times as fast."""
-    late = Application("late", (0.5, 1.0), ({1: 0.5 / 400, 4: 0.5 / 400}, {1: 0.5 / 400, 4: 0.5 / 100}))
+    late = Application("late", (0.5, 1.0), {"gpu": ({1: 0.5 / 400, 4: 0.5 / 400}, {1: 0.5 / 400, 4: 0.5 / 100})})
     result = run(scenario(0.0, application=late, restart_seconds=10.0, budget=budget(rate=10.0)))
     (job,) = result.jobs
     assert job.restarts == 1
@@ -96,7 +99,7 @@ def test_a_path_is_followed_and_its_restart_paid() -> None:
 
 @pytest.mark.parametrize(("resize", "restarts", "lost"), [(ResizePolicy.RESTART, 1, 10), (ResizePolicy.IN_PLACE, 0, 0)])
 def test_whole_nodes_are_added_in_place_without_a_restart(resize: ResizePolicy, restarts: int, lost: int) -> None:
-    late = Application("late", (0.5, 1.0), ({8: 0.5 / 400, 16: 0.5 / 400}, {8: 0.5 / 400, 16: 0.5 / 100}))
+    late = Application("late", (0.5, 1.0), {"gpu": ({8: 0.5 / 400, 16: 0.5 / 400}, {8: 0.5 / 400, 16: 0.5 / 100})})
     pays = budget(rate=10.0)
     terms = JobTerms(Widths(8, 8, 16), resize=resize)
     result = run(scenario(0.0, application=late, restart_seconds=10.0, budget=pays, terms=lambda _: terms))
@@ -107,7 +110,7 @@ def test_whole_nodes_are_added_in_place_without_a_restart(resize: ResizePolicy, 
 
 
 def test_a_resize_in_place_takes_as_long_as_the_profile_says() -> None:
-    late = Application("late", (0.5, 1.0), ({8: 0.5 / 400, 16: 0.5 / 400}, {8: 0.5 / 400, 16: 0.5 / 100}))
+    late = Application("late", (0.5, 1.0), {"gpu": ({8: 0.5 / 400, 16: 0.5 / 400}, {8: 0.5 / 400, 16: 0.5 / 100})})
     terms = JobTerms(Widths(8, 8, 16), resize=ResizePolicy.IN_PLACE)
     given = scenario(0.0, application=late, restart_seconds=10.0, resize_seconds=4.0, budget=budget(rate=10.0))
     (job,) = run(replace(given, terms=lambda _: terms)).jobs
@@ -121,14 +124,39 @@ def test_what_runs_out_is_asked_again_after_its_cooldown() -> None:
     assert sorted(job.finished or 0.0 for job in result.jobs) == [100.0, 200.0]
 
 
-def test_a_node_that_is_taken_back_costs_half_a_checkpoint_interval_and_a_restart() -> None:
+def test_a_node_that_is_taken_back_costs_what_was_done_since_the_last_checkpoint_and_a_restart() -> None:
     lifetimes = iter([100.0, 10_000.0])
-    pool = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=lambda: next(lifetimes))
+    pool = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=lambda _: next(lifetimes))
     slow = application_from_speeds("slow", {4: 300.0})
     result = run(scenario(0.0, application=slow, pool=pool, checkpoint_seconds=40.0, restart_seconds=10.0, terms=spot))
     (job,) = result.jobs
-    assert job.finished == pytest.approx(100 + 10 + (300 - (90 - 20)))
-    assert job.restarts == 1
+    assert job.finished == pytest.approx(100 + 10 + (300 - 2 * 40))
+
+
+def test_on_nodes_that_can_be_taken_back_the_time_for_checkpoints_is_lost() -> None:
+    slow = application_from_speeds("slow", {4: 300.0})
+    on_demand = scenario(0.0, application=slow, checkpoint_seconds=40.0, checkpoint_write_seconds=10.0)
+    spot_pool = replace(NODE, capacity_type=CapacityType.SPOT)
+    seconds = [run(each).jobs[0].finished for each in (on_demand, replace(on_demand, pools=(spot_pool,), terms=spot))]
+    assert seconds == pytest.approx([300.0, 300.0 * 50 / 40])
+
+
+def test_the_rate_at_which_nodes_are_taken_back_is_learned_from_those_that_were() -> None:
+    market = NodeMarket((replace(NODE, capacity_type=CapacityType.SPOT),), START)
+    pool = PoolId(NODE.name)
+    assumed = market.pools[pool].hazard
+    for number in range(10):
+        price = Price.parse("1")
+        why = Reason(ReasonCode.DEMAND, 0.0, ZERO, "")
+        order = Rent(RentalId(f"r{number}"), pool, BudgetId("b"), ZERO, price, why)
+        machine = market.rent(order, after(START, number * 3600.0))
+        assert machine is not None
+        market.end(machine, after(START, number * 3600.0 + 1800.0), taken=True)
+    learned = market.pools[pool].hazard
+    assert assumed is not None
+    assert learned is not None
+    assert learned.deaths == pytest.approx(10.0, rel=0.02)
+    assert learned.overall > 5 * assumed.overall
 
 
 def test_months_are_closed_and_their_spend_is_the_bill() -> None:
@@ -171,7 +199,7 @@ def test_a_plan_with_a_memo_is_the_plan_without() -> None:
         assert plain == quick
         return quick
 
-    late = Application("late", (0.5, 1.0), ({1: 0.5 / 400, 4: 0.5 / 300}, {1: 0.5 / 400, 4: 0.5 / 100}))
+    late = Application("late", (0.5, 1.0), {"gpu": ({1: 0.5 / 400, 4: 0.5 / 300}, {1: 0.5 / 400, 4: 0.5 / 100})})
     arrivals = sorted(draw.uniform(0, 3000) for _ in range(15))
     result = run(scenario(*arrivals, application=late, restart_seconds=10.0, budget=budget(amount="20000")), both)  # type: ignore[arg-type]
     assert len(result.completion_seconds) == 15
@@ -190,7 +218,7 @@ def test_a_fixed_fleet_queues_gangs_in_its_order() -> None:
     two = application_from_speeds("two", {4: 100.0})
     fifo = run(scenario(0.0, 1.0, 2.0, application=two), FixedFleet(1, lambda _: 4))
     assert sorted(job.finished or 0.0 for job in fifo.jobs) == [100.0, 200.0, 300.0]
-    backwards = FixedFleet(1, lambda _: 4, QueueOrder.SHORTEST, lambda submission, _: -float(submission.name[1:]))
+    backwards = FixedFleet(1, lambda _: 4, QueueOrder.SHORTEST, lambda submission, *_: -float(submission.name[1:]))
     last_first = run(scenario(0.0, 1.0, 2.0, application=two), backwards)
     assert [job.name for job in last_first.jobs] == ["j0", "j2", "j1"]
 
@@ -202,7 +230,7 @@ def test_an_autoscaled_fleet_grows_with_its_use_and_ends() -> None:
     assert result.rented_nodes[-1][1] == 0
 
 
-DEAR = PoolModel("b100", 4, Price.parse("18000"), "a100")
+DEAR = PoolModel("b100", 4, Price.parse("18000"))
 POLICIES: dict[str, Callable[[], Policy]] = {
     "as asked": lambda: RequestedWidth(lambda _: 4),
     "fixed": lambda: FixedFleet(7, lambda _: 4),

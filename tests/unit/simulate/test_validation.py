@@ -53,7 +53,7 @@ def test_with_a_budget_the_spend_of_a_steady_load_is_the_budget() -> None:
     while (at := (arrivals[-1] if arrivals else 0.0) + draw.expovariate(rate)) < days:
         arrivals.append(at)
     given = scenario(*arrivals, application=application, budget=budget(amount="55000000"), until=days)
-    truth = exact_phases(application, "a100")
+    truth = exact_phases(application)
     profile = exact_profile(class_of(application.name), truth, 0.0, arrivals_per_hour=rate * 3600)
     memo = Memo()
     result = Simulation(given, lambda snapshot: plan(snapshot, memo), ExactKnowledge({profile.id: profile})).run()
@@ -75,7 +75,7 @@ def test_a_budget_too_small_for_its_load_rents_nothing_that_it_then_does_not_use
     start = parse_instant("2026-06-26T00:00:00Z")
     made = replace(budget(amount=f"{amount:.0f}"), created=start)
     given = scenario(*arrivals, application=application, budget=made, start=start, until=days)
-    profile = exact_profile(class_of(application.name), exact_phases(application, "a100"), 0.0, rate * 3600)
+    profile = exact_profile(class_of(application.name), exact_phases(application), 0.0, rate * 3600)
     result = Simulation(given, plan, ExactKnowledge({profile.id: profile})).run()
     assert result.total_gpu_hours == pytest.approx(sum(job.gpu_seconds for job in result.jobs) / 3600, rel=1e-6)
     assert result.spent.dollars == pytest.approx(amount, rel=0.1)
@@ -84,7 +84,7 @@ def test_a_budget_too_small_for_its_load_rents_nothing_that_it_then_does_not_use
 @pytest.mark.skipif(bool(pollux.absent()), reason=pollux.absent() or "present")
 def test_the_plain_policy_comes_out_as_in_an_independent_reproduction() -> None:
     """Workload 3 under the plain policy, widths by coarse phases, against the same measured there (true tables)."""
-    phases = {name: exact_phases(one, "gpu", 6, 0.05) for name, one in pollux.applications().items()}
+    phases = {name: exact_phases(one, 6, 0.05) for name, one in pollux.applications().items()}
 
     def rates(task: SimJob, done: float) -> Mapping[int, float]:
         mine = phases[task.application.name]

@@ -35,7 +35,7 @@ def band_of(hours: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Lifetimes:
+class NodeLifetimes:
     """What was counted of a pool's nodes that have ended; all numbers are of ``at`` and count for less later.
 
     ``at``: None where nothing was counted yet. ``deaths``: nodes that the cloud took, by band of age; ``hours``:
@@ -56,7 +56,7 @@ class Lifetimes:
     counted: tuple[str, ...] = ()
 
 
-NOTHING_COUNTED: Final = Lifetimes()
+NOTHING_COUNTED: Final = NodeLifetimes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,12 @@ def mean_rate(rates: Sequence[float], hours: float) -> float:
         alive *= exp(-rate * span)
         begin = end
     return (1.0 - alive) / lived
+
+
+def events_at_ages(hazard: Hazard, ages: Sequence[float]) -> float:
+    """Interruptions an hour of a job that has nodes of these ages, in hours."""
+    rate = sum(hazard.at_age(hours) for hours in ages) / len(ages) if ages else 0.0
+    return events_per_hour(rate, hazard.joint, len(ages))
 
 
 def events_per_hour(rate: float, joint: float, nodes: int) -> float:

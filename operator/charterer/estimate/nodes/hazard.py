@@ -17,7 +17,7 @@ from typing import Final
 
 from scipy.special import gammaincinv
 
-from charterer.domain.nodes.hazard import Hazard, Lifetimes, band_of, hours_by_band
+from charterer.domain.nodes.hazard import Hazard, NodeLifetimes, band_of, hours_by_band
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant, seconds_between
 
@@ -55,7 +55,7 @@ class EndedNode:
     announced: bool = False
 
 
-def with_ended(lifetimes: Lifetimes, node: EndedNode) -> Lifetimes:
+def with_ended(lifetimes: NodeLifetimes, node: EndedNode) -> NodeLifetimes:
     """The numbers with one more node; the same ones where it is counted already."""
     if node.uid in lifetimes.counted:
         return lifetimes
@@ -79,13 +79,15 @@ def with_ended(lifetimes: Lifetimes, node: EndedNode) -> Lifetimes:
     )
 
 
-def without_rentals(lifetimes: Lifetimes, there: Iterable[str]) -> Lifetimes:
+def without_rentals(lifetimes: NodeLifetimes, there: Iterable[str]) -> NodeLifetimes:
     """The numbers, in which only rentals that are still there are remembered as counted."""
     known = frozenset(there)
     return replace(lifetimes, counted=tuple([uid for uid in lifetimes.counted if uid in known]))
 
 
-def hazard(lifetimes: Lifetimes, running_hours: Sequence[float], now: Instant, capacity_type: CapacityType) -> Hazard:
+def hazard(
+    lifetimes: NodeLifetimes, running_hours: Sequence[float], now: Instant, capacity_type: CapacityType
+) -> Hazard:
     """What is known at ``now``. ``running_hours``: the ages of the nodes that are there."""
     seen = _aged(lifetimes, now)
     bands = [hours_by_band(hours) for hours in running_hours]
@@ -120,7 +122,7 @@ def _interval(deaths: float, hours: float, together: float) -> tuple[float, floa
     return low * scale, high * scale
 
 
-def _aged(lifetimes: Lifetimes, now: Instant) -> Lifetimes:
+def _aged(lifetimes: NodeLifetimes, now: Instant) -> NodeLifetimes:
     """The numbers as they count at ``now``, or as they are where ``now`` lies before."""
     if lifetimes.at is None or now <= lifetimes.at:
         return replace(lifetimes, at=lifetimes.at or now)

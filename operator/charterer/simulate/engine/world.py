@@ -5,7 +5,9 @@ from __future__ import annotations
 from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Allocation, RunOutcome
 from charterer.domain.money import Price
+from charterer.domain.nodes.hazard import BAND_ENDS
 from charterer.domain.plan import Rent
+from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant
 from charterer.simulate.engine.clock import Clock
 from charterer.simulate.engine.events import WorldEvents
@@ -50,6 +52,10 @@ class World:
         for pool, model in self.market.models.items():
             for at, hourly in model.later_prices:
                 self.clock.at(at, self._reprice, pool, hourly)
+            for at, nodes in model.later_stock:
+                self.clock.at(at, self._restock, pool, nodes)
+            for at, nodes in model.later_quota:
+                self.clock.at(at, self._change_quota, pool, nodes)
         self._schedule_submission(0)
 
     def lasting_fields(self, job: SimJob) -> LastingFields:
@@ -74,7 +80,7 @@ class World:
         else:
             self.clock.at(now + start_seconds, self._machine_ready, machine)
         if model.draw_lifetime is not None:
-            self.clock.at(now + start_seconds + model.draw_lifetime(), self._take_back, machine)
+            self.clock.at(now + start_seconds + model.draw_lifetime(machine.in_pool), self._take_back, machine)
 
     def release(self, rental: RentalId) -> None:
         """End a machine: at once, or when its last job leaves it."""
@@ -107,7 +113,10 @@ class World:
         if resized:
             job.resize_run(allocation, clock.now + self.scenario.resize_seconds, clock.instant)
         else:
-            job.start_run(allocation, clock.now + self.scenario.restart_seconds, clock.instant)
+            model = self.market.models[allocation.option.pool]
+            restart = self.scenario.restart_seconds if model.restart_seconds is None else model.restart_seconds
+            job.start_run(allocation, model.gpu_type, clock.now + restart, clock.instant)
+        self._plan_checkpoints(job)
         self._train(job, self.knowledge.batch(job))
         if not resized and self._report_seconds < float("inf"):
             clock.at(job.training_from + self._report_seconds, self._report, job, allocation.run)
@@ -148,6 +157,20 @@ class World:
 
     def _reprice(self, pool: PoolId, hourly: Price) -> None:
         self.market.reprice(pool, hourly, self.clock.instant)
+        self.changed = True
+
+    def _restock(self, pool: PoolId, nodes: int | None) -> None:
+        """The cloud has other stock from now on; if it has too little, it takes back the spot nodes rented last."""
+        self.market.stock[pool] = nodes
+        self.changed = True
+        model = self.market.models[pool]
+        if nodes is not None and model.capacity_type is CapacityType.SPOT:
+            rented = [machine for machine in self.market.machines.values() if machine.order.pool == pool]
+            for machine in rented[nodes:]:
+                self._take_back(machine)
+
+    def _change_quota(self, pool: PoolId, nodes: int | None) -> None:
+        self.market.quota[pool] = nodes
         self.changed = True
 
     def _complete(self, job: SimJob, version: int) -> None:
@@ -193,20 +216,45 @@ class World:
             held = job.allocation
             assert held is not None
             job.advance(self.clock.now)
-            trained = max(self.clock.now - job.training_from, 0.0)
-            job.lose_progress(min(self.scenario.checkpoint_seconds / 2, trained))
+            job.lose_progress()
             self._free(job, held)
             job.stop_run(self.clock.instant, RunOutcome.INTERRUPTED)
             self.interruptions += 1
             self._listener.job_interrupted(job, held)
         if not machine.ended:
-            self.ledger.end(machine, self.clock.instant)
+            self.ledger.end(machine, self.clock.instant, taken=True)
         self.changed = True
         self._listener.machine_lost(machine)
 
     def _wake(self) -> None:
         self._next_wake = float("inf")
         self.changed = True
+
+    def _plan_checkpoints(self, job: SimJob) -> None:
+        """Choose the interval between checkpoints; where it follows the nodes' ages, look again at each band's end."""
+        scenario, held = self.scenario, job.allocation
+        assert held is not None
+        model = self.market.models[held.option.pool]
+        if model.draw_lifetime is None and model.capacity_type is not CapacityType.SPOT:
+            job.checkpoint_every(0.0, 0.0)
+            return
+        interval = scenario.checkpoint_seconds
+        if interval is None:
+            nodes = [place.rental for place in held.placements]
+            interval = self.market.checkpoint_seconds(nodes, scenario.checkpoint_write_seconds, self.clock.instant)
+            for hours in BAND_ENDS[:-1]:
+                self.clock.at(self.clock.now + 3600.0 * hours, self._replan_checkpoints, job, job.runs)
+        job.checkpoint_every(interval, scenario.checkpoint_write_seconds)
+
+    def _replan_checkpoints(self, job: SimJob, run: int) -> None:
+        held, scenario = job.allocation, self.scenario
+        if job.runs != run or held is None or job.finished is not None:
+            return
+        job.advance(self.clock.now)
+        nodes = [place.rental for place in held.placements]
+        interval = self.market.checkpoint_seconds(nodes, scenario.checkpoint_write_seconds, self.clock.instant)
+        job.checkpoint_every(interval, scenario.checkpoint_write_seconds)
+        self._train(job, job.batch)
 
     # --- consequences -------------------------------------------------------------------------------------------------
 

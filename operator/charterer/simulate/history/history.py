@@ -56,12 +56,12 @@ class PastPool:
         """The job as an application: the fraction of it done a second, by phase and width."""
         phases = self.curves.get(job.kind, ())
         if not phases:
-            return Application(job.name, (1.0,), ({job.gpus: 1.0 / job.seconds},))
+            return Application(job.name, (1.0,), {self.pool.gpu_type: ({job.gpus: 1.0 / job.seconds},)})
         scale = _seconds_per_unit(phases, job.gpus) / job.seconds
         placeable = offered_widths(self.pool.gpus_per_node, self.bounds(job), self.pool.max_nodes)
         widths = [gpus for gpus in placeable if covers(phases, gpus)]
         rates = tuple({gpus: _rate(phase, gpus) * scale for gpus in widths} for phase in phases)
-        return Application(job.name, tuple(phase.until for phase in phases), rates)
+        return Application(job.name, tuple(phase.until for phase in phases), {self.pool.gpu_type: rates})
 
     def bounds(self, job: PastJob) -> Widths:
         """The job's own bounds, or the only width at which its speed is known."""

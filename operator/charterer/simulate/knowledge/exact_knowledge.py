@@ -45,26 +45,28 @@ class ExactKnowledge:
 
 @dataclass(slots=True)
 class _EpochRange:
-    """Consecutive epochs: ``span``, the fraction of the work in them, and the seconds that it takes by width."""
+    """Consecutive epochs: ``span``, the fraction of the work in them, and the seconds that it takes by type and
+    width.
+    """
 
     until: float
     span: float
-    seconds: dict[int, float]
+    seconds: dict[tuple[str, int], float]
 
     def unlike(self, other: _EpochRange) -> float:
-        """The largest ratio of their speeds between two widths, without the factor common to all; at least 1."""
-        ratios = [log(self.seconds[width] / self.span * other.span / other.seconds[width]) for width in self.seconds]
+        """The largest ratio of their speeds between two options, without the factor common to all; at least 1."""
+        ratios = [log(self.seconds[option] / self.span * other.span / other.seconds[option]) for option in self.seconds]
         return exp(max(ratios) - min(ratios))
 
     def join(self, other: _EpochRange) -> None:
         self.until = other.until
         self.span += other.span
-        for width, seconds in other.seconds.items():
-            self.seconds[width] += seconds
+        for option, seconds in other.seconds.items():
+            self.seconds[option] += seconds
 
 
 def exact_phases(
-    application: Application, gpu_type: str, most: int = MOST_PHASES, merge_below: float = MERGE_BELOW
+    application: Application, most: int = MOST_PHASES, merge_below: float = MERGE_BELOW
 ) -> tuple[Phase, ...]:
     """The application's epochs as at most ``most`` phases; throughput is the fraction of the job a second.
 
@@ -73,8 +75,16 @@ def exact_phases(
     """
     begins = (0.0, *application.ends)
     ranges = [
-        _EpochRange(end, end - begin, {width: (end - begin) / rate for width, rate in rates.items()})
-        for begin, end, rates in zip(begins, application.ends, application.rates, strict=False)
+        _EpochRange(
+            end,
+            end - begin,
+            {
+                (gpu_type, width): (end - begin) / rate
+                for gpu_type, epochs in application.rates.items()
+                for width, rate in sorted(epochs[epoch].items())
+            },
+        )
+        for epoch, (begin, end) in enumerate(zip(begins, application.ends, strict=False))
     ]
     while len(ranges) > 1:
         costs = [
@@ -85,28 +95,32 @@ def exact_phases(
         if len(ranges) <= most and costs[at] >= merge_below:
             break
         ranges[at].join(ranges.pop(at + 1))
-    return tuple(_phase(epochs, gpu_type) for epochs in ranges)
+    return tuple(map(_phase, ranges))
 
 
-def _phase(epochs: _EpochRange, gpu_type: str) -> Phase:
-    points = tuple((width, epochs.span / seconds) for width, seconds in sorted(epochs.seconds.items()))
-    return Phase(epochs.until, (SpeedCurve(gpu_type, ThroughputTable(points)),))
+def _phase(epochs: _EpochRange) -> Phase:
+    """One curve for each GPU type."""
+    points: dict[str, list[tuple[int, float]]] = {}
+    for (gpu_type, width), seconds in epochs.seconds.items():
+        points.setdefault(gpu_type, []).append((width, epochs.span / seconds))
+    curves = (SpeedCurve(gpu_type, ThroughputTable(tuple(table))) for gpu_type, table in points.items())
+    return Phase(epochs.until, tuple(curves))
 
 
 def exact_profile(
     class_id: ClassId, phases: Sequence[Phase], restart_seconds: float, arrivals_per_hour: float | None = None
 ) -> Profile:
-    """The class's profile. Work is in seconds of the first phase at its smallest width; all jobs have the same."""
+    """The class's profile. Work is in seconds of the first phase's first curve at its smallest width; all jobs have
+    the same.
+    """
     form = phases[0].curves[0].form
     assert isinstance(form, ThroughputTable)
     return Profile(class_id, 1, tuple(phases), 1.0 / form.points[0][1], arrivals_per_hour, restart_seconds)
 
 
-def exact_profiles(
-    applications: Mapping[ClassId, Application], gpu_type: str, restart_seconds: float
-) -> Mapping[ClassId, Profile]:
+def exact_profiles(applications: Mapping[ClassId, Application], restart_seconds: float) -> Mapping[ClassId, Profile]:
     """The profiles of all classes."""
     return {
-        class_id: exact_profile(class_id, exact_phases(application, gpu_type), restart_seconds)
+        class_id: exact_profile(class_id, exact_phases(application), restart_seconds)
         for class_id, application in applications.items()
     }

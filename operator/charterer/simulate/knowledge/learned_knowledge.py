@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from math import exp
 from typing import TYPE_CHECKING
@@ -45,19 +45,18 @@ class LearnedKnowledge:
     """Knows what jobs reported, as the operator does. At first only batch sizes and widths are known (declared).
 
     ``applications``: by class; they must have measurements at several batch sizes. Nothing is ever known of jobs of
-    other classes. ``node_gpus``: GPUs of a node. ``size_known_from``: the fraction of a job from which on its reports
-    tell its size.
+    other classes. ``node_gpus``: GPUs of the largest node by GPU type, for all types that are on sale.
+    ``size_known_from``: the fraction of a job from which on its reports tell its size.
     """
 
     applications: Mapping[ClassId, Application]
-    gpu_type: str
-    node_gpus: int
+    node_gpus: Mapping[str, int]
     restart_seconds: float
     budget: BudgetId
     reports: ReportModel
     size_known_from: float = 0.0
     learner: Learner = field(init=False)
-    _widths: Mapping[ClassId, Sequence[int]] = field(init=False)
+    _widths: Mapping[ClassId, Collection[int]] = field(init=False)
     _learned: dict[ClassId, tuple[Learned, float, Profile]] = field(default_factory=dict)
     _profiles: Mapping[ClassId, Profile] = field(default_factory=dict)
     _class_work: dict[ClassId, float] = field(default_factory=dict)
@@ -67,9 +66,13 @@ class LearnedKnowledge:
         from charterer.estimate.learner import Learner  # loads numpy and scipy, which most simulations do without
 
         terms = {class_id: _terms(application) for class_id, application in self.applications.items()}
-        self.learner = Learner(terms, {self.gpu_type: self.node_gpus}, self.reports.model_misfit)
+        self.learner = Learner(terms, self.node_gpus, self.reports.model_misfit)
         self._widths = {
-            class_id: curve_widths(application.widths, self.node_gpus)
+            class_id: {
+                gpus
+                for gpu_type in self._types(class_id)
+                for gpus in curve_widths(application.widths, self.node_gpus[gpu_type])
+            }
             for class_id, application in self.applications.items()
         }
 
@@ -90,8 +93,7 @@ class LearnedKnowledge:
         if job.submission.name not in self._jobs_of_known_size:
             profile = self._profiles.get(job.class_id)
             return None if profile is None else profile.mean_work
-        assert job.application.measurements is not None
-        return job.application.measurements.work / _reference(self._learned[job.class_id][0])
+        return job.application.work / _reference(self._learned[job.class_id][0])
 
     def batch(self, job: SimJob) -> int:
         """The batch size with the highest expected goodput."""
@@ -99,7 +101,7 @@ class LearnedKnowledge:
         if job.class_id not in self.applications:
             return 0
         gpus = job.allocation.option.gpus
-        return self.learner.batch(job.class_id, self.gpu_type, gpus, job.done)
+        return self.learner.batch(job.class_id, job.gpu_type, gpus, job.done)
 
     def receive_report(self, job: SimJob, at: Instant) -> None:
         """Learn from the measurement of the job's trainer, with noise."""
@@ -111,7 +113,7 @@ class LearnedKnowledge:
         model, noise = self.reports, self.reports.noise
         observation = Observation(
             job.class_id,
-            self.gpu_type,
+            job.gpu_type,
             len(allocation.placements),
             allocation.option.gpus,
             measurement.batch,
@@ -124,17 +126,20 @@ class LearnedKnowledge:
         self.learner.report(observation)
         if job.submission.name not in self._jobs_of_known_size and job.done >= self.size_known_from:
             self._jobs_of_known_size.add(job.submission.name)
-            assert job.application.measurements is not None
-            self.learner.completed(job.class_id, job.application.measurements.work)
+            self.learner.completed(job.class_id, job.application.work)
             self._class_work.clear()
+
+    def _types(self, class_id: ClassId) -> tuple[str, ...]:
+        """The GPU types on which the class can run, as far as they are on sale."""
+        return tuple(gpu_type for gpu_type in self.applications[class_id].gpu_types if gpu_type in self.node_gpus)
 
     def _update(self, class_id: ClassId) -> bool:
         """Update the class's profile from the learner; whether anything changed."""
         if not self.learner.state(class_id).reports:
             return False
         ran = self.learner.widths_run(class_id)
-        widths = {*self._widths[class_id], *ran.get(self.gpu_type, ())}
-        learned = self.learner.profile(class_id, sorted(widths)[:MOST_WIDTHS], (self.gpu_type,))
+        widths = set(self._widths[class_id]).union(*ran.values())
+        learned = self.learner.profile(class_id, sorted(widths)[:MOST_WIDTHS], self._types(class_id))
         before = self._learned.get(class_id)
         work = self._class_work.get(class_id) or self._class_work.setdefault(
             class_id, self.learner.work(class_id).value
@@ -159,11 +164,12 @@ def learning_from_reports(
     scenario: Scenario, applications: Mapping[ClassId, Application], noise: Callable[[], float]
 ) -> LearnedKnowledge:
     """Curves learned from the reports of the scenario's jobs, and a job's size once its progress tells it."""
-    pool = scenario.pools[0]
+    node_gpus: dict[str, int] = {}
+    for pool in scenario.pools:
+        node_gpus[pool.gpu_type] = max(pool.gpus_per_node, node_gpus.get(pool.gpu_type, 0))
     return LearnedKnowledge(
         applications,
-        pool.gpu_type,
-        pool.gpus_per_node,
+        node_gpus,
         scenario.restart_seconds,
         scenario.budget.id,
         ReportModel(noise, seconds=_REPLAY_SECONDS),
@@ -179,8 +185,13 @@ def _reference(learned: Learned) -> float:
 
 
 def _terms(application: Application) -> BatchTerms:
-    """The declared batch sizes of an application; ValueError where it was measured at one batch size only."""
-    measured = application.measurements
-    if measured is None:
+    """The declared batch sizes of an application, feasible on all of its GPU types; ValueError where none are known."""
+    measured = tuple(application.measurements.values())
+    if not measured:
         raise ValueError(f"{application.name}: only an application measured at several batch sizes can be learned")
-    return BatchTerms(measured.own_batch, measured.largest_batch, measured.largest_local, measured.smallest_local)
+    return BatchTerms(
+        measured[0].own_batch,
+        measured[0].largest_batch,
+        min(table.largest_local for table in measured),
+        max(table.smallest_local for table in measured),
+    )

@@ -35,7 +35,7 @@ def lasting_fields(
         "class_id": job.class_id,
         "weight": terms.weight,
         "widths": terms.widths,
-        "gpu_types": (),
+        "gpu_types": terms.gpu_types or job.application.gpu_types,
         "spot": terms.spot,
         "resize": terms.resize,
         "suspend": False,

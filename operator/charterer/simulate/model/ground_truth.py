@@ -1,10 +1,11 @@
 """The true behaviour of training, which a planner only sees through reports.
 
-An application goes through epochs. On k GPUs with a total batch size B it makes statistical progress at
+An application goes through epochs. On k GPUs of a type with a total batch size B it makes statistical progress at
 
     throughput(k, B) · efficiency(B, epoch)        (Pollux, OSDI'21, §3)
 
-so an epoch's time depends on width and batch size. Progress in this module is the fraction of the whole job done.
+so an epoch's time depends on GPU type, width and batch size. Progress in this module is the fraction of the whole job
+done: it means the same on every GPU type.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from typing import Protocol
+
+GPU_TYPE = "gpu"
+"""The name of the GPU type where there is only one, and nobody names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ class TrainerMeasurement:
 
 
 class BatchMeasurements(Protocol):
-    """Measurements of an application at every width and total batch size."""
+    """Measurements of an application on one GPU type, at every width and total batch size."""
 
     @property
     def own_batch(self) -> int:
@@ -61,7 +65,7 @@ class BatchMeasurements(Protocol):
 class SingleBatch:
     """``BatchMeasurements`` of an application with a single batch size and a known speed.
 
-    ``rates``: as those of the Application. ``work``: the whole job in steps.
+    ``rates``: as those of the Application on one GPU type. ``work``: the whole job in steps.
     """
 
     rates: Sequence[Mapping[int, float]]
@@ -119,45 +123,72 @@ class WidthRates:
 
 @dataclass(frozen=True)
 class Application:
-    """A training application. ``rates[e][k]``: fraction of the job a second in epoch e on k GPUs, at the best batch.
+    """A training application. ``rates[t][e][k]``: fraction of the job a second in epoch e on k GPUs of type t, at the
+    best batch.
 
-    ``ends[e]``: the fraction done at the end of epoch e (1 for the last). It cannot run on widths without a rate.
-    ``measurements`` knows other batch sizes than the best one; None where batch sizes do not matter.
+    ``ends[e]``: the fraction done at the end of epoch e (1 for the last). It cannot run on types and widths without a
+    rate. ``measurements``, by GPU type, know other batch sizes than the best one; none where these do not matter.
     """
 
     name: str
     ends: Sequence[float]
-    rates: Sequence[Mapping[int, float]]
-    measurements: BatchMeasurements | None = None
-    _width_rates: dict[tuple[int, int], WidthRates] = field(default_factory=dict, repr=False, compare=False)
+    rates: Mapping[str, Sequence[Mapping[int, float]]]
+    measurements: Mapping[str, BatchMeasurements] = field(default_factory=dict)
+    _width_rates: dict[tuple[str, int, int], WidthRates] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def gpu_types(self) -> tuple[str, ...]:
+        """The GPU types on which it can run, ascending."""
+        return tuple(sorted(self.rates))
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
-        """The numbers of GPUs on which it can run, ascending."""
-        return tuple(sorted(self.rates[0]))
+        """The numbers of GPUs on which it can run, of any type, ascending."""
+        return tuple(sorted({gpus for epochs in self.rates.values() for gpus in epochs[0]}))
 
-    def width_rates(self, gpus: int, batch: int = 0) -> WidthRates:
-        """Training on ``gpus`` with that total batch size (0: the best of each epoch); ValueError: it cannot run so."""
-        width_rates = self._width_rates.get((gpus, batch))
+    @property
+    def reference_seconds(self) -> float:
+        """Seconds that the job would take at the speed of its first epoch on the fewest GPUs of its first type."""
+        rates = next(iter(self.rates.values()))[0]
+        return 1.0 / rates[min(rates)]
+
+    @property
+    def work(self) -> float:
+        """The whole job in steps at the own batch size; it must have measurements."""
+        return next(iter(self.measurements.values())).work
+
+    def runs_on(self, gpu_type: str, gpus: int) -> bool:
+        """Whether it can run on that width of that type."""
+        return gpu_type in self.rates and gpus in self.rates[gpu_type][0]
+
+    def width_rates(self, gpu_type: str, gpus: int, batch: int = 0) -> WidthRates:
+        """Training on ``gpus`` of a type with that total batch size (0: the best of each epoch).
+
+        ValueError: it cannot run so.
+        """
+        width_rates = self._width_rates.get((gpu_type, gpus, batch))
         if width_rates is None:
-            rates = [rates[gpus] for rates in self.rates if gpus in rates] if not batch else self._rates_at(gpus, batch)
+            if batch:
+                rates = self._rates_at(gpu_type, gpus, batch)
+            else:
+                rates = [rates[gpus] for rates in self.rates.get(gpu_type, ()) if gpus in rates]
             if len(rates) < len(self.ends):
                 how = f"batch size {batch} was not measured on" if batch else "it cannot run on"
-                raise ValueError(f"{self.name}: {how} {gpus} GPUs")
-            width_rates = self._width_rates[gpus, batch] = WidthRates(self.ends, rates)
+                raise ValueError(f"{self.name}: {how} {gpus} GPUs of type {gpu_type!r}")
+            width_rates = self._width_rates[gpu_type, gpus, batch] = WidthRates(self.ends, rates)
         return width_rates
 
     def epoch(self, done: float) -> int:
         """The epoch that is under way at the fraction ``done``."""
         return bisect_right(self.ends, done, 0, len(self.ends) - 1)
 
-    def seconds_left(self, done: float, gpus: int) -> float:
-        """Seconds to the end on ``gpus``, each epoch at its best batch size."""
-        return self.width_rates(gpus).seconds_left(done)
+    def seconds_left(self, done: float, gpu_type: str, gpus: int) -> float:
+        """Seconds to the end on ``gpus`` of a type, each epoch at its best batch size. ValueError: it cannot run so."""
+        return self.width_rates(gpu_type, gpus).seconds_left(done)
 
-    def _rates_at(self, gpus: int, batch: int) -> list[float]:
+    def _rates_at(self, gpu_type: str, gpus: int, batch: int) -> list[float]:
         """The rate of each epoch; fewer than there are epochs where it cannot run so."""
-        measurements = self.measurements
+        measurements = self.measurements.get(gpu_type)
         epochs = (
             () if measurements is None else (measurements.rate(epoch, gpus, batch) for epoch in range(len(self.ends)))
         )
@@ -166,13 +197,21 @@ class Application:
 
 def with_step_times(application: Application, work: float) -> Application:
     """The application with one batch size and ``work`` steps, so that it can report seconds a step."""
-    return Application(application.name, application.ends, application.rates, SingleBatch(application.rates, work))
+    measurements = {gpu_type: SingleBatch(rates, work) for gpu_type, rates in application.rates.items()}
+    return Application(application.name, application.ends, application.rates, measurements)
+
+
+def joined(applications: Sequence[Application]) -> Application:
+    """One application of several that differ only in the GPU types on which they can run."""
+    rates = {gpu_type: rates for application in applications for gpu_type, rates in application.rates.items()}
+    measured = {gpu_type: made for application in applications for gpu_type, made in application.measurements.items()}
+    return Application(applications[0].name, applications[0].ends, rates, measured)
 
 
 def application_from_speeds(
-    name: str, seconds: Mapping[int, float], widths: Iterable[int] | None = None
+    name: str, seconds: Mapping[int, float], widths: Iterable[int] | None = None, gpu_type: str = GPU_TYPE
 ) -> Application:
-    """An application of a single epoch that takes ``seconds[k]`` on k GPUs.
+    """An application of a single epoch that takes ``seconds[k]`` on k GPUs of a type.
 
     ``widths``: those on which it can run (absent: the given ones); speed is linear between given widths, and beyond
     them it cannot run.
@@ -187,4 +226,4 @@ def application_from_speeds(
             low, high = given[at - 1], given[at]
             fraction = (width - low) / (high - low)
             rates[width] = (1.0 - fraction) / seconds[low] + fraction / seconds[high]
-    return Application(name, (1.0,), (rates,))
+    return Application(name, (1.0,), {gpu_type: (rates,)})

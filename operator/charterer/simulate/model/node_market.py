@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from charterer.domain.billing import cost
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.nodes.hazard import events_at_ages
 from charterer.domain.order import Refusal, RefusalKind, Scope, cool_down, with_cool_down
 from charterer.domain.plan import Rent
 from charterer.domain.pool import CapacityType, Cloud, FakeGroup, Offering, Pool, PriceSegment, Quote
 from charterer.domain.time import Instant, seconds_between
+from charterer.estimate.nodes.hazard import EndedNode, hazard, with_ended, without_rentals
+from charterer.policy.options.interruptions import checkpoint_interval
+from charterer.simulate.model.ground_truth import GPU_TYPE
 from charterer.simulate.model.sim_job import SimJob
 
 MOST_NODES = 100_000
@@ -25,14 +29,17 @@ class PoolModel:
     """What a pool sells. ``hourly``: dollars an hour of a node; ``later_prices``: (second, price from then on).
 
     ``draw_start_seconds`` draws the seconds from asking for a node to its readiness (absent: always ``start_seconds``,
-    the declared value). ``draw_lifetime`` draws the seconds after which a node is taken back (absent: never).
-    ``stock``: the most nodes that the cloud has; asking for more gives nothing, and the pool cools down.
+    the declared value). ``draw_lifetime(n)``: the seconds of readiness after which the n-th node rented in the pool,
+    counted from 1, is taken back (absent: never). ``restart_seconds``: from a run's begin to its first step; None: as
+    the scenario says. ``stock``: the most nodes that the cloud has; ``quota``: that it lets the account have; asking
+    for more gives nothing, and the pool cools down. ``later_stock`` and ``later_quota``: (second, nodes from then on).
+    Where the stock of a spot pool falls below what is rented, the cloud takes back the nodes rented last.
     """
 
     name: str
     gpus_per_node: int
     hourly: Price
-    gpu_type: str = "gpu"
+    gpu_type: str = GPU_TYPE
     start_seconds: float = 0.0
     max_nodes: int = 1_000_000
     billing_minimum_seconds: int = 0
@@ -40,13 +47,17 @@ class PoolModel:
     cooldown_seconds: float = 300.0
     stock: int | None = None
     draw_start_seconds: Callable[[], float] | None = None
-    draw_lifetime: Callable[[], float] | None = None
+    draw_lifetime: Callable[[int], float] | None = None
     later_prices: tuple[tuple[float, Price], ...] = ()
+    restart_seconds: float | None = None
+    later_stock: tuple[tuple[float, int | None], ...] = ()
+    quota: int | None = None
+    later_quota: tuple[tuple[float, int | None], ...] = ()
 
     @property
     def most_nodes(self) -> int:
-        """The most nodes that can be rented at once."""
-        return self.max_nodes if self.stock is None else min(self.max_nodes, self.stock)
+        """The most nodes that can ever be rented at once."""
+        return min(self.max_nodes, _most(self.stock, self.later_stock), _most(self.quota, self.later_quota))
 
     @property
     def cloud(self) -> Cloud:
@@ -78,9 +89,15 @@ class PoolModel:
         return Quote(hourly, worst, self.billing_minimum_seconds, "simulated", now)
 
 
+def _most(first: int | None, later: Sequence[tuple[float, int | None]]) -> int:
+    """The highest of several limits in turn."""
+    return max(MOST_NODES * 1000 if limit is None else limit for limit in (first, *(limit for _, limit in later)))
+
+
 @dataclass(slots=True, eq=False)
 class SimMachine:
-    """A rented node. ``number`` counts rented nodes from 1. ``users``: the jobs that hold GPUs of it.
+    """A rented node. ``number`` counts rented nodes from 1, ``in_pool`` those of its pool. ``users``: the jobs that
+    hold GPUs of it.
 
     ``ready``: since when it takes pods. ``draining``: it is ended when its last job leaves. ``ended``: it is gone.
     """
@@ -88,6 +105,7 @@ class SimMachine:
     order: Rent
     model: PoolModel
     number: int
+    in_pool: int
     created: Instant
     segments: tuple[PriceSegment, ...]
     ready: Instant | None = None
@@ -118,7 +136,8 @@ class SimMachine:
 class NodeMarket:
     """The pools, and ``machines``: the nodes rented from them, in order of renting. ``rented_total`` counts all.
 
-    ``version`` grows whenever a machine is rented, becomes ready, is to be drained or ends. ``live``: machines by pool.
+    ``version`` grows whenever a machine is rented, becomes ready, is to be drained or ends. ``live``: machines by pool;
+    ``rented``: how many ever were. ``stock`` and ``quota``: the pools' present limits.
     ``micros_per_hour``: micro-dollars an hour of all machines. ``spent`` (by pool) and ``node_seconds`` sum up the
     machines that ended.
     """
@@ -130,10 +149,15 @@ class NodeMarket:
         self.spent: dict[PoolId, Money] = dict.fromkeys(self.models, ZERO)
         self.node_seconds: dict[PoolId, float] = dict.fromkeys(self.models, 0.0)
         self.live: dict[PoolId, int] = dict.fromkeys(self.models, 0)
+        self.rented: dict[PoolId, int] = dict.fromkeys(self.models, 0)
+        self.stock = {name: model.stock for name, model in self.models.items()}
+        self.quota = {name: model.quota for name, model in self.models.items()}
         self.micros_per_hour = 0
         self.rented_total = 0
         self._launched: dict[PoolId, Instant] = {}
         self.version = 0
+        for name in self.models:
+            self._learn(name, now)
 
     def reprice(self, name: PoolId, hourly: Price, now: Instant) -> None:
         """Change the price of the pool's nodes from now on, those that are rented already included."""
@@ -145,11 +169,11 @@ class NodeMarket:
         self.version += 1
 
     def rent(self, order: Rent, now: Instant) -> SimMachine | None:
-        """A new machine, which is not ready; None where the cloud has none (the pool cools down)."""
+        """A new machine, which is not ready; None where the cloud has none, or gives none (the pool cools down)."""
         model = self.models[order.pool]
-        if model.stock is not None and self.live[order.pool] >= model.stock:
+        refusal = self._refusal(order.pool, now)
+        if refusal is not None:
             pool = self.pools[order.pool]
-            refusal = Refusal(RefusalKind.STOCK_OUT, Scope.POOL, model.name, "StockOut", "none left", now)
             launched = self._launched.get(order.pool)
             cooled = cool_down(pool.cooled, refusal, model.cooldown_seconds, now, launched)
             self.pools = {**self.pools, order.pool: replace(pool, cooled=with_cool_down(pool.cooled, cooled))}
@@ -157,26 +181,44 @@ class NodeMarket:
         self.rented_total += 1
         self._launched[order.pool] = now
         self.live[order.pool] += 1
+        self.rented[order.pool] += 1
         self.version += 1
         quote = self.pools[order.pool].quote
         assert quote is not None
         self.micros_per_hour += quote.price.micros_per_hour
         segments = (PriceSegment(now, quote.price),)
-        machine = self.machines[order.rental] = SimMachine(order, model, self.rented_total, now, segments)
+        machine = self.machines[order.rental] = SimMachine(
+            order, model, self.rented_total, self.rented[order.pool], now, segments
+        )
         return machine
+
+    def most_now(self, pool: PoolId) -> int:
+        """The most nodes that can be rented at once as things stand."""
+        limits = (self.models[pool].max_nodes, self.stock[pool], self.quota[pool])
+        return min(limit for limit in limits if limit is not None)
+
+    def _refusal(self, pool: PoolId, now: Instant) -> Refusal | None:
+        """What the cloud says to an order for one more node; None where it has one."""
+        name, live, stock, quota = self.models[pool].name, self.live[pool], self.stock[pool], self.quota[pool]
+        if stock is not None and live >= stock:
+            return Refusal(RefusalKind.STOCK_OUT, Scope.POOL, name, "StockOut", "none left", now)
+        if quota is not None and live >= quota:
+            return Refusal(RefusalKind.QUOTA_EXCEEDED, Scope.POOL, name, "QuotaExceeded", f"limit {quota}", now)
+        return None
 
     def mark_ready(self, machine: SimMachine, now: Instant) -> None:
         """The machine takes pods from now on."""
         machine.ready = now
         self.version += 1
+        self._learn(machine.order.pool, now)
 
     def drain(self, machine: SimMachine) -> None:
         """The machine is to be ended when its last job leaves."""
         machine.draining = True
         self.version += 1
 
-    def end(self, machine: SimMachine, now: Instant) -> Money:
-        """End the machine now; returns its bill."""
+    def end(self, machine: SimMachine, now: Instant, *, taken: bool = False) -> Money:
+        """End the machine now; returns its bill. ``taken``: the cloud takes it back."""
         del self.machines[machine.order.rental]
         machine.ended = True
         self.version += 1
@@ -185,4 +227,28 @@ class NodeMarket:
         self.micros_per_hour -= machine.segments[-1].price.micros_per_hour
         self.spent[pool] += bill
         self.node_seconds[pool] += seconds_between(machine.created, now)
+        hours = seconds_between(machine.created, now) / 3600.0
+        ended = EndedNode(machine.uid, hours, now, taken, self.live[pool])
+        counted = without_rentals(with_ended(self.pools[pool].lifetimes, ended), ())
+        self.pools = {**self.pools, pool: replace(self.pools[pool], lifetimes=counted)}
+        self._learn(pool, now)
         return bill
+
+    def checkpoint_seconds(self, nodes: Sequence[RentalId], write_seconds: float, now: Instant) -> float:
+        """The best interval between checkpoints of a job on these machines of one pool, as far as is known."""
+        machines = [self.machines[name] for name in nodes]
+        known = self.pools[machines[0].order.pool].hazard
+        ages = [seconds_between(machine.created, now) / 3600.0 for machine in machines]
+        return checkpoint_interval(write_seconds, 0.0 if known is None else events_at_ages(known, ages))
+
+    def _learn(self, name: PoolId, now: Instant) -> None:
+        """Estimate anew at which rate nodes of the pool are taken back: where that can be, or has been seen."""
+        pool = self.pools[name]
+        if pool.capacity_type is CapacityType.SPOT or any(pool.lifetimes.deaths):
+            ages = [
+                seconds_between(machine.created, now) / 3600.0
+                for machine in self.machines.values()
+                if machine.order.pool == name
+            ]
+            known = hazard(pool.lifetimes, ages, now, pool.capacity_type)
+            self.pools = {**self.pools, name: replace(pool, hazard=known)}

@@ -14,7 +14,8 @@ from charterer.domain.time import Instant
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """One job; times are seconds of the virtual clock, None for what did not happen. ``gpu_seconds``: GPU time held.
+    """One job; times are seconds of the virtual clock, None for what did not happen. ``pool_gpu_seconds``: GPU
+    time held, by pool.
 
     ``widths``: (second, GPUs held from then on) at each change, starts up to the first step included.
     """
@@ -25,8 +26,13 @@ class JobResult:
     started: float | None
     finished: float | None
     restarts: int
-    gpu_seconds: float
+    pool_gpu_seconds: Mapping[PoolId, float]
     widths: tuple[tuple[float, int], ...] = ()
+
+    @property
+    def gpu_seconds(self) -> float:
+        """GPU time held in all pools."""
+        return sum(self.pool_gpu_seconds.values())
 
     @property
     def completion_seconds(self) -> float | None:
@@ -62,19 +68,25 @@ class EventCounts:
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """``periods``: (begin, spend) of budget periods that are over. ``rented_nodes``: (second, nodes) at each change.
+    """``spent_in``: by pool. ``periods``: (begin, spend) of budget periods that are over. ``rented_nodes``: (second,
+    nodes) at each change.
 
     ``hourly``: (second, dollars an hour of the rented nodes) at each change.
     """
 
     jobs: tuple[JobResult, ...]
     rented_gpu_hours: Mapping[PoolId, float]
-    spent: Money
+    spent_in: Mapping[PoolId, Money]
     periods: tuple[tuple[Instant, Money], ...]
     rented_nodes: tuple[tuple[float, int], ...]
     hourly: tuple[tuple[float, float], ...]
     counts: EventCounts
     ended_at: float
+
+    @property
+    def spent(self) -> Money:
+        """Dollars in all pools."""
+        return total(self.spent_in.values())
 
     @property
     def completion_seconds(self) -> list[float]:
@@ -119,15 +131,17 @@ def merge_results(results: Sequence[SimulationResult]) -> SimulationResult:
     if len(results) == 1:
         return results[0]
     hours: dict[PoolId, float] = {}
+    spent_in: dict[PoolId, Money] = {}
     periods: dict[Instant, Money] = {}
     for result in results:
         hours |= result.rented_gpu_hours
+        spent_in |= result.spent_in
         for start, spent in result.periods:
             periods[start] = periods.get(start, ZERO) + spent
     return SimulationResult(
         jobs=tuple(job for result in results for job in result.jobs),
         rented_gpu_hours=hours,
-        spent=total(result.spent for result in results),
+        spent_in=spent_in,
         periods=tuple(sorted(periods.items())),
         rented_nodes=tuple(
             (at, int(nodes)) for at, nodes in sum_of_steps([(result.rented_nodes, 1.0) for result in results])

@@ -20,12 +20,16 @@ UNLIMITED = Money.parse("1000000000")
 
 @dataclass(frozen=True, slots=True)
 class JobTerms:
-    """How a job may run: its widths, resize policy, spot policy and weight."""
+    """How a job may run: its widths, resize policy, spot policy and weight.
+
+    ``gpu_types``: those that its owner permits; empty for all on which its application can run.
+    """
 
     widths: Widths
     resize: ResizePolicy = ResizePolicy.RESTART
     spot: SpotPolicy = SpotPolicy.NEVER
     weight: float = 1.0
+    gpu_types: tuple[str, ...] = ()
 
 
 def class_of(application: str) -> ClassId:
@@ -42,10 +46,12 @@ class Scenario:
     """What happens under any policy. ``start``: the instant of second 0.
 
     ``applications``: by the name that submissions give. ``terms``: how a submission's job may run. ``restart_seconds``:
-    from a run's begin to its first step, first starts included. ``resize_seconds``: pause in training when a run is
-    resized in place. ``checkpoint_seconds``: between checkpoints; half of it is lost with a spot node. ``until``: the
-    second at which the simulation ends at the latest. ``classes``: a job's class, by default that of its application;
-    with it applications of several sizes can share a class.
+    from a run's begin to its first step, first starts included, in pools that say nothing else. ``resize_seconds``:
+    pause in training when a run is resized in place. ``checkpoint_seconds``: between checkpoints of a job on nodes that
+    can be taken back, which loses what it did since the last one; None: as is best for the rate that is known and the
+    nodes' ages. ``checkpoint_write_seconds``: to write one, without training. ``until``: the second at which the
+    simulation ends at the latest. ``classes``: a job's class, by default that of its application; with it applications
+    of several sizes can share a class.
     """
 
     start: Instant
@@ -56,7 +62,8 @@ class Scenario:
     terms: Callable[[Submission], JobTerms]
     restart_seconds: float = 30.0
     resize_seconds: float = 0.0
-    checkpoint_seconds: float = 600.0
+    checkpoint_seconds: float | None = 600.0
+    checkpoint_write_seconds: float = 0.0
     until: float = float("inf")
     classes: Callable[[Submission, Application], ClassId] = _by_application
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from charterer.domain.ids import ClassId, JobId
+from charterer.domain.ids import ClassId, JobId, PoolId
 from charterer.domain.job import Allocation, RunOutcome, RunRecord
 from charterer.domain.money import Money
 from charterer.domain.time import Instant
@@ -17,11 +17,12 @@ from charterer.simulate.model.workload import Submission
 class SimJob:
     """A job in the simulation; times are seconds of the virtual clock.
 
-    ``done``: fraction of the work done at ``advanced_to``; it was last seen to grow at ``progressed_at``.
-    ``training_from``: end of the present run's restart. ``version`` grows with each run and batch size, so that events
-    of a former one can be told apart. ``batch``: total batch size of the training, 0 for the best one of each epoch.
-    ``predicted`` and ``moves``: what the operator's planner wants remembered of the job (see Job). ``widths``: as in
-    the JobResult.
+    ``done``: fraction of the work done at ``advanced_to``; it was last seen to grow at ``progressed_at``. ``gpu_type``:
+    of the present run. ``training_from``: end of its restart. ``version`` grows with each run and batch size, so that
+    events of a former one can be told apart. ``batch``: total batch size of the training, 0 for the best one of each
+    epoch. ``pace``: the part of the time in which it trains and writes no checkpoint; one ends every ``cycle`` seconds
+    from ``cycle_from`` on. ``predicted`` and ``moves``: what the operator's planner wants remembered of the job (see
+    Job). ``widths``: as in the JobResult.
     """
 
     id: JobId
@@ -33,14 +34,18 @@ class SimJob:
     progressed_at: float
     done: float = 0.0
     allocation: Allocation | None = None
+    gpu_type: str = ""
     training_from: float = 0.0
     version: int = 0
     batch: int = 0
+    pace: float = 1.0
+    cycle: float = 0.0
+    cycle_from: float = 0.0
     runs: int = 0
     records: tuple[RunRecord, ...] = ()
     started: float | None = None
     finished: float | None = None
-    gpu_seconds: float = 0.0
+    gpu_seconds: dict[PoolId, float] = field(default_factory=dict)
     predicted: Money | None = None
     moves: tuple[Instant, ...] = ()
     widths: list[tuple[float, int]] = field(default_factory=list)
@@ -50,12 +55,11 @@ class SimJob:
         """Train until ``now``."""
         allocation = self.allocation
         if allocation is not None:
-            gpus = allocation.option.gpus
             since = self.advanced_to
-            self.gpu_seconds += (now - since) * gpus
+            self._hold(allocation, now - since)
             trained = now - (self.training_from if self.training_from > since else since)
             if trained > 0.0:
-                self.done = self._width_rates.after(self.done, trained)
+                self.done = self._width_rates.after(self.done, trained * self.pace)
                 self.progressed_at = now
         self.advanced_to = now
 
@@ -64,28 +68,36 @@ class SimJob:
         assert self.allocation is not None
         self.batch = batch
         self.version += 1
-        self._width_rates = self.application.width_rates(self.allocation.option.gpus, batch)
-        return max(self.advanced_to, self.training_from) + self._width_rates.seconds_left(self.done)
+        self._width_rates = self.application.width_rates(self.gpu_type, self.allocation.option.gpus, batch)
+        return max(self.advanced_to, self.training_from) + self._width_rates.seconds_left(self.done) / self.pace
 
     def complete(self, now: float) -> None:
         """Complete the job at ``now``; its allocation stays, for those who free its GPUs."""
         assert self.allocation is not None
-        self.gpu_seconds += (now - self.advanced_to) * self.allocation.option.gpus
+        self._hold(self.allocation, now - self.advanced_to)
         self.advanced_to = self.progressed_at = self.finished = now
         self.done = 1.0
         self.widths.append((now, 0))
 
-    def lose_progress(self, seconds: float) -> None:
-        """Lose the progress of the last ``seconds`` of training; the job must run."""
-        self.done = self._width_rates.before(self.done, seconds)
+    def checkpoint_every(self, interval: float, write_seconds: float) -> None:
+        """From now on, or from its first step on, train for ``interval`` seconds and write for ``write_seconds``."""
+        self.cycle = interval + write_seconds
+        self.pace = interval / self.cycle if self.cycle > 0.0 else 1.0
+        self.cycle_from = max(self.advanced_to, self.training_from)
+
+    def lose_progress(self) -> None:
+        """Lose the progress since the last checkpoint; the job must run."""
+        since = max(self.advanced_to - self.cycle_from, 0.0)
+        lost = since % self.cycle if self.cycle > 0.0 else 0.0
+        self.done = self._width_rates.before(self.done, lost * self.pace)
         self.progressed_at = self.advanced_to
 
     def measurement(self) -> TrainerMeasurement:
         """What its trainer measures now; the job must run, with a batch size."""
         assert self.allocation is not None
-        assert self.application.measurements is not None
         epoch = self.application.epoch(self.done)
-        measured = self.application.measurements.measurement(epoch, self.allocation.option.gpus, self.batch)
+        gpus = self.allocation.option.gpus
+        measured = self.application.measurements[self.gpu_type].measurement(epoch, gpus, self.batch)
         assert measured is not None
         return measured
 
@@ -98,17 +110,18 @@ class SimJob:
             started=self.started,
             finished=self.finished,
             restarts=max(self.runs - 1, 0),
-            gpu_seconds=self.gpu_seconds,
+            pool_gpu_seconds=dict(self.gpu_seconds),
             widths=tuple(self.widths),
         )
 
-    def start_run(self, allocation: Allocation, training_from: float, now: Instant) -> None:
-        """Start the run of an allocation; the former run ends and is recorded."""
+    def start_run(self, allocation: Allocation, gpu_type: str, training_from: float, now: Instant) -> None:
+        """Start the run of an allocation on GPUs of a type; the former run ends and is recorded."""
         if self.allocation is not None:
             self._record(self.allocation, now, RunOutcome.STOPPED)
         if self.started is None:
             self.started = self.advanced_to
         self.allocation = allocation
+        self.gpu_type = gpu_type
         self.training_from = training_from
         self.runs += 1
         self.widths.append((self.advanced_to, allocation.option.gpus))
@@ -128,6 +141,10 @@ class SimJob:
             self.widths.append((self.advanced_to, 0))
         self.allocation = None
         self.version += 1
+
+    def _hold(self, allocation: Allocation, seconds: float) -> None:
+        pool = allocation.option.pool
+        self.gpu_seconds[pool] = self.gpu_seconds.get(pool, 0.0) + seconds * allocation.option.gpus
 
     def _record(self, run: Allocation, now: Instant, outcome: RunOutcome) -> None:
         self.records = (*self.records, RunRecord(run.run, outcome, run.option, run.placements, run.since, now, ""))

@@ -34,10 +34,10 @@ class SimLedger:
         self._balance(now)
         return self._flush()
 
-    def end(self, machine: SimMachine, now: Instant) -> None:
-        """End the machine now and add its bill to the sums."""
+    def end(self, machine: SimMachine, now: Instant, *, taken: bool = False) -> None:
+        """End the machine now and add its bill to the sums; ``taken``: the cloud takes it back."""
         begin = self._balance(now).period_start
-        bill = self._market.end(machine, now)
+        bill = self._market.end(machine, now, taken=taken)
         in_period = bill if machine.created >= begin else accrued_in(gpu_rental(machine), begin, now)
         self._settled += in_period.micros
         self._lifetime += bill.micros

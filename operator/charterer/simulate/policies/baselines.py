@@ -15,7 +15,7 @@ from itertools import islice
 from math import ceil
 
 from charterer.domain.ids import ClassId
-from charterer.domain.job import Allocation
+from charterer.domain.job import Allocation, SpotPolicy
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.simulate.engine.policy import Policy
 from charterer.simulate.engine.world import World
@@ -30,6 +30,8 @@ SCALE_DOWN_SECONDS = 600.0
 
 RequestedGpus = Callable[[Submission], int]
 """The width that a job's owner asked for."""
+SecondsAt = Callable[[Submission, str, int], float]
+"""Seconds that a job takes on GPUs of a type, and so many of them."""
 
 
 class QueueOrder(StrEnum):
@@ -65,7 +67,8 @@ class _GangPolicy(Policy):
     """Fleets, and queues of jobs that wait until all GPUs that were asked for are free.
 
     A job runs in the cheapest pool that has nodes for it when it arrives, or else in the cheapest one that could ever
-    have them. A job that is too wide for every pool never runs.
+    have them, on types for which it has a curve, and on spot nodes only where its owner allows them. A job that no pool
+    can run never runs.
     """
 
     def __init__(self, asked: RequestedGpus) -> None:
@@ -74,9 +77,10 @@ class _GangPolicy(Policy):
     def begin_simulation(self, world: World) -> None:
         self._world = world
         models = sorted(world.market.models.items(), key=lambda item: item[1].hourly.share(1, item[1].gpus_per_node))
-        self._pools = {pool: _PoolQueue(BaselineFleet(world, pool), self._new_queue()) for pool, _ in models}
+        fleets = {pool: BaselineFleet(world, pool) for pool, _ in models}
+        self._pools = {pool: _PoolQueue(fleet, self._new_queue(fleet)) for pool, fleet in fleets.items()}
 
-    def _new_queue(self) -> GangQueue:
+    def _new_queue(self, fleet: BaselineFleet) -> GangQueue:
         """First come, first served."""
         return GangQueue(_same_rank)
 
@@ -86,12 +90,21 @@ class _GangPolicy(Policy):
 
     def job_arrived(self, job: SimJob) -> None:
         widths = [(pool, self.width(job, pool)) for pool in self._pools.values()]
-        fitting = [(pool, gpus) for pool, gpus in widths if gpus <= pool.fleet.most * pool.fleet.size]
+        fitting = [(pool, gpus) for pool, gpus in widths if self._fits(job, pool.fleet, gpus)]
         if fitting:
             ready = (choice for choice in fitting if len(fitting) == 1 or choice[0].has_nodes_for(choice[1]))
             pool, gpus = next(ready, fitting[0])
             pool.queue.put(job, gpus)
             pool.wanted += gpus
+
+    def _fits(self, job: SimJob, fleet: BaselineFleet, gpus: int) -> bool:
+        terms = self._world.scenario.terms(job.submission)
+        return (
+            gpus <= fleet.most * fleet.size
+            and job.application.runs_on(fleet.gpu_type, gpus)
+            and fleet.gpu_type in (terms.gpu_types or (fleet.gpu_type,))
+            and (terms.spot is SpotPolicy.ALLOWED or not fleet.spot)
+        )
 
     def job_completed(self, job: SimJob) -> None:
         assert job.allocation is not None
@@ -143,8 +156,8 @@ class RequestedWidth(_GangPolicy):
 class FixedFleet(_GangPolicy):
     """``nodes`` nodes in each pool, rented as long as there is work, and a gang queue: the first job that fits runs.
 
-    ``order``: which job is first. ``seconds_at``: seconds that a job takes at a width (for the shortest first). Fair:
-    the class with the fewest GPU-seconds so far comes first.
+    ``order``: which job is first. ``seconds_at``: for the shortest first. Fair: the class with the fewest GPU-seconds
+    so far comes first.
     """
 
     def __init__(
@@ -152,7 +165,7 @@ class FixedFleet(_GangPolicy):
         nodes: int,
         asked: RequestedGpus,
         order: QueueOrder = QueueOrder.FIFO,
-        seconds_at: Callable[[Submission, int], float] = lambda submission, gpus: 0.0,
+        seconds_at: SecondsAt = lambda submission, gpu_type, gpus: 0.0,
     ) -> None:
         super().__init__(asked)
         self._nodes = nodes
@@ -160,12 +173,12 @@ class FixedFleet(_GangPolicy):
         self._seconds_at = seconds_at
         self._usage: dict[ClassId, _Usage] = {}
 
-    def _new_queue(self) -> GangQueue:
+    def _new_queue(self, fleet: BaselineFleet) -> GangQueue:
         match self._order:
             case QueueOrder.FIFO:
                 return GangQueue(_same_rank)
             case QueueOrder.SHORTEST:
-                return GangQueue(lambda job: self._seconds_at(job.submission, self._asked(job.submission)))
+                return GangQueue(lambda job: self._seconds(job, fleet))
             case QueueOrder.FAIR:
                 return GangQueue(_same_rank, lambda class_id: self._used(class_id).until(self._world.clock.instant))
 
@@ -187,6 +200,9 @@ class FixedFleet(_GangPolicy):
             if pool.wanted:
                 pool.fleet.rent(self._nodes - len(pool.fleet))
         return None
+
+    def _seconds(self, job: SimJob, fleet: BaselineFleet) -> float:
+        return self._seconds_at(job.submission, fleet.gpu_type, fleet.placeable_width(self._asked(job.submission)))
 
     def _used(self, class_id: ClassId) -> _Usage:
         return self._usage.setdefault(class_id, _Usage())

@@ -12,6 +12,7 @@ from charterer.domain.job import Allocation, Placement
 from charterer.domain.money import ZERO
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
+from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant
 from charterer.simulate.engine.world import World
 from charterer.simulate.model.node_market import SimMachine
@@ -39,8 +40,9 @@ def nodes_for(widths: Iterable[int], size: int) -> int:
 class BaselineFleet:
     """Ready nodes by their free GPUs. A job of less than a node goes to the fullest node that fits.
 
-    ``size``: GPUs of a node. ``most``: nodes that may be rented at once. ``booting``: nodes that are not ready yet.
-    ``idle_since``: ready nodes without a job and since when, the longest idle first.
+    ``size`` and ``gpu_type``: of a node. ``spot``: whether the cloud may take one back. ``most``: nodes that may ever
+    be rented at once. ``booting``: nodes that are not ready yet. ``idle_since``: ready nodes without a job and since
+    when, the longest idle first.
     """
 
     def __init__(self, world: World, pool: PoolId) -> None:
@@ -48,6 +50,8 @@ class BaselineFleet:
         self._pool = pool
         model = world.market.models[pool]
         self.size = model.gpus_per_node
+        self.gpu_type = model.gpu_type
+        self.spot = model.capacity_type is CapacityType.SPOT
         self.most = model.most_nodes
         self.price = model.hourly
         self.booting = 0
@@ -123,7 +127,7 @@ class BaselineFleet:
     def rent(self, nodes: int) -> None:
         """Ask for that many more nodes, as far as the pool has them."""
         world, budget = self._world, self._world.scenario.budget.id
-        for _ in range(min(nodes, self.most - len(self))):
+        for _ in range(min(nodes, world.market.most_now(self._pool) - len(self))):
             if self._free_numbers:
                 number = heappop(self._free_numbers)
             else:

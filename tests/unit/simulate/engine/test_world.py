@@ -82,14 +82,14 @@ def test_a_policy_that_acts_for_ever_is_an_error_that_names_it() -> None:
 
 def test_every_job_event_is_counted_once() -> None:
     lifetimes = iter([100.0, 10_000.0])
-    pool = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=lambda: next(lifetimes))
+    pool = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=lambda _: next(lifetimes))
     counts = run(scenario(0.0, pool=pool), FixedFleet(1, lambda _: 4)).counts
     assert (counts.arrivals, counts.starts, counts.interruptions, counts.completions) == (1, 2, 1, 1)
     assert (counts.machines, counts.reports, counts.job_events) == (2, 0, 5)
 
 
 def test_a_fixed_fleet_replaces_what_is_taken_back_as_long_as_there_is_work_and_then_ends() -> None:
-    pool = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=lambda: 200.0)
+    pool = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=lambda _: 200.0)
     result = run(scenario(0.0, pool=pool, checkpoint_seconds=0.0), FixedFleet(2, lambda _: 4))
     assert result.mean_completion_seconds == pytest.approx(250.0)
     assert result.counts.machines == 4
@@ -111,7 +111,7 @@ def test_fair_is_by_what_was_used_up_to_the_end_of_each_job() -> None:
 def test_a_machine_that_is_taken_back_just_after_a_months_end_cost_each_month_its_part() -> None:
     """Nothing else happens between the beginning of the month and then."""
     month = 30 * 86_400.0
-    pool = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=lambda: 3600.0)
+    pool = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=lambda _: 3600.0)
     given = scenario(month - 1800.0, pool=pool, until=month + 3600.0)
     result = run(replace(given, applications={"halves": application_from_speeds("halves", {4: 50_000.0})}), Gives())
     assert [spent for _, spent in result.periods] == [Money.parse("7200")]
@@ -119,10 +119,10 @@ def test_a_machine_that_is_taken_back_just_after_a_months_end_cost_each_month_it
 
 
 def test_an_application_that_cannot_run_on_a_width_says_so() -> None:
-    with pytest.raises(ValueError, match="halves: it cannot run on 3 GPUs"):
-        HALVES.width_rates(3)
-    with pytest.raises(ValueError, match="halves: batch size 64 was not measured on 4 GPUs"):
-        HALVES.width_rates(4, 64)
+    with pytest.raises(ValueError, match="halves: it cannot run on 3 GPUs of type 'gpu'"):
+        HALVES.width_rates("gpu", 3)
+    with pytest.raises(ValueError, match="halves: batch size 64 was not measured on 4 GPUs of type 'gpu'"):
+        HALVES.width_rates("gpu", 4, 64)
 
 
 def test_nothing_is_rented_beyond_the_maximum_of_the_pool() -> None:

@@ -57,8 +57,10 @@ def test_a_row_says_its_pool_and_its_curve() -> None:
 
 def test_speeds_of_the_class_serve_rows_without_a_curve() -> None:
     (fleet,) = read("submitted,gpus,duration,class\n0,4,100,sft\n", curves={"sft": (curve({1: 1, 8: 4}, ""),)}).pools
-    assert fleet.application(fleet.jobs[0]).seconds_left(0.0, 4) == pytest.approx(100.0)
-    assert fleet.application(fleet.jobs[0]).seconds_left(0.0, 8) == pytest.approx(100.0 * (1 + 3 * 3 / 7) / 4)
+    assert fleet.application(fleet.jobs[0]).seconds_left(0.0, fleet.pool.gpu_type, 4) == pytest.approx(100.0)
+    assert fleet.application(fleet.jobs[0]).seconds_left(0.0, fleet.pool.gpu_type, 8) == pytest.approx(
+        100.0 * (1 + 3 * 3 / 7) / 4
+    )
 
 
 @pytest.mark.parametrize(

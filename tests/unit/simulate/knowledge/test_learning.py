@@ -67,7 +67,7 @@ class Made:
             for epoch in range(self.epochs)
         ]
         ends = [(epoch + 1) / self.epochs for epoch in range(self.epochs)]
-        return Application("resnet", ends, rates, self)
+        return Application("resnet", ends, {NODE.gpu_type: rates}, {NODE.gpu_type: self})
 
 
 RESNET = Made(Trainer()).application()
@@ -91,8 +91,7 @@ def learned(given: Scenario, seed: int = 0, **how: float) -> tuple[SimulationRes
     draw = random.Random(seed)
     knowledge = LearnedKnowledge(
         {class_of(name): application for name, application in given.applications.items()},
-        NODE.gpu_type,
-        NODE.gpus_per_node,
+        {NODE.gpu_type: NODE.gpus_per_node},
         RESTART,
         given.budget.id,
         ReportModel(lambda: draw.gauss(0.0, 1.0), **how),
@@ -126,7 +125,7 @@ def test_what_is_learned_comes_close_to_the_truth_where_jobs_ran() -> None:
     ]
     assert measurements
     for entry in measurements:
-        assert entry.goodput == pytest.approx(RESNET.rates[-1][entry.gpus] * 60_000.0, rel=0.1)
+        assert entry.goodput == pytest.approx(RESNET.rates[NODE.gpu_type][-1][entry.gpus] * 60_000.0, rel=0.1)
 
 
 def test_the_same_seed_gives_the_same_result_and_another_one_another() -> None:
@@ -151,8 +150,7 @@ def test_the_batch_size_is_chosen_anew_on_the_way() -> None:
     draw = random.Random(0)
     watched = Watched(
         knowledge.applications,
-        NODE.gpu_type,
-        NODE.gpus_per_node,
+        {NODE.gpu_type: NODE.gpus_per_node},
         RESTART,
         given.budget.id,
         ReportModel(lambda: draw.gauss()),
@@ -163,4 +161,4 @@ def test_the_batch_size_is_chosen_anew_on_the_way() -> None:
 
 def test_an_application_of_one_batch_size_cannot_be_learned() -> None:
     with pytest.raises(ValueError, match="resnet: only an application measured at several batch sizes can be learned"):
-        learned(scenario([0.0], replace(RESNET, measurements=None)))
+        learned(scenario([0.0], replace(RESNET, measurements={})))

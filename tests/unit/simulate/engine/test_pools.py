@@ -1,0 +1,126 @@
+"""Pools of a simulated world: speed, restart, stock and quota are their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from charterer.domain.ids import PoolId
+from charterer.domain.job import SpotPolicy, Widths
+from charterer.domain.money import Money, Price
+from charterer.domain.pool import CapacityType
+from charterer.simulate.model.ground_truth import application_from_speeds, joined
+from charterer.simulate.model.lifetimes import exponential
+from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.scenario import JobTerms, Scenario
+from charterer.simulate.policies.baselines import FixedFleet, QueueOrder, RequestedWidth
+from charterer.simulate.policy_registry import PolicyChoice, simulate_scenario
+from tests.unit.simulate.scenarios import HALVES, NODE, budget, run, scenario
+
+SLOW = PoolModel("slow", 4, Price.parse("3600"), "T4")
+FAST = PoolModel("fast", 4, Price.parse("14400"), "A100")
+BOTH = joined(
+    [
+        application_from_speeds("both", {4: 300.0}, gpu_type="T4"),
+        application_from_speeds("both", {4: 100.0}, gpu_type="A100"),
+    ]
+)
+
+
+def of_types(*arrivals: float, pools: tuple[PoolModel, ...] = (SLOW, FAST), **changes: Any) -> Scenario:
+    """Jobs that can run on both types."""
+    return scenario(*arrivals, application=BOTH, pools=pools, **changes)
+
+
+@pytest.mark.parametrize(
+    ("worth", "pool", "seconds", "dollars"), [(0.1, "slow", 300.0, "300"), (10.0, "fast", 100.0, "400")]
+)
+def test_a_job_trains_at_the_speed_of_the_type_that_is_worth_its_price(
+    worth: float, pool: str, seconds: float, dollars: str
+) -> None:
+    """The fast type costs a dollar a job more, and saves 200 seconds: by 50 cents a second it is worth it."""
+    result = run(of_types(0.0, budget=budget(rate=worth)))
+    (job,) = result.jobs
+    assert job.completion_seconds == pytest.approx(seconds)
+    assert dict(job.pool_gpu_seconds) == {PoolId(pool): pytest.approx(4 * seconds)}
+    assert result.spent_in[PoolId(pool)] == result.spent == Money.parse(dollars)
+
+
+def test_a_job_that_changes_its_type_goes_on_where_it_was() -> None:
+    """From second 150 the fast type costs what the slow one does; half of the job is left, which is 50 seconds
+    there.
+    """
+    falling = replace(FAST, later_prices=((150.0, SLOW.hourly),))
+    result = run(of_types(0.0, pools=(SLOW, falling), budget=budget(rate=0.1)))
+    (job,) = result.jobs
+    assert job.completion_seconds == pytest.approx(200.0)
+    assert (job.restarts, result.spent) == (1, Money.parse("200"))
+
+
+def test_a_restart_takes_as_long_as_its_pool_says() -> None:
+    given = of_types(0.0, pools=(replace(SLOW, restart_seconds=40.0),), restart_seconds=5.0)
+    assert run(given).mean_completion_seconds == pytest.approx(340.0)
+    assert run(replace(given, pools=(SLOW,))).mean_completion_seconds == pytest.approx(305.0)
+
+
+def test_who_permits_one_type_gets_that_one() -> None:
+    def slow_only(_: object) -> JobTerms:
+        return JobTerms(Widths(1, 4, 64), gpu_types=("T4",))
+
+    for policy in (None, RequestedWidth(lambda _: 4)):
+        given = of_types(0.0, budget=budget(rate=100.0), terms=slow_only, pools=(FAST, SLOW))
+        assert run(given, policy).mean_completion_seconds == pytest.approx(300.0)
+
+
+def test_a_baseline_uses_no_type_without_a_curve_and_no_spot_node_that_the_owner_does_not_allow() -> None:
+    def never(_: object) -> JobTerms:
+        return JobTerms(Widths(1, 4, 64), spot=SpotPolicy.NEVER)
+
+    cheap = PoolModel("cheap", 4, Price.parse("1"), "K80")
+    spot = replace(SLOW, name="spot", hourly=Price.parse("2"), capacity_type=CapacityType.SPOT)
+    result = run(of_types(0.0, pools=(cheap, spot, FAST), terms=never), FixedFleet(1, lambda _: 4, QueueOrder.FIFO))
+    (job,) = result.jobs
+    assert list(job.pool_gpu_seconds) == ["fast"]
+
+
+def test_spot_nodes_rented_last_are_taken_back_when_the_stock_falls_and_nothing_is_rented_above_it() -> None:
+    spot = replace(NODE, capacity_type=CapacityType.SPOT, later_stock=((100.0, 1), (200.0, None)))
+    result = run(scenario(0.0, 0.0, pool=spot, checkpoint_seconds=0.0), FixedFleet(2, lambda _: 4))
+    first, second = sorted(result.jobs, key=lambda job: job.name)
+    assert [job.finished for job in (first, second)] == pytest.approx([250.0, 350.0])
+    assert result.counts.interruptions == 1
+
+
+def test_a_smaller_stock_takes_no_node_that_is_not_spot() -> None:
+    result = run(scenario(0.0, 0.0, pool=replace(NODE, later_stock=((100.0, 0),))), FixedFleet(2, lambda _: 4))
+    assert result.counts.interruptions == 0
+    assert result.mean_completion_seconds == pytest.approx(250.0)
+
+
+@pytest.mark.parametrize("limit", ["stock", "quota"])
+def test_the_planner_is_refused_above_the_present_limit_and_comes_back_when_it_grows(limit: str) -> None:
+    changes: dict[str, Any] = {limit: 1, f"later_{limit}": ((100.0, 2),)}
+    pool = replace(NODE, cooldown_seconds=10.0, **changes)
+    given = scenario(0.0, 0.0, application=application_from_speeds("wide", {4: 1000.0}), pool=pool)
+    result = run(given)
+    starts = sorted(job.started or 0.0 for job in result.jobs)
+    assert starts[0] == 0.0
+    assert 100.0 <= starts[1] < 200.0
+
+
+@pytest.mark.parametrize("text", ["as-asked", "fixed:9", "utilisation"])
+def test_no_baseline_rents_above_max_nodes(text: str) -> None:
+    given = scenario(*[0.0] * 9, pool=replace(NODE, max_nodes=2))
+    result = simulate_scenario(given, PolicyChoice(text))
+    assert max(nodes for _, nodes in result.rented_nodes) == 2
+    assert not result.never_completed
+
+
+def test_one_seed_gives_one_result_event_for_event() -> None:
+    spot = replace(NODE, capacity_type=CapacityType.SPOT, draw_lifetime=exponential(200.0, seed=4))
+    given = scenario(*range(0, 400, 40), application=HALVES, pool=spot)
+    first, again = run(given), run(given)
+    assert first == again
+    assert first.counts.interruptions > 0
