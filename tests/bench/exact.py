@@ -28,10 +28,10 @@ from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.policy.solve.allocation_program import Claimant, PoolNodes, Way, share_out
+from charterer.policy.solve.allocation_program import Claimant, NodeRoom, Way, share_out
 from charterer.simulate.engine.knowledge import Knowledge
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_phases, exact_profile, exact_profiles
-from charterer.simulate.model.ground_truth import Application
+from charterer.simulate.model.ground_truth import GPU_TYPE, Application
 from charterer.simulate.model.node_market import PoolModel
 from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
 from charterer.simulate.model.sim_job import SimJob
@@ -59,7 +59,7 @@ BUDGET = Money.parse("1000000")
 
 def program(
     seed: int, jobs: int, pools: int, size: int, running: float
-) -> tuple[list[Claimant], dict[PoolId, PoolNodes]]:
+) -> tuple[list[Claimant], dict[PoolId, NodeRoom]]:
     """Amdahl jobs with up to three pools each, for 60 % more GPUs than there are; some run somewhere already."""
     draw = random.Random(seed)
     names = [PoolId(f"p{number}") for number in range(pools)]
@@ -80,12 +80,12 @@ def program(
     for name in names:
         wanted = sum(one.ways[0].gpus for one in waiting if one.ways[0].pool == name)
         count = max(int(wanted / 1.6 / size), 3)
-        nodes[name] = PoolNodes(size, [draw.randint(0, size) if draw.random() < 0.2 else size for _ in range(count)])
+        nodes[name] = NodeRoom(size, [draw.randint(0, size) if draw.random() < 0.2 else size for _ in range(count)])
     return _some_run(waiting, nodes, running, draw), nodes
 
 
 def _some_run(
-    waiting: Sequence[Claimant], nodes: Mapping[PoolId, PoolNodes], running: float, draw: random.Random
+    waiting: Sequence[Claimant], nodes: Mapping[PoolId, NodeRoom], running: float, draw: random.Random
 ) -> list[Claimant]:
     """A fraction of the jobs runs somewhere, and loses 5 % of a way's value by moving."""
     free = {name: list(pool.free) for name, pool in nodes.items()}
@@ -158,7 +158,7 @@ class _KnownSizes(ExactKnowledge):
     __slots__ = ()
 
     def expected_work(self, job: SimJob) -> float | None:
-        return job.application.seconds_left(0.0, 1)
+        return job.application.reference_seconds
 
 
 @cache
@@ -182,7 +182,7 @@ def _philly(case: Case) -> tuple[Scenario, Knowledge]:
         alone = took / (1 - parallel + parallel / gpus)
         name = f"{kind}-{number}"
         rates = {width: 1.0 / (alone * (1 - parallel + parallel / width)) for width in WIDTHS}
-        applications[name] = Application(name, (1.0,), (rates,))
+        applications[name] = Application(name, (1.0,), {GPU_TYPE: (rates,)})
         rigid = draw.random() < RIGID
         widths = Widths(gpus, gpus, gpus) if rigid else Widths(max(gpus // 2, 1), gpus, min(4 * gpus, SIZE * NODES))
         terms[name] = JobTerms(widths, ResizePolicy.NEVER if rigid else ResizePolicy.RESTART)
@@ -190,10 +190,10 @@ def _philly(case: Case) -> tuple[Scenario, Knowledge]:
     profiles = {}
     for kind in PARALLEL:
         alike = [application for name, application in applications.items() if name.startswith(kind)]
-        profile = exact_profile(class_of(kind), exact_phases(alike[0], "v100"), 30.0)
-        mean = statistics.mean(application.seconds_left(0.0, 1) for application in alike)
+        profile = exact_profile(class_of(kind), exact_phases(alike[0]), 30.0)
+        mean = statistics.mean(application.reference_seconds for application in alike)
         profiles[profile.id] = replace(profile, mean_work=mean)
-    pool = PoolModel("v100", SIZE, Price.parse("16"), "v100", start_seconds=120.0, max_nodes=NODES)
+    pool = PoolModel("v100", SIZE, Price.parse("16"), GPU_TYPE, start_seconds=120.0, max_nodes=NODES)
     scenario = Scenario(
         start=_pollux.START,
         submissions=tuple(sorted(submissions, key=lambda submission: submission.at)),
@@ -210,14 +210,14 @@ def _pollux_workload(case: Case) -> tuple[Scenario, Knowledge]:
     scenario = _pollux.scenario(case.seed, WORTH, 120.0)
     asked = ApplicationWidths(scenario.applications).asked
     needed = sum(
-        asked(submission) * scenario.applications[submission.application].seconds_left(0.0, asked(submission))
+        asked(submission) * scenario.applications[submission.application].seconds_left(0.0, GPU_TYPE, asked(submission))
         for submission in scenario.submissions
     )
     (pool,) = scenario.pools
     nodes = max(round(needed / (8 * 3600.0 * case.load * pool.gpus_per_node)), 1)
     budget = new_budget(_pollux.START, BUDGET) if case.budget else scenario.budget
     by_class = {class_of(name): application for name, application in scenario.applications.items()}
-    knowledge = ExactKnowledge(exact_profiles(by_class, pool.gpu_type, scenario.restart_seconds))
+    knowledge = ExactKnowledge(exact_profiles(by_class, scenario.restart_seconds))
     return replace(scenario, pools=(replace(pool, max_nodes=nodes),), budget=budget), knowledge
 
 
@@ -237,7 +237,7 @@ def run(case: Case) -> Figures:
         asked = {submission.name: widths(submission) for submission in scenario.submissions}
     waits = [job.started - job.submitted for job in result.jobs if job.started is not None]
     work = sum(
-        asked[job.name] * scenario.applications[job.application].seconds_left(0.0, asked[job.name])
+        asked[job.name] * scenario.applications[job.application].seconds_left(0.0, GPU_TYPE, asked[job.name])
         for job in result.jobs
     )
     return Figures(

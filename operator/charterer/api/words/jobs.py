@@ -52,6 +52,10 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "Raise the budget's `spec.amount`, or submit less.",
     ),
     ReasonCode.MOVE_PAYS: Meaning("The job moves, because what the move saves is worth more than it costs."),
+    ReasonCode.MAKES_ROOM: Meaning(
+        "The job goes on with fewer GPUs, because its pool is full and jobs that wait need them more.",
+        "To keep it as it is, set its `resizePolicy: Never`, or the budget's `moves` (docs/capacity/full-pools.md).",
+    ),
     ReasonCode.WIDTH_NO_LONGER_ALLOWED: Meaning("`spec.gpus` changed and does not allow the present width any more."),
     ReasonCode.WAITING_FOR_NODE: Meaning(
         "The job waits for nodes that are rented or being rented.",

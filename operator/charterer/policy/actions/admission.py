@@ -99,7 +99,8 @@ class Admission:
                 self._commit(job, wanted[job.id])
             elif shares.making_room and block in (None, *_FULL):
                 best = option or wanted[job.id][0].option
-                code = self._draft.full(best)
+                cooling = self._draft.snapshot.pools[best.pool].cooling(self._draft.snapshot.now) is not None
+                code = ReasonCode.POOL_COOLING if cooling else ReasonCode.POOL_FULL
                 self._draft.judge(job, best, reasons.waiting(code, best, self._why_not(code, job, best)))
             else:
                 left.append(job)

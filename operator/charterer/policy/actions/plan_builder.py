@@ -31,7 +31,7 @@ from charterer.policy.jobs.predicates import reason
 from charterer.policy.nodes.capacity import Capacity
 from charterer.policy.nodes.hard_limit import START_BOUND_FACTOR, Purse, exposure, reserve
 from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
-from charterer.policy.nodes.pool_quota import PoolQuota
+from charterer.policy.nodes.pool_quota import PoolQuota, PoolRoom
 from charterer.policy.solve.phase_dp import key_of
 
 _HANGING_SECONDS = 600.0
@@ -68,14 +68,6 @@ class _Client:
     job: Job
     option: Option
     grows: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PoolRoom:
-    """The nodes of a pool, of ``size`` GPUs each, that a budget has or may rent. ``free``: GPUs that no job holds."""
-
-    size: int
-    free: Mapping[RentalId, int]
 
 
 class PlanBuilder:
@@ -233,20 +225,11 @@ class PlanBuilder:
         """Whether nodes would have to be rented for it."""
         return self._allocator(option.pool).missing(option, self._capacity.held(job)) > 0
 
-    def pool_room(self, pool_id: PoolId, gpus: int) -> PoolRoom:
+    def pool_room(self, pool: PoolId, gpus: int) -> PoolRoom:
         """The nodes there are, ready or booting, and those that the pool may still give, as many as ``gpus`` need."""
-        pool = self.snapshot.pools[pool_id]
-        size = pool.offering.gpus_per_node if pool.offering is not None else 1
-        cell = self._capacity.cell(self.solution.budget.id, pool_id)
-        there = sorted([*cell.ready.free.items(), *cell.booting.free.items()])
-        more = min(self._quota.left(pool), -(-gpus // size))
-        new = {RentalId(f"{pool_id}/{number}"): size for number in range(more)}
-        return PoolRoom(size, {name: max(free, 0) for name, free in there} | new)
-
-    def full(self, option: Option) -> ReasonCode:
-        """Why the option's pool gives no more nodes."""
-        cooling = self.snapshot.pools[option.pool].cooling(self.snapshot.now) is not None
-        return ReasonCode.POOL_COOLING if cooling else ReasonCode.POOL_FULL
+        return self._quota.pool_room(
+            self._capacity.cell(self.solution.budget.id, pool), self.snapshot.pools[pool], gpus
+        )
 
     def may_rent(self, pool: PoolId) -> bool:
         """Whether one more node of the pool could be had now, within all limits."""

@@ -21,7 +21,7 @@ from charterer.domain.job import Job
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import PoolVerdict
-from charterer.policy.actions.plan_builder import PlanBuilder, PoolRoom
+from charterer.policy.actions.plan_builder import PlanBuilder
 from charterer.policy.actions.resize_limits import MoveGate
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets.assignment import GroupAssignment
@@ -30,9 +30,10 @@ from charterer.policy.jobs.predicates import must_move
 from charterer.policy.nodes.holdings import HeldGpus, by_rental, held_by
 from charterer.policy.nodes.max_cost import fits as within_cost
 from charterer.policy.nodes.max_cost import left_of
+from charterer.policy.nodes.pool_quota import PoolRoom
 from charterer.policy.nodes.pool_size import pool_sizes
 from charterer.policy.options.option_value import Completion
-from charterer.policy.solve.allocation_program import Answer, Claimant, PoolNodes, Way, fits, share_out
+from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeRoom, Way, fits, share_out
 from charterer.policy.solve.linear_program import SolverGaveUp
 
 _TREE = 50
@@ -82,7 +83,7 @@ def share_room(
     if not queue or not draft.solution.feasible:
         return None
     rooms = _rooms(draft, [wanted[job.id] for job in queue])
-    nodes = {pool: PoolNodes(room.size, tuple(room.free.values())) for pool, room in rooms.items()}
+    nodes = {pool: NodeRoom(room.size, tuple(room.free.values())) for pool, room in rooms.items()}
     best = [wanted[job.id][0].option for job in queue]
     if fits([Way(option.pool, option.gpus, 0.0) for option in best], nodes):
         return None
@@ -146,7 +147,7 @@ class _Shortage:
             for rental, gpus in (candidate.held or {}).items():
                 free[rental] += gpus
         claimants = [self._claimant(candidate, charges) for candidate in candidates]
-        nodes = {pool: PoolNodes(room.size, tuple(self._free[pool].values())) for pool, room in self._rooms.items()}
+        nodes = {pool: NodeRoom(room.size, tuple(self._free[pool].values())) for pool, room in self._rooms.items()}
         try:
             answer = share_out(claimants, nodes, _TREE)
         except SolverGaveUp:
@@ -219,7 +220,7 @@ class _Shortage:
         at = {rental: number for number, rental in enumerate(self._free[ways[0].option.pool])}
         return Claimant(values, 0, {at[rental]: gpus for rental, gpus in candidate.held.items()})
 
-    def _verdicts(self, answer: Answer, short: bool) -> Mapping[PoolId, PoolVerdict]:
+    def _verdicts(self, answer: Allotment, short: bool) -> Mapping[PoolId, PoolVerdict]:
         draft, found = self._draft, dict[PoolId, PoolVerdict]()
         scarce = {pool: worth for pool, worth in answer.node_worth.items() if worth > 0.0}
         sizes = pool_sizes(draft.snapshot, draft.solution.inputs.rentals) if scarce else {}

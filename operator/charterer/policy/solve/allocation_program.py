@@ -50,7 +50,7 @@ class Claimant:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolNodes:
+class NodeRoom:
     """``free[i]``: GPUs of node i that no other job holds, those that claimants hold included. All of one zone."""
 
     size: int
@@ -58,7 +58,7 @@ class PoolNodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Allotment:
     """``chosen[j]``: the way of claimant j, None where it waits. ``value`` ≤ ``bound``, in dollars a second.
 
     ``node_worth``: by pool, what one more node would add to the bound. ``first``: the value of one job after the other.
@@ -76,7 +76,7 @@ class Answer:
         return max(1.0 - self.value / self.bound, 0.0) if self.bound > 0.0 else 0.0
 
 
-def fits(wanted: Iterable[Way], pools: Mapping[PoolId, PoolNodes]) -> bool:
+def fits(wanted: Iterable[Way], pools: Mapping[PoolId, NodeRoom]) -> bool:
     """Whether there may be nodes for all: so it is for sure where each width divides the next one."""
     ways = tuple(wanted)
     program = _Rows(pools, {(way.pool, way.gpus) for way in ways})
@@ -87,7 +87,7 @@ def fits(wanted: Iterable[Way], pools: Mapping[PoolId, PoolNodes]) -> bool:
     return all(amount <= limit for amount, limit in zip(used, program.limits, strict=True))
 
 
-def share_out(claimants: Sequence[Claimant], pools: Mapping[PoolId, PoolNodes], tree: int) -> Answer:
+def share_out(claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom], tree: int) -> Allotment:
     """The best allocation found. ``tree``: nodes of the tree that branch and bound may look at."""
     return _Program(claimants, pools).solve(tree)
 
@@ -95,7 +95,7 @@ def share_out(claimants: Sequence[Claimant], pools: Mapping[PoolId, PoolNodes], 
 class _Rows:
     """The rows of the relaxation: a row for each pool and each width up to a node."""
 
-    def __init__(self, pools: Mapping[PoolId, PoolNodes], widths: Iterable[tuple[PoolId, int]]) -> None:
+    def __init__(self, pools: Mapping[PoolId, NodeRoom], widths: Iterable[tuple[PoolId, int]]) -> None:
         self._pools = pools
         parts = sorted({(pool, min(gpus, pools[pool].size)) for pool, gpus in widths})
         self.widths: dict[PoolId, list[int]] = {}
@@ -126,7 +126,7 @@ class _Rows:
 class _Placement:
     """Which GPUs are taken, node by node, as claimants are given their ways."""
 
-    def __init__(self, claimants: Sequence[Claimant], pools: Mapping[PoolId, PoolNodes]) -> None:
+    def __init__(self, claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom]) -> None:
         self._claimants = claimants
         self._pools = pools
         self._free = {name: list(pool.free) for name, pool in pools.items()}
@@ -186,7 +186,7 @@ class _Placement:
 
 
 class _Program:
-    def __init__(self, claimants: Sequence[Claimant], pools: Mapping[PoolId, PoolNodes]) -> None:
+    def __init__(self, claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom]) -> None:
         self._claimants = claimants
         self._pools = pools
         self._columns = [(number, at) for number, one in enumerate(claimants) for at in _worthwhile(one)]
@@ -195,7 +195,7 @@ class _Program:
     def _way(self, column: tuple[int, int]) -> Way:
         return self._claimants[column[0]].ways[column[1]]
 
-    def solve(self, tree: int) -> Answer:
+    def solve(self, tree: int) -> Allotment:
         first = self._first_come()
         base = first.value
         waiting = [number for number, one in enumerate(self._claimants) if one.stays is None]
@@ -216,7 +216,7 @@ class _Program:
                 best = self._better(best, found.shares)
                 bound = max(min(bound, -found.bound), best.value)
         worth = {pool: self._rows.worth(pool, optimum.prices) for pool in self._pools}
-        return Answer(tuple(best.chosen), best.value, bound, base, worth)
+        return Allotment(tuple(best.chosen), best.value, bound, base, worth)
 
     def _first_come(self) -> _Placement:
         """Who runs stays; the others take, one after the other, the first of their ways that fits."""

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.ids import PoolId
-from charterer.policy.solve.allocation_program import NEAR, Answer, Claimant, PoolNodes, Way, fits, share_out
+from charterer.policy.solve.allocation_program import NEAR, Allotment, Claimant, NodeRoom, Way, fits, share_out
 
 POOLS = (PoolId("a"), PoolId("b"))
 SIZE = 4
@@ -60,7 +60,7 @@ def can_be_placed(claimants: Sequence[Claimant], chosen: Sequence[int | None], f
     )
 
 
-def free_of(pools: Mapping[PoolId, PoolNodes]) -> Free:
+def free_of(pools: Mapping[PoolId, NodeRoom]) -> Free:
     return {name: tuple(pool.free) for name, pool in pools.items()}
 
 
@@ -70,7 +70,7 @@ values = st.floats(0.1, 10.0)
 @st.composite
 def programs(
     draw: st.DrawFn, widths: Sequence[int] = (1, 2, 4, 8), running: bool = True
-) -> tuple[list[Claimant], dict[PoolId, PoolNodes]]:
+) -> tuple[list[Claimant], dict[PoolId, NodeRoom]]:
     """Up to five jobs and two pools of up to three nodes; some jobs run."""
     free = {name: list(draw(st.lists(st.integers(0, SIZE), min_size=1, max_size=3))) for name in POOLS}
     pools = {name: list(gpus) for name, gpus in free.items()}
@@ -87,10 +87,10 @@ def programs(
         held = {node: free[pool][node] - gpus for node, gpus in enumerate(placed[pool]) if free[pool][node] > gpus}
         free[pool] = list(placed[pool])
         claimants.append(Claimant(ways, 0, held))
-    return claimants, {name: PoolNodes(SIZE, gpus) for name, gpus in pools.items()}
+    return claimants, {name: NodeRoom(SIZE, gpus) for name, gpus in pools.items()}
 
 
-def solved(claimants: Sequence[Claimant], pools: Mapping[PoolId, PoolNodes]) -> Answer:
+def solved(claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom]) -> Allotment:
     answer = share_out(claimants, pools, TREE)
     assert answer.value == pytest.approx(
         sum(one.ways[at].value for one, at in zip(claimants, answer.chosen, strict=True) if at is not None)
@@ -101,7 +101,7 @@ def solved(claimants: Sequence[Claimant], pools: Mapping[PoolId, PoolNodes]) -> 
 @settings(max_examples=60, deadline=None)
 @given(programs((1, 2, 3, 4, 8)))
 def test_what_is_chosen_fits_onto_the_nodes_and_lies_between_the_start_and_the_bound(
-    program: tuple[list[Claimant], dict[PoolId, PoolNodes]],
+    program: tuple[list[Claimant], dict[PoolId, NodeRoom]],
 ) -> None:
     claimants, pools = program
     answer = solved(claimants, pools)
@@ -114,7 +114,7 @@ def test_what_is_chosen_fits_onto_the_nodes_and_lies_between_the_start_and_the_b
 @settings(max_examples=60, deadline=None)
 @given(programs(running=False))
 def test_where_each_width_divides_the_next_and_nobody_runs_it_is_the_best_of_all(
-    program: tuple[list[Claimant], dict[PoolId, PoolNodes]],
+    program: tuple[list[Claimant], dict[PoolId, NodeRoom]],
 ) -> None:
     claimants, pools = program
     assert solved(claimants, pools).value >= (1.0 - NEAR) * best(claimants, free_of(pools))
@@ -123,7 +123,7 @@ def test_where_each_width_divides_the_next_and_nobody_runs_it_is_the_best_of_all
 @settings(max_examples=40, deadline=None)
 @given(programs())
 def test_one_more_node_adds_no_more_than_it_is_said_to_be_worth(
-    program: tuple[list[Claimant], dict[PoolId, PoolNodes]],
+    program: tuple[list[Claimant], dict[PoolId, NodeRoom]],
 ) -> None:
     claimants, pools = program
     answer = share_out(claimants, pools, 0)
@@ -135,7 +135,7 @@ def test_one_more_node_adds_no_more_than_it_is_said_to_be_worth(
 @settings(max_examples=60, deadline=None)
 @given(programs(running=False))
 def test_ways_fit_just_where_they_can_be_placed_if_each_width_divides_the_next(
-    program: tuple[list[Claimant], dict[PoolId, PoolNodes]],
+    program: tuple[list[Claimant], dict[PoolId, NodeRoom]],
 ) -> None:
     claimants, pools = program
     ways = [one.ways[0] for one in claimants]
@@ -144,12 +144,12 @@ def test_ways_fit_just_where_they_can_be_placed_if_each_width_divides_the_next(
 
 def test_the_same_program_has_the_same_answer() -> None:
     claimants = [Claimant([Way(POOLS[0], gpus, 1.0 + gpus % 3) for gpus in (1, 2, 4)]) for _ in range(9)]
-    pools = {POOLS[0]: PoolNodes(SIZE, [4, 3, 1])}
+    pools = {POOLS[0]: NodeRoom(SIZE, [4, 3, 1])}
     assert share_out(claimants, pools, TREE) == share_out(claimants, pools, TREE)
 
 
 def test_a_job_that_runs_moves_to_a_narrower_way_where_that_lets_another_run() -> None:
     wide = Claimant([Way(POOLS[0], 4, 5.0), Way(POOLS[0], 2, 4.0)], 0, {0: 4})
-    answer = share_out([wide, Claimant([Way(POOLS[0], 2, 3.0)])], {POOLS[0]: PoolNodes(SIZE, [4])}, TREE)
+    answer = share_out([wide, Claimant([Way(POOLS[0], 2, 3.0)])], {POOLS[0]: NodeRoom(SIZE, [4])}, TREE)
     assert answer.chosen == (1, 0)
     assert (answer.value, answer.first) == (7.0, 5.0)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from unittest.mock import patch
-
-import pytest
 
 from charterer.domain.budget import MoveLimits
 from charterer.domain.ids import BudgetId, JobId, PoolId, Rate, RentalId
@@ -14,7 +13,7 @@ from charterer.domain.plan import Allocate, Limit, Plan, ReasonCode
 from charterer.domain.profile import PowerLaw
 from charterer.domain.time import after
 from charterer.policy import plan
-from charterer.policy.actions import shortage
+from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeRoom, share_out
 from charterer.policy.solve.linear_program import SolverGaveUp
 from tests.factory import cooled
 from tests.scenarios.policy.stories import placed, why
@@ -34,9 +33,11 @@ def one_node(*, max_nodes: int = 1) -> World:
     return world
 
 
-def a_wide_job_runs(world: World, **terms: object) -> World:
+def a_wide_job_runs(
+    world: World, resize: ResizePolicy = ResizePolicy.RESTART, target_hours: float | None = None
+) -> World:
     """A job has the whole node and could do with less; another that would end in an hour needs half of it."""
-    world.job("wide", gpus=(2, 8, 8), profile="sft", **terms)  # type: ignore[arg-type]
+    world.job("wide", gpus=(2, 8, 8), profile="sft", resize=resize, target_hours=target_hours)
     world.runs_on("wide", "a100-1", gpus=8, speed=2.8)
     world.profile("short", PowerLaw(0.9, 1.0), work_hours=1)
     world.job("short", gpus=4, profile="short", age_seconds=-10.0)
@@ -113,9 +114,12 @@ def test_making_room_counts_as_a_move_of_the_day() -> None:
     assert len(world.jobs[JobId("wide")].moves) == 1
 
 
-@pytest.mark.parametrize("terms", [{"resize": ResizePolicy.NEVER}, {"target_hours": 3.5}], ids=["never", "target"])
-def test_a_job_that_may_not_move_stays_as_it_is(terms: dict[str, object]) -> None:
-    assert placed(plan(a_wide_job_runs(one_node(), **terms).snapshot())) == {}
+def test_a_job_that_may_not_be_restarted_stays_as_it_is() -> None:
+    assert placed(plan(a_wide_job_runs(one_node(), resize=ResizePolicy.NEVER).snapshot())) == {}
+
+
+def test_a_job_with_a_target_ahead_makes_no_room() -> None:
+    assert placed(plan(a_wide_job_runs(one_node(), target_hours=3.5).snapshot())) == {}
 
 
 def test_where_the_budget_allows_no_moves_nobody_makes_room() -> None:
@@ -170,11 +174,10 @@ def test_a_gap_that_is_left_is_told() -> None:
     world.job("long", gpus=8, profile="sft", hours_left=40)
     world.job("short", gpus=8, profile="sft", hours_left=1)
 
-    def half_as_good(*args: object) -> object:
-        answer = share_out(*args)  # type: ignore[arg-type]
+    def half_as_good(jobs: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom], tree: int) -> Allotment:
+        answer = share_out(jobs, pools, tree)
         return replace(answer, bound=2.0 * answer.value)
 
-    share_out = shortage.share_out
     with patch(SHARE_OUT, half_as_good):
         assert "(another sharing is worth 50% more at most)" in text(plan(world.snapshot()), "long")
 
